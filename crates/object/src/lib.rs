@@ -1,2 +1,11 @@
 //! The vocabulary that every other crate speaks: the value tree, field paths, names, labels and selectors,
 //! quantities and times. No IO, no schema, no knowledge of any kind.
+
+mod key;
+mod map;
+mod value;
+
+pub use key::Key;
+pub use map::Map;
+pub use smol_str::SmolStr;
+pub use value::{RawJson, Value};
