@@ -2,6 +2,7 @@
 //! quantities and times. No IO, no schema, no knowledge of any kind.
 
 mod key;
+pub mod quote;
 mod map;
 mod value;
 

@@ -1,0 +1,327 @@
+//! What all decoders share: limits, errors, the place in the object that an error names, and the fields that
+//! an object should not have.
+
+use crate::model::{Field, Shape, Type};
+use object::Value;
+use object::quote::Quoted;
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+/// How much a decoder takes before it refuses.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of input.
+    pub bytes: usize,
+    /// Lists and maps within each other.
+    pub depth: usize,
+    /// Values in the tree, keys of maps included.
+    pub values: usize,
+}
+
+impl Limits {
+    /// For the body of a request: the reference takes 3 MiB.
+    pub const REQUEST: Self = Self { bytes: 3 * 1024 * 1024, depth: 512, values: 400_000 };
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::REQUEST
+    }
+}
+
+/// A decoded object, and what it had too much.
+#[derive(Debug)]
+pub struct Decoded {
+    /// The tree.
+    pub value: Value,
+    /// Fields that were dropped, in the order of the input: at most [`Decoded::MOST_STRICT`], none twice.
+    pub strict: Vec<Strict>,
+}
+
+impl Decoded {
+    /// As many dropped fields are reported, like the reference does.
+    pub const MOST_STRICT: usize = 100;
+}
+
+/// A field that is dropped, unless the request asked for it to be refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Strict {
+    /// The type has no such field.
+    Unknown(String),
+    /// The field stands more than once.
+    Duplicate(String),
+    /// YAML that sets a key of a map twice, in the words of the YAML reader.
+    Yaml(String),
+}
+
+impl fmt::Display for Strict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Strict::Unknown(path) => write!(f, "unknown field {}", Quoted(path)),
+            Strict::Duplicate(path) => write!(f, "duplicate field {}", Quoted(path)),
+            Strict::Yaml(message) => f.write_str(message),
+        }
+    }
+}
+
+/// Why there is no object. The texts are those of the reference.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The input is not of its format.
+    #[error("{0}")]
+    Syntax(String),
+    /// A value of the wrong type.
+    #[error("{}", .0.message())]
+    Type(Mismatch),
+    /// A value of the right type that its form does not allow: a quantity, a time, base64.
+    #[error("{0}")]
+    Value(String),
+    /// More bytes than the limit.
+    #[error("request body too large: the limit is {0} bytes")]
+    TooLarge(usize),
+    /// Deeper than the limit.
+    #[error("exceeded max depth")]
+    TooDeep,
+    /// More values than the limit.
+    #[error("too many values: the limit is {0}")]
+    TooMany(usize),
+}
+
+/// An error on its way out of a decoder: a word, so that the values coming the same way stay small.
+pub(crate) type Fault = Box<Error>;
+
+/// A value of the wrong type, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// What was found: `string`, `number 1.5`.
+    pub found: String,
+    /// The struct that has the field; empty at the top.
+    pub struct_name: String,
+    /// The field's path without indexes; empty at the top.
+    pub path: String,
+    /// The type that was wanted.
+    pub wanted: String,
+}
+
+impl Mismatch {
+    fn message(&self) -> String {
+        let Self { found, struct_name, path, wanted } = self;
+        if struct_name.is_empty() && path.is_empty() {
+            format!("json: cannot unmarshal {found} into Go value of type {wanted}")
+        } else {
+            format!("json: cannot unmarshal {found} into Go struct field {struct_name}.{path} of type {wanted}")
+        }
+    }
+}
+
+/// A place in the object being decoded: a list on the call stack, read only when there is something to report.
+pub(crate) struct Place<'p> {
+    parent: Option<&'p Place<'p>>,
+    segment: Segment<'p>,
+}
+
+enum Segment<'p> {
+    Root,
+    Field(&'p Type, &'p Field),
+    Index(usize),
+    Key(&'p str),
+}
+
+impl<'p> Place<'p> {
+    pub(crate) const ROOT: Place<'static> = Place { parent: None, segment: Segment::Root };
+
+    pub(crate) fn field(&'p self, ty: &'p Type, field: &'p Field) -> Place<'p> {
+        Place { parent: Some(self), segment: Segment::Field(ty, field) }
+    }
+
+    pub(crate) fn index(&'p self, at: usize) -> Place<'p> {
+        Place { parent: Some(self), segment: Segment::Index(at) }
+    }
+
+    pub(crate) fn key(&'p self, key: &'p str) -> Place<'p> {
+        Place { parent: Some(self), segment: Segment::Key(key) }
+    }
+
+    /// The full path with indexes, of this place or of the field `last` in it: `spec.containers[0].image`.
+    pub(crate) fn path(&self, last: &str) -> String {
+        let mut path = String::new();
+        self.write(&mut path);
+        if !path.is_empty() && !last.is_empty() {
+            path.push('.');
+        }
+        path.push_str(last);
+        path
+    }
+
+    fn write(&self, path: &mut String) {
+        if let Some(parent) = self.parent {
+            parent.write(path);
+        }
+        let mut name = |name: &str| {
+            if !path.is_empty() {
+                path.push('.');
+            }
+            path.push_str(name);
+        };
+        match &self.segment {
+            Segment::Root => {}
+            Segment::Field(_, field) => name(&field.name),
+            Segment::Key(key) => name(key),
+            Segment::Index(at) => {
+                let _ = write!(path, "[{at}]");
+            }
+        }
+    }
+
+    /// The error that `found` stands here where a value of `shape` was wanted.
+    #[cold]
+    pub(crate) fn mismatch(&self, found: impl Into<String>, shape: &Shape) -> Error {
+        self.mismatch_with(found.into(), self.go_name().unwrap_or_else(|| shape.go_name()))
+    }
+
+    /// The same from a form with a decoder of its own, which knows no name but its own.
+    #[cold]
+    pub(crate) fn mismatch_of(&self, found: impl Into<String>, shape: &Shape) -> Error {
+        self.mismatch_with(found.into(), shape.go_name())
+    }
+
+    fn mismatch_with(&self, found: String, wanted: String) -> Error {
+        let (mut names, mut struct_name) = (vec![], String::new());
+        let mut at = Some(self);
+        while let Some(place) = at {
+            if let Segment::Field(ty, field) = &place.segment {
+                if names.is_empty() {
+                    struct_name = ty.struct_name.to_string();
+                }
+                names.push(field.name.as_str());
+            }
+            at = place.parent;
+        }
+        names.reverse();
+        Error::Type(Mismatch { found, struct_name, path: names.join("."), wanted })
+    }
+
+    /// What the reference calls the type of this place, where the field's own name for it says so.
+    fn go_name(&self) -> Option<String> {
+        match (&self.segment, self.parent) {
+            (Segment::Root, _) | (_, None) => None,
+            (Segment::Field(_, field), _) => Some(field.facts.go.to_string()),
+            (Segment::Index(_), Some(list)) => list.go_name()?.strip_prefix("[]").map(str::to_string),
+            (Segment::Key(_), Some(map)) => {
+                let name = map.go_name()?;
+                let (_, value) = name.strip_prefix("map[")?.split_once(']')?;
+                Some(value.to_string())
+            }
+        }
+    }
+}
+
+impl Shape {
+    /// What the reference calls this type, as far as the shape alone says it.
+    pub(crate) fn go_name(&self) -> String {
+        match self {
+            Shape::Bool => "bool".into(),
+            Shape::Int32 => "int32".into(),
+            Shape::Int64 => "int64".into(),
+            Shape::Float64 => "float64".into(),
+            Shape::String => "string".into(),
+            Shape::Bytes => "[]uint8".into(),
+            Shape::Any => "interface {}".into(),
+            Shape::Struct(ty) => {
+                let mut words = ty.name.rsplit('.');
+                let (name, version) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+                format!("{version}.{name}")
+            }
+            Shape::List(element) => format!("[]{}", element.go_name()),
+            Shape::Map(value) => format!("map[string]{}", value.go_name()),
+            Shape::Time | Shape::MicroTime | Shape::Duration | Shape::Quantity => "string".into(),
+            Shape::IntOrString => "int32".into(),
+            Shape::Raw(_) | Shape::SchemaOr(..) => "interface {}".into(),
+        }
+    }
+}
+
+/// Collects dropped fields within bounds.
+#[derive(Default)]
+pub(crate) struct StrictList {
+    list: Vec<Strict>,
+    /// Above zero where the reference does not look: within a value that has a decoder of its own.
+    pub(crate) quiet: u32,
+}
+
+impl StrictList {
+    pub(crate) fn add(&mut self, make: impl FnOnce() -> Strict) {
+        if self.quiet > 0 || self.list.len() >= Decoded::MOST_STRICT {
+            return;
+        }
+        let new = make();
+        if !self.list.contains(&new) {
+            self.list.push(new);
+        }
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<Strict> {
+        self.list
+    }
+}
+
+/// A later value read into an earlier one: structs and maps keep what the later one does not name.
+pub(crate) fn merge_again(earlier: Value, later: Value) -> Value {
+    match (earlier, later) {
+        (Value::Map(mut earlier), Value::Map(later)) => {
+            let map = Arc::make_mut(&mut earlier);
+            for (key, value) in later.iter() {
+                let value = match map.remove(key) {
+                    Some(before) => merge_again(before, value.clone()),
+                    None => value.clone(),
+                };
+                map.insert(key.clone(), value);
+            }
+            Value::Map(earlier)
+        }
+        (_, later) => later,
+    }
+}
+
+/// Counts values against the limit.
+pub(crate) struct Budget {
+    limits: Limits,
+    left: usize,
+    depth: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self { limits: *limits, left: limits.values, depth: 0 }
+    }
+
+    /// One more value.
+    #[inline]
+    pub(crate) fn value(&mut self) -> Result<(), Fault> {
+        match self.left.checked_sub(1) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => Err(Fault::new(Error::TooMany(self.limits.values))),
+        }
+    }
+
+    /// One level deeper.
+    #[inline]
+    pub(crate) fn enter(&mut self) -> Result<(), Fault> {
+        self.depth += 1;
+        if self.depth > self.limits.depth { Err(Fault::new(Error::TooDeep)) } else { Ok(()) }
+    }
+
+    /// One level up again.
+    #[inline]
+    pub(crate) fn leave(&mut self) {
+        self.depth -= 1;
+    }
+
+    /// Levels that may still be entered.
+    pub(crate) fn depth_left(&self) -> usize {
+        self.limits.depth.saturating_sub(self.depth)
+    }
+}

@@ -1,0 +1,446 @@
+//! From JSON text to a tree, in one pass guided by the type.
+//!
+//! The first value of a wrong type is remembered and reading goes on, because a fault of syntax further on
+//! counts for more; so does a value that its own form refuses (a quantity, a time).
+
+use super::scan::Scanner;
+use crate::decode::{Budget, Decoded, Error, Fault, Limits, Place, Strict, StrictList, merge_again};
+use crate::model::{Alternative, Shape, Type};
+use crate::scalar;
+use object::{Key, Map, RawJson, SmolStr, Value};
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// Reads an object of a type.
+pub fn decode(ty: &'static Type, input: &[u8], limits: &Limits) -> Result<Decoded, Error> {
+    decode_shape(&Shape::Struct(crate::Ref::Static(ty)), input, limits)
+}
+
+/// Reads a value of any shape.
+pub fn decode_shape(shape: &Shape, input: &[u8], limits: &Limits) -> Result<Decoded, Error> {
+    if input.len() > limits.bytes {
+        return Err(Error::TooLarge(limits.bytes));
+    }
+    let text = utf8(input);
+    let mut decoder = Decoder {
+        scanner: Scanner::new(&text),
+        budget: Budget::new(limits),
+        strict: StrictList::default(),
+        wrong_type: None,
+        refused: None,
+        fields: Vec::with_capacity(32),
+        elements: Vec::with_capacity(32),
+    };
+    let value = decoder.value(shape, &Place::ROOT).and_then(|value| decoder.scanner.end().map(|()| value));
+    let value = value.map_err(|fault| *fault)?;
+    if let Some(error) = decoder.refused.or(decoder.wrong_type) {
+        return Err(error);
+    }
+    let value = match (value, shape) {
+        (Value::Null, Shape::Struct(_)) => Map::new().into(),
+        (value, _) => value,
+    };
+    Ok(Decoded { value, strict: decoder.strict.into_vec() })
+}
+
+/// One JSON value and nothing else, nested at most `depth` deep: its text without white space.
+pub(crate) fn check(text: &str, depth: usize) -> Result<Cow<'_, str>, Fault> {
+    let mut scanner = Scanner::new(text);
+    scanner.peek_token();
+    let skipped = scanner.skip(depth)?;
+    scanner.end()?;
+    Ok(if skipped.spaced { super::compact(skipped.text).into() } else { skipped.text.into() })
+}
+
+/// The input as text: each byte that is not UTF-8 becomes a replacement character.
+fn utf8(input: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(input) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(input.len());
+    for chunk in input.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    Cow::Owned(text)
+}
+
+struct Decoder<'i> {
+    scanner: Scanner<'i>,
+    budget: Budget,
+    strict: StrictList,
+    /// The first value of a wrong type.
+    wrong_type: Option<Error>,
+    /// The first value that its form refuses.
+    refused: Option<Error>,
+    /// Fields of the structs that are being read, innermost last: place in the type and value.
+    fields: Vec<(usize, Value)>,
+    /// Elements of the lists that are being read, innermost last.
+    elements: Vec<Value>,
+}
+
+impl<'i> Decoder<'i> {
+    /// One value. For every shape but `Any`, null reads as [`Value::Null`], which stands for absent; so does a
+    /// value that could not be taken.
+    fn value(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+        self.budget.value()?;
+        match (self.scanner.peek_token(), shape) {
+            (Some(b'"'), Shape::String) => Ok(Value::String(smol(self.scanner.string()?))),
+            (Some(b'{'), Shape::Struct(ty)) => {
+                self.scanner.advance();
+                self.fields_of(ty, place)
+            }
+            (Some(b'{'), Shape::Map(shape)) => {
+                self.scanner.advance();
+                self.map_of(shape, place)
+            }
+            (Some(b'['), Shape::List(shape)) => {
+                self.scanner.advance();
+                self.list_of(shape, place)
+            }
+            (_, Shape::Any) => self.any(place),
+            (_, Shape::Raw(_)) => self.raw(),
+            (Some(b'n'), _) => {
+                self.scanner.word("null")?;
+                Ok(Value::Null)
+            }
+            (Some(b't'), Shape::Bool | Shape::SchemaOr(Alternative::Bool, _)) => {
+                self.scanner.word("true")?;
+                Ok(Value::Bool(true))
+            }
+            (Some(b'f'), Shape::Bool | Shape::SchemaOr(Alternative::Bool, _)) => {
+                self.scanner.word("false")?;
+                Ok(Value::Bool(false))
+            }
+            (Some(b'-' | b'0'..=b'9'), Shape::Int32 | Shape::Int64 | Shape::IntOrString) => self.int(shape, place),
+            (Some(b'-' | b'0'..=b'9'), Shape::Float64) => self.float(shape, place),
+            (Some(b'"'), Shape::IntOrString) => Ok(Value::String(smol(self.scanner.string()?))),
+            (Some(b'"'), Shape::Bytes) => self.bytes(),
+            (Some(b'"'), Shape::Time | Shape::MicroTime | Shape::Duration) => {
+                let text = self.scanner.string()?;
+                self.scalar(scalar::canonical(shape, &text))
+            }
+            (Some(_), Shape::Quantity) => self.quantity(),
+            (Some(_), Shape::SchemaOr(alternative, ty)) => self.schema_or(*alternative, ty, place),
+            _ => self.mismatch(shape, place),
+        }
+    }
+
+    /// A value of the wrong type: it is passed over, and remembered if it is the first.
+    #[cold]
+    fn mismatch(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+        let found = match self.scanner.peek() {
+            Some(b'{') => "object",
+            Some(b'[') => "array",
+            Some(b'"') => "string",
+            Some(b't' | b'f') => "bool",
+            _ => "number",
+        };
+        self.scanner.skip(self.budget.depth_left())?;
+        // A form's own decoder stops the reference at once, so its complaint outranks earlier ones.
+        if matches!(shape, Shape::Time | Shape::MicroTime | Shape::Duration | Shape::IntOrString) {
+            self.refuse(|| place.mismatch_of(found, shape));
+        } else {
+            self.wrong_type.get_or_insert_with(|| place.mismatch(found, shape));
+        }
+        Ok(Value::Null)
+    }
+
+    fn refuse(&mut self, error: impl FnOnce() -> Error) {
+        self.refused.get_or_insert_with(error);
+    }
+
+    fn scalar(&mut self, text: Result<SmolStr, String>) -> Result<Value, Fault> {
+        match text {
+            Ok(text) => Ok(Value::String(text)),
+            Err(message) => {
+                self.refuse(|| Error::Value(message));
+                Ok(Value::Null)
+            }
+        }
+    }
+
+    fn int(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+        let text = self.scanner.number()?;
+        match text.parse::<i64>() {
+            Ok(number) if matches!(shape, Shape::Int64) || i32::try_from(number).is_ok() => Ok(Value::Int(number)),
+            _ if matches!(shape, Shape::IntOrString) => {
+                self.refuse(|| place.mismatch_of(format!("number {text}"), shape));
+                Ok(Value::Null)
+            }
+            _ => {
+                self.wrong_type.get_or_insert_with(|| place.mismatch(format!("number {text}"), shape));
+                Ok(Value::Null)
+            }
+        }
+    }
+
+    fn float(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+        let text = self.scanner.number()?;
+        match text.parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(Value::Float(number)),
+            _ => {
+                self.wrong_type.get_or_insert_with(|| place.mismatch(format!("number {text}"), shape));
+                Ok(Value::Null)
+            }
+        }
+    }
+
+    fn bytes(&mut self) -> Result<Value, Fault> {
+        let text = self.scanner.string()?;
+        match scalar::base64(&text) {
+            Ok(bytes) => Ok(Value::Bytes(bytes.into())),
+            Err(message) => {
+                self.wrong_type.get_or_insert_with(|| Error::Value(message));
+                Ok(Value::Null)
+            }
+        }
+    }
+
+    /// A quantity is text or a bare number; escapes are not read.
+    fn quantity(&mut self) -> Result<Value, Fault> {
+        let text = self.scanner.skip(self.budget.depth_left())?.text;
+        let bare = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
+        self.scalar(scalar::canonical(&Shape::Quantity, bare.trim()))
+    }
+
+    fn raw(&mut self) -> Result<Value, Fault> {
+        let skipped = self.scanner.skip(self.budget.depth_left())?;
+        Ok(match skipped.text {
+            "null" => Value::Null,
+            text if skipped.spaced => RawJson::from_checked(super::compact(text)).into(),
+            text => RawJson::from_checked(text).into(),
+        })
+    }
+
+    /// A JSON schema, or what may stand in its place. The reference reads these with a decoder that looks for
+    /// no unknown fields.
+    fn schema_or(
+        &mut self,
+        alternative: Alternative,
+        ty: &crate::Ref<Type>,
+        place: &Place<'_>,
+    ) -> Result<Value, Fault> {
+        self.strict.quiet += 1;
+        let value = match (self.scanner.peek_token(), alternative) {
+            (Some(b'{'), _) => self.value(&Shape::Struct(ty.clone()), place)?,
+            (Some(b'['), Alternative::Schemas) => {
+                let schemas = Shape::List(crate::Ref::Shared(Shape::Struct(ty.clone()).into()));
+                self.value(&schemas, place)?
+            }
+            (Some(b'['), Alternative::Strings) => {
+                self.value(&Shape::List(crate::Ref::Static(&Shape::String)), place)?
+            }
+            (_, Alternative::Bool) => {
+                self.scanner.skip(self.budget.depth_left())?;
+                self.refuse(|| Error::Value("boolean or JSON schema expected".into()));
+                Value::Null
+            }
+            _ => {
+                self.scanner.skip(self.budget.depth_left())?;
+                Value::Null
+            }
+        };
+        self.strict.quiet -= 1;
+        Ok(value)
+    }
+
+    /// The fields of a struct, after its opening brace.
+    fn fields_of(&mut self, ty: &Type, place: &Place<'_>) -> Result<Value, Fault> {
+        self.budget.enter()?;
+        let base = self.fields.len();
+        let mut seen = Seen::default();
+        let mut others = Vec::new();
+        let mut first = true;
+        while let Some(name) = self.scanner.key(first)? {
+            first = false;
+            match ty.position(&name).and_then(|at| ty.fields.get(at).map(|field| (at, field))) {
+                Some((at, field)) => {
+                    let value = self.value(&field.shape, &place.field(ty, field))?;
+                    if seen.again(at) {
+                        self.strict.add(|| Strict::Duplicate(place.path(&name)));
+                        self.set_again(base, at, ty, value);
+                    } else if !field.drops(&value) {
+                        self.fields.push((at, value));
+                    }
+                }
+                None if ty.open => {
+                    let value = self.any(&place.key(&name))?;
+                    others.push((Key::from(smol(name)), value));
+                }
+                None => {
+                    self.strict.add(|| Strict::Unknown(place.path(&name)));
+                    self.scanner.peek_token();
+                    self.scanner.skip(self.budget.depth_left())?;
+                }
+            }
+            if !self.scanner.more_entries()? {
+                break;
+            }
+        }
+        self.budget.leave();
+        let found = self.fields.get_mut(base..).unwrap_or_default();
+        if !found.is_sorted_by_key(|(at, _)| *at) {
+            found.sort_unstable_by_key(|(at, _)| *at);
+        }
+        let mut entries = Vec::with_capacity(found.len() + others.len());
+        for (at, value) in self.fields.drain(base..) {
+            if let Some(field) = ty.fields.get(at) {
+                entries.push((field.name.clone(), value));
+            }
+        }
+        if !others.is_empty() {
+            let others = self.distinct(others, place);
+            entries.extend(others);
+        }
+        Ok(Map::from_distinct(entries).into())
+    }
+
+    /// A field that stands again: the reference reads the later value into the earlier one.
+    #[cold]
+    fn set_again(&mut self, base: usize, at: usize, ty: &Type, value: Value) {
+        let Some(field) = ty.fields.get(at) else { return };
+        let own = self.fields.get(base..).unwrap_or_default();
+        let earlier = own.iter().position(|(place, _)| *place == at).map(|place| place + base);
+        let earlier = earlier.map(|place| self.fields.remove(place).1);
+        let kept = match (earlier, value) {
+            (earlier, Value::Null) if !field.optional && field.shape.keeps_on_null() => earlier,
+            (_, Value::Null) => None,
+            (Some(earlier), value) => Some(merge_again(earlier, value)),
+            (None, value) => Some(value),
+        };
+        if let Some(value) = kept.filter(|value| !field.drops(value)) {
+            self.fields.push((at, value));
+        }
+    }
+
+    /// The entries of a map, after its opening brace.
+    fn map_of(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+        self.budget.enter()?;
+        let mut entries: Vec<(Key, Value)> = Vec::new();
+        let mut first = true;
+        while let Some(name) = self.scanner.key(first)? {
+            first = false;
+            let value = self.value(shape, &place.key(&name))?;
+            let value = if value.is_null() { shape.empty_element() } else { value };
+            entries.push((Key::from(smol(name)), value));
+            if !self.scanner.more_entries()? {
+                break;
+            }
+        }
+        self.budget.leave();
+        entries.shrink_to_fit();
+        let entries = self.distinct(entries, place);
+        Ok(Map::from_distinct(entries).into())
+    }
+
+    /// Entries with each key once: a later value takes the place of an earlier one.
+    fn distinct(&mut self, mut entries: Vec<(Key, Value)>, place: &Place<'_>) -> Vec<(Key, Value)> {
+        if entries.is_sorted_by(|a, b| a.0 < b.0) {
+            return entries;
+        }
+        let mut places: HashMap<Key, usize> = HashMap::with_capacity(entries.len());
+        let mut kept: Vec<(Key, Value)> = Vec::with_capacity(entries.len());
+        for (key, value) in entries.drain(..) {
+            match places.get(key.as_str()).and_then(|at| kept.get_mut(*at)) {
+                Some(earlier) => {
+                    self.strict.add(|| Strict::Duplicate(place.path(&key)));
+                    earlier.1 = value;
+                }
+                None => {
+                    places.insert(key.clone(), kept.len());
+                    kept.push((key, value));
+                }
+            }
+        }
+        kept
+    }
+
+    /// The elements of a list, after its opening bracket.
+    fn list_of(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+        self.budget.enter()?;
+        let base = self.elements.len();
+        if self.scanner.peek_token() == Some(b']') {
+            self.scanner.advance();
+        } else {
+            loop {
+                let at = self.elements.len() - base;
+                let value = self.value(shape, &place.index(at))?;
+                let value = if value.is_null() { shape.empty_element() } else { value };
+                self.elements.push(value);
+                if !self.scanner.more_elements()? {
+                    break;
+                }
+            }
+        }
+        self.budget.leave();
+        Ok(self.elements.drain(base..).collect::<Vec<_>>().into())
+    }
+
+    /// Any value, as a tree.
+    fn any(&mut self, place: &Place<'_>) -> Result<Value, Fault> {
+        match self.scanner.peek_token() {
+            Some(b'{') => {
+                self.scanner.advance();
+                self.map_of(&Shape::Any, place)
+            }
+            Some(b'[') => {
+                self.scanner.advance();
+                self.list_of(&Shape::Any, place)
+            }
+            Some(b'"') => Ok(Value::String(smol(self.scanner.string()?))),
+            Some(b't') => self.scanner.word("true").map(|()| Value::Bool(true)),
+            Some(b'f') => self.scanner.word("false").map(|()| Value::Bool(false)),
+            Some(b'n') => self.scanner.word("null").map(|()| Value::Null),
+            Some(b'-' | b'0'..=b'9') => self.any_number(place),
+            _ => Err(self.scanner.unexpected("looking for beginning of value")),
+        }
+    }
+
+    /// A number without a point that fits is whole.
+    fn any_number(&mut self, place: &Place<'_>) -> Result<Value, Fault> {
+        let text = self.scanner.number()?;
+        if let Ok(number) = text.parse::<i64>() {
+            return Ok(Value::Int(number));
+        }
+        match text.parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(Value::Float(number)),
+            _ => {
+                let error = || place.mismatch_of(format!("number {text}"), &Shape::Float64);
+                self.wrong_type.get_or_insert_with(error);
+                Ok(Value::Null)
+            }
+        }
+    }
+}
+
+/// Which fields of a struct have been read.
+#[derive(Default)]
+struct Seen {
+    low: u128,
+    high: Vec<usize>,
+}
+
+impl Seen {
+    /// Marks a field; whether it was marked before.
+    #[inline]
+    fn again(&mut self, at: usize) -> bool {
+        if at < 128 {
+            let bit = 1 << at;
+            let again = self.low & bit != 0;
+            self.low |= bit;
+            return again;
+        }
+        let again = self.high.contains(&at);
+        self.high.push(at);
+        again
+    }
+}
+
+#[inline]
+fn smol(text: Cow<'_, str>) -> SmolStr {
+    match text {
+        Cow::Borrowed(text) => SmolStr::new(text),
+        Cow::Owned(text) => SmolStr::from(text),
+    }
+}

@@ -1,0 +1,128 @@
+//! Strings as the reference writes them: markup characters and the two line separators are escaped.
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = 0x8080_8080_8080_8080;
+
+/// Writes `text` between quotes.
+#[inline]
+pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    if is_plain(text.as_bytes()) {
+        out.extend_from_slice(text.as_bytes());
+    } else {
+        write_escaped(text, out);
+    }
+    out.push(b'"');
+}
+
+/// Whether nothing in the text has to be escaped.
+#[inline]
+fn is_plain(bytes: &[u8]) -> bool {
+    let word = |chunk: &[u8; 8]| u64::from_le_bytes(*chunk);
+    if let Some(last) = bytes.last_chunk::<8>() {
+        let (chunks, _) = bytes.as_chunks::<8>();
+        // The last eight bytes may overlap the chunk before them.
+        return chunks.iter().all(|chunk| specials(word(chunk)) == 0) && specials(word(last)) == 0;
+    }
+    let packed = match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        (Some(first), Some(last)) => {
+            u64::from(u32::from_le_bytes(*first)) | (u64::from(u32::from_le_bytes(*last)) << 32)
+        }
+        _ => match *bytes {
+            [] => return true,
+            [a] => word(&[a; 8]),
+            [a, b, ..] => word(&[a, b, bytes[bytes.len() - 1], b' ', b' ', b' ', b' ', b' ']),
+        },
+    };
+    specials(packed) == 0
+}
+
+/// Flags the bytes of `word` that may have to be escaped: the lowest flag is right, those above it may be false.
+#[inline]
+fn specials(word: u64) -> u64 {
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word;
+    let control = word.wrapping_sub(ONES * 0x20) & !word;
+    // `"` and `&` differ in one bit, and so do `<` and `>`.
+    let quotes = zeros((word | (ONES * 0x04)) ^ (ONES * 0x26));
+    let angles = zeros((word | (ONES * 0x02)) ^ (ONES * 0x3e));
+    let backslash = zeros(word ^ (ONES * 0x5c));
+    let separator = zeros(word ^ (ONES * 0xe2));
+    (control | quotes | angles | backslash | separator) & HIGHS
+}
+
+/// Writes `text` with what must not stand in a JSON string escaped.
+pub(crate) fn write_escaped(text: &str, out: &mut Vec<u8>) {
+    let bytes = text.as_bytes();
+    let mut done = 0;
+    loop {
+        let at = find_special(bytes, done);
+        out.extend_from_slice(bytes.get(done..at).unwrap_or_default());
+        let Some(&byte) = bytes.get(at) else { return };
+        done = at + escape(byte, bytes.get(at + 1..).unwrap_or_default(), out);
+    }
+}
+
+/// Escapes markup characters and line separators in JSON text, where they can only stand in strings.
+pub(crate) fn write_markup_escaped(json: &str, out: &mut Vec<u8>) {
+    let bytes = json.as_bytes();
+    let mut done = 0;
+    for (at, &byte) in bytes.iter().enumerate() {
+        if !matches!(byte, b'<' | b'>' | b'&' | 0xe2) || at < done {
+            continue;
+        }
+        out.extend_from_slice(bytes.get(done..at).unwrap_or_default());
+        done = at + escape(byte, bytes.get(at + 1..).unwrap_or_default(), out);
+    }
+    out.extend_from_slice(bytes.get(done..).unwrap_or_default());
+}
+
+/// Writes one special byte, escaped where it has to be; how many bytes of the text that took.
+#[cold]
+fn escape(byte: u8, rest: &[u8], out: &mut Vec<u8>) -> usize {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let short = match byte {
+        b'"' => b'"',
+        b'\\' => b'\\',
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x08 => b'b',
+        0x0c => b'f',
+        0xe2 => {
+            match rest {
+                [0x80, 0xa8, ..] => out.extend_from_slice(br"\u2028"),
+                [0x80, 0xa9, ..] => out.extend_from_slice(br"\u2029"),
+                _ => {
+                    out.push(byte);
+                    return 1;
+                }
+            }
+            return 3;
+        }
+        _ => {
+            let [high, low] = [byte >> 4, byte & 15].map(|digit| HEX[usize::from(digit)]);
+            out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
+            return 1;
+        }
+    };
+    out.extend_from_slice(&[b'\\', short]);
+    1
+}
+
+/// The first byte from `at` on that may have to be escaped, or the end.
+fn find_special(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let hits = specials(u64::from_le_bytes(*chunk));
+        if hits != 0 {
+            return at + (hits.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    while let Some(byte) = bytes.get(at) {
+        if matches!(byte, 0..0x20 | b'"' | b'&' | b'<' | b'>' | b'\\' | 0xe2) {
+            break;
+        }
+        at += 1;
+    }
+    at
+}

@@ -1,0 +1,13 @@
+//! JSON: decoding guided by a type, encoding in the order and form of the reference.
+
+mod decode;
+mod encode;
+mod escape;
+mod indent;
+mod scan;
+
+pub use decode::{decode, decode_shape};
+pub use encode::{encode, encode_shape};
+pub use indent::{compact, indent};
+
+pub(crate) use decode::check;

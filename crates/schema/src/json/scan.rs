@@ -1,0 +1,391 @@
+//! Reads the tokens of JSON text. Knows nothing of types; reports what is wrong in the words of the reference.
+
+use crate::decode::{Error, Fault};
+use std::borrow::Cow;
+
+/// A position in the text.
+pub(crate) struct Scanner<'i> {
+    text: &'i str,
+    at: usize,
+}
+
+/// A skipped value.
+pub(crate) struct Skipped<'i> {
+    pub(crate) text: &'i str,
+    /// Whether there is white space between its tokens.
+    pub(crate) spaced: bool,
+}
+
+impl<'i> Scanner<'i> {
+    pub(crate) fn new(text: &'i str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    /// The byte at hand, without taking it.
+    #[inline]
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// Skips white space, then the byte at hand.
+    #[inline]
+    pub(crate) fn peek_token(&mut self) -> Option<u8> {
+        loop {
+            match self.peek() {
+                Some(b' ' | b'\n' | b'\t' | b'\r') => self.at += 1,
+                other => return other,
+            }
+        }
+    }
+
+    /// Takes the byte at hand.
+    #[inline]
+    pub(crate) fn advance(&mut self) {
+        self.at += 1;
+    }
+
+    /// The error that the byte at hand cannot stand here, or that the text ends.
+    #[cold]
+    pub(crate) fn unexpected(&self, context: &str) -> Fault {
+        Fault::new(Error::Syntax(match self.peek() {
+            None => "unexpected end of JSON input".into(),
+            Some(byte) => format!("invalid character {} {context}", quote(byte)),
+        }))
+    }
+
+    /// After the value: nothing but white space.
+    pub(crate) fn end(&mut self) -> Result<(), Fault> {
+        match self.peek_token() {
+            None => Ok(()),
+            Some(_) => Err(self.unexpected("after top-level value")),
+        }
+    }
+
+    /// The name of an object's entry and the colon after it, or `None` at the closing brace.
+    #[inline]
+    pub(crate) fn key(&mut self, first: bool) -> Result<Option<Cow<'i, str>>, Fault> {
+        match self.peek_token() {
+            Some(b'"') => {}
+            Some(b'}') if first => {
+                self.at += 1;
+                return Ok(None);
+            }
+            _ => return Err(self.unexpected("looking for beginning of object key string")),
+        }
+        let key = self.string()?;
+        if self.peek_token() != Some(b':') {
+            return Err(self.unexpected("after object key"));
+        }
+        self.at += 1;
+        Ok(Some(key))
+    }
+
+    /// After an entry: whether another one follows.
+    #[inline]
+    pub(crate) fn more_entries(&mut self) -> Result<bool, Fault> {
+        match self.peek_token() {
+            Some(b',') => {
+                self.at += 1;
+                Ok(true)
+            }
+            Some(b'}') => {
+                self.at += 1;
+                Ok(false)
+            }
+            _ => Err(self.unexpected("after object key:value pair")),
+        }
+    }
+
+    /// After an element: whether another one follows.
+    #[inline]
+    pub(crate) fn more_elements(&mut self) -> Result<bool, Fault> {
+        match self.peek_token() {
+            Some(b',') => {
+                self.at += 1;
+                Ok(true)
+            }
+            Some(b']') => {
+                self.at += 1;
+                Ok(false)
+            }
+            _ => Err(self.unexpected("after array element")),
+        }
+    }
+
+    /// A string, at its opening quote.
+    #[inline]
+    pub(crate) fn string(&mut self) -> Result<Cow<'i, str>, Fault> {
+        let start = self.at + 1;
+        self.at = find_special(self.text.as_bytes(), start);
+        match self.peek() {
+            Some(b'"') => {
+                let text = self.text.get(start..self.at).unwrap_or_default();
+                self.at += 1;
+                Ok(Cow::Borrowed(text))
+            }
+            Some(b'\\') => self.escaped_string(start).map(Cow::Owned),
+            _ => Err(self.unexpected("in string literal")),
+        }
+    }
+
+    /// The rest of a string that has escapes: `self.at` is at the first backslash.
+    #[cold]
+    fn escaped_string(&mut self, start: usize) -> Result<String, Fault> {
+        let mut out = String::from(self.text.get(start..self.at).unwrap_or_default());
+        loop {
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(out);
+                }
+                Some(b'\\') => {
+                    self.at += 1;
+                    self.escape(&mut out)?;
+                }
+                Some(0x20..) => {
+                    let start = self.at;
+                    self.at = find_special(self.text.as_bytes(), start);
+                    out.push_str(self.text.get(start..self.at).unwrap_or_default());
+                }
+                _ => return Err(self.unexpected("in string literal")),
+            }
+        }
+    }
+
+    fn escape(&mut self, out: &mut String) -> Result<(), Fault> {
+        let plain = match self.peek() {
+            Some(byte @ (b'"' | b'\\' | b'/')) => char::from(byte),
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => {
+                self.at += 1;
+                let unit = self.hex()?;
+                out.push(self.code_point(unit)?);
+                return Ok(());
+            }
+            _ => return Err(self.unexpected("in string escape code")),
+        };
+        self.at += 1;
+        out.push(plain);
+        Ok(())
+    }
+
+    /// The character of a UTF-16 unit: half of a pair joins with the half that follows, or is replaced.
+    fn code_point(&mut self, unit: u16) -> Result<char, Fault> {
+        if let Some(plain) = char::from_u32(unit.into()) {
+            return Ok(plain);
+        }
+        if unit < 0xdc00 && self.text.as_bytes().get(self.at..self.at + 2) == Some(br"\u") {
+            let back = self.at;
+            self.at += 2;
+            let low = self.hex()?;
+            if let Some(Ok(joined)) = char::decode_utf16([unit, low]).next() {
+                return Ok(joined);
+            }
+            self.at = back;
+        }
+        Ok(char::REPLACEMENT_CHARACTER)
+    }
+
+    fn hex(&mut self) -> Result<u16, Fault> {
+        let mut unit = 0;
+        for _ in 0..4 {
+            let digit = self.peek().and_then(|byte| char::from(byte).to_digit(16));
+            let digit = digit.ok_or_else(|| self.unexpected(r"in \u hexadecimal character escape"))?;
+            unit = unit * 16 + digit as u16;
+            self.at += 1;
+        }
+        Ok(unit)
+    }
+
+    /// A number, at its first byte: its text.
+    #[inline]
+    pub(crate) fn number(&mut self) -> Result<&'i str, Fault> {
+        let start = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        match self.peek() {
+            Some(b'0') => self.at += 1,
+            Some(b'1'..=b'9') => self.digits(),
+            _ => return Err(self.unexpected("in numeric literal")),
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.some_digits("after decimal point in numeric literal")?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.some_digits("in exponent of numeric literal")?;
+        }
+        Ok(self.text.get(start..self.at).unwrap_or_default())
+    }
+
+    fn digits(&mut self) {
+        while let Some(b'0'..=b'9') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    fn some_digits(&mut self, context: &str) -> Result<(), Fault> {
+        let Some(b'0'..=b'9') = self.peek() else { return Err(self.unexpected(context)) };
+        self.digits();
+        Ok(())
+    }
+
+    /// `true`, `false` or `null`, at its first byte, which has been seen.
+    pub(crate) fn word(&mut self, word: &'static str) -> Result<(), Fault> {
+        for expected in word.bytes() {
+            if self.peek() != Some(expected) {
+                let context = format!("in literal {word} (expecting {})", quote(expected));
+                return Err(self.unexpected(&context));
+            }
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    /// Any value, at its first byte: checked, not kept. Nests at most `depth` deep.
+    pub(crate) fn skip(&mut self, depth: usize) -> Result<Skipped<'i>, Fault> {
+        let start = self.at;
+        let mut spaced = false;
+        // One bit a level: whether it is an object.
+        let mut levels: Vec<bool> = Vec::new();
+        loop {
+            match self.token(&mut spaced) {
+                Some(open @ (b'{' | b'[')) => {
+                    self.at += 1;
+                    if levels.len() >= depth {
+                        return Err(Fault::new(Error::TooDeep));
+                    }
+                    let closing = if open == b'{' { b'}' } else { b']' };
+                    if self.token(&mut spaced) == Some(closing) {
+                        self.at += 1;
+                    } else {
+                        levels.push(open == b'{');
+                        if open == b'{' {
+                            self.skip_key(&mut spaced)?;
+                        }
+                        continue;
+                    }
+                }
+                Some(b'"') => self.skip_string()?,
+                Some(b'-' | b'0'..=b'9') => {
+                    self.number()?;
+                }
+                Some(b't') => self.word("true")?,
+                Some(b'f') => self.word("false")?,
+                Some(b'n') => self.word("null")?,
+                _ => return Err(self.unexpected("looking for beginning of value")),
+            }
+            loop {
+                let Some(in_object) = levels.last().copied() else {
+                    return Ok(Skipped { text: self.text.get(start..self.at).unwrap_or_default(), spaced });
+                };
+                match (self.token(&mut spaced), in_object) {
+                    (Some(b','), true) => {
+                        self.at += 1;
+                        self.skip_key(&mut spaced)?;
+                        break;
+                    }
+                    (Some(b','), false) => {
+                        self.at += 1;
+                        break;
+                    }
+                    (Some(b'}'), true) | (Some(b']'), false) => {
+                        self.at += 1;
+                        levels.pop();
+                    }
+                    (_, true) => return Err(self.unexpected("after object key:value pair")),
+                    (_, false) => return Err(self.unexpected("after array element")),
+                }
+            }
+        }
+    }
+
+    fn token(&mut self, spaced: &mut bool) -> Option<u8> {
+        let before = self.at;
+        let byte = self.peek_token();
+        *spaced |= self.at != before;
+        byte
+    }
+
+    fn skip_key(&mut self, spaced: &mut bool) -> Result<(), Fault> {
+        if self.token(spaced) != Some(b'"') {
+            return Err(self.unexpected("looking for beginning of object key string"));
+        }
+        self.skip_string()?;
+        if self.token(spaced) != Some(b':') {
+            return Err(self.unexpected("after object key"));
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn skip_string(&mut self) -> Result<(), Fault> {
+        self.at += 1;
+        loop {
+            self.at = find_special(self.text.as_bytes(), self.at);
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(b'\\') => {
+                    self.at += 1;
+                    match self.peek() {
+                        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 1,
+                        Some(b'u') => {
+                            self.at += 1;
+                            self.hex()?;
+                        }
+                        _ => return Err(self.unexpected("in string escape code")),
+                    }
+                }
+                _ => return Err(self.unexpected("in string literal")),
+            }
+        }
+    }
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = 0x8080_8080_8080_8080;
+
+/// The first quote, backslash or control character from `at` on, or the end.
+#[inline]
+fn find_special(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let word = u64::from_le_bytes(*chunk);
+        // A borrow can only flag bytes above a true hit, so the lowest flag is right.
+        let control = word.wrapping_sub(ONES * 0x20) & !word;
+        let quote = (word ^ (ONES * 0x22)).wrapping_sub(ONES) & !(word ^ (ONES * 0x22));
+        let backslash = (word ^ (ONES * 0x5c)).wrapping_sub(ONES) & !(word ^ (ONES * 0x5c));
+        let hits = (control | quote | backslash) & HIGHS;
+        if hits != 0 {
+            return at + (hits.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    while let Some(0x20..=0x21 | 0x23..=0x5b | 0x5d..) = bytes.get(at) {
+        at += 1;
+    }
+    at
+}
+
+/// A byte as the reference shows it in an error.
+fn quote(byte: u8) -> String {
+    match byte {
+        b'\'' => r"'\''".into(),
+        b'"' => "'\"'".into(),
+        _ => {
+            let quoted = object::quote::quote(&char::from(byte).to_string());
+            format!("'{}'", quoted.trim_matches('"'))
+        }
+    }
+}

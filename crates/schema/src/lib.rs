@@ -1,0 +1,29 @@
+//! Types as data, and everything that is derived from them.
+//!
+//! Every type of the API is a [`Type`]: built-in ones are static tables made from the files in `types/` (their
+//! notation is described in `build/main.rs`), others are made at run time by a [`Builder`]. From that one
+//! description come decoding and encoding ([`json`], [`yaml`], [`protobuf`], [`cbor`]), [defaults](default),
+//! [constraints](validate()), the merge facts ([`Topology`], [`Patch`]), the names in OpenAPI, and the typed
+//! [`views`] through which hand-written rules read an object.
+//!
+//! Decoders take bytes from anyone: they answer in time and memory bounded by [`Limits`].
+
+pub mod builtin;
+mod decode;
+pub mod json;
+mod lookup;
+mod model;
+pub mod protobuf;
+mod scalar;
+pub mod view;
+
+pub use decode::{Decoded, Error, Limits, Mismatch, Strict};
+pub use model::{
+    Alternative, Facts, Field, Format, Kind, Member, Part, Patch, Raw, Ref, Rule, Shape, Topology, Type, Union,
+};
+
+/// Typed views of the built-in types: `core::v1::Pod::of(map).spec().containers()`.
+#[rustfmt::skip]
+pub mod views {
+    include!(concat!(env!("OUT_DIR"), "/views.rs"));
+}

@@ -1,0 +1,33 @@
+//! From a field's name to its place: an open-addressed table over a hash that reads at most 16 bytes of the
+//! name. The build script lays the tables of the built-in types out with this same code.
+
+/// Marks a free slot.
+const FREE: u16 = u16::MAX;
+
+/// The table of one type.
+pub(crate) struct Lookup {
+    /// Length is a power of two, at least twice the number of names; never empty.
+    pub(crate) slots: crate::model::Ref<[u16]>,
+}
+
+impl Lookup {
+    /// The place of `name`: the first candidate that `is` confirms.
+    #[inline]
+    pub(crate) fn find(&self, name: &str, is: impl Fn(usize) -> bool) -> Option<usize> {
+        let slots: &[u16] = &self.slots;
+        let mask = slots.len().wrapping_sub(1);
+        let mut at = hash(name.as_bytes()) as usize & mask;
+        loop {
+            let candidate = *slots.get(at)?;
+            if candidate == FREE {
+                return None;
+            }
+            if is(candidate.into()) {
+                return Some(candidate.into());
+            }
+            at = (at + 1) & mask;
+        }
+    }
+}
+
+include!("lookup/layout.rs");

@@ -1,0 +1,436 @@
+//! From Protobuf to a tree, guided by the type. Fields with unknown numbers are passed over.
+
+use super::wire::{Reader, Tag, Wire, fault};
+use super::{Envelope, PREFIX};
+use crate::decode::{Budget, Error, Fault, Limits, merge_again};
+use crate::model::{Alternative, Field, Part, Ref, Shape, Type};
+use crate::scalar;
+use object::{Key, Map, RawJson, SmolStr, Value};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+impl<'b> Envelope<'b> {
+    /// Reads the envelope of a body.
+    pub fn read(body: &'b [u8]) -> Result<Self, Error> {
+        if body.is_empty() {
+            return Err(Error::Syntax("empty data".into()));
+        }
+        let message = body.strip_prefix(&PREFIX).ok_or_else(|| {
+            Error::Syntax(
+                "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]".into(),
+            )
+        })?;
+        if message.is_empty() {
+            return Err(Error::Syntax("empty body".into()));
+        }
+        Self::read_message(message).map_err(|fault| *fault)
+    }
+
+    fn read_message(message: &'b [u8]) -> Result<Self, Fault> {
+        let mut envelope = Self::default();
+        let mut reader = Reader::new(message);
+        while !reader.is_empty() {
+            let tag = reader.tag()?;
+            let mut bytes = |name| tag.expect(Wire::Bytes, name).and_then(|()| reader.bytes());
+            match tag.number {
+                1 => {
+                    let mut meta = Reader::new(bytes("TypeMeta")?);
+                    while !meta.is_empty() {
+                        let tag = meta.tag()?;
+                        match tag.number {
+                            1 => envelope.api_version = header_text(tag, &mut meta, "APIVersion")?,
+                            2 => envelope.kind = header_text(tag, &mut meta, "Kind")?,
+                            _ => meta.skip(tag)?,
+                        }
+                    }
+                }
+                2 => envelope.raw = bytes("Raw")?,
+                3 => envelope.content_encoding = header_text(tag, &mut reader, "ContentEncoding")?,
+                4 => envelope.content_type = header_text(tag, &mut reader, "ContentType")?,
+                _ => reader.skip(tag)?,
+            }
+        }
+        Ok(envelope)
+    }
+}
+
+fn header_text<'b>(tag: Tag, reader: &mut Reader<'b>, name: &str) -> Result<&'b str, Fault> {
+    tag.expect(Wire::Bytes, name)?;
+    std::str::from_utf8(reader.bytes()?).map_err(|_| fault(format!("proto: field {name} contains invalid UTF-8")))
+}
+
+/// Reads an object with its envelope; kind and API version of the envelope stand in the tree.
+pub fn decode(ty: &Type, body: &[u8], limits: &Limits) -> Result<Value, Error> {
+    if body.len() > limits.bytes {
+        return Err(Error::TooLarge(limits.bytes));
+    }
+    let envelope = Envelope::read(body)?;
+    let mut value = decode_message(ty, envelope.raw, limits)?;
+    if let Some(map) = value.as_map_mut() {
+        let mut entries = Vec::with_capacity(map.len() + 2);
+        for (name, text) in [("kind", envelope.kind), ("apiVersion", envelope.api_version)] {
+            if !text.is_empty() && ty.field(name).is_some() {
+                entries.push((Key::known(name), Value::from(text)));
+            }
+        }
+        entries.extend(std::mem::take(map));
+        *map = Map::from_distinct(entries);
+    }
+    Ok(value)
+}
+
+/// Reads a message, without an envelope.
+pub fn decode_message(ty: &Type, message: &[u8], limits: &Limits) -> Result<Value, Error> {
+    if message.len() > limits.bytes {
+        return Err(Error::TooLarge(limits.bytes));
+    }
+    let mut decoder =
+        Decoder { budget: Budget::new(limits), fields: Vec::with_capacity(32), elements: Vec::with_capacity(32) };
+    decoder.message(ty, message).map_err(|fault| *fault)
+}
+
+struct Decoder {
+    budget: Budget,
+    /// Fields of the messages that are being read, innermost last: place in the type and value.
+    fields: Vec<(usize, Value)>,
+    /// Elements of the lists that are being read, innermost last.
+    elements: Vec<Value>,
+}
+
+impl Decoder {
+    fn message(&mut self, ty: &Type, message: &[u8]) -> Result<Value, Fault> {
+        self.budget.value()?;
+        self.budget.enter()?;
+        let base = self.fields.len();
+        self.parts(ty, &ty.wire, message, base)?;
+        self.budget.leave();
+        let found = self.fields.get_mut(base..).unwrap_or_default();
+        if !found.is_sorted_by_key(|(at, _)| *at) {
+            found.sort_by_key(|(at, _)| *at);
+        }
+        let mut entries = Vec::with_capacity(found.len());
+        for (at, value) in self.fields.drain(base..) {
+            if let Some(field) = ty.fields.get(at).filter(|field| !field.drops(&value)) {
+                entries.push((field.name.clone(), value));
+            }
+        }
+        Ok(Map::from_distinct(entries).into())
+    }
+
+    /// The fields of one message; those of inlined messages go to the same struct.
+    fn parts(&mut self, ty: &Type, parts: &[Part], message: &[u8], base: usize) -> Result<(), Fault> {
+        let mut reader = Reader::new(message);
+        let mut next = 0;
+        while !reader.is_empty() {
+            let tag = reader.tag()?;
+            let Some(place) = find(ty, parts, next, tag.number) else {
+                reader.skip(tag)?;
+                continue;
+            };
+            next = place;
+            match parts.get(place) {
+                Some(Part::Field(at)) => {
+                    let at = usize::from(*at);
+                    if let Some(field) = ty.fields.get(at) {
+                        let value = self.field(field, tag, &mut reader)?;
+                        self.set(base, at, field, value);
+                    }
+                }
+                Some(Part::Inline { parts, .. }) => {
+                    tag.expect(Wire::Bytes, &ty.struct_name)?;
+                    self.budget.enter()?;
+                    self.parts(ty, parts, reader.bytes()?, base)?;
+                    self.budget.leave();
+                }
+                None => reader.skip(tag)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a field's value; lists and maps that come in several runs grow together.
+    fn set(&mut self, base: usize, at: usize, field: &Field, value: Value) {
+        let own = self.fields.get_mut(base..).unwrap_or_default();
+        match own.iter_mut().find(|(place, _)| *place == at) {
+            None => self.fields.push((at, value)),
+            Some((_, earlier)) => match (&field.shape, earlier, value) {
+                (Shape::List(_), Value::List(earlier), Value::List(more)) => {
+                    Arc::make_mut(earlier).extend(more.iter().cloned());
+                }
+                (_, earlier, value) => *earlier = merge_again(std::mem::take(earlier), value),
+            },
+        }
+    }
+
+    fn field(&mut self, field: &Field, tag: Tag, reader: &mut Reader<'_>) -> Result<Value, Fault> {
+        match &field.shape {
+            Shape::List(shape) => self.list(shape, field, tag, reader),
+            Shape::Map(shape) => self.map(shape, field, tag, reader),
+            shape => self.one(shape, &field.name, tag, reader),
+        }
+    }
+
+    /// A run of elements.
+    fn list(&mut self, shape: &Shape, field: &Field, tag: Tag, reader: &mut Reader<'_>) -> Result<Value, Fault> {
+        let base = self.elements.len();
+        if tag.wire == Wire::Bytes && matches!(shape, Shape::Int32 | Shape::Int64 | Shape::Bool) {
+            let mut packed = Reader::new(reader.bytes()?);
+            let tag = Tag { wire: Wire::Varint, ..tag };
+            while !packed.is_empty() {
+                let value = self.one(shape, &field.name, tag, &mut packed)?;
+                self.elements.push(value);
+            }
+        } else {
+            loop {
+                let value = self.one(shape, &field.name, tag, reader)?;
+                self.elements.push(value);
+                let mut ahead = *reader;
+                match ahead.is_empty() {
+                    false if ahead.tag().is_ok_and(|next| next.number == tag.number && next.wire == tag.wire) => {
+                        *reader = ahead;
+                    }
+                    _ => break,
+                }
+            }
+        }
+        Ok(self.elements.drain(base..).collect::<Vec<_>>().into())
+    }
+
+    /// A run of map entries.
+    fn map(&mut self, shape: &Shape, field: &Field, tag: Tag, reader: &mut Reader<'_>) -> Result<Value, Fault> {
+        let mut entries: Vec<(Key, Value)> = Vec::new();
+        loop {
+            tag.expect(Wire::Bytes, &field.name)?;
+            self.budget.value()?;
+            let (mut key, mut value) = (Key::known(""), None);
+            let mut entry = Reader::new(reader.bytes()?);
+            while !entry.is_empty() {
+                let tag = entry.tag()?;
+                match tag.number {
+                    1 => {
+                        tag.expect(Wire::Bytes, &field.name)?;
+                        key = Key::from(&*text(entry.bytes()?));
+                    }
+                    2 => value = Some(self.one(shape, &field.name, tag, &mut entry)?),
+                    _ => entry.skip(tag)?,
+                }
+            }
+            entries.push((key, value.unwrap_or_else(|| shape.empty_element())));
+            let mut ahead = *reader;
+            if ahead.is_empty() || !ahead.tag().is_ok_and(|next| next.number == tag.number) {
+                break;
+            }
+            *reader = ahead;
+        }
+        if entries.is_sorted_by(|a, b| a.0 < b.0) {
+            return Ok(Map::from_distinct(entries).into());
+        }
+        // A later entry takes the place of an earlier one: a stable sort keeps them apart.
+        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        entries.reverse();
+        entries.dedup_by(|later, kept| later.0 == kept.0);
+        entries.reverse();
+        Ok(Map::from_distinct(entries).into())
+    }
+
+    /// One value, after its tag.
+    fn one(&mut self, shape: &Shape, name: &str, tag: Tag, reader: &mut Reader<'_>) -> Result<Value, Fault> {
+        match shape {
+            Shape::Struct(ty) => {
+                tag.expect(Wire::Bytes, name)?;
+                return self.message(ty, reader.bytes()?);
+            }
+            Shape::Bool | Shape::Int32 | Shape::Int64 => {
+                self.budget.value()?;
+                tag.expect(Wire::Varint, name)?;
+                let number = reader.varint()?;
+                return Ok(match shape {
+                    Shape::Bool => Value::Bool(number != 0),
+                    Shape::Int32 => Value::Int((number as i32).into()),
+                    _ => Value::Int(number as i64),
+                });
+            }
+            Shape::Float64 => {
+                self.budget.value()?;
+                tag.expect(Wire::Fixed64, name)?;
+                let number = f64::from_bits(reader.fixed64()?);
+                if !number.is_finite() {
+                    return Err(Fault::new(Error::Value(format!("json: unsupported value: {number}"))));
+                }
+                return Ok(Value::Float(number));
+            }
+            _ => {}
+        }
+        self.budget.value()?;
+        tag.expect(Wire::Bytes, name)?;
+        let bytes = reader.bytes()?;
+        match shape {
+            Shape::String => Ok(Value::String(SmolStr::from(text(bytes)))),
+            Shape::Bytes => Ok(Value::Bytes(bytes.into())),
+            Shape::Time | Shape::MicroTime => time(shape, bytes),
+            Shape::Duration => {
+                let nanoseconds = numbers::<1>(bytes)?[0];
+                Ok(Value::String(scalar::duration(nanoseconds)))
+            }
+            Shape::Quantity => {
+                let amount = first_bytes(bytes)?.map(text).unwrap_or(Cow::Borrowed("0"));
+                let amount = scalar::canonical(shape, &amount);
+                amount.map(Value::String).map_err(|message| Fault::new(Error::Value(message)))
+            }
+            Shape::IntOrString => int_or_string(bytes),
+            Shape::Raw(_) => self.raw(first_bytes(bytes)?.unwrap_or_default()),
+            Shape::SchemaOr(alternative, ty) => self.schema_or(*alternative, ty, bytes),
+            Shape::List(inner) => {
+                let base = self.elements.len();
+                let mut reader = Reader::new(bytes);
+                while !reader.is_empty() {
+                    let tag = reader.tag()?;
+                    if tag.number == 1 {
+                        let value = self.one(inner, name, tag, &mut reader)?;
+                        self.elements.push(value);
+                    } else {
+                        reader.skip(tag)?;
+                    }
+                }
+                Ok(self.elements.drain(base..).collect::<Vec<_>>().into())
+            }
+            _ => Ok(Value::Null),
+        }
+    }
+
+    /// JSON text in a message: it is checked, since it will be written into JSON as it is.
+    fn raw(&self, bytes: &[u8]) -> Result<Value, Fault> {
+        if bytes.is_empty() {
+            return Ok(Value::Null);
+        }
+        let text = std::str::from_utf8(bytes).map_err(|_| fault("invalid UTF-8 in raw JSON"))?;
+        let compact = crate::json::check(text, self.budget.depth_left())?;
+        Ok(if compact == "null" { Value::Null } else { RawJson::from_checked(compact).into() })
+    }
+
+    fn schema_or(&mut self, alternative: Alternative, ty: &Ref<Type>, message: &[u8]) -> Result<Value, Fault> {
+        let base = self.elements.len();
+        let (mut schema, mut allows, mut listed) = (None, false, false);
+        let mut reader = Reader::new(message);
+        self.budget.enter()?;
+        while !reader.is_empty() {
+            let tag = reader.tag()?;
+            match (alternative, tag.number) {
+                (Alternative::Bool, 1) => {
+                    tag.expect(Wire::Varint, "Allows")?;
+                    allows = reader.varint()? != 0;
+                }
+                (Alternative::Bool, 2) | (Alternative::Schemas | Alternative::Strings, 1) => {
+                    tag.expect(Wire::Bytes, "Schema")?;
+                    schema = Some(self.message(ty, reader.bytes()?)?);
+                }
+                (Alternative::Schemas, 2) => {
+                    tag.expect(Wire::Bytes, "JSONSchemas")?;
+                    let value = self.message(ty, reader.bytes()?)?;
+                    self.elements.push(value);
+                    listed = true;
+                }
+                (Alternative::Strings, 2) => {
+                    let value = self.one(&Shape::String, "Property", tag, &mut reader)?;
+                    self.elements.push(value);
+                    listed = true;
+                }
+                _ => reader.skip(tag)?,
+            }
+        }
+        self.budget.leave();
+        let list: Vec<Value> = self.elements.drain(base..).collect();
+        Ok(match (schema, alternative) {
+            _ if listed => list.into(),
+            (Some(schema), _) => schema,
+            (None, Alternative::Bool) => Value::Bool(allows),
+            (None, _) => Value::Null,
+        })
+    }
+}
+
+/// The part with this number: most often the one after the last, or that one again.
+#[inline]
+fn find(ty: &Type, parts: &[Part], last: usize, number: u32) -> Option<usize> {
+    let number_of = |part: &Part| match part {
+        Part::Field(at) => ty.fields.get(usize::from(*at)).map_or(0, |field| field.number),
+        Part::Inline { number, .. } => *number,
+    };
+    for near in [last, last + 1, last + 2] {
+        if parts.get(near).is_some_and(|part| number_of(part) == number) {
+            return Some(near);
+        }
+    }
+    parts.binary_search_by_key(&number, number_of).ok()
+}
+
+/// The reference does not check strings; what is not UTF-8 could not be written as JSON.
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
+/// The fields 1 to N of a message of numbers.
+fn numbers<const N: usize>(message: &[u8]) -> Result<[i64; N], Fault> {
+    let mut found = [0; N];
+    let mut reader = Reader::new(message);
+    while !reader.is_empty() {
+        let tag = reader.tag()?;
+        match found.get_mut(tag.number as usize - 1) {
+            Some(slot) => {
+                tag.expect(Wire::Varint, "Seconds")?;
+                *slot = reader.varint()? as i64;
+            }
+            None => reader.skip(tag)?,
+        }
+    }
+    Ok(found)
+}
+
+/// Field 1 of a message that holds bytes.
+fn first_bytes(message: &[u8]) -> Result<Option<&[u8]>, Fault> {
+    let mut found = None;
+    let mut reader = Reader::new(message);
+    while !reader.is_empty() {
+        let tag = reader.tag()?;
+        if tag.number == 1 {
+            tag.expect(Wire::Bytes, "Raw")?;
+            found = Some(reader.bytes()?);
+        } else {
+            reader.skip(tag)?;
+        }
+    }
+    Ok(found)
+}
+
+fn time(shape: &Shape, message: &[u8]) -> Result<Value, Fault> {
+    if message.is_empty() {
+        return Ok(Value::Null);
+    }
+    let [seconds, nanos] = numbers::<2>(message)?;
+    let text = scalar::time(shape, seconds, nanos as i32);
+    text.map(Value::String).map_err(|message| Fault::new(Error::Value(message)))
+}
+
+fn int_or_string(message: &[u8]) -> Result<Value, Fault> {
+    let (mut is_text, mut number, mut string) = (false, 0, Cow::Borrowed(""));
+    let mut reader = Reader::new(message);
+    while !reader.is_empty() {
+        let tag = reader.tag()?;
+        match tag.number {
+            1 => {
+                tag.expect(Wire::Varint, "Type")?;
+                is_text = reader.varint()? != 0;
+            }
+            2 => {
+                tag.expect(Wire::Varint, "IntVal")?;
+                number = reader.varint()? as i32;
+            }
+            3 => {
+                tag.expect(Wire::Bytes, "StrVal")?;
+                string = text(reader.bytes()?);
+            }
+            _ => reader.skip(tag)?,
+        }
+    }
+    Ok(if is_text { Value::String(SmolStr::from(string)) } else { Value::Int(number.into()) })
+}

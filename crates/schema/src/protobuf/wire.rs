@@ -1,0 +1,248 @@
+//! Tags, variable-length numbers and lengths: reading forwards, writing backwards.
+
+use crate::decode::{Error, Fault};
+
+/// How the bytes of a field are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wire {
+    Varint = 0,
+    Fixed64 = 1,
+    Bytes = 2,
+    GroupStart = 3,
+    GroupEnd = 4,
+    Fixed32 = 5,
+}
+
+/// The number and layout of the field at hand.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tag {
+    pub(super) number: u32,
+    pub(super) wire: Wire,
+}
+
+impl Tag {
+    /// Refuses a field whose bytes are laid out otherwise than its type says.
+    #[inline]
+    pub(super) fn expect(self, wire: Wire, name: &str) -> Result<(), Fault> {
+        if self.wire == wire {
+            return Ok(());
+        }
+        Err(fault(format!("proto: wrong wireType = {} for field {name}", self.wire as u8)))
+    }
+}
+
+#[cold]
+pub(super) fn fault(message: impl Into<String>) -> Fault {
+    Fault::new(Error::Syntax(message.into()))
+}
+
+#[cold]
+fn end() -> Fault {
+    fault("unexpected EOF")
+}
+
+/// Bytes that have not been read yet.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'b>(&'b [u8]);
+
+impl<'b> Reader<'b> {
+    pub(super) fn new(bytes: &'b [u8]) -> Self {
+        Self(bytes)
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    #[inline]
+    pub(super) fn varint(&mut self) -> Result<u64, Fault> {
+        if let Some((&byte, rest)) = self.0.split_first()
+            && byte < 0x80
+        {
+            self.0 = rest;
+            return Ok(byte.into());
+        }
+        let mut value = 0u64;
+        for (at, &byte) in self.0.iter().enumerate().take(10) {
+            value |= u64::from(byte & 0x7f) << (7 * at);
+            if byte < 0x80 {
+                self.0 = self.0.get(at + 1..).unwrap_or_default();
+                return Ok(value);
+            }
+        }
+        Err(if self.0.len() < 10 { end() } else { fault("proto: integer overflow") })
+    }
+
+    /// The next tag.
+    #[inline]
+    pub(super) fn tag(&mut self) -> Result<Tag, Fault> {
+        let key = self.varint()?;
+        let number = u32::try_from(key >> 3).unwrap_or(0);
+        if number == 0 || number > 0x1fff_ffff {
+            return Err(fault(format!("proto: illegal tag {} (wire type {})", (key >> 3) as i32, key & 7)));
+        }
+        let wire = match key & 7 {
+            0 => Wire::Varint,
+            1 => Wire::Fixed64,
+            2 => Wire::Bytes,
+            3 => Wire::GroupStart,
+            4 => Wire::GroupEnd,
+            5 => Wire::Fixed32,
+            other => return Err(fault(format!("proto: illegal wireType {other}"))),
+        };
+        Ok(Tag { number, wire })
+    }
+
+    /// A length and as many bytes.
+    #[inline]
+    pub(super) fn bytes(&mut self) -> Result<&'b [u8], Fault> {
+        let length = self.varint()?;
+        let length = usize::try_from(length).ok().filter(|length| *length <= isize::MAX as usize);
+        let length = length.ok_or_else(|| fault("proto: negative length found during unmarshaling"))?;
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or_else(end)?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    pub(super) fn fixed64(&mut self) -> Result<u64, Fault> {
+        let (bytes, rest) = self.0.split_first_chunk::<8>().ok_or_else(end)?;
+        self.0 = rest;
+        Ok(u64::from_le_bytes(*bytes))
+    }
+
+    /// Passes over the value of a field that nobody asked for, groups included.
+    pub(super) fn skip(&mut self, tag: Tag) -> Result<(), Fault> {
+        let mut open = 0u32;
+        let mut wire = tag.wire;
+        loop {
+            match wire {
+                Wire::Varint => {
+                    self.varint()?;
+                }
+                Wire::Fixed64 => {
+                    self.fixed64()?;
+                }
+                Wire::Fixed32 => {
+                    let (_, rest) = self.0.split_first_chunk::<4>().ok_or_else(end)?;
+                    self.0 = rest;
+                }
+                Wire::Bytes => {
+                    self.bytes()?;
+                }
+                Wire::GroupStart => open += 1,
+                Wire::GroupEnd => {
+                    open = open.checked_sub(1).ok_or_else(|| fault("proto: unexpected end of group"))?;
+                }
+            }
+            if open == 0 {
+                return Ok(());
+            }
+            wire = self.tag()?.wire;
+        }
+    }
+}
+
+/// Bytes written from the end towards the front, so that a length is known when it is written.
+pub(super) struct Writer {
+    buffer: Vec<u8>,
+    /// What has been written starts here.
+    start: usize,
+}
+
+impl Writer {
+    pub(super) fn with_capacity(capacity: usize) -> Self {
+        Self { buffer: vec![0; capacity], start: capacity }
+    }
+
+    /// What has been written.
+    pub(super) fn written(&self) -> &[u8] {
+        self.buffer.get(self.start..).unwrap_or_default()
+    }
+
+    /// How many bytes have been written.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+
+    #[inline]
+    pub(super) fn byte(&mut self, byte: u8) {
+        if self.start == 0 {
+            self.grow(1);
+        }
+        self.start -= 1;
+        if let Some(slot) = self.buffer.get_mut(self.start) {
+            *slot = byte;
+        }
+    }
+
+    #[inline]
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        if self.start < bytes.len() {
+            self.grow(bytes.len());
+        }
+        let end = self.start;
+        self.start -= bytes.len();
+        if let Some(room) = self.buffer.get_mut(self.start..end) {
+            room.copy_from_slice(bytes);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, needed: usize) {
+        let more = needed.max(self.buffer.len()).max(256);
+        let mut larger = Vec::with_capacity(self.buffer.len() + more);
+        larger.resize(self.start + more, 0);
+        larger.extend_from_slice(self.written());
+        self.start += more;
+        self.buffer = larger;
+    }
+
+    #[inline]
+    pub(super) fn varint(&mut self, value: u64) {
+        if value < 0x80 {
+            return self.byte(value as u8);
+        }
+        let mut bytes = [0u8; 10];
+        let mut rest = value;
+        let mut length = 0;
+        for slot in &mut bytes {
+            length += 1;
+            *slot = (rest & 0x7f) as u8 | 0x80;
+            rest >>= 7;
+            if rest == 0 {
+                *slot &= 0x7f;
+                break;
+            }
+        }
+        self.bytes(bytes.get(..length).unwrap_or_default());
+    }
+
+    #[inline]
+    pub(super) fn tag(&mut self, number: u32, wire: Wire) {
+        self.varint(u64::from(number) << 3 | wire as u64);
+    }
+
+    /// Length and tag of what has been written since the writer held `before` bytes.
+    #[inline]
+    pub(super) fn close(&mut self, number: u32, before: usize) {
+        self.varint((self.len() - before) as u64);
+        self.tag(number, Wire::Bytes);
+    }
+
+    /// A field of bytes.
+    #[inline]
+    pub(super) fn bytes_field(&mut self, number: u32, bytes: &[u8]) {
+        self.bytes(bytes);
+        self.varint(bytes.len() as u64);
+        self.tag(number, Wire::Bytes);
+    }
+
+    /// A field with a number.
+    #[inline]
+    pub(super) fn varint_field(&mut self, number: u32, value: u64) {
+        self.varint(value);
+        self.tag(number, Wire::Varint);
+    }
+}
