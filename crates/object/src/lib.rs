@@ -1,5 +1,7 @@
 //! The vocabulary that every other crate speaks: the value tree, field paths, names, labels and selectors,
 //! quantities and times. No IO, no schema, no knowledge of any kind.
 
+pub mod field;
+pub mod name;
 pub mod quantity;
 pub mod quote;
