@@ -1,9 +1,12 @@
 //! The vocabulary that every other crate speaks: the value tree, field paths, names, labels and selectors,
 //! quantities and times. No IO, no schema, no knowledge of any kind.
 
+pub mod field;
 mod key;
-pub mod quote;
 mod map;
+pub mod name;
+pub mod quantity;
+pub mod quote;
 mod value;
 
 pub use key::Key;

@@ -1,0 +1,116 @@
+//! How a value that is wrong reads in a message.
+
+use crate::quote::Quoted;
+use std::fmt;
+
+/// A value that is wrong.
+///
+/// ```
+/// use object::field::BadValue;
+/// assert_eq!(BadValue::from("a b").to_string(), r#""a b""#);
+/// assert_eq!(BadValue::from(1e6).to_string(), "1e+06");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum BadValue {
+    /// Not told.
+    Omitted,
+    /// No value, which reads as the word in quotes.
+    Null,
+    /// A truth value.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A number.
+    Float(f64),
+    /// Text, which is shown quoted.
+    String(String),
+    /// Anything else, already as it should read.
+    Raw(String),
+}
+
+impl fmt::Display for BadValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Omitted => Ok(()),
+            Self::Null => f.write_str("\"null\""),
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Int(value) => write!(f, "{value}"),
+            Self::Float(value) => write_float(f, *value),
+            Self::String(value) => write!(f, "{}", Quoted(value)),
+            Self::Raw(value) => f.write_str(value),
+        }
+    }
+}
+
+impl From<bool> for BadValue {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<i64> for BadValue {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<i32> for BadValue {
+    fn from(value: i32) -> Self {
+        Self::Int(value.into())
+    }
+}
+
+impl From<usize> for BadValue {
+    fn from(value: usize) -> Self {
+        i64::try_from(value).map_or_else(|_| Self::Raw(value.to_string()), Self::Int)
+    }
+}
+
+impl From<f64> for BadValue {
+    fn from(value: f64) -> Self {
+        Self::Float(value)
+    }
+}
+
+impl From<&str> for BadValue {
+    fn from(value: &str) -> Self {
+        Self::String(value.to_owned())
+    }
+}
+
+impl From<String> for BadValue {
+    fn from(value: String) -> Self {
+        Self::String(value)
+    }
+}
+
+/// Writes the shortest digits that give the number back, with an exponent from a million up and from 0.00001 down.
+fn write_float(f: &mut fmt::Formatter<'_>, value: f64) -> fmt::Result {
+    if !value.is_finite() {
+        return f.write_str(if value.is_nan() {
+            "NaN"
+        } else if value > 0.0 {
+            "+Inf"
+        } else {
+            "-Inf"
+        });
+    }
+    let short = format!("{value:e}");
+    let (mantissa, exponent) = short.split_once('e').unwrap_or((&short, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let fraction = mantissa.bytes().filter(u8::is_ascii_digit).count().saturating_sub(1);
+    if (-4..6).contains(&exponent) {
+        let places = fraction.saturating_add_signed(-exponent as isize);
+        return f.write_str(&even(value, format!("{value:.places$}"), || value.to_string()));
+    }
+    let scientific = even(value, format!("{value:.fraction$e}"), || short.clone());
+    let mantissa = scientific.split('e').next().unwrap_or_default();
+    let sign = if exponent < 0 { '-' } else { '+' };
+    write!(f, "{mantissa}e{sign}{:02}", exponent.unsigned_abs())
+}
+
+/// Of two texts of equal length that are equally near the number, the one that ends in an even digit is meant; that is
+/// the correctly rounded one, if it gives the number back.
+fn even(value: f64, rounded: String, shortest: impl FnOnce() -> String) -> String {
+    if rounded.parse() == Ok(value) { rounded } else { shortest() }
+}
