@@ -69,6 +69,11 @@ impl Map {
         }
     }
 
+    /// Puts an entry that the caller knows not to be there before the one at `place`, or at the end.
+    pub fn insert_at(&mut self, place: usize, key: Key, value: Value) {
+        self.entries.insert(place.min(self.entries.len()), (key, value));
+    }
+
     /// The value at `key`; where there is none, `value()` is put at the end first.
     pub fn get_or_insert_with(&mut self, key: impl Into<Key>, value: impl FnOnce() -> Value) -> &mut Value {
         let key = key.into();
@@ -108,7 +113,7 @@ impl Map {
     }
 
     /// The keys in order.
-    pub fn keys(&self) -> impl ExactSizeIterator<Item = &Key> {
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &Key> + DoubleEndedIterator {
         self.entries.iter().map(|(k, _)| k)
     }
 

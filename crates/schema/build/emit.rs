@@ -20,20 +20,31 @@ pub(crate) fn types(schema: &Schema) -> String {
         let (fields, parts) = schema.flatten(name);
         let kind = if ty.is_kind {
             let version = package.name.rsplit('.').next().unwrap();
-            format!("Some(Kind {{ group: text({:?}), version: text({version:?}), kind: text({:?}) }})", package.group, ty.name)
+            format!(
+                "Some(Kind {{ group: text({:?}), version: text({version:?}), kind: text({:?}) }})",
+                package.group, ty.name
+            )
         } else {
             "None".into()
         };
         let union = ty.union.as_ref().map_or("None".into(), |(discriminator, members)| {
             let members: String = members
                 .iter()
-                .map(|(value, field)| format!("Member {{ value: text({value:?}), field: text({field:?}) }}, "))
+                .map(|(value, field)| {
+                    format!("Member {{ value: text({value:?}), field: text({field:?}) }}, ")
+                })
                 .collect();
-            format!("Some(Union {{ discriminator: text({discriminator:?}), members: Ref::Static(&[{members}]) }})")
+            format!(
+                "Some(Union {{ discriminator: text({discriminator:?}), members: Ref::Static(&[{members}]) }})"
+            )
         });
         let slots = layout(fields.iter().map(|field| field.name.as_str()));
-        let always: String =
-            fields.iter().enumerate().filter(|(_, f)| is_always(f)).map(|(at, _)| format!("{at}, ")).collect();
+        let always: String = fields
+            .iter()
+            .enumerate()
+            .filter(|(_, f)| is_always(f))
+            .map(|(at, _)| format!("{at}, "))
+            .collect();
         let names: String = fields.iter().map(|field| statics.name(&field.name) + ", ").collect();
         let fields_text: String = fields.iter().map(|field| field_text(field, &mut statics)).collect();
         writeln!(
@@ -55,7 +66,11 @@ pub(crate) fn types(schema: &Schema) -> String {
     let mut kinds: Vec<_> = schema.types.keys().filter(|name| schema.ty(name).is_kind).collect();
     let sort_key = |name: &str| {
         let package = schema.package_of(name);
-        (package.group.clone(), package.name.rsplit('.').next().unwrap().to_string(), schema.ty(name).name.clone())
+        (
+            package.group.clone(),
+            package.name.rsplit('.').next().unwrap().to_string(),
+            schema.ty(name).name.clone(),
+        )
     };
     kinds.sort_by_key(|name| sort_key(name));
     let kinds: String = kinds.iter().map(|name| format!("&{}, ", ident(name))).collect();
@@ -187,7 +202,8 @@ fn facts(field: &Field) -> String {
         (None, _) => "Topology::Natural".into(),
     };
     let patch = field.option("patch").unwrap_or("");
-    let (strategies, key) = patch.strip_suffix(')').and_then(|text| text.split_once('(')).unwrap_or((patch, ""));
+    let (strategies, key) =
+        patch.strip_suffix(')').and_then(|text| text.split_once('(')).unwrap_or((patch, ""));
     let strategy = |name: &str| strategies.split(',').any(|word| word == name);
     let rules: String = rules(field).iter().map(|rule| format!("{rule}, ")).collect();
     format!(

@@ -41,7 +41,8 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a build script reports what is wrong by stopping the build"
+    clippy::print_stdout,
+    reason = "a build script speaks to cargo on its output, and reports what is wrong by stopping the build"
 )]
 
 mod emit;

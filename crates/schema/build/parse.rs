@@ -71,7 +71,10 @@ pub(crate) fn package(path: &Path) -> Package {
             ([first, ..], _) if first.starts_with('#') => {}
             (["package", name, rest @ ..], false) => {
                 let value = |key: &str| {
-                    rest.iter().find_map(|word| word.strip_prefix(key)).unwrap_or_else(|| fail(number, key)).to_string()
+                    rest.iter()
+                        .find_map(|word| word.strip_prefix(key))
+                        .unwrap_or_else(|| fail(number, key))
+                        .to_string()
                 };
                 package = Some(Package {
                     name: name.to_string(),
@@ -82,8 +85,13 @@ pub(crate) fn package(path: &Path) -> Package {
             }
             (["type", name, rest @ ..], false) => {
                 let package = package.as_mut().unwrap_or_else(|| fail(number, "a package line comes first"));
-                let mut new =
-                    Type { name: name.to_string(), is_kind: false, atomic: false, union: None, lines: vec![] };
+                let mut new = Type {
+                    name: name.to_string(),
+                    is_kind: false,
+                    atomic: false,
+                    union: None,
+                    lines: vec![],
+                };
                 for word in rest {
                     match word.split_once('=') {
                         None if *word == "kind" => new.is_kind = true,
@@ -97,10 +105,13 @@ pub(crate) fn package(path: &Path) -> Package {
             (words, true) => {
                 let package = package.as_mut().unwrap_or_else(|| fail(number, "a package line comes first"));
                 let name = package.name.clone();
-                let current = package.types.last_mut().unwrap_or_else(|| fail(number, "a field outside of a type"));
+                let current =
+                    package.types.last_mut().unwrap_or_else(|| fail(number, "a field outside of a type"));
                 current.lines.push(match words {
                     ["typemeta"] => Line::TypeMeta,
-                    [at, "=", of, "inline"] => Line::Inline { number: at.parse().unwrap(), of: full(&name, of) },
+                    [at, "=", of, "inline"] => {
+                        Line::Inline { number: at.parse().unwrap(), of: full(&name, of) }
+                    }
                     [at, field, shape_text, options @ ..] => Line::Field(Field {
                         name: field.to_string(),
                         number: if *at == "-" { 0 } else { at.parse().unwrap() },
@@ -119,8 +130,26 @@ pub(crate) fn package(path: &Path) -> Package {
 fn option(word: &str) -> (String, String) {
     let (name, value) = word.split_once('=').unwrap_or((word, ""));
     const KNOWN: [&str; 20] = [
-        "req", "omit", "ptr", "list", "map", "patch", "default", "enum", "go", "must", "listed", "min", "max",
-        "between", "maxlen", "maxitems", "minitems", "is", "immutable", "unique",
+        "req",
+        "omit",
+        "ptr",
+        "list",
+        "map",
+        "patch",
+        "default",
+        "enum",
+        "go",
+        "must",
+        "listed",
+        "min",
+        "max",
+        "between",
+        "maxlen",
+        "maxitems",
+        "minitems",
+        "is",
+        "immutable",
+        "unique",
     ];
     assert!(KNOWN.contains(&name), "unknown option {word}");
     (name.to_string(), value.to_string())
@@ -129,7 +158,10 @@ fn option(word: &str) -> (String, String) {
 fn union(text: &str) -> (String, Vec<(String, String)>) {
     let (discriminator, members) = text.strip_suffix(')').unwrap().split_once('(').unwrap();
     let members = members.split(',').map(|member| member.split_once(':').unwrap());
-    (discriminator.to_string(), members.map(|(value, field)| (value.to_string(), field.to_string())).collect())
+    (
+        discriminator.to_string(),
+        members.map(|(value, field)| (value.to_string(), field.to_string())).collect(),
+    )
 }
 
 fn full(package: &str, name: &str) -> String {
@@ -244,7 +276,8 @@ impl Schema {
             let mut changed = false;
             for (name, fields) in &flat {
                 let now = fields.iter().any(|field| {
-                    holds(field) || target(&field.shape).is_some_and(|t| found.get(t).copied().unwrap_or(false))
+                    holds(field)
+                        || target(&field.shape).is_some_and(|t| found.get(t).copied().unwrap_or(false))
                 });
                 if now && found.insert(name, true) != Some(true) {
                     changed = true;

@@ -71,7 +71,9 @@ fn accessor(field: &Field) -> (String, &'static str) {
     match &field.shape {
         Shape::Word("String") if optional => ("Option<&'a str>".into(), "optional"),
         Shape::Word("Time" | "MicroTime" | "Quantity" | "Duration") => ("Option<&'a str>".into(), "optional"),
-        Shape::Word("IntOrString" | "Any") | Shape::SchemaOr(_) => ("Option<&'a ::object::Value>".into(), "optional"),
+        Shape::Word("IntOrString" | "Any") | Shape::SchemaOr(_) => {
+            ("Option<&'a ::object::Value>".into(), "optional")
+        }
         Shape::Word(word) if word.starts_with("Raw") => ("Option<&'a ::object::RawJson>".into(), "optional"),
         shape if optional => (format!("Option<{}>", item(shape)), "optional"),
         shape => (item(shape), "present"),
@@ -122,7 +124,8 @@ fn snake(name: &str) -> String {
         out.push(c.to_ascii_lowercase());
     }
     match out.as_str() {
-        "type" | "continue" | "default" | "enum" | "ref" | "match" | "use" | "static" | "in" | "for" | "where" => {
+        "type" | "continue" | "default" | "enum" | "ref" | "match" | "use" | "static" | "in" | "for"
+        | "where" => {
             format!("r#{out}")
         }
         _ => out,

@@ -2,7 +2,8 @@
 
 use crate::lookup::Lookup;
 use crate::model::{
-    Alternative, Facts, Field, Kind, Member, Part, Patch, Raw, Ref, Rule, Shape, Topology, Type, Union,
+    Alternative, Facts, Field, Format, Kind, Member, Part, Patch, Raw, Ref, Rule, Shape, Topology, Type,
+    Union,
 };
 use object::{Key, SmolStr, Value};
 
@@ -10,7 +11,10 @@ const fn text(text: &'static str) -> SmolStr {
     SmolStr::new_static(text)
 }
 
-#[allow(non_upper_case_globals, reason = "a static is called as its type is, so that no two names fall together")]
+#[allow(
+    non_upper_case_globals,
+    reason = "a static is called as its type is, so that no two names fall together"
+)]
 pub(crate) mod table {
     use super::*;
     include!(concat!(env!("OUT_DIR"), "/types.rs"));
@@ -38,7 +42,8 @@ pub fn by_kind(group: &str, version: &str, kind: &str) -> Option<&'static Type> 
     let at = table::KINDS
         .binary_search_by(|ty| {
             let kind = ty.kind.as_ref();
-            kind.map_or(("", "", ""), |k| (k.group.as_str(), k.version.as_str(), k.kind.as_str())).cmp(&wanted)
+            kind.map_or(("", "", ""), |k| (k.group.as_str(), k.version.as_str(), k.kind.as_str()))
+                .cmp(&wanted)
         })
         .ok()?;
     table::KINDS.get(at).copied()

@@ -109,7 +109,9 @@ impl Mismatch {
         if struct_name.is_empty() && path.is_empty() {
             format!("json: cannot unmarshal {found} into Go value of type {wanted}")
         } else {
-            format!("json: cannot unmarshal {found} into Go struct field {struct_name}.{path} of type {wanted}")
+            format!(
+                "json: cannot unmarshal {found} into Go struct field {struct_name}.{path} of type {wanted}"
+            )
         }
     }
 }

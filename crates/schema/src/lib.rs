@@ -8,19 +8,26 @@
 //!
 //! Decoders take bytes from anyone: they answer in time and memory bounded by [`Limits`].
 
+mod builder;
 pub mod builtin;
 mod decode;
+mod defaults;
 pub mod json;
 mod lookup;
 mod model;
 pub mod protobuf;
 mod scalar;
+mod validate;
 pub mod view;
 
+pub use builder::{Builder, Slot};
 pub use decode::{Decoded, Error, Limits, Mismatch, Strict};
+pub use defaults::default;
 pub use model::{
-    Alternative, Facts, Field, Format, Kind, Member, Part, Patch, Raw, Ref, Rule, Shape, Topology, Type, Union,
+    Alternative, Facts, Field, Format, Kind, Member, Part, Patch, Raw, Ref, Rule, Shape, Topology, Type,
+    Union,
 };
+pub use validate::validate;
 
 /// Typed views of the built-in types: `core::v1::Pod::of(map).spec().containers()`.
 #[rustfmt::skip]

@@ -102,6 +102,17 @@ impl Type {
         }
     }
 
+    /// Puts a field into a map of this type, in the place that its order gives it.
+    pub fn set(&self, map: &mut Map, name: &Key, value: Value) {
+        if let Some(earlier) = map.get_mut(name) {
+            *earlier = value;
+            return;
+        }
+        let own = self.position(name).unwrap_or(usize::MAX);
+        let after = map.keys().rposition(|key| self.position(key).is_some_and(|at| at < own));
+        map.insert_at(after.map_or(0, |at| at + 1), name.clone(), value);
+    }
+
     /// The place of the field called `name`.
     #[inline]
     pub fn position(&self, name: &str) -> Option<usize> {
@@ -249,22 +260,6 @@ pub enum Alternative {
 }
 
 impl Shape {
-    /// Whether an absent value of this shape is written as an empty structure of its own (so that leaving it
-    /// out when empty has no effect, as for a struct of the reference that is not behind a pointer).
-    pub(crate) fn is_struct_like(&self) -> bool {
-        matches!(
-            self,
-            Shape::Struct(_)
-                | Shape::Time
-                | Shape::MicroTime
-                | Shape::Duration
-                | Shape::Quantity
-                | Shape::IntOrString
-                | Shape::Raw(_)
-                | Shape::SchemaOr(..)
-        )
-    }
-
     /// Whether the reference keeps an earlier value of this shape when null follows.
     pub(crate) fn keeps_on_null(&self) -> bool {
         !matches!(self, Shape::List(_) | Shape::Map(_) | Shape::Bytes | Shape::Any)

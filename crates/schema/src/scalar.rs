@@ -51,7 +51,15 @@ pub(crate) struct Unix {
     pub(crate) seconds: i64,
     pub(crate) nanos: i32,
 }
-pub(crate) fn unix(_shape: &Shape, _text: &str) -> Unix { Unix { seconds: 0, nanos: 0 } }
-pub(crate) fn nanoseconds(_text: &str) -> i64 { 0 }
-pub(crate) fn duration(_n: i64) -> SmolStr { SmolStr::default() }
-pub(crate) fn time(_shape: &Shape, _seconds: i64, _nanos: i32) -> Result<SmolStr, String> { Ok("2024-05-01T12:00:00Z".into()) }
+pub(crate) fn unix(_shape: &Shape, _text: &str) -> Unix {
+    Unix { seconds: 0, nanos: 0 }
+}
+pub(crate) fn nanoseconds(_text: &str) -> i64 {
+    0
+}
+pub(crate) fn duration(_n: i64) -> SmolStr {
+    SmolStr::default()
+}
+pub(crate) fn time(_shape: &Shape, _seconds: i64, _nanos: i32) -> Result<SmolStr, String> {
+    Ok("2024-05-01T12:00:00Z".into())
+}

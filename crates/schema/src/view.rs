@@ -68,7 +68,8 @@ impl<'a> Item<'a> for &'a RawJson {
         }
     }
     fn absent() -> Self {
-        static ABSENT: std::sync::LazyLock<RawJson> = std::sync::LazyLock::new(|| RawJson::from_checked("null"));
+        static ABSENT: std::sync::LazyLock<RawJson> =
+            std::sync::LazyLock::new(|| RawJson::from_checked("null"));
         &ABSENT
     }
 }

@@ -112,7 +112,9 @@ impl<'i> Decoder<'i> {
                 self.scanner.word("false")?;
                 Ok(Value::Bool(false))
             }
-            (Some(b'-' | b'0'..=b'9'), Shape::Int32 | Shape::Int64 | Shape::IntOrString) => self.int(shape, place),
+            (Some(b'-' | b'0'..=b'9'), Shape::Int32 | Shape::Int64 | Shape::IntOrString) => {
+                self.int(shape, place)
+            }
             (Some(b'-' | b'0'..=b'9'), Shape::Float64) => self.float(shape, place),
             (Some(b'"'), Shape::IntOrString) => Ok(Value::String(smol(self.scanner.string()?))),
             (Some(b'"'), Shape::Bytes) => self.bytes(),
@@ -163,7 +165,9 @@ impl<'i> Decoder<'i> {
     fn int(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
         let text = self.scanner.number()?;
         match text.parse::<i64>() {
-            Ok(number) if matches!(shape, Shape::Int64) || i32::try_from(number).is_ok() => Ok(Value::Int(number)),
+            Ok(number) if matches!(shape, Shape::Int64) || i32::try_from(number).is_ok() => {
+                Ok(Value::Int(number))
+            }
             _ if matches!(shape, Shape::IntOrString) => {
                 self.refuse(|| place.mismatch_of(format!("number {text}"), shape));
                 Ok(Value::Null)

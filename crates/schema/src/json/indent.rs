@@ -64,7 +64,8 @@ fn for_each_token<'t>(text: &'t str, mut each: impl FnMut(&'t str)) {
                 end.min(bytes.len())
             }
             _ => {
-                let length = bytes.iter().skip(at).take_while(|byte| !b" \n\r\t{}[],:\"".contains(byte)).count();
+                let length =
+                    bytes.iter().skip(at).take_while(|byte| !b" \n\r\t{}[],:\"".contains(byte)).count();
                 at + length
             }
         };

@@ -11,3 +11,4 @@ pub use encode::{encode, encode_shape};
 pub use indent::{compact, indent};
 
 pub(crate) use decode::check;
+pub(crate) use escape::write_string;

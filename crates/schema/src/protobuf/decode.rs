@@ -17,7 +17,8 @@ impl<'b> Envelope<'b> {
         }
         let message = body.strip_prefix(&PREFIX).ok_or_else(|| {
             Error::Syntax(
-                "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]".into(),
+                "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
+                    .into(),
             )
         })?;
         if message.is_empty() {
@@ -56,7 +57,8 @@ impl<'b> Envelope<'b> {
 
 fn header_text<'b>(tag: Tag, reader: &mut Reader<'b>, name: &str) -> Result<&'b str, Fault> {
     tag.expect(Wire::Bytes, name)?;
-    std::str::from_utf8(reader.bytes()?).map_err(|_| fault(format!("proto: field {name} contains invalid UTF-8")))
+    std::str::from_utf8(reader.bytes()?)
+        .map_err(|_| fault(format!("proto: field {name} contains invalid UTF-8")))
 }
 
 /// Reads an object with its envelope; kind and API version of the envelope stand in the tree.
@@ -84,8 +86,11 @@ pub fn decode_message(ty: &Type, message: &[u8], limits: &Limits) -> Result<Valu
     if message.len() > limits.bytes {
         return Err(Error::TooLarge(limits.bytes));
     }
-    let mut decoder =
-        Decoder { budget: Budget::new(limits), fields: Vec::with_capacity(32), elements: Vec::with_capacity(32) };
+    let mut decoder = Decoder {
+        budget: Budget::new(limits),
+        fields: Vec::with_capacity(32),
+        elements: Vec::with_capacity(32),
+    };
     decoder.message(ty, message).map_err(|fault| *fault)
 }
 
@@ -171,7 +176,13 @@ impl Decoder {
     }
 
     /// A run of elements.
-    fn list(&mut self, shape: &Shape, field: &Field, tag: Tag, reader: &mut Reader<'_>) -> Result<Value, Fault> {
+    fn list(
+        &mut self,
+        shape: &Shape,
+        field: &Field,
+        tag: Tag,
+        reader: &mut Reader<'_>,
+    ) -> Result<Value, Fault> {
         let base = self.elements.len();
         if tag.wire == Wire::Bytes && matches!(shape, Shape::Int32 | Shape::Int64 | Shape::Bool) {
             let mut packed = Reader::new(reader.bytes()?);
@@ -186,7 +197,11 @@ impl Decoder {
                 self.elements.push(value);
                 let mut ahead = *reader;
                 match ahead.is_empty() {
-                    false if ahead.tag().is_ok_and(|next| next.number == tag.number && next.wire == tag.wire) => {
+                    false
+                        if ahead
+                            .tag()
+                            .is_ok_and(|next| next.number == tag.number && next.wire == tag.wire) =>
+                    {
                         *reader = ahead;
                     }
                     _ => break,
@@ -197,7 +212,13 @@ impl Decoder {
     }
 
     /// A run of map entries.
-    fn map(&mut self, shape: &Shape, field: &Field, tag: Tag, reader: &mut Reader<'_>) -> Result<Value, Fault> {
+    fn map(
+        &mut self,
+        shape: &Shape,
+        field: &Field,
+        tag: Tag,
+        reader: &mut Reader<'_>,
+    ) -> Result<Value, Fault> {
         let mut entries: Vec<(Key, Value)> = Vec::new();
         loop {
             tag.expect(Wire::Bytes, &field.name)?;
@@ -308,7 +329,12 @@ impl Decoder {
         Ok(if compact == "null" { Value::Null } else { RawJson::from_checked(compact).into() })
     }
 
-    fn schema_or(&mut self, alternative: Alternative, ty: &Ref<Type>, message: &[u8]) -> Result<Value, Fault> {
+    fn schema_or(
+        &mut self,
+        alternative: Alternative,
+        ty: &Ref<Type>,
+        message: &[u8],
+    ) -> Result<Value, Fault> {
         let base = self.elements.len();
         let (mut schema, mut allows, mut listed) = (None, false, false);
         let mut reader = Reader::new(message);

@@ -186,7 +186,7 @@ fn write_nested(shape: &Shape, value: &Value, writer: &mut Writer) {
 }
 
 fn write_schema_or(alternative: Alternative, ty: &Type, value: &Value, writer: &mut Writer) {
-    let mut schema = |number: u32, value: &Value, writer: &mut Writer| {
+    let schema = |number: u32, value: &Value, writer: &mut Writer| {
         let before = writer.len();
         write_message(ty, value, writer);
         writer.close(number, before);
@@ -198,7 +198,9 @@ fn write_schema_or(alternative: Alternative, ty: &Type, value: &Value, writer: &
         }
         (Alternative::Bool, _) => writer.varint_field(1, value.as_bool().unwrap_or(false).into()),
         (_, Value::Map(_)) => schema(1, value, writer),
-        (Alternative::Schemas, Value::List(list)) => list.iter().rev().for_each(|value| schema(2, value, writer)),
+        (Alternative::Schemas, Value::List(list)) => {
+            list.iter().rev().for_each(|value| schema(2, value, writer))
+        }
         (Alternative::Strings, Value::List(list)) => {
             for text in list.iter().rev().filter_map(Value::as_str) {
                 writer.bytes_field(2, text.as_bytes());

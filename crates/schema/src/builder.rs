@@ -1,0 +1,186 @@
+//! Types made at run time, in the same form as the built-in ones: custom kinds are made of these.
+
+use crate::lookup::{Lookup, layout};
+use crate::model::{Facts, Field, Kind, Part, Patch, Ref, Rule, Shape, Topology, Type};
+use object::{Key, SmolStr, Value};
+use std::sync::Arc;
+
+/// Puts a type together, field by field in JSON order.
+///
+/// ```
+/// use schema::{Builder, Limits, Shape, Slot, json};
+/// let point = Builder::new("example.v1.Point").field("x", Slot::new(Shape::Int64)).field("y", Slot::new(Shape::Int64)).build();
+/// let decoded = json::decode_shape(&Shape::Struct(point.clone()), br#"{"y":2,"x":1,"z":3}"#, &Limits::default()).unwrap();
+/// let mut out = Vec::new();
+/// json::encode(&point, &decoded.value, &mut out);
+/// assert_eq!(out, br#"{"x":1,"y":2}"#);
+/// assert_eq!(decoded.strict[0].to_string(), r#"unknown field "z""#);
+/// ```
+pub struct Builder {
+    name: SmolStr,
+    openapi: SmolStr,
+    kind: Option<Kind>,
+    atomic: bool,
+    open: bool,
+    fields: Vec<Field>,
+}
+
+/// What stands at a field of a type that is being made. A new one is left out when it is absent, and is
+/// different from an empty one.
+pub struct Slot {
+    shape: Shape,
+    number: u32,
+    optional: bool,
+    always: bool,
+    facts: Facts,
+}
+
+impl Slot {
+    /// A value of a shape.
+    pub fn new(shape: Shape) -> Self {
+        let facts = Facts {
+            go: shape.go_name().into(),
+            required: false,
+            values: Ref::Static(&[]),
+            default: None,
+            topology: Topology::Natural,
+            patch: Patch::default(),
+            rules: Ref::Static(&[]),
+        };
+        Self { shape, number: 0, optional: true, always: false, facts }
+    }
+
+    /// Carried in Protobuf under this number.
+    pub fn number(mut self, number: u32) -> Self {
+        self.number = number;
+        self
+    }
+
+    /// An empty value is the same as none, and is left out.
+    pub fn plain(mut self) -> Self {
+        self.optional = false;
+        self
+    }
+
+    /// Written even when it is absent.
+    pub fn always(mut self) -> Self {
+        self.always = true;
+        self
+    }
+
+    /// What an absent one becomes.
+    pub fn default(mut self, value: Value) -> Self {
+        self.facts.default = Some(value);
+        self
+    }
+
+    /// How server-side apply merges it.
+    pub fn topology(mut self, topology: Topology) -> Self {
+        self.facts.topology = topology;
+        self
+    }
+
+    /// The values that it may have, for [`Rule::Listed`] and OpenAPI.
+    pub fn values(mut self, values: impl IntoIterator<Item = SmolStr>) -> Self {
+        self.facts.values = Ref::Shared(values.into_iter().collect());
+        self
+    }
+
+    /// One more constraint.
+    pub fn rule(mut self, rule: Rule) -> Self {
+        let rules = self.facts.rules.iter().cloned().chain([rule]);
+        self.facts.rules = Ref::Shared(rules.collect());
+        self
+    }
+}
+
+impl Builder {
+    /// A type without fields.
+    pub fn new(name: impl Into<SmolStr>) -> Self {
+        let name = name.into();
+        Self { openapi: name.clone(), name, kind: None, atomic: false, open: false, fields: Vec::new() }
+    }
+
+    /// The name in OpenAPI, where it is another.
+    pub fn openapi(mut self, name: impl Into<SmolStr>) -> Self {
+        self.openapi = name.into();
+        self
+    }
+
+    /// An object of its own.
+    pub fn kind(mut self, kind: Kind) -> Self {
+        self.kind = Some(kind);
+        self
+    }
+
+    /// Merged as one value by server-side apply.
+    pub fn atomic(mut self) -> Self {
+        self.atomic = true;
+        self
+    }
+
+    /// Keys that are no field are kept.
+    pub fn open(mut self) -> Self {
+        self.open = true;
+        self
+    }
+
+    /// One more field; a second one of the same name takes the place of the first.
+    pub fn field(mut self, name: &str, slot: Slot) -> Self {
+        self.fields.retain(|field| field.name != name);
+        let mut quoted = vec![b','];
+        crate::json::write_string(name, &mut quoted);
+        quoted.push(b':');
+        self.fields.push(Field {
+            name: Key::from(name),
+            quoted: Ref::Shared(String::from_utf8_lossy(&quoted).into()),
+            number: slot.number,
+            optional: slot.optional,
+            always: slot.always,
+            shape: slot.shape,
+            facts: Ref::Shared(Arc::new(slot.facts)),
+        });
+        self
+    }
+
+    /// The type. Fields beyond the first 65,535 are left out: no schema that fits a request has as many.
+    pub fn build(self) -> Ref<Type> {
+        let mut fields = self.fields;
+        fields.truncate(usize::from(u16::MAX) - 1);
+        let places = |keep: fn(&Field) -> bool| {
+            let fields = fields.iter().enumerate();
+            fields.filter(move |(_, field)| keep(field)).map(|(at, _)| at as u16)
+        };
+        let mut wire: Vec<u16> = places(|field| field.number != 0).collect();
+        wire.sort_by_key(|at| fields.get(usize::from(*at)).map(|field| field.number));
+        let struct_name = self.name.rsplit('.').next().unwrap_or_default().into();
+        Ref::Shared(Arc::new(Type {
+            struct_name,
+            name: self.name,
+            openapi: self.openapi,
+            kind: self.kind,
+            wire: Ref::Shared(wire.into_iter().map(Part::Field).collect()),
+            atomic: self.atomic,
+            union: None,
+            open: self.open,
+            has_defaults: fields
+                .iter()
+                .any(|field| field.facts.default.is_some() || leads_to(&field.shape, |ty| ty.has_defaults)),
+            has_rules: fields
+                .iter()
+                .any(|field| !field.facts.rules.is_empty() || leads_to(&field.shape, |ty| ty.has_rules)),
+            lookup: Lookup { slots: Ref::Shared(layout(fields.iter().map(|field| &*field.name)).into()) },
+            always: Ref::Shared(places(|field| field.always).collect()),
+            names: &[],
+            fields: Ref::Shared(fields.into()),
+        }))
+    }
+}
+
+fn leads_to(shape: &Shape, holds: fn(&Type) -> bool) -> bool {
+    match shape {
+        Shape::Struct(ty) => holds(ty),
+        Shape::List(inner) | Shape::Map(inner) => leads_to(inner, holds),
+        _ => false,
+    }
+}

@@ -1,0 +1,87 @@
+//! Static defaults: what a field becomes when it is not there.
+
+use crate::model::{Field, Shape, Type};
+use object::{Map, Value};
+
+/// Fills absent fields with the defaults that their type declares, all the way down. A struct that is not
+/// optional is there even when nothing in it was set, so its defaults apply.
+pub fn default(ty: &Type, value: &mut Value) {
+    if ty.has_defaults
+        && let Some(map) = value.as_map_mut()
+    {
+        fill(ty, map);
+    }
+}
+
+fn fill(ty: &Type, map: &mut Map) {
+    for field in ty.fields.iter() {
+        match map.get_mut(&field.name) {
+            Some(value) => descend(&field.shape, value),
+            None => {
+                if let Some(value) = absent(field) {
+                    ty.set(map, &field.name, value);
+                }
+            }
+        }
+    }
+}
+
+fn descend(shape: &Shape, value: &mut Value) {
+    match shape {
+        Shape::Struct(ty) => default(ty, value),
+        Shape::List(inner) if reaches_defaults(inner) => {
+            for element in value.as_list_mut().into_iter().flatten() {
+                descend(inner, element);
+            }
+        }
+        Shape::Map(inner) if reaches_defaults(inner) => {
+            for (_, element) in value.as_map_mut().into_iter().flat_map(Map::iter_mut) {
+                descend(inner, element);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn reaches_defaults(shape: &Shape) -> bool {
+    match shape {
+        Shape::Struct(ty) => ty.has_defaults,
+        Shape::List(inner) | Shape::Map(inner) => reaches_defaults(inner),
+        _ => false,
+    }
+}
+
+/// What an absent field becomes, if it becomes anything.
+fn absent(field: &Field) -> Option<Value> {
+    if let Some(value) = &field.facts.default {
+        return Some(value.clone());
+    }
+    match &field.shape {
+        Shape::Struct(ty) if !field.optional && ty.has_defaults => {
+            let mut map = Map::new();
+            fill(ty, &mut map);
+            (!map.is_empty()).then(|| map.into())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Limits, builtin, json};
+
+    #[test]
+    fn defaults_reach_into_lists_and_leave_what_is_set() {
+        let pod = builtin::by_kind("", "v1", "Pod").expect("pods are built in");
+        let text = br#"{"spec":{"containers":[{"name":"a","ports":[{"containerPort":1},{"containerPort":2,"protocol":"UDP"}]}]}}"#;
+        let mut value = json::decode(pod, text, &Limits::default()).expect("valid").value;
+        super::default(pod, &mut value);
+        let mut out = Vec::new();
+        json::encode(pod, &value, &mut out);
+        let text = String::from_utf8(out).expect("text");
+        assert!(
+            text.contains(r#"{"containerPort":1,"protocol":"TCP"},{"containerPort":2,"protocol":"UDP"}"#),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,214 @@
+//! The constraints that stand beside the fields in the type files, checked on a whole object.
+//!
+//! Rules of one field run in the order in which they are written; a field that is missing where it must be
+//! there is reported as that and nothing else. Rules that cross fields are written by hand elsewhere.
+
+use crate::model::{Field, Format, Rule, Shape, Topology, Type};
+use object::field::{BadValue, Error, List, Path};
+use object::{Map, Value, name};
+
+/// Checks `new`, and what must not have changed since `old`.
+pub fn validate(ty: &Type, new: &Value, old: Option<&Value>) -> List {
+    let mut errors = List::new();
+    if let Some(map) = new.as_map() {
+        check_struct(ty, map, old.and_then(Value::as_map), &Path::UNSET, &mut errors);
+    }
+    errors
+}
+
+static EMPTY: Map = Map::new();
+
+fn check_struct(ty: &Type, new: &Map, old: Option<&Map>, path: &Path<'_>, errors: &mut List) {
+    if !ty.has_rules {
+        return;
+    }
+    for field in ty.fields.iter() {
+        let path = path.child(&field.name);
+        let value = new.get(&field.name).filter(|value| !field.drops(value));
+        let before = old.and_then(|old| old.get(&field.name)).filter(|value| !field.drops(value));
+        let missing = field.facts.rules.contains(&Rule::Required)
+            && value.is_none_or(|value| field.shape.is_empty_value(value));
+        if missing {
+            errors.push(Error::required(&path, ""));
+            continue;
+        }
+        for rule in field.facts.rules.iter() {
+            if *rule == Rule::Immutable {
+                if old.is_some() && value != before {
+                    errors.push(Error::invalid(
+                        &path,
+                        value.map_or(BadValue::Null, bad),
+                        "field is immutable",
+                    ));
+                }
+            } else if let Some(value) = value {
+                check_rule(rule, field, value, &path, errors);
+            }
+        }
+        match (value, &field.shape) {
+            (Some(value), shape) => descend(shape, &field.facts.topology, value, before, &path, errors),
+            (None, Shape::Struct(ty)) if !field.optional => {
+                check_struct(ty, &EMPTY, before.and_then(Value::as_map), &path, errors);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn descend(
+    shape: &Shape,
+    topology: &Topology,
+    new: &Value,
+    old: Option<&Value>,
+    path: &Path<'_>,
+    errors: &mut List,
+) {
+    match (shape, new) {
+        (Shape::Struct(ty), Value::Map(map)) => {
+            check_struct(ty, map, old.and_then(Value::as_map), path, errors)
+        }
+        (Shape::List(inner), Value::List(list)) if reaches_rules(inner) => {
+            for (at, element) in list.iter().enumerate() {
+                let before = old.and_then(|old| counterpart(topology, element, old));
+                descend(inner, &Topology::Natural, element, before, &path.index(at), errors);
+            }
+        }
+        (Shape::Map(inner), Value::Map(map)) if reaches_rules(inner) => {
+            for (key, element) in map.iter() {
+                let before = old.and_then(|old| old.get(key));
+                descend(inner, &Topology::Natural, element, before, &path.key(key), errors);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn reaches_rules(shape: &Shape) -> bool {
+    match shape {
+        Shape::Struct(ty) => ty.has_rules,
+        Shape::List(inner) | Shape::Map(inner) => reaches_rules(inner),
+        _ => false,
+    }
+}
+
+/// The element of the old list that has the same keys. Lists without keys have no counterparts.
+fn counterpart<'o>(topology: &Topology, element: &Value, old: &'o Value) -> Option<&'o Value> {
+    let Topology::Keyed(keys) = topology else { return None };
+    old.as_list()?.iter().find(|before| keys.iter().all(|key| before.get(key) == element.get(key)))
+}
+
+fn check_rule(rule: &Rule, field: &Field, value: &Value, path: &Path<'_>, errors: &mut List) {
+    let number = value.as_i64();
+    let out_of = |wrong: bool, detail: String| wrong.then(|| Error::invalid(path, bad(value), detail));
+    match rule {
+        Rule::Required | Rule::Immutable => {}
+        Rule::Listed => {
+            let values = || field.facts.values.iter().map(|value| value.as_str());
+            errors.extend(
+                value
+                    .as_str()
+                    .filter(|text| !values().any(|value| value == *text))
+                    .map(|text| Error::not_supported(path, text, values())),
+            );
+        }
+        Rule::Min(least) => {
+            let wrong = number.is_some_and(|number| number < *least);
+            errors.extend(out_of(wrong, format!("must be greater than or equal to {least}")));
+        }
+        Rule::Max(most) => {
+            let wrong = number.is_some_and(|number| number > *most);
+            errors.extend(out_of(wrong, format!("must be less than or equal to {most}")));
+        }
+        Rule::Between(least, most) => {
+            let wrong = number.is_some_and(|number| number < *least || number > *most);
+            errors.extend(out_of(wrong, name::range_message(*least, *most)));
+        }
+        Rule::MaxLength(most) => {
+            if value.as_str().is_some_and(|text| text.len() > *most) {
+                errors.push(Error::too_long(path, Some(*most)));
+            }
+        }
+        Rule::MaxItems(most) => {
+            if count(value) > *most {
+                errors.push(Error::too_many(path, Some(count(value)), Some(*most)));
+            }
+        }
+        Rule::MinItems(least) => {
+            if count(value) < *least {
+                errors.push(Error::invalid(path, count(value), format!("must have at least {least} items")));
+            }
+        }
+        Rule::Format(format) => {
+            if let Some(text) = value.as_str() {
+                errors.extend(check_format(*format, text, path));
+            }
+        }
+        Rule::Unique(key) => check_unique(key.as_deref(), value, path, errors),
+    }
+}
+
+fn count(value: &Value) -> usize {
+    match value {
+        Value::List(list) => list.len(),
+        Value::Map(map) => map.len(),
+        _ => 0,
+    }
+}
+
+fn check_format(format: Format, text: &str, path: &Path<'_>) -> List {
+    let messages = match format {
+        Format::Dns1123Label => name::dns1123_label(text),
+        Format::Dns1123Subdomain => name::dns1123_subdomain(text),
+        Format::Dns1035Label => name::dns1035_label(text),
+        Format::QualifiedName => name::qualified_name(text),
+        Format::LabelValue => name::label_value(text),
+        Format::PathSegment => name::name_is_path_segment(text, name::Mode::Name),
+        Format::ConfigMapKey => name::config_map_key(text),
+        Format::EnvVarName => name::env_var_name(text),
+        Format::PortName => name::port_name(text),
+        Format::Ip => return name::address::ip(path, text),
+    };
+    name::invalid(path, text, messages)
+}
+
+fn check_unique(key: Option<&str>, value: &Value, path: &Path<'_>, errors: &mut List) {
+    let mut seen = std::collections::HashSet::new();
+    for (at, element) in value.as_list().unwrap_or_default().iter().enumerate() {
+        let place = path.index(at);
+        let told_apart_by = match key {
+            Some(key) => match element.get(key) {
+                Some(value) => value,
+                None => continue,
+            },
+            None => element,
+        };
+        if !seen.insert(json_text(told_apart_by)) {
+            let error = match key {
+                Some(key) => Error::duplicate(&place.child(key), bad(told_apart_by)),
+                None => Error::duplicate(&place, bad(told_apart_by)),
+            };
+            errors.push(error);
+        }
+    }
+}
+
+/// A value as an error shows it.
+fn bad(value: &Value) -> BadValue {
+    match value {
+        Value::Null => BadValue::Null,
+        Value::Bool(flag) => BadValue::Bool(*flag),
+        Value::Int(number) => BadValue::Int(*number),
+        Value::Float(number) => BadValue::Float(*number),
+        Value::String(text) => BadValue::String(text.to_string()),
+        _ => BadValue::Raw(json_text(value)),
+    }
+}
+
+fn json_text(value: &Value) -> String {
+    let mut out = Vec::new();
+    crate::json::encode_shape(&Shape::Any, value, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests;

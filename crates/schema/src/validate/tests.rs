@@ -1,0 +1,88 @@
+use super::*;
+use crate::{Limits, builtin, json};
+
+fn errors(group: &str, version: &str, kind: &str, new: &str, old: Option<&str>) -> Vec<String> {
+    let ty = builtin::by_kind(group, version, kind).expect("a built-in kind");
+    let read = |text: &str| json::decode(ty, text.as_bytes(), &Limits::default()).expect("valid JSON").value;
+    let old = old.map(read);
+    validate(ty, &read(new), old.as_ref()).iter().map(Error::to_string).collect()
+}
+
+#[test]
+fn ports_are_checked_where_they_stand() {
+    let pod = r#"{"spec":{"containers":[{"name":"a","ports":[
+        {"containerPort":80,"protocol":"TCP"},{"protocol":"TCP"},{"containerPort":70000,"protocol":"udp","name":"UPPER"}]}]}}"#;
+    assert_eq!(
+        errors("", "v1", "Pod", pod, None),
+        [
+            "spec.containers[0].ports[1].containerPort: Required value",
+            "spec.containers[0].ports[2].name: Invalid value: \"UPPER\": must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+            "spec.containers[0].ports[2].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
+            "spec.containers[0].ports[2].protocol: Unsupported value: \"udp\": supported values: \"SCTP\", \"TCP\", \"UDP\"",
+        ]
+    );
+}
+
+#[test]
+fn numbers_have_a_least_value() {
+    let deployment = r#"{"spec":{"replicas":-1,"minReadySeconds":-2,"revisionHistoryLimit":0}}"#;
+    assert_eq!(
+        errors("apps", "v1", "Deployment", deployment, None),
+        [
+            "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+            "spec.minReadySeconds: Invalid value: -2: must be greater than or equal to 0",
+        ]
+    );
+}
+
+#[test]
+fn what_must_not_change_is_compared_with_the_old_object() {
+    let class = |handler: &str| format!(r#"{{"metadata":{{"name":"a"}},"handler":"{handler}"}}"#);
+    assert_eq!(errors("node.k8s.io", "v1", "RuntimeClass", &class("runc"), None), [""; 0]);
+    assert_eq!(errors("node.k8s.io", "v1", "RuntimeClass", &class("runc"), Some(&class("runc"))), [""; 0]);
+    assert_eq!(
+        errors("node.k8s.io", "v1", "RuntimeClass", &class("kata"), Some(&class("runc"))),
+        ["handler: Invalid value: \"kata\": field is immutable"]
+    );
+}
+
+#[test]
+fn elements_are_told_apart_by_their_key() {
+    let pod = r#"{"spec":{"containers":[{"name":"a"},{"name":"b"},{"name":"a"}]}}"#;
+    assert_eq!(errors("", "v1", "Pod", pod, None), ["spec.containers[2].name: Duplicate value: \"a\""]);
+}
+
+#[test]
+fn a_required_field_of_an_absent_struct_is_missing() {
+    assert_eq!(errors("node.k8s.io", "v1", "RuntimeClass", "{}", None), ["handler: Required value"]);
+}
+
+#[test]
+fn lengths_and_counts_are_bounded() {
+    use crate::{Builder, Slot};
+    let ty = Builder::new("test.v1.Thing")
+        .field("text", Slot::new(Shape::String).rule(Rule::MaxLength(3)))
+        .field(
+            "list",
+            Slot::new(Shape::List(crate::Ref::Static(&Shape::Int64)))
+                .rule(Rule::MaxItems(2))
+                .rule(Rule::Unique(None)),
+        )
+        .field("few", Slot::new(Shape::List(crate::Ref::Static(&Shape::Int64))).rule(Rule::MinItems(2)))
+        .field("most", Slot::new(Shape::Int64).rule(Rule::Max(9)))
+        .build();
+    let text = br#"{"text":"long","list":[1,2,1],"few":[1],"most":10}"#;
+    let value =
+        json::decode_shape(&Shape::Struct(ty.clone()), text, &Limits::default()).expect("valid").value;
+    let errors: Vec<_> = validate(&ty, &value, None).iter().map(Error::to_string).collect();
+    assert_eq!(
+        errors,
+        [
+            "text: Too long: may not be more than 3 bytes",
+            "list: Too many: 3: must have at most 2 items",
+            "list[2]: Duplicate value: 1",
+            "few: Invalid value: 1: must have at least 2 items",
+            "most: Invalid value: 10: must be less than or equal to 9",
+        ]
+    );
+}
