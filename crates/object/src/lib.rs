@@ -1,7 +1,10 @@
 //! The vocabulary that every other crate speaks: the value tree, field paths, names, labels and selectors,
 //! quantities and times. No IO, no schema, no knowledge of any kind.
 
+pub mod duration;
 pub mod field;
+pub mod int_or_string;
 pub mod name;
 pub mod quantity;
 pub mod quote;
+pub mod time;

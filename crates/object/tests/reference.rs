@@ -10,6 +10,8 @@ mod field;
 mod name;
 #[path = "reference/quantity.rs"]
 mod quantity;
+#[path = "reference/time.rs"]
+mod time;
 
 use std::collections::HashMap;
 
