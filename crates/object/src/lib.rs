@@ -3,7 +3,9 @@
 
 pub mod duration;
 pub mod field;
+pub mod field_selector;
 pub mod int_or_string;
+pub mod label;
 pub mod name;
 pub mod quantity;
 pub mod quote;

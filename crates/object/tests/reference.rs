@@ -10,6 +10,8 @@ mod field;
 mod name;
 #[path = "reference/quantity.rs"]
 mod quantity;
+#[path = "reference/selector.rs"]
+mod selector;
 #[path = "reference/time.rs"]
 mod time;
 
