@@ -10,6 +10,10 @@ mod field;
 mod name;
 #[path = "reference/quantity.rs"]
 mod quantity;
+#[path = "reference/selector.rs"]
+mod selector;
+#[path = "reference/time.rs"]
+mod time;
 
 use std::collections::HashMap;
 
