@@ -35,7 +35,7 @@ pub(crate) fn types(schema: &Schema) -> String {
                 })
                 .collect();
             format!(
-                "Some(Union {{ discriminator: text({discriminator:?}), members: Ref::Static(&[{members}]) }})"
+                "Some(Union {{ discriminator: text({discriminator:?}), members: Ref::Static(&[{members}]), checked: false }})"
             )
         });
         let slots = layout(fields.iter().map(|field| field.name.as_str()));

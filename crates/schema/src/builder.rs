@@ -1,7 +1,7 @@
 //! Types made at run time, in the same form as the built-in ones: custom kinds are made of these.
 
 use crate::lookup::{Lookup, layout};
-use crate::model::{Facts, Field, Kind, Part, Patch, Ref, Rule, Shape, Topology, Type};
+use crate::model::{Facts, Field, Kind, Part, Patch, Ref, Rule, Shape, Topology, Type, Union};
 use object::{Key, SmolStr, Value};
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ pub struct Builder {
     kind: Option<Kind>,
     atomic: bool,
     open: bool,
+    union: Option<Union>,
     fields: Vec<Field>,
 }
 
@@ -98,7 +99,15 @@ impl Builder {
     /// A type without fields.
     pub fn new(name: impl Into<SmolStr>) -> Self {
         let name = name.into();
-        Self { openapi: name.clone(), name, kind: None, atomic: false, open: false, fields: Vec::new() }
+        Self {
+            openapi: name.clone(),
+            name,
+            kind: None,
+            atomic: false,
+            open: false,
+            union: None,
+            fields: Vec::new(),
+        }
     }
 
     /// The name in OpenAPI, where it is another.
@@ -122,6 +131,12 @@ impl Builder {
     /// Keys that are no field are kept.
     pub fn open(mut self) -> Self {
         self.open = true;
+        self
+    }
+
+    /// Fields that exclude each other.
+    pub fn union(mut self, union: Union) -> Self {
+        self.union = Some(union);
         self
     }
 
@@ -161,14 +176,15 @@ impl Builder {
             kind: self.kind,
             wire: Ref::Shared(wire.into_iter().map(Part::Field).collect()),
             atomic: self.atomic,
-            union: None,
             open: self.open,
             has_defaults: fields
                 .iter()
                 .any(|field| field.facts.default.is_some() || leads_to(&field.shape, |ty| ty.has_defaults)),
-            has_rules: fields
-                .iter()
-                .any(|field| !field.facts.rules.is_empty() || leads_to(&field.shape, |ty| ty.has_rules)),
+            has_rules: self.union.as_ref().is_some_and(|union| union.checked)
+                || fields
+                    .iter()
+                    .any(|field| !field.facts.rules.is_empty() || leads_to(&field.shape, |ty| ty.has_rules)),
+            union: self.union,
             lookup: Lookup { slots: Ref::Shared(layout(fields.iter().map(|field| &*field.name)).into()) },
             always: Ref::Shared(places(|field| field.always).collect()),
             names: &[],

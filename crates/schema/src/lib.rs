@@ -31,6 +31,7 @@ pub use validate::validate;
 
 /// Typed views of the built-in types: `core::v1::Pod::of(map).spec().containers()`.
 #[rustfmt::skip]
+#[allow(clippy::should_implement_trait, reason = "a method is called as its field is")]
 pub mod views {
     include!(concat!(env!("OUT_DIR"), "/views.rs"));
 }

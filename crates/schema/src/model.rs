@@ -149,6 +149,8 @@ pub struct Union {
     pub discriminator: SmolStr,
     /// The members.
     pub members: Ref<[Member]>,
+    /// Whether [`crate::validate()`] holds an object to it; otherwise rules written by hand do, in words of their own.
+    pub checked: bool,
 }
 
 /// One member of a [`Union`].

@@ -5,6 +5,8 @@ use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::general_purpose::{GeneralPurpose, PAD};
 use object::SmolStr;
+use object::duration::Duration;
+use object::time::{MicroTime, Time};
 
 /// Binary data as the reference reads it: padded, line breaks passed over, spare bits ignored.
 const BASE64: GeneralPurpose = GeneralPurpose::new(&STANDARD, PAD.with_decode_allow_trailing_bits(true));
@@ -42,8 +44,25 @@ fn base64_fault(text: &[u8]) -> usize {
 
 /// The canonical text of a time, a duration or a quantity.
 pub(crate) fn canonical(shape: &Shape, text: &str) -> Result<SmolStr, String> {
-    let _ = shape;
-    Ok(SmolStr::new(text))
+    match shape {
+        Shape::Time => object::time::canonicalize(text).map(SmolStr::from).map_err(|error| error.to_string()),
+        Shape::MicroTime => {
+            object::time::canonicalize_micro(text).map(SmolStr::from).map_err(|error| error.to_string())
+        }
+        Shape::Duration => match text.parse::<Duration>() {
+            Ok(duration) => Ok(duration.to_string().into()),
+            Err(error) => Err(error.to_string()),
+        },
+        Shape::Quantity => {
+            object::quantity::canonicalize(text).map(SmolStr::from).map_err(|error| error.to_string())
+        }
+        _ => Ok(SmolStr::new(text)),
+    }
+}
+
+/// Whether the canonical text of a time is the reference's way to say "no time".
+pub(crate) fn is_no_time(text: &str) -> bool {
+    text.strip_prefix("0001-01-01T00:00:00").is_some_and(|rest| matches!(rest, "Z" | ".000000Z"))
 }
 
 /// A point in time as Protobuf carries it.
@@ -51,15 +70,52 @@ pub(crate) struct Unix {
     pub(crate) seconds: i64,
     pub(crate) nanos: i32,
 }
-pub(crate) fn unix(_shape: &Shape, _text: &str) -> Unix {
-    Unix { seconds: 0, nanos: 0 }
+
+/// The point in time of a canonical text; the reference drops what is below a second, or a microsecond.
+pub(crate) fn unix(shape: &Shape, text: &str) -> Unix {
+    match shape {
+        Shape::MicroTime => {
+            let time = text.parse().unwrap_or(MicroTime::ZERO);
+            Unix { seconds: time.unix(), nanos: time.subsec_nanos() as i32 }
+        }
+        _ => Unix { seconds: text.parse().unwrap_or(Time::ZERO).unix(), nanos: 0 },
+    }
 }
-pub(crate) fn nanoseconds(_text: &str) -> i64 {
-    0
+
+/// The text of a point in time.
+pub(crate) fn time(shape: &Shape, unix: Unix) -> SmolStr {
+    match shape {
+        Shape::MicroTime => MicroTime::from_unix(unix.seconds, unix.nanos).to_string().into(),
+        _ => Time::from_unix(unix.seconds).to_string().into(),
+    }
 }
-pub(crate) fn duration(_n: i64) -> SmolStr {
-    SmolStr::default()
+
+/// The length of a duration's text.
+pub(crate) fn nanoseconds(text: &str) -> i64 {
+    text.parse().unwrap_or(Duration::ZERO).as_nanos()
 }
-pub(crate) fn time(_shape: &Shape, _seconds: i64, _nanos: i32) -> Result<SmolStr, String> {
-    Ok("2024-05-01T12:00:00Z".into())
+
+/// The text of a duration.
+pub(crate) fn duration(nanoseconds: i64) -> SmolStr {
+    Duration::from_nanos(nanoseconds).to_string().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_padded_and_may_break_lines() {
+        assert_eq!(base64("aGVs\nbG8=").as_deref(), Ok(&b"hello"[..]));
+        assert_eq!(base64("").as_deref(), Ok(&b""[..]));
+    }
+
+    #[test]
+    fn faults_in_base64_are_where_the_reference_sees_them() {
+        for (text, at) in
+            [("abc", 0), ("abcde", 4), ("ab!d", 2), ("a===", 1), ("ab=c", 2), ("ab=", 3), ("abc=d", 4)]
+        {
+            assert_eq!(base64(text), Err(format!("illegal base64 data at input byte {at}")), "{text}");
+        }
+    }
 }

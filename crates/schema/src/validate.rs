@@ -3,8 +3,9 @@
 //! Rules of one field run in the order in which they are written; a field that is missing where it must be
 //! there is reported as that and nothing else. Rules that cross fields are written by hand elsewhere.
 
-use crate::model::{Field, Format, Rule, Shape, Topology, Type};
+use crate::model::{Field, Format, Rule, Shape, Topology, Type, Union};
 use object::field::{BadValue, Error, List, Path};
+use object::quote::Quoted;
 use object::{Map, Value, name};
 
 /// Checks `new`, and what must not have changed since `old`.
@@ -50,6 +51,28 @@ fn check_struct(ty: &Type, new: &Map, old: Option<&Map>, path: &Path<'_>, errors
             (None, Shape::Struct(ty)) if !field.optional => {
                 check_struct(ty, &EMPTY, before.and_then(Value::as_map), &path, errors);
             }
+            _ => {}
+        }
+    }
+    if let Some(union) = ty.union.as_ref().filter(|union| union.checked) {
+        check_union(union, new, path, errors);
+    }
+}
+
+/// The member that goes with the discriminator's value must be set, the others must not.
+fn check_union(union: &Union, new: &Map, path: &Path<'_>, errors: &mut List) {
+    let chosen = new.get(&union.discriminator).and_then(Value::as_str).unwrap_or_default();
+    for member in union.members.iter() {
+        let (discriminator, value) = (&union.discriminator, Quoted(&member.value));
+        match (new.contains_key(&member.field), member.value == chosen) {
+            (false, true) => errors.push(Error::required(
+                &path.child(&member.field),
+                format!("must be specified when {discriminator} is {value}"),
+            )),
+            (true, false) => errors.push(Error::forbidden(
+                &path.child(&member.field),
+                format!("may only be specified when {discriminator} is {value}"),
+            )),
             _ => {}
         }
     }

@@ -154,6 +154,7 @@ impl<'i> Decoder<'i> {
 
     fn scalar(&mut self, text: Result<SmolStr, String>) -> Result<Value, Fault> {
         match text {
+            Ok(text) if scalar::is_no_time(&text) => Ok(Value::Null),
             Ok(text) => Ok(Value::String(text)),
             Err(message) => {
                 self.refuse(|| Error::Value(message));
@@ -195,7 +196,7 @@ impl<'i> Decoder<'i> {
         match scalar::base64(&text) {
             Ok(bytes) => Ok(Value::Bytes(bytes.into())),
             Err(message) => {
-                self.wrong_type.get_or_insert_with(|| Error::Value(message));
+                self.wrong_type.get_or_insert(Error::Value(message));
                 Ok(Value::Null)
             }
         }

@@ -433,8 +433,8 @@ fn time(shape: &Shape, message: &[u8]) -> Result<Value, Fault> {
         return Ok(Value::Null);
     }
     let [seconds, nanos] = numbers::<2>(message)?;
-    let text = scalar::time(shape, seconds, nanos as i32);
-    text.map(Value::String).map_err(|message| Fault::new(Error::Value(message)))
+    let text = scalar::time(shape, scalar::Unix { seconds, nanos: nanos as i32 });
+    Ok(if scalar::is_no_time(&text) { Value::Null } else { Value::String(text) })
 }
 
 fn int_or_string(message: &[u8]) -> Result<Value, Fault> {

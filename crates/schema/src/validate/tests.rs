@@ -11,12 +11,12 @@ fn errors(group: &str, version: &str, kind: &str, new: &str, old: Option<&str>) 
 #[test]
 fn ports_are_checked_where_they_stand() {
     let pod = r#"{"spec":{"containers":[{"name":"a","ports":[
-        {"containerPort":80,"protocol":"TCP"},{"protocol":"TCP"},{"containerPort":70000,"protocol":"udp","name":"UPPER"}]}]}}"#;
+        {"containerPort":80,"protocol":"TCP"},{"protocol":"TCP"},{"containerPort":70000,"protocol":"udp","name":"UPPER-a"}]}]}}"#;
     assert_eq!(
         errors("", "v1", "Pod", pod, None),
         [
             "spec.containers[0].ports[1].containerPort: Required value",
-            "spec.containers[0].ports[2].name: Invalid value: \"UPPER\": must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+            "spec.containers[0].ports[2].name: Invalid value: \"UPPER-a\": must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
             "spec.containers[0].ports[2].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
             "spec.containers[0].ports[2].protocol: Unsupported value: \"udp\": supported values: \"SCTP\", \"TCP\", \"UDP\"",
         ]
@@ -25,7 +25,7 @@ fn ports_are_checked_where_they_stand() {
 
 #[test]
 fn numbers_have_a_least_value() {
-    let deployment = r#"{"spec":{"replicas":-1,"minReadySeconds":-2,"revisionHistoryLimit":0}}"#;
+    let deployment = r#"{"spec":{"replicas":-1,"minReadySeconds":-2,"revisionHistoryLimit":0,"template":{"spec":{"containers":[{"name":"a"}]}}}}"#;
     assert_eq!(
         errors("apps", "v1", "Deployment", deployment, None),
         [
@@ -83,6 +83,33 @@ fn lengths_and_counts_are_bounded() {
             "list[2]: Duplicate value: 1",
             "few: Invalid value: 1: must have at least 2 items",
             "most: Invalid value: 10: must be less than or equal to 9",
+        ]
+    );
+}
+
+#[test]
+fn the_members_of_a_union_follow_its_discriminator() {
+    use crate::{Builder, Member, Slot, Union};
+    static MEMBERS: [Member; 2] = [
+        Member { value: object::SmolStr::new_static("A"), field: object::SmolStr::new_static("a") },
+        Member { value: object::SmolStr::new_static("B"), field: object::SmolStr::new_static("b") },
+    ];
+    let union = Union { discriminator: "type".into(), members: crate::Ref::Static(&MEMBERS), checked: true };
+    let ty = Builder::new("test.v1.Choice")
+        .field("type", Slot::new(Shape::String))
+        .field("a", Slot::new(Shape::Int64))
+        .field("b", Slot::new(Shape::Int64))
+        .union(union)
+        .build();
+    let shape = Shape::Struct(ty.clone());
+    let value =
+        json::decode_shape(&shape, br#"{"type":"A","b":1}"#, &Limits::default()).expect("valid").value;
+    let errors: Vec<_> = validate(&ty, &value, None).iter().map(Error::to_string).collect();
+    assert_eq!(
+        errors,
+        [
+            "a: Required value: must be specified when type is \"A\"",
+            "b: Forbidden: may only be specified when type is \"B\""
         ]
     );
 }
