@@ -1,6 +1,9 @@
 //! How a value that is wrong reads in a message.
 
+use crate::duration::Duration;
+use crate::int_or_string::IntOrString;
 use crate::quote::Quoted;
+use crate::time::{MicroTime, Time};
 use std::fmt;
 
 /// A value that is wrong.
@@ -84,6 +87,41 @@ impl From<String> for BadValue {
     }
 }
 
+/// As the reference shows its own type.
+impl From<&IntOrString> for BadValue {
+    fn from(value: &IntOrString) -> Self {
+        Self::Raw(match value {
+            IntOrString::Int(number) => {
+                format!(r#"intstr.IntOrString{{Type:0, IntVal:{number}, StrVal:""}}"#)
+            }
+            IntOrString::String(text) => {
+                format!("intstr.IntOrString{{Type:1, IntVal:0, StrVal:{}}}", Quoted(text))
+            }
+        })
+    }
+}
+
+/// As the reference shows its own type.
+impl From<Duration> for BadValue {
+    fn from(value: Duration) -> Self {
+        Self::Raw(format!("v1.Duration{{Duration:{}}}", value.as_nanos()))
+    }
+}
+
+impl From<Time> for BadValue {
+    fn from(value: Time) -> Self {
+        Self::from(MicroTime::from(value))
+    }
+}
+
+impl From<MicroTime> for BadValue {
+    fn from(value: MicroTime) -> Self {
+        let text = value.to_string().replace('T', " ");
+        let digits = text.trim_end_matches('Z').trim_end_matches('0').trim_end_matches('.');
+        Self::Raw(format!("{digits} +0000 UTC"))
+    }
+}
+
 /// Writes the shortest digits that give the number back, with an exponent from a million up and from 0.00001 down.
 fn write_float(f: &mut fmt::Formatter<'_>, value: f64) -> fmt::Result {
     if !value.is_finite() {
@@ -113,4 +151,33 @@ fn write_float(f: &mut fmt::Formatter<'_>, value: f64) -> fmt::Result {
 /// the correctly rounded one, if it gives the number back.
 fn even(value: f64, rounded: String, shortest: impl FnOnce() -> String) -> String {
     if rounded.parse() == Ok(value) { rounded } else { shortest() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_the_api_read_as_the_reference_shows_them() {
+        let time = |text: &str| BadValue::from(text.parse::<Time>().unwrap()).to_string();
+        assert_eq!(time("2024-01-02T03:04:00+01:00"), "2024-01-02 02:04:00 +0000 UTC");
+        assert_eq!(time("9999-12-31T23:59:59-01:00"), "10000-01-01 00:59:59 +0000 UTC");
+        let micro = BadValue::from(MicroTime::from_unix(5, 120_000_000));
+        assert_eq!(micro.to_string(), "1970-01-01 00:00:05.12 +0000 UTC");
+        let span = BadValue::from(Duration::from_secs(90));
+        assert_eq!(span.to_string(), "v1.Duration{Duration:90000000000}");
+        assert_eq!(
+            BadValue::from(&IntOrString::Int(-1)).to_string(),
+            r#"intstr.IntOrString{Type:0, IntVal:-1, StrVal:""}"#
+        );
+        assert_eq!(
+            BadValue::from(&IntOrString::from("a\"b")).to_string(),
+            r#"intstr.IntOrString{Type:1, IntVal:0, StrVal:"a\"b"}"#
+        );
+    }
+
+    #[test]
+    fn a_number_past_64_bits_is_still_told() {
+        assert_eq!(BadValue::from(usize::MAX).to_string(), usize::MAX.to_string());
+    }
 }
