@@ -4,6 +4,7 @@
 pub mod duration;
 pub mod field;
 pub mod field_selector;
+pub mod float;
 pub mod int_or_string;
 mod key;
 pub mod label;

@@ -1,6 +1,7 @@
 //! How a value that is wrong reads in a message.
 
 use crate::duration::Duration;
+use crate::float;
 use crate::int_or_string::IntOrString;
 use crate::quote::Quoted;
 use crate::time::{MicroTime, Time};
@@ -133,24 +134,12 @@ fn write_float(f: &mut fmt::Formatter<'_>, value: f64) -> fmt::Result {
             "-Inf"
         });
     }
-    let short = format!("{value:e}");
-    let (mantissa, exponent) = short.split_once('e').unwrap_or((&short, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let fraction = mantissa.bytes().filter(u8::is_ascii_digit).count().saturating_sub(1);
+    let float::Scientific { mantissa, exponent } = float::scientific(value);
     if (-4..6).contains(&exponent) {
-        let places = fraction.saturating_add_signed(-exponent as isize);
-        return f.write_str(&even(value, format!("{value:.places$}"), || value.to_string()));
+        return f.write_str(&float::decimal(value));
     }
-    let scientific = even(value, format!("{value:.fraction$e}"), || short.clone());
-    let mantissa = scientific.split('e').next().unwrap_or_default();
     let sign = if exponent < 0 { '-' } else { '+' };
     write!(f, "{mantissa}e{sign}{:02}", exponent.unsigned_abs())
-}
-
-/// Of two texts of equal length that are equally near the number, the one that ends in an even digit is meant; that is
-/// the correctly rounded one, if it gives the number back.
-fn even(value: f64, rounded: String, shortest: impl FnOnce() -> String) -> String {
-    if rounded.parse() == Ok(value) { rounded } else { shortest() }
 }
 
 #[cfg(test)]

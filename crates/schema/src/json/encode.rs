@@ -5,7 +5,7 @@ use super::escape::{write_markup_escaped, write_string};
 use crate::model::{Field, Shape, Type};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use object::{Key, Map, Value};
+use object::{Key, Map, Value, float};
 
 /// Writes an object of a type.
 pub fn encode(ty: &Type, value: &Value, out: &mut Vec<u8>) {
@@ -227,18 +227,13 @@ fn write_any(value: &Value, out: &mut Vec<u8>) {
 
 /// Writes a number as the reference does: the shortest digits that read back, with an exponent only below
 /// 1e-6 and from 1e21 on.
-pub(crate) fn write_float(number: f64, out: &mut Vec<u8>) {
+fn write_float(number: f64, out: &mut Vec<u8>) {
     let size = number.abs();
     if size != 0.0 && !(1e-6..1e21).contains(&size) {
-        let text = format!("{number:e}");
-        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-        out.extend_from_slice(digits.as_bytes());
-        out.push(b'e');
-        if !exponent.starts_with('-') {
-            out.push(b'+');
-        }
-        out.extend_from_slice(exponent.as_bytes());
+        let float::Scientific { mantissa, exponent } = float::scientific(number);
+        let sign = if exponent < 0 { '-' } else { '+' };
+        out.extend_from_slice(format!("{mantissa}e{sign}{}", exponent.unsigned_abs()).as_bytes());
     } else {
-        out.extend_from_slice(format!("{number}").as_bytes());
+        out.extend_from_slice(float::decimal(number).as_bytes());
     }
 }

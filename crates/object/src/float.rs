@@ -1,0 +1,55 @@
+//! The shortest decimal text that gives a number back. Where two texts of that length are equally near, Go takes
+//! the one that ends in an even digit and Rust's own formatting may take the other; this takes Go's.
+
+/// Digits with an exponent: `1.5` and `-7`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scientific {
+    /// Sign and digits, a point after the first.
+    pub mantissa: String,
+    /// The power of ten.
+    pub exponent: i32,
+}
+
+/// The number with an exponent.
+///
+/// ```
+/// let number = object::float::scientific(1.5e-7);
+/// assert_eq!((number.mantissa.as_str(), number.exponent), ("1.5", -7));
+/// ```
+pub fn scientific(value: f64) -> Scientific {
+    let short = format!("{value:e}");
+    let fraction =
+        short.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count().saturating_sub(1);
+    let text = even(value, format!("{value:.fraction$e}"), short);
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    Scientific { mantissa: mantissa.into(), exponent: exponent.parse().unwrap_or(0) }
+}
+
+/// The number without an exponent.
+///
+/// ```
+/// assert_eq!(object::float::decimal(1e20), "100000000000000000000");
+/// ```
+pub fn decimal(value: f64) -> String {
+    let short = value.to_string();
+    let places = short.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    even(value, format!("{value:.places$}"), short)
+}
+
+/// The correctly rounded text ends in an even digit where there is a choice; it counts if it gives the number back.
+fn even(value: f64, rounded: String, shortest: String) -> String {
+    if rounded.parse() == Ok(value) { rounded } else { shortest }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ties_go_to_the_even_digit() {
+        assert_eq!(decimal(1_304_972_842_088_142.25), "1304972842088142.2");
+        assert_eq!(scientific(1_304_972_842_088_142.25).mantissa, "1.3049728420881422");
+        assert_eq!(decimal(0.1), "0.1");
+        assert_eq!(decimal(-0.0), "-0");
+    }
+}
