@@ -47,8 +47,8 @@ mod tests {
 
     #[test]
     fn ties_go_to_the_even_digit() {
-        assert_eq!(decimal(1_304_972_842_088_142.25), "1304972842088142.2");
-        assert_eq!(scientific(1_304_972_842_088_142.25).mantissa, "1.3049728420881422");
+        assert_eq!(decimal(1_304_972_842_088_142.3), "1304972842088142.2");
+        assert_eq!(scientific(1_304_972_842_088_142.3).mantissa, "1.3049728420881422");
         assert_eq!(decimal(0.1), "0.1");
         assert_eq!(decimal(-0.0), "-0");
     }
