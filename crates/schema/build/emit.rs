@@ -125,10 +125,11 @@ fn field_text(field: &Field, statics: &mut Statics) -> String {
     let facts = statics.share("Facts", facts);
     let shape = shape_text(&field.shape, statics);
     format!(
-        "Field {{ name: Key::known({}), quoted: Ref::Static({:?}), number: {}, optional: {optional}, always: {}, shape: {shape}, facts: Ref::Static(&{facts}) }},\n",
+        "Field {{ name: Key::known({}), quoted: Ref::Static({:?}), number: {}, optional: {optional}, boxed: {}, always: {}, shape: {shape}, facts: Ref::Static(&{facts}) }},\n",
         statics.name(&field.name),
         format!(",{:?}:", field.name),
         field.number,
+        field.option("wire") == Some("message"),
         is_always(field),
     )
 }

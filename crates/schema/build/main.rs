@@ -24,6 +24,7 @@
 //! | `patch=merge(KEY)`, `patch=retainKeys`, `patch=replace`, joined by commas | how strategic merge patch merges |
 //! | `default=JSON` | what an absent field becomes |
 //! | `enum=A\|B` | the values that OpenAPI lists |
+//! | `wire=message` | a list that Protobuf carries in a message of its own |
 //! | `go=NAME` | the type's name in decoding errors, where it does not follow from TYPE |
 //!
 //! Constraints, checked when an object is written:

@@ -129,7 +129,7 @@ pub(crate) fn package(path: &Path) -> Package {
 
 fn option(word: &str) -> (String, String) {
     let (name, value) = word.split_once('=').unwrap_or((word, ""));
-    const KNOWN: [&str; 20] = [
+    const KNOWN: [&str; 21] = [
         "req",
         "omit",
         "ptr",
@@ -150,6 +150,7 @@ fn option(word: &str) -> (String, String) {
         "is",
         "immutable",
         "unique",
+        "wire",
     ];
     assert!(KNOWN.contains(&name), "unknown option {word}");
     (name.to_string(), value.to_string())

@@ -151,6 +151,7 @@ impl Builder {
             quoted: Ref::Shared(String::from_utf8_lossy(&quoted).into()),
             number: slot.number,
             optional: slot.optional,
+            boxed: false,
             always: slot.always,
             shape: slot.shape,
             facts: Ref::Shared(Arc::new(slot.facts)),

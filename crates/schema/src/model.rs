@@ -171,6 +171,8 @@ pub struct Field {
     pub number: u32,
     /// Empty and absent are different things: the field is a pointer in the reference.
     pub optional: bool,
+    /// A list that Protobuf carries in a message of its own.
+    pub boxed: bool,
     /// Written in JSON even when absent, as null or as the empty value.
     pub always: bool,
     /// What stands there.

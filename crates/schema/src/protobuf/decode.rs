@@ -71,7 +71,7 @@ pub fn decode(ty: &Type, body: &[u8], limits: &Limits) -> Result<Value, Error> {
     if let Some(map) = value.as_map_mut() {
         let mut entries = Vec::with_capacity(map.len() + 2);
         for (name, text) in [("kind", envelope.kind), ("apiVersion", envelope.api_version)] {
-            if !text.is_empty() && ty.field(name).is_some() {
+            if !text.is_empty() && ty.field(name).is_some_and(|field| field.number == 0) {
                 entries.push((Key::known(name), Value::from(text)));
             }
         }
@@ -169,7 +169,7 @@ impl Decoder {
 
     fn field(&mut self, field: &Field, tag: Tag, reader: &mut Reader<'_>) -> Result<Value, Fault> {
         match &field.shape {
-            Shape::List(shape) => self.list(shape, field, tag, reader),
+            Shape::List(shape) if !field.boxed => self.list(shape, field, tag, reader),
             Shape::Map(shape) => self.map(shape, field, tag, reader),
             shape => self.one(shape, &field.name, tag, reader),
         }

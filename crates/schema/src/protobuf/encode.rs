@@ -95,6 +95,7 @@ fn write_parts(ty: &Type, parts: &[Part], slots: &Slots<'_>, writer: &mut Writer
                 let at = usize::from(*at);
                 let Some(field) = ty.fields.get(at) else { continue };
                 match slots.value(at, field).filter(|value| !field.drops(value)) {
+                    Some(value) if field.boxed => write_one(field.number, &field.shape, value, writer),
                     Some(value) => write_field(field.number, &field.shape, value, writer),
                     None if field.optional => {}
                     None => write_absent(field, writer),
