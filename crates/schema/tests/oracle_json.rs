@@ -3,6 +3,8 @@
 //! What this crate writes, serde reads into the typed struct; what serde writes of that, this crate reads as the same
 //! object.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
+
 mod generate;
 
 use generate::{Random, complete_instance, seed};

@@ -3,6 +3,8 @@
 //! What this crate writes, prost reads; what prost writes of that, this crate reads as the same object. A field with
 //! a wrong number or type would be lost on the way.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
+
 mod generate;
 
 use generate::{Random, instance, seed};

@@ -1,5 +1,7 @@
 //! Every built-in type, thousands of random instances: what one encoding writes another reads as the same object.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
+
 mod generate;
 
 use generate::{Random, instance, seed};
