@@ -2,7 +2,7 @@
 //!
 //! This crate knows nothing of objects or kinds. A key is a path such as `pods/default/web-1`; a value is a run of
 //! bytes that the layer above framed; a tag is a short mark kept beside the value (the object's uid). [`Store`] is the
-//! contract; [`memory`] keeps it without a disk, and the suite in `contract` (feature `contract`)
+//! contract; [`embedded`] keeps it on disk, [`memory`] without one, and the suite in `contract` (feature `contract`)
 //! is run by every implementation.
 //!
 //! # Guarantees
@@ -50,8 +50,10 @@ mod backup;
 mod change;
 #[cfg(feature = "contract")]
 pub mod contract;
+pub mod embedded;
 mod entry;
 mod error;
+pub mod fault;
 mod feed;
 mod key;
 pub mod memory;
