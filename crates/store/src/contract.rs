@@ -1,0 +1,151 @@
+//! The contract as tests: one suite that every store runs, and a model checker for concurrent histories.
+//!
+//! A store supplies a [`Harness`]; [`contract_tests!`](crate::contract_tests) makes a test of each guarantee. Nothing
+//! here knows how a store lays out its data.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this module is test code")]
+
+pub mod model;
+pub mod suite;
+
+use crate::{Batch, Change, Committed, Entry, Error, Event, Follow, Follower, Key, Revision, Store};
+use std::{
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+/// What the suite asks of the store under test.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// For how long history is kept.
+    pub retention: Duration,
+    /// Whether the window of recent events is as small as it can be, so that followers need history.
+    pub window: Window,
+}
+
+/// How much of the recent past a store should keep at hand for followers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// What it keeps by default.
+    Usual,
+    /// As little as it can.
+    Tiny,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self { retention: Duration::from_secs(3600), window: Window::Usual }
+    }
+}
+
+/// A store under test, and what can be done to it from outside.
+pub trait Harness: Send {
+    /// The running store.
+    fn store(&self) -> Arc<dyn Store>;
+
+    /// Ends the store and starts it again on the same data; `false` if it cannot keep any.
+    fn restart(&mut self) -> bool;
+
+    /// Starts another store from a backup.
+    fn restore(&mut self, backup: &Path) -> Result<Arc<dyn Store>, Error>;
+
+    /// A directory for files of the test.
+    fn scratch(&self) -> PathBuf;
+}
+
+/// Makes one `#[tokio::test]` for each guarantee; the argument is a function from [`Setup`] to `Box<dyn Harness>`.
+#[macro_export]
+macro_rules! contract_tests {
+    ($factory:path) => {
+        $crate::contract_tests!(@each $factory:
+            unique, ordered, atomic, atomic_for_followers, atomic_for_loads, resumable, resumable_after_restart, reliable,
+            bookmarkable, filtered, create_only_refuses_an_existing_key, expected_revision_is_compared,
+            expected_tag_is_compared, a_delete_needs_something_to_delete, conflicts_tell_what_was_found,
+            an_entry_remembers_its_creation, outcomes_and_events_tell_the_previous_entry, loads_are_exact,
+            loads_can_be_stopped, gets_are_current, the_future_is_refused, compaction_ends_history,
+            history_expires_and_space_is_swept, followers_left_behind_are_told, backups_restore,
+            backups_do_not_overwrite, oversize_is_refused, a_group_names_a_key_once, an_empty_group_is_nothing,
+            a_restart_keeps_everything, a_closed_store_says_so, a_dropped_commit_still_happens,
+        );
+    };
+    (@each $factory:path: $($name:ident,)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                $crate::contract::suite::$name(&|setup| $factory(setup)).await;
+            }
+        )*
+    };
+}
+
+/// Makes a harness.
+pub type Factory<'a> = &'a (dyn Fn(Setup) -> Box<dyn Harness> + Sync);
+
+/// A key for a test.
+#[must_use]
+pub fn key(text: &str) -> Key {
+    Key::try_from(text).expect("a test's key is valid")
+}
+
+/// Commits one change and returns its outcome.
+pub async fn commit(store: &Arc<dyn Store>, change: Change) -> Result<Committed, Error> {
+    Ok(store.commit(vec![change]).await?.pop().expect("one change has one outcome"))
+}
+
+/// Puts a text under a key and returns the revision.
+pub async fn put(store: &Arc<dyn Store>, key_text: &str, value: &str) -> Revision {
+    commit(store, Change::put(key(key_text), value.to_owned())).await.expect("a put works").revision
+}
+
+/// Deletes a key and returns the revision.
+pub async fn delete(store: &Arc<dyn Store>, key_text: &str) -> Revision {
+    commit(store, Change::delete(key(key_text))).await.expect("the key exists").revision
+}
+
+/// Everything under a prefix at a revision.
+pub fn load(store: &Arc<dyn Store>, prefix: &str, at: Option<Revision>) -> Result<Loaded, Error> {
+    let mut entries = Vec::new();
+    let revision = store.load(prefix.as_bytes(), at, &mut |entry| {
+        entries.push(entry.expect("nothing is damaged"));
+        ControlFlow::Continue(())
+    })?;
+    Ok(Loaded { entries, revision })
+}
+
+/// The answer of [`load`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// The entries, in the order they were visited.
+    pub entries: Vec<Entry>,
+    /// The revision they belong to.
+    pub revision: Revision,
+}
+
+impl Loaded {
+    /// `key=value` for each entry.
+    #[must_use]
+    pub fn texts(&self) -> Vec<String> {
+        self.entries.iter().map(|e| format!("{}={}", e.key, String::from_utf8_lossy(&e.value))).collect()
+    }
+}
+
+/// The next batch of a follower, which must come soon.
+pub async fn next(follower: &mut Box<dyn Follower>) -> Result<Batch, Error> {
+    tokio::time::timeout(Duration::from_secs(20), follower.next()).await.expect("a batch is due")
+}
+
+/// All events after `from` and up to `until`, by a new follower.
+pub async fn events(store: &Arc<dyn Store>, follow: Follow, until: Revision) -> Vec<Event> {
+    let mut at = follow.from;
+    let mut follower = store.follow(follow).expect("history reaches");
+    let mut events = Vec::new();
+    while at < until {
+        let batch = next(&mut follower).await.expect("the follower goes on");
+        assert!(batch.revision > at, "a batch makes progress");
+        at = batch.revision;
+        events.extend(batch.events);
+    }
+    events
+}

@@ -1,0 +1,248 @@
+//! The store on disk: one directory, one process, the storage engine [fjall](https://docs.rs/fjall) underneath.
+//!
+//! | thread | job |
+//! |---|---|
+//! | committer | judges, writes and syncs all waiting groups as one batch; mends the engine when it fails |
+//! | reader | reads for asynchronous callers: history for followers, values for answers |
+//! | reclaimer | expires history, removes what it kept |
+//! | fjall's worker | flushes and merges the engine's files |
+//!
+//! `docs/store.md` has the layout on disk and what each kind of crash and damage leads to.
+
+mod build;
+mod clock;
+mod committer;
+mod engine;
+mod files;
+mod heads;
+mod layout;
+mod media;
+mod reader;
+mod reclaim;
+mod recovery;
+mod shared;
+
+use crate::{
+    BackupReport, BoxFuture, Change, Committed, Entry, Error, Follow, Follower, Health, Key, Limits,
+    Revision, Store, Visitor, backup, feed::check_reach,
+};
+use build::Builder;
+use committer::{Command, Committer};
+use engine::Engine;
+use files::{Contents, Directory, Watermark};
+use layout::Reach;
+pub use media::{Disk, Media};
+use reader::{Job, Reading};
+use reclaim::Reclaimer;
+use shared::{Recovered, Shared};
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{self, Sender},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+use tokio::sync::oneshot;
+
+/// How an [`Embedded`] store behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// For how long history is kept.
+    pub retention: Duration,
+    /// The sizes it accepts.
+    pub limits: Limits,
+    /// The bytes of recent events that are kept in memory for followers; the others are read from disk.
+    pub window: usize,
+    /// What stands between the committer and the disk.
+    pub media: Arc<dyn Media>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            retention: Duration::from_secs(300),
+            limits: Limits::default(),
+            window: 8 << 20,
+            media: Arc::new(Disk),
+        }
+    }
+}
+
+impl Options {
+    /// How finely the times of revisions are noted, and how often history is looked over.
+    fn tick(&self) -> Duration {
+        (self.retention / 20).clamp(Duration::from_millis(20), Duration::from_secs(1))
+    }
+}
+
+/// A store in a directory that it owns.
+pub struct Embedded {
+    shared: Arc<Shared>,
+    commands: Sender<Command>,
+    jobs: Sender<Job>,
+    reading: Arc<Reading>,
+    threads: Mutex<Option<Threads>>,
+}
+
+struct Threads {
+    committer: JoinHandle<()>,
+    reader: JoinHandle<()>,
+    reclaimer: JoinHandle<()>,
+    wake: Sender<()>,
+}
+
+impl Embedded {
+    /// Opens the store in a directory, or makes one there if the directory is empty or missing. Blocking.
+    pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
+        let directory = Directory::lock(path)?;
+        let contents = directory.settle()?;
+        let unreadable = |error: engine::ReadError| match error {
+            engine::ReadError::Damaged(what) => directory.unusable(crate::Damage::Engine(what)),
+            engine::ReadError::Io(error) => Error::read(error),
+        };
+        let engine = Engine::open(&directory.engine()).map_err(unreadable)?;
+        if contents == Contents::Nothing {
+            directory.write_format()?;
+        }
+        let recovered = Recovered::read(&engine.view()).map_err(unreadable)?;
+        let watermark = Watermark::open(&directory).map_err(Error::read)?;
+        let acknowledged = watermark.read().map_err(Error::read)?;
+        if let Some(damage) = recovery::check_complete(&recovered, acknowledged) {
+            return Err(directory.unusable(damage));
+        }
+        let shared = Arc::new(Shared::new(directory, options, engine, recovered));
+        Self::start(shared, watermark).map_err(Error::read)
+    }
+
+    fn start(shared: Arc<Shared>, watermark: Watermark) -> io::Result<Self> {
+        let (commands, received) = mpsc::channel();
+        let (jobs, todo) = mpsc::channel();
+        let (wake, woken) = mpsc::channel();
+        let committer =
+            Committer { shared: shared.clone(), commands: received, reader: jobs.clone(), watermark };
+        let committer = spawn("store-commit", {
+            let shared = shared.clone();
+            move || {
+                if catch_unwind(AssertUnwindSafe(|| committer.run())).is_err() {
+                    let died = io::Error::other("the committing thread has died");
+                    shared.set_health(Health::Failing(Error::read(died)));
+                }
+            }
+        })?;
+        let reader = spawn("store-read", {
+            let shared = shared.clone();
+            move || reader::run(&shared, &todo)
+        })?;
+        let reclaimer = spawn("store-reclaim", {
+            let (shared, commands, reader) = (shared.clone(), commands.clone(), jobs.clone());
+            let reclaimer = Reclaimer { shared, commands, reader };
+            move || reclaim::run(&reclaimer, &woken)
+        })?;
+        let threads = Mutex::new(Some(Threads { committer, reader, reclaimer, wake }));
+        Ok(Self { shared, commands, reading: Reading::new(jobs.clone()), jobs, threads })
+    }
+}
+
+/// Makes a store in an empty or missing directory from a backup; its history starts at the backup's revision. Blocking.
+///
+/// If it is interrupted, the directory is refused as a store until a restore has been finished.
+pub fn restore(backup: &Path, path: &Path) -> Result<Revision, Error> {
+    let directory = Directory::lock(path)?;
+    directory.begin_restore()?;
+    let mut builder = Builder::create(&directory.engine())?;
+    let revision = backup::read(backup, &mut |entry| builder.add(entry.key, entry.head, Some(entry.value)))?;
+    builder.finish(Reach { compacted: revision, swept: revision })?;
+    Watermark::open(&directory).and_then(|watermark| watermark.write(revision)).map_err(Error::read)?;
+    directory.end_restore()?;
+    Ok(revision)
+}
+
+impl Store for Embedded {
+    fn commit(&self, group: Vec<Change>) -> BoxFuture<'static, Result<Vec<Committed>, Error>> {
+        let (reply, answer) = oneshot::channel();
+        let queued =
+            self.shared.options.limits.check(&group).and_then(|()| {
+                self.commands.send(Command::Commit { group, reply }).map_err(|_| Error::Closed)
+            });
+        Box::pin(async move {
+            queued?;
+            answer.await.unwrap_or(Err(Error::Closed))
+        })
+    }
+
+    fn revision(&self) -> Revision {
+        self.shared.feed.revision()
+    }
+
+    fn compacted(&self) -> Revision {
+        self.shared.compacted()
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Entry>, Error> {
+        self.shared.get(key)
+    }
+
+    fn load(&self, prefix: &[u8], at: Option<Revision>, visit: &mut Visitor<'_>) -> Result<Revision, Error> {
+        self.shared.load(prefix, at, visit)
+    }
+
+    fn follow(&self, follow: Follow) -> Result<Box<dyn Follower>, Error> {
+        if matches!(self.shared.health(), Health::Closed) {
+            return Err(Error::Closed);
+        }
+        check_reach(follow.from, self.shared.compacted(), self.shared.feed.revision())?;
+        Ok(self.shared.feed.follow(follow, self.reading.clone()))
+    }
+
+    fn compact(&self, to: Revision) -> BoxFuture<'static, Result<(), Error>> {
+        let (reply, answer) = oneshot::channel();
+        let queued = self.commands.send(Command::Compact { to, reply });
+        let wake =
+            self.threads.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|t| t.wake.clone());
+        Box::pin(async move {
+            queued.map_err(|_| Error::Closed)?;
+            let compacted = answer.await.unwrap_or(Err(Error::Closed));
+            if let Some(wake) = wake {
+                wake.send(()).ok();
+            }
+            compacted
+        })
+    }
+
+    fn backup(&self, path: &Path) -> Result<BackupReport, Error> {
+        backup::write(path, |visit| self.load(b"", None, visit))
+    }
+
+    fn health(&self) -> Health {
+        self.shared.health()
+    }
+
+    fn close(&self) {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Threads { committer, reader, reclaimer, wake }) = threads.take() else { return };
+        drop(wake);
+        self.commands.send(Command::Close).ok();
+        committer.join().ok();
+        reclaimer.join().ok();
+        self.jobs.send(Job::Close).ok();
+        reader.join().ok();
+        self.shared.set_health(Health::Closed);
+        *self.shared.engine.write().unwrap_or_else(PoisonError::into_inner) = None;
+        self.shared.directory.unlock();
+        self.shared.feed.close();
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name.into()).spawn(work)
+}

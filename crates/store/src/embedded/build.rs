@@ -1,0 +1,71 @@
+//! Building an engine from entries: for restores and rebuilds.
+
+use super::{
+    committer::put_rows,
+    engine::{Durability, Engine, Rows, WriteError},
+    layout::{self, Logged, Reach},
+    media::Disk,
+};
+use crate::{Damage, Error, Fate, Head, Key, Kind};
+use bytes::Bytes;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// The rows are written this many bytes at a time.
+const CHUNK: usize = 1 << 20;
+
+/// An engine under construction.
+pub(super) struct Builder {
+    path: PathBuf,
+    engine: Engine,
+    rows: Rows,
+}
+
+impl Builder {
+    /// Starts with an empty engine at `path`, whatever was there.
+    pub(super) fn create(path: &Path) -> Result<Self, Error> {
+        match fs::remove_dir_all(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::read(error)),
+            _ => {}
+        }
+        let engine = Engine::open(path).map_err(|error| Error::Unusable {
+            path: path.into(),
+            damage: Damage::Engine(error.to_string()),
+        })?;
+        Ok(Self { path: path.into(), engine, rows: Rows::default() })
+    }
+
+    /// Adds a live entry; without a value it will be reported as corrupt.
+    pub(super) fn add(&mut self, key: Key, head: Head, value: Option<Bytes>) -> Result<(), Error> {
+        let logged = Logged { key, kind: Kind::Put, head, previous: None, group_goes_on: false };
+        put_rows(&mut self.rows, &logged, value.as_deref());
+        if self.rows.bytes() >= CHUNK {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable and closes the engine.
+    pub(super) fn finish(mut self, reach: Reach) -> Result<(), Error> {
+        self.rows.put(layout::STATE.into(), layout::state_row(&reach));
+        self.flush()?;
+        self.engine.sync().map_err(|error| self.failed(error))
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        let rows = std::mem::take(&mut self.rows);
+        self.engine.write(rows, Durability::Lazy, &Disk).map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: WriteError) -> Error {
+        let error = match error {
+            WriteError::Io(error) => error,
+            WriteError::Stopped => {
+                io::Error::other(format!("the engine in {} has stopped", self.path.display()))
+            }
+        };
+        Error::io(error, Fate::NotWritten)
+    }
+}

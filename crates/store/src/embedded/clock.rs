@@ -1,0 +1,103 @@
+//! When revisions were committed, so that history can be kept for a time.
+
+use super::{engine::View, layout};
+use crate::Revision;
+use std::{
+    collections::VecDeque,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// Ticks: at most one for each interval, each with the first revision committed at its time or after.
+#[derive(Debug, Default)]
+pub(super) struct Clock(VecDeque<Tick>);
+
+/// A revision and its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tick {
+    pub(super) first: Revision,
+    pub(super) millis: u64,
+}
+
+impl Clock {
+    /// Reads the ticks. Damaged ones are left out: history is then kept for longer.
+    pub(super) fn read(view: &View) -> Self {
+        let rows = view.scan_prefix(&[layout::TICK]).map_while(Result::ok);
+        let ticks = rows.filter_map(|row| {
+            let first = layout::parse_numbered(&row.key)?;
+            let millis = u64::from_le_bytes(row.row.as_ref().try_into().ok()?);
+            Some(Tick { first, millis })
+        });
+        Self(ticks.collect())
+    }
+
+    /// The tick that a batch starting with revision `first` should store, if the last one is long enough ago.
+    pub(super) fn due(&self, first: Revision, now: u64, interval: Duration) -> Option<Tick> {
+        let interval = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
+        match self.0.back() {
+            Some(last) if now < last.millis.saturating_add(interval) => None,
+            _ => Some(Tick { first, millis: now }),
+        }
+    }
+
+    pub(super) fn push(&mut self, tick: Tick) {
+        self.0.push_back(tick);
+    }
+
+    /// The revision before which everything was committed longer than `retention` ago.
+    pub(super) fn expired(&self, now: u64, retention: Duration) -> Revision {
+        let retention = u64::try_from(retention.as_millis()).unwrap_or(u64::MAX);
+        let old = self.0.iter().rfind(|tick| tick.millis.saturating_add(retention) <= now);
+        old.map_or(Revision::ZERO, |tick| Revision(tick.first.0.saturating_sub(1)))
+    }
+
+    /// Takes out the ticks that no longer tell anything once history starts at `compacted`: all but the last of those
+    /// before it.
+    pub(super) fn take_before(&mut self, compacted: Revision) -> Vec<Tick> {
+        let keep = self.0.iter().rposition(|tick| tick.first <= compacted).unwrap_or(0);
+        self.0.drain(..keep).collect()
+    }
+}
+
+/// Milliseconds since 1970.
+pub(super) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock() -> Clock {
+        Clock(
+            [(1, 1_000), (10, 2_000), (25, 3_000)]
+                .map(|(r, millis)| Tick { first: Revision(r), millis })
+                .into(),
+        )
+    }
+
+    #[test]
+    fn ticks_are_an_interval_apart() {
+        let second = Duration::from_secs(1);
+        assert_eq!(clock().due(Revision(30), 3_999, second), None);
+        let due = clock().due(Revision(30), 4_000, second);
+        assert_eq!(due, Some(Tick { first: Revision(30), millis: 4_000 }));
+        assert!(Clock::default().due(Revision(1), 0, second).is_some());
+    }
+
+    #[test]
+    fn what_was_committed_before_an_old_tick_is_expired() {
+        let minute = Duration::from_secs(60);
+        assert_eq!(clock().expired(61_999, minute), Revision(0));
+        assert_eq!(clock().expired(62_000, minute), Revision(9));
+        assert_eq!(clock().expired(99_999, minute), Revision(24));
+    }
+
+    #[test]
+    fn ticks_before_the_start_of_history_go() {
+        let mut clock = clock();
+        assert_eq!(clock.take_before(Revision(9)), []);
+        assert_eq!(clock.take_before(Revision(24)).len(), 1);
+        assert_eq!(clock.take_before(Revision(99)).len(), 1);
+    }
+}

@@ -1,0 +1,398 @@
+//! The committing thread: the only writer of the engine.
+//!
+//! It takes every group that is waiting, judges each against the heads and the groups before it, writes all of them as
+//! one batch with one sync, and only then makes them visible and answers. A refused group is answered with its batch
+//! too, because what refused it may be a change of that very batch, which is not durable before the sync.
+//!
+//! When a write fails, nothing of its batch is acknowledged, everyone in it is told that the outcome is unknown, and the
+//! store takes no writes until [`recovery`](super::recovery) has made the engine usable again.
+
+use super::{
+    clock,
+    engine::{Durability, Rows, WriteError},
+    files::Watermark,
+    layout::{self, Logged, Reach},
+    reader::{Job, Reply},
+    recovery,
+    shared::Shared,
+};
+use crate::{
+    Change, Committed, Conflict, Error, Event, Fate, Head, Health, Key, Kind, Op, Returning, Revision,
+    Stored, feed::check_reach,
+};
+use bytes::Bytes;
+use std::{
+    collections::HashMap,
+    io,
+    sync::{
+        Arc, PoisonError,
+        mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError},
+    },
+    time::{Duration, Instant},
+};
+use tokio::sync::oneshot;
+
+/// A batch takes no further group past this many bytes.
+const BATCH_BYTES: usize = 4 << 20;
+/// A batch takes no further group past this many changes.
+const BATCH_CHANGES: usize = 4096;
+/// The first and the longest pause between attempts to recover.
+const RETRY: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(2);
+
+/// What the committer is asked to do.
+pub(super) enum Command {
+    /// Commit a group.
+    Commit { group: Vec<Change>, reply: Reply },
+    /// Give up history before a revision.
+    Compact { to: Revision, reply: oneshot::Sender<Result<(), Error>> },
+    /// Remove rows that history no longer needs, up to a revision.
+    Sweep { removals: Vec<Vec<u8>>, swept: Revision, done: Sender<()> },
+    /// End.
+    Close,
+}
+
+/// The committing thread's own state.
+pub(super) struct Committer {
+    pub(super) shared: Arc<Shared>,
+    pub(super) commands: Receiver<Command>,
+    pub(super) reader: Sender<Job>,
+    pub(super) watermark: Watermark,
+}
+
+/// A group on its way through a batch.
+struct Pending {
+    verdict: Verdict,
+    reply: Reply,
+}
+
+enum Verdict {
+    Accepted { outcome: Vec<Committed>, wanted: Vec<(usize, Key)> },
+    Refused { conflict: Box<Conflict>, tells_value: bool },
+}
+
+/// The groups of one batch and what they write.
+struct Batch {
+    next: Revision,
+    overlay: HashMap<Key, Option<Head>>,
+    rows: Rows,
+    events: Vec<Event>,
+    pending: Vec<Pending>,
+}
+
+enum Flow {
+    Go,
+    End,
+}
+
+impl Committer {
+    /// Runs until the store is closed.
+    pub(super) fn run(mut self) {
+        let mut carried = None;
+        loop {
+            let command = match carried.take() {
+                Some(command) => command,
+                None => match self.commands.recv() {
+                    Ok(command) => command,
+                    Err(_) => break,
+                },
+            };
+            let flow = match command {
+                Command::Commit { group, reply } => self.commit(group, reply, &mut carried),
+                other => self.other(other),
+            };
+            match flow {
+                Flow::Go => {}
+                Flow::End => break,
+            }
+            if !self.shared.health().is_good() && matches!(self.recover(), Flow::End) {
+                break;
+            }
+        }
+    }
+
+    /// Commits `group` and every group that waits behind it.
+    fn commit(&mut self, group: Vec<Change>, reply: Reply, carried: &mut Option<Command>) -> Flow {
+        let mut batch = Batch::new(self.shared.feed.revision());
+        batch.add(&self.shared, group, reply);
+        while batch.rows.bytes() < BATCH_BYTES && batch.events.len() < BATCH_CHANGES {
+            match self.commands.try_recv() {
+                Ok(Command::Commit { group, reply }) => batch.add(&self.shared, group, reply),
+                Ok(other) => {
+                    *carried = Some(other);
+                    break;
+                }
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+            }
+        }
+        if batch.events.is_empty() {
+            self.answer(batch.pending);
+            return Flow::Go;
+        }
+        let first = batch.events.first().map(Event::revision).unwrap_or_default();
+        let tick = self.lock_clock().due(first, clock::now(), self.shared.options.tick());
+        if let Some(tick) = tick {
+            batch.rows.put(layout::numbered(layout::TICK, tick.first), tick.millis.to_le_bytes().into());
+        }
+        match self.write(batch.rows, Durability::Synced) {
+            Ok(()) => {
+                if let Some(tick) = tick {
+                    self.lock_clock().push(tick);
+                }
+                self.publish(batch.events, batch.overlay);
+                self.answer(batch.pending);
+            }
+            Err(error) => self.refuse(batch.pending, error),
+        }
+        Flow::Go
+    }
+
+    fn other(&mut self, command: Command) -> Flow {
+        match command {
+            Command::Commit { group, reply } => return self.commit(group, reply, &mut None),
+            Command::Compact { to, reply } => {
+                reply.send(self.compact(to)).ok();
+            }
+            Command::Sweep { removals, swept, done } => {
+                self.sweep(removals, swept);
+                drop(done);
+            }
+            Command::Close => return Flow::End,
+        }
+        Flow::Go
+    }
+
+    fn compact(&mut self, to: Revision) -> Result<(), Error> {
+        let reach = self.shared.reach();
+        check_reach(to, Revision::ZERO, self.shared.feed.revision())?;
+        if to <= reach.compacted {
+            return Ok(());
+        }
+        let mut rows = Rows::default();
+        rows.put(layout::STATE.into(), layout::state_row(&Reach { compacted: to, ..reach }));
+        self.write(rows, Durability::Synced).map_err(|error| self.fail(error))?;
+        self.shared.raise_compacted(to);
+        self.shared.feed.trim(to);
+        Ok(())
+    }
+
+    fn sweep(&mut self, removals: Vec<Vec<u8>>, swept: Revision) {
+        let reach = Reach { swept, ..self.shared.reach() };
+        let mut rows = Rows::default();
+        removals.into_iter().for_each(|row| rows.remove(row));
+        for tick in self.lock_clock().take_before(reach.compacted) {
+            rows.remove(layout::numbered(layout::TICK, tick.first));
+        }
+        rows.put(layout::STATE.into(), layout::state_row(&reach));
+        match self.write(rows, Durability::Lazy) {
+            Ok(()) => self.shared.set_swept(swept),
+            Err(error) => {
+                self.fail(error);
+            }
+        }
+    }
+
+    fn write(&self, rows: Rows, durability: Durability) -> Result<(), WriteError> {
+        let engine = self.shared.engine.read().unwrap_or_else(PoisonError::into_inner);
+        match engine.as_ref() {
+            Some(engine) => engine.write(rows, durability, self.shared.options.media.as_ref()),
+            None => Err(WriteError::Stopped),
+        }
+    }
+
+    /// Makes durable changes visible. The heads stay locked until the revision is announced, so that nobody reads an
+    /// entry that is newer than the newest revision.
+    fn publish(&self, events: Vec<Event>, overlay: HashMap<Key, Option<Head>>) {
+        let Some(newest) = events.last().map(Event::revision) else { return };
+        // The watermark only guards against lost files: a commit that is durable without it stays acknowledged.
+        self.watermark.write(newest).ok();
+        let mut heads = self.shared.heads.write().unwrap_or_else(PoisonError::into_inner);
+        for (key, head) in overlay {
+            match head {
+                Some(head) => heads.put(key.as_bytes(), &head),
+                None => heads.remove(key.as_bytes()),
+            }
+        }
+        self.shared.feed.publish(events);
+    }
+
+    fn answer(&self, pending: Vec<Pending>) {
+        for Pending { verdict, reply } in pending {
+            match verdict {
+                Verdict::Accepted { outcome, wanted } if wanted.is_empty() => {
+                    reply.send(Ok(outcome)).ok();
+                }
+                Verdict::Accepted { outcome, wanted } => {
+                    self.reader.send(Job::Committed { outcome, wanted, reply }).ok();
+                }
+                Verdict::Refused { conflict, tells_value: false } => {
+                    reply.send(Err(conflict.into())).ok();
+                }
+                Verdict::Refused { conflict, tells_value: true } => {
+                    self.reader.send(Job::Refused { conflict, reply }).ok();
+                }
+            }
+        }
+    }
+
+    /// Tells the groups of a failed batch: those it would have written, that their outcome is unknown; the others, that
+    /// they changed nothing.
+    fn refuse(&self, pending: Vec<Pending>, error: WriteError) {
+        let error = self.fail(error);
+        for Pending { verdict, reply } in pending {
+            let fate = match verdict {
+                Verdict::Accepted { outcome, .. } if !outcome.is_empty() => Fate::Unknown,
+                _ => Fate::NotWritten,
+            };
+            reply.send(Err(error.with_fate(fate))).ok();
+        }
+    }
+
+    /// Stops taking writes; the health that is set here ends only with a recovery.
+    fn fail(&self, error: WriteError) -> Error {
+        let cause = match error {
+            WriteError::Io(error) => error,
+            WriteError::Stopped => match self.probe() {
+                Err(error) => error,
+                Ok(()) => {
+                    io::Error::other("the storage engine has stopped after an error in its background work")
+                }
+            },
+        };
+        let error = Error::io(cause, Fate::Unknown);
+        self.shared.set_health(Health::Failing(error.with_fate(Fate::NotWritten)));
+        error
+    }
+
+    fn probe(&self) -> io::Result<()> {
+        recovery::probe(&self.shared)
+    }
+
+    /// Refuses writes and tries to recover, until that works or the store is closed.
+    fn recover(&mut self) -> Flow {
+        let mut pause = RETRY;
+        let mut attempt_at = Instant::now() + pause;
+        loop {
+            let left = attempt_at.saturating_duration_since(Instant::now());
+            match self.commands.recv_timeout(left) {
+                Ok(Command::Commit { reply, .. }) => {
+                    reply.send(Err(self.failing())).ok();
+                }
+                Ok(Command::Compact { reply, .. }) => {
+                    reply.send(Err(self.failing())).ok();
+                }
+                Ok(Command::Sweep { done, .. }) => drop(done),
+                Ok(Command::Close) | Err(RecvTimeoutError::Disconnected) => return Flow::End,
+                Err(RecvTimeoutError::Timeout) => match recovery::attempt(&self.shared) {
+                    Ok(survivors) => {
+                        self.adopt(survivors);
+                        self.shared.set_health(Health::Good);
+                        return Flow::Go;
+                    }
+                    Err(error) => {
+                        self.shared.set_health(Health::Failing(error));
+                        pause = (2 * pause).min(RETRY_MAX);
+                        attempt_at = Instant::now() + pause;
+                    }
+                },
+            }
+        }
+    }
+
+    fn failing(&self) -> Error {
+        match self.shared.health() {
+            Health::Failing(error) => error,
+            _ => Error::Closed,
+        }
+    }
+
+    /// Makes visible what a failed write left on disk after all.
+    fn adopt(&self, survivors: Vec<Event>) {
+        let overlay = survivors.iter().map(|event| {
+            let head = (event.kind == Kind::Put).then(|| event.head.clone());
+            (event.key.clone(), head)
+        });
+        let overlay = overlay.collect();
+        self.publish(survivors, overlay);
+    }
+
+    fn lock_clock(&self) -> std::sync::MutexGuard<'_, clock::Clock> {
+        self.shared.clock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Batch {
+    fn new(current: Revision) -> Self {
+        Self {
+            next: current.next(),
+            overlay: HashMap::new(),
+            rows: Rows::default(),
+            events: Vec::new(),
+            pending: Vec::new(),
+        }
+    }
+
+    /// Judges a group, and stages its changes if all of them may be made.
+    fn add(&mut self, shared: &Shared, group: Vec<Change>, reply: Reply) {
+        let mut found = Vec::with_capacity(group.len());
+        for (index, change) in group.iter().enumerate() {
+            let head = match self.overlay.get(&change.key) {
+                Some(staged) => staged.clone(),
+                None => shared.head(change.key.as_bytes()),
+            };
+            if let Err(conflict) = change.guard.check(index, change, head.as_ref()) {
+                let tells_value = change.guard.tells_value() && conflict.found.is_some();
+                self.pending.push(Pending { verdict: Verdict::Refused { conflict, tells_value }, reply });
+                return;
+            }
+            found.push(head);
+        }
+        let last = group.len().saturating_sub(1);
+        let mut outcome = Vec::with_capacity(group.len());
+        let mut wanted = Vec::new();
+        for (index, (change, previous)) in group.into_iter().zip(found).enumerate() {
+            if change.returning == Returning::Value && previous.is_some() {
+                wanted.push((index, change.key.clone()));
+            }
+            outcome.push(self.stage(change, previous, index < last));
+        }
+        self.pending.push(Pending { verdict: Verdict::Accepted { outcome, wanted }, reply });
+    }
+
+    fn stage(&mut self, change: Change, previous: Option<Head>, group_goes_on: bool) -> Committed {
+        let revision = self.next;
+        self.next = revision.next();
+        let create_revision = previous.as_ref().map_or(revision, |head| head.create_revision);
+        let (kind, tag, value) = match change.op {
+            Op::Put { value, tag } => (Kind::Put, tag, value),
+            Op::Delete => (
+                Kind::Delete,
+                previous.as_ref().map(|head| head.tag.clone()).unwrap_or_default(),
+                Bytes::new(),
+            ),
+        };
+        let head = Head { create_revision, mod_revision: revision, tag };
+        let live = (kind == Kind::Put).then(|| head.clone());
+        let logged =
+            Logged { key: change.key.clone(), kind, head, previous: previous.clone(), group_goes_on };
+        put_rows(&mut self.rows, &logged, (kind == Kind::Put).then_some(&value));
+        self.overlay.insert(change.key, live);
+        self.events.push(logged.event(Ok(value)));
+        Committed { revision, create_revision, previous: previous.map(|head| Stored { head, value: None }) }
+    }
+}
+
+/// The rows of one change; a put without a value is an entry whose value is lost.
+pub(super) fn put_rows(rows: &mut Rows, logged: &Logged, value: Option<&[u8]>) {
+    let key = logged.key.as_bytes();
+    let revision = logged.head.mod_revision;
+    let index_key = layout::index_key(key, revision);
+    let index_row = layout::index_row(&index_key, logged.kind, &logged.head);
+    rows.put(index_key, index_row);
+    let log_key = layout::numbered(layout::LOG, revision);
+    let log_row = layout::log_row(&log_key, logged);
+    rows.put(log_key, log_row);
+    if let Some(value) = value {
+        rows.put(layout::numbered(layout::VALUE, revision), layout::value_row(key, revision, value));
+    }
+}

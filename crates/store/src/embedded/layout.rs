@@ -1,0 +1,258 @@
+//! The rows of the embedded store, all in one ordered keyspace.
+//!
+//! ```text
+//! i key 0x00 !revision   the head of a version; versions of a key lie newest first     head
+//! l revision             the change itself, in the order of commits                    head, previous, key
+//! v revision             the value that a put stored                                   xxh3 of (revision, key, value), value
+//! t revision             when this revision was committed                              milliseconds since 1970
+//! m                      how far history reaches                                       compacted, swept
+//! ```
+//!
+//! Numbers in row keys are big-endian, so that rows lie in order. A value is stored once. The `i` and `l` rows of a live
+//! entry tell the same, so that either can be rebuilt from the other; both and `m` end with a checksum of row key and
+//! contents. `v` rows are large and rarely moved: the engine keeps them in files of their own.
+//!
+//! Worked example: `put a` (1), `put a` (2), `delete a` (3), compacted to 2:
+//!
+//! ```text
+//! i a 0 !3 -> delete   i a 0 !2 -> put, create 1      (i a 0 !1 is swept: no revision from 2 on shows it)
+//! l 2 -> put a         l 3 -> delete a, previous 2    (l 1 is swept with it)
+//! v 2
+//! ```
+
+use crate::{Event, Head, Key, Kind, Revision, Stored, Tag, Value};
+use bytes::Bytes;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+pub(super) const INDEX: u8 = b'i';
+pub(super) const LOG: u8 = b'l';
+pub(super) const VALUE: u8 = b'v';
+pub(super) const TICK: u8 = b't';
+pub(super) const STATE: &[u8] = b"m";
+
+const DELETE: u8 = 1;
+const GROUP_GOES_ON: u8 = 2;
+const OTHER_TAG: u8 = 4;
+
+/// How far history reaches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reach {
+    /// The oldest revision that is served; also the least that the newest revision can be, because the row of a
+    /// delete is removed from the log once it is compacted.
+    pub(super) compacted: Revision,
+    /// Superseded versions are removed up to here; at most `compacted`.
+    pub(super) swept: Revision,
+}
+
+/// A row of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Logged {
+    pub(super) key: Key,
+    pub(super) kind: Kind,
+    pub(super) head: Head,
+    pub(super) previous: Option<Head>,
+    pub(super) group_goes_on: bool,
+}
+
+impl Logged {
+    pub(super) fn event(self, value: Value) -> Event {
+        Event {
+            key: self.key,
+            kind: self.kind,
+            head: self.head,
+            value,
+            previous: self.previous.map(|head| Stored { head, value: None }),
+            group_goes_on: self.group_goes_on,
+        }
+    }
+}
+
+/// The row key of a version's head.
+pub(super) fn index_key(key: &[u8], revision: Revision) -> Vec<u8> {
+    let mut row = Vec::with_capacity(key.len() + 10);
+    row.push(INDEX);
+    row.extend(key);
+    row.push(0);
+    row.extend((!revision.0).to_be_bytes());
+    row
+}
+
+/// The key and revision in the row key of a version's head.
+pub(super) fn parse_index_key(row: &Bytes) -> Option<(Bytes, Revision)> {
+    let end = row.len().checked_sub(9)?;
+    let (head, revision) = row.split_at_checked(end + 1)?;
+    let revision = Revision(!u64::from_be_bytes(revision.try_into().ok()?));
+    (head.first() == Some(&INDEX) && head.last() == Some(&0) && end > 1)
+        .then(|| (row.slice(1..end), revision))
+}
+
+/// The row key of a kind of row that is ordered by revision.
+pub(super) fn numbered(kind: u8, revision: Revision) -> Vec<u8> {
+    let mut row = Vec::with_capacity(9);
+    row.push(kind);
+    row.extend(revision.0.to_be_bytes());
+    row
+}
+
+/// The revision in a row key that [`numbered`] made.
+pub(super) fn parse_numbered(row: &[u8]) -> Option<Revision> {
+    let (_, revision) = row.split_first()?;
+    Some(Revision(u64::from_be_bytes(revision.try_into().ok()?)))
+}
+
+/// The contents of an `i` row.
+pub(super) fn index_row(row_key: &[u8], kind: Kind, head: &Head) -> Vec<u8> {
+    let mut row = Vec::with_capacity(14 + head.tag.0.len());
+    row.push(if kind == Kind::Delete { DELETE } else { 0 });
+    push_head(&mut row, head);
+    seal(row_key, row)
+}
+
+/// Reads an `i` row; `None` if it is damaged.
+pub(super) fn parse_index_row(row_key: &[u8], row: &Bytes, revision: Revision) -> Option<(Kind, Head)> {
+    let mut row = Parser(unseal(row_key, row)?);
+    let flags = row.u8()?;
+    let head = row.head(revision)?;
+    row.end()?;
+    Some((kind(flags), head))
+}
+
+/// The contents of an `l` row.
+pub(super) fn log_row(row_key: &[u8], logged: &Logged) -> Vec<u8> {
+    let key = logged.key.as_bytes();
+    let mut row = Vec::with_capacity(24 + logged.head.tag.0.len() + key.len());
+    let mut flags = if logged.kind == Kind::Delete { DELETE } else { 0 };
+    if logged.group_goes_on {
+        flags |= GROUP_GOES_ON;
+    }
+    let other_tag =
+        logged.previous.as_ref().map(|previous| &previous.tag).filter(|tag| **tag != logged.head.tag);
+    if other_tag.is_some() {
+        flags |= OTHER_TAG;
+    }
+    row.push(flags);
+    push_head(&mut row, &logged.head);
+    row.extend(logged.previous.as_ref().map_or(0, |previous| previous.mod_revision.0).to_le_bytes());
+    if let Some(tag) = other_tag {
+        push_tag(&mut row, tag);
+    }
+    row.extend(key);
+    seal(row_key, row)
+}
+
+/// Reads an `l` row; `None` if it is damaged.
+pub(super) fn parse_log_row(row_key: &[u8], row: &Bytes) -> Option<Logged> {
+    let revision = parse_numbered(row_key)?;
+    let mut row = Parser(unseal(row_key, row)?);
+    let flags = row.u8()?;
+    let head = row.head(revision)?;
+    let mod_revision = Revision(row.u64()?);
+    let tag = if flags & OTHER_TAG == 0 { head.tag.clone() } else { row.tag()? };
+    let previous = (mod_revision != Revision::ZERO).then_some(Head {
+        create_revision: head.create_revision,
+        mod_revision,
+        tag,
+    });
+    let key = Key::new(row.0).ok()?;
+    Some(Logged { key, kind: kind(flags), head, previous, group_goes_on: flags & GROUP_GOES_ON != 0 })
+}
+
+/// The contents of a `v` row.
+pub(super) fn value_row(key: &[u8], revision: Revision, value: &[u8]) -> Vec<u8> {
+    let mut row = Vec::with_capacity(8 + value.len());
+    row.extend(value_sum(key, revision, value).to_le_bytes());
+    row.extend(value);
+    row
+}
+
+/// Reads a `v` row without copying; `None` if it is damaged.
+pub(super) fn parse_value_row(key: &[u8], revision: Revision, row: &Bytes) -> Option<Bytes> {
+    let (sum, value) = row.split_at_checked(8)?;
+    (sum == value_sum(key, revision, value).to_le_bytes()).then(|| row.slice(8..))
+}
+
+/// The contents of the `m` row.
+pub(super) fn state_row(reach: &Reach) -> Vec<u8> {
+    let numbers = [reach.compacted, reach.swept];
+    seal(STATE, numbers.iter().flat_map(|number| number.0.to_le_bytes()).collect())
+}
+
+/// Reads the `m` row; `None` if it is damaged.
+pub(super) fn parse_state_row(row: &Bytes) -> Option<Reach> {
+    let mut row = Parser(unseal(STATE, row)?);
+    let reach = Reach { compacted: Revision(row.u64()?), swept: Revision(row.u64()?) };
+    row.end()?;
+    Some(reach)
+}
+
+fn value_sum(key: &[u8], revision: Revision, value: &[u8]) -> u64 {
+    let mut sum = Xxh3::new();
+    sum.update(&revision.0.to_le_bytes());
+    sum.update(key);
+    sum.update(&[0]);
+    sum.update(value);
+    sum.digest()
+}
+
+fn kind(flags: u8) -> Kind {
+    if flags & DELETE == 0 { Kind::Put } else { Kind::Delete }
+}
+
+fn push_head(row: &mut Vec<u8>, head: &Head) {
+    row.extend(head.create_revision.0.to_le_bytes());
+    push_tag(row, &head.tag);
+}
+
+fn push_tag(row: &mut Vec<u8>, tag: &Tag) {
+    row.push(u8::try_from(tag.0.len()).unwrap_or(u8::MAX));
+    row.extend(&tag.0);
+}
+
+fn row_sum(row_key: &[u8], row: &[u8]) -> [u8; 4] {
+    let [a, b, c, d, ..] = xxh3_64(row).wrapping_add(xxh3_64(row_key).rotate_left(1)).to_le_bytes();
+    [a, b, c, d]
+}
+
+fn seal(row_key: &[u8], mut row: Vec<u8>) -> Vec<u8> {
+    let sum = row_sum(row_key, &row);
+    row.extend(sum);
+    row
+}
+
+fn unseal(row_key: &[u8], row: &Bytes) -> Option<Bytes> {
+    let body = row.len().checked_sub(4)?;
+    let (contents, sum) = row.split_at_checked(body)?;
+    (sum == row_sum(row_key, contents)).then(|| row.slice(..body))
+}
+
+struct Parser(Bytes);
+
+impl Parser {
+    fn take(&mut self, len: usize) -> Option<Bytes> {
+        (len <= self.0.len()).then(|| self.0.split_to(len))
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.take(1)?.first().copied()
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take(8)?.as_ref().try_into().ok()?))
+    }
+
+    fn tag(&mut self) -> Option<Tag> {
+        let len = self.u8()?;
+        Some(Tag(self.take(len.into())?))
+    }
+
+    fn head(&mut self, mod_revision: Revision) -> Option<Head> {
+        Some(Head { create_revision: Revision(self.u64()?), mod_revision, tag: self.tag()? })
+    }
+
+    fn end(&self) -> Option<()> {
+        self.0.is_empty().then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

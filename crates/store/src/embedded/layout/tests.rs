@@ -1,0 +1,85 @@
+use super::*;
+
+fn head(create: u64, modified: u64, tag: &str) -> Head {
+    Head { create_revision: Revision(create), mod_revision: Revision(modified), tag: Tag::from(tag) }
+}
+
+fn logged(previous: Option<Head>) -> Logged {
+    let key = Key::try_from("pods/default/web-1").unwrap();
+    Logged { key, kind: Kind::Put, head: head(3, 9, "uid-1"), previous, group_goes_on: true }
+}
+
+#[test]
+fn versions_of_a_key_lie_newest_first_and_keys_in_order() {
+    let rows = [
+        index_key(b"a", Revision(7)),
+        index_key(b"a", Revision(2)),
+        index_key(b"a-b", Revision(9)),
+        index_key(b"a/b", Revision(1)),
+        index_key(b"ab", Revision(1)),
+    ];
+    let mut sorted = rows.clone();
+    sorted.sort();
+    assert_eq!(rows, sorted);
+    let (key, revision) = parse_index_key(&Bytes::from(rows[0].clone())).unwrap();
+    assert_eq!((key.as_ref(), revision), (&b"a"[..], Revision(7)));
+}
+
+#[test]
+fn index_rows_come_back() {
+    let key = index_key(b"a", Revision(9));
+    for kind in [Kind::Put, Kind::Delete] {
+        let row = Bytes::from(index_row(&key, kind, &head(3, 9, "uid-1")));
+        assert_eq!(parse_index_row(&key, &row, Revision(9)), Some((kind, head(3, 9, "uid-1"))));
+    }
+}
+
+#[test]
+fn log_rows_come_back_with_their_previous_heads() {
+    let key = numbered(LOG, Revision(9));
+    for previous in [None, Some(head(3, 4, "uid-1")), Some(head(3, 4, "another"))] {
+        let logged = logged(previous);
+        let row = Bytes::from(log_row(&key, &logged));
+        assert_eq!(parse_log_row(&key, &row), Some(logged));
+    }
+}
+
+#[test]
+fn a_flipped_bit_anywhere_in_a_row_is_noticed() {
+    let index = index_key(b"a", Revision(9));
+    let log = numbered(LOG, Revision(9));
+    let index_row = index_row(&index, Kind::Put, &head(3, 9, "uid-1"));
+    let log_row = log_row(&log, &logged(Some(head(3, 4, "uid-1"))));
+    let value_row = value_row(b"a", Revision(9), b"a value");
+    let state_row = state_row(&Reach { compacted: Revision(5), swept: Revision(4) });
+    for bit in 0..8 * log_row.len() {
+        let flip = |row: &[u8]| {
+            let mut row = row.to_vec();
+            let place = bit / 8 % row.len();
+            row[place] ^= 1 << (bit % 8);
+            Bytes::from(row)
+        };
+        assert_eq!(parse_index_row(&index, &flip(&index_row), Revision(9)), None);
+        assert_eq!(parse_log_row(&log, &flip(&log_row)), None);
+        assert_eq!(parse_value_row(b"a", Revision(9), &flip(&value_row)), None);
+        assert_eq!(parse_state_row(&flip(&state_row)), None);
+    }
+}
+
+#[test]
+fn a_value_belongs_to_its_key_and_revision() {
+    let row = Bytes::from(value_row(b"a", Revision(9), b"a value"));
+    assert_eq!(parse_value_row(b"a", Revision(9), &row).unwrap(), "a value");
+    assert_eq!(parse_value_row(b"b", Revision(9), &row), None);
+    assert_eq!(parse_value_row(b"a", Revision(8), &row), None);
+}
+
+#[test]
+fn rows_cut_short_are_noticed() {
+    let key = numbered(LOG, Revision(9));
+    let row = log_row(&key, &logged(None));
+    for len in 0..row.len() {
+        assert_eq!(parse_log_row(&key, &Bytes::copy_from_slice(&row[..len])), None);
+    }
+    assert_eq!(parse_value_row(b"a", Revision(9), &Bytes::from_static(b"short")), None);
+}

@@ -1,0 +1,99 @@
+//! The reading thread: everything that asynchronous callers need from disk, so that they never block.
+
+use super::shared::Shared;
+use crate::{Batch, BoxFuture, Committed, Conflict, Error, Key, Revision, Value, feed::History};
+use bytes::Bytes;
+use std::sync::{
+    Arc,
+    mpsc::{Receiver, Sender},
+};
+use tokio::sync::oneshot;
+
+/// Where the outcome of a commit goes.
+pub(super) type Reply = oneshot::Sender<Result<Vec<Committed>, Error>>;
+
+/// A read to do.
+pub(super) enum Job {
+    /// Answers a committed group, with the values of previous entries that it asked for.
+    Committed { outcome: Vec<Committed>, wanted: Vec<(usize, Key)>, reply: Reply },
+    /// Answers a refused group, with the value that was found.
+    Refused { conflict: Box<Conflict>, reply: Reply },
+    /// Closes `passed` once all jobs before it are done.
+    Barrier { passed: Sender<()> },
+    /// A batch of history.
+    History { after: Revision, until: Revision, prefix: Bytes, reply: oneshot::Sender<Result<Batch, Error>> },
+    /// Values that changes wrote.
+    Values { wanted: Vec<(Key, Revision)>, reply: oneshot::Sender<Result<Vec<Value>, Error>> },
+    /// The store closes.
+    Close,
+}
+
+/// Does the jobs, one after the other.
+pub(super) fn run(shared: &Shared, jobs: &Receiver<Job>) {
+    while let Ok(job) = jobs.recv() {
+        match job {
+            Job::Committed { mut outcome, wanted, reply } => {
+                for (index, key) in wanted {
+                    let previous = outcome.get_mut(index).and_then(|committed| committed.previous.as_mut());
+                    if let Some(previous) = previous {
+                        previous.value = shared.value(&key, previous.head.mod_revision).ok();
+                    }
+                }
+                reply.send(Ok(outcome)).ok();
+            }
+            Job::Refused { mut conflict, reply } => {
+                if let Some(found) = &mut conflict.found {
+                    found.value = shared.value(&conflict.key, found.head.mod_revision).ok();
+                }
+                reply.send(Err(conflict.into())).ok();
+            }
+            Job::Barrier { passed } => drop(passed),
+            Job::History { after, until, prefix, reply } => {
+                if !reply.is_closed() {
+                    reply.send(shared.history(after, until, &prefix)).ok();
+                }
+            }
+            Job::Values { wanted, reply } => {
+                if !reply.is_closed() {
+                    reply.send(shared.values(&wanted)).ok();
+                }
+            }
+            Job::Close => return,
+        }
+    }
+}
+
+/// The way from followers to the reading thread.
+pub(super) struct Reading(Sender<Job>);
+
+impl Reading {
+    pub(super) fn new(jobs: Sender<Job>) -> Arc<Self> {
+        Arc::new(Self(jobs))
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Job,
+    ) -> BoxFuture<'static, Result<T, Error>> {
+        let (reply, answer) = oneshot::channel();
+        let sent = self.0.send(job(reply)).is_ok();
+        Box::pin(
+            async move { if sent { answer.await.unwrap_or(Err(Error::Closed)) } else { Err(Error::Closed) } },
+        )
+    }
+}
+
+impl History for Reading {
+    fn read(
+        &self,
+        after: Revision,
+        until: Revision,
+        prefix: Bytes,
+    ) -> BoxFuture<'static, Result<Batch, Error>> {
+        self.ask(|reply| Job::History { after, until, prefix, reply })
+    }
+
+    fn values(&self, wanted: Vec<(Key, Revision)>) -> BoxFuture<'static, Result<Vec<Value>, Error>> {
+        self.ask(|reply| Job::Values { wanted, reply })
+    }
+}

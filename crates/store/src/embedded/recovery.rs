@@ -1,0 +1,104 @@
+//! Getting back to work after the disk or the engine has failed.
+//!
+//! The engine stops for good after a failed write, so it is closed and opened again once the disk takes writes. What
+//! counts then is what is on disk: a write that failed may have survived, and is made visible (guarantee 3 holds,
+//! because the journal it was read from is written and synced anew first). If the engine stopped because its background
+//! work met damaged rows, opening it again would not help: it is rebuilt from the rows that can be read. Heads are
+//! known in memory, so an entry whose value is lost keeps its key and is reported as corrupt until it is overwritten or
+//! deleted.
+
+use super::{
+    build::Builder,
+    engine::{Engine, ReadError, View},
+    layout::Reach,
+    shared::{Recovered, Shared},
+};
+use crate::{Error, Event, Fate, Revision};
+use bytes::Bytes;
+use std::{io, sync::PoisonError};
+
+/// How many rows of the log are read at a time.
+const CHUNK: usize = 1024;
+
+/// Tries whether the disk takes writes again.
+pub(super) fn probe(shared: &Shared) -> io::Result<()> {
+    shared.options.media.write(1 << 20)?;
+    shared.options.media.sync()?;
+    shared.directory.probe()
+}
+
+/// Makes the engine usable, and returns the changes beyond the announced revision that are on disk after all.
+pub(super) fn attempt(shared: &Shared) -> Result<Vec<Event>, Error> {
+    probe(shared).map_err(|error| Error::io(error, Fate::NotWritten))?;
+    if is_damaged(shared) {
+        rebuild(shared)?;
+    }
+    let mut slot = shared.engine.write().unwrap_or_else(PoisonError::into_inner);
+    // The old engine has to release its files before they can be opened again.
+    *slot = None;
+    shared.directory.rewrite_journal().map_err(Error::read)?;
+    let engine = Engine::open(&shared.directory.engine()).map_err(|error| shared.unreadable(error))?;
+    let read = |view: &View| {
+        let survivors = survivors(view, shared.feed.revision())?;
+        Ok((survivors, Recovered::reach(view)?))
+    };
+    let (survivors, reach) = read(&engine.view()).map_err(|error| shared.unreadable(error))?;
+    shared.raise_compacted(reach.compacted);
+    shared.set_swept(reach.swept);
+    *slot = Some(engine);
+    Ok(survivors)
+}
+
+fn is_damaged(shared: &Shared) -> bool {
+    let slot = shared.engine.read().unwrap_or_else(PoisonError::into_inner);
+    let verified = slot.as_ref().map(|engine| engine.view().verify());
+    matches!(verified, Some(Err(ReadError::Damaged(_))))
+}
+
+/// The changes after `announced`, up to the last that is complete.
+fn survivors(view: &View, announced: Revision) -> Result<Vec<Event>, ReadError> {
+    let mut events: Vec<Event> = Vec::new();
+    loop {
+        let after = events.last().map_or(announced, Event::revision);
+        let rows = view.log(after, Revision(u64::MAX), CHUNK)?;
+        if rows.is_empty() {
+            return Ok(events);
+        }
+        for logged in rows {
+            let expected = events.last().map_or(announced, Event::revision).next();
+            if logged.head.mod_revision != expected {
+                return Err(ReadError::Damaged(format!("the log has no change {expected}")));
+            }
+            let value = view.value_of(&logged);
+            events.push(logged.event(value));
+        }
+    }
+}
+
+/// Writes all that can be read into a new engine without history, and puts that in the place of the old one.
+fn rebuild(shared: &Shared) -> Result<(), Error> {
+    let revision = shared.feed.revision();
+    let heads = shared.heads.read().unwrap_or_else(PoisonError::into_inner).under(b"");
+    let mut builder = Builder::create(&shared.directory.rebuilt_engine())?;
+    {
+        let slot = shared.engine.read().unwrap_or_else(PoisonError::into_inner);
+        let view = slot.as_ref().ok_or(Error::Closed)?.view();
+        for (key, head) in heads {
+            let (Ok(key), Some(head)) = (crate::Key::new(key), head) else { continue };
+            let value: Option<Bytes> = view.value(&key, head.mod_revision).ok();
+            builder.add(key, head, value)?;
+        }
+    }
+    builder.finish(Reach { compacted: revision, swept: revision })?;
+    let mut slot = shared.engine.write().unwrap_or_else(PoisonError::into_inner);
+    *slot = None;
+    shared.raise_compacted(revision);
+    shared.set_swept(revision);
+    shared.directory.swap_rebuilt().map_err(Error::read)
+}
+
+/// Checks what was read from an engine against the newest revision that was ever acknowledged.
+pub(super) fn check_complete(recovered: &Recovered, acknowledged: Revision) -> Option<crate::Damage> {
+    let found = recovered.revision;
+    (found < acknowledged).then_some(crate::Damage::Lost { acknowledged, found })
+}

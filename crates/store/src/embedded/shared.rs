@@ -1,0 +1,384 @@
+//! What the threads of an embedded store share, and every way of reading it.
+//!
+//! 1. `heads`, `feed` and the announced revision change only after the change they tell of is on disk.
+//! 2. `compacted` is raised before the rows that it gives up are removed; a reader takes its view of the rows first and
+//!    checks `compacted` after, so what it was promised is in its view.
+//! 3. Rows with revisions past the announced one may exist (a commit under way, or one that failed): no reader looks
+//!    at them.
+//! 4. Whoever uses the engine holds `engine` for reading; recovery holds it for writing, and replaces it.
+
+use super::{
+    Options,
+    clock::Clock,
+    engine::{Engine, ReadError, View},
+    files::Directory,
+    heads::{Heads, trusted},
+    layout::{self, Logged, Reach},
+};
+use crate::{
+    Batch, Corrupt, Damage, Entry, Error, Head, Health, Key, Kind, Revision, Value, Visitor,
+    feed::{BatchBuilder, Feed, check_reach},
+};
+use bytes::Bytes;
+use std::{
+    ops::Bound,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+pub(super) struct Shared {
+    pub(super) directory: Directory,
+    pub(super) options: Options,
+    pub(super) engine: RwLock<Option<Engine>>,
+    pub(super) heads: RwLock<Heads>,
+    pub(super) feed: Arc<Feed>,
+    pub(super) clock: Mutex<Clock>,
+    pub(super) health: Mutex<Health>,
+    compacted: AtomicU64,
+    swept: AtomicU64,
+}
+
+/// A view of the rows that stays while it is used.
+struct Reading<'a> {
+    view: View,
+    engine: RwLockReadGuard<'a, Option<Engine>>,
+}
+
+impl Reading<'_> {
+    fn engine(&self) -> Result<&Engine, Error> {
+        self.engine.as_ref().ok_or(Error::Closed)
+    }
+}
+
+/// The keys that start with `prefix` and lie after `seen`.
+#[derive(Clone, Copy)]
+struct Under<'a> {
+    prefix: &'a [u8],
+    seen: &'a [u8],
+}
+
+impl Shared {
+    pub(super) fn new(directory: Directory, options: Options, engine: Engine, recovered: Recovered) -> Self {
+        let window = options.window;
+        Self {
+            directory,
+            options,
+            engine: RwLock::new(Some(engine)),
+            heads: RwLock::new(recovered.heads),
+            feed: Arc::new(Feed::new(recovered.revision, window)),
+            clock: Mutex::new(recovered.clock),
+            health: Mutex::new(Health::Good),
+            compacted: AtomicU64::new(recovered.reach.compacted.0),
+            swept: AtomicU64::new(recovered.reach.swept.0),
+        }
+    }
+
+    pub(super) fn compacted(&self) -> Revision {
+        Revision(self.compacted.load(Ordering::Acquire))
+    }
+
+    pub(super) fn reach(&self) -> Reach {
+        let swept = Revision(self.swept.load(Ordering::Acquire));
+        Reach { compacted: self.compacted(), swept }
+    }
+
+    /// Gives up history before `to`.
+    pub(super) fn raise_compacted(&self, to: Revision) {
+        self.compacted.fetch_max(to.0, Ordering::AcqRel);
+    }
+
+    pub(super) fn set_swept(&self, to: Revision) {
+        self.swept.store(to.0, Ordering::Release);
+    }
+
+    pub(super) fn health(&self) -> Health {
+        self.lock_health().clone()
+    }
+
+    pub(super) fn set_health(&self, health: Health) {
+        *self.lock_health() = health;
+    }
+
+    fn lock_health(&self) -> MutexGuard<'_, Health> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn head(&self, key: &[u8]) -> Option<Head> {
+        self.heads.read().unwrap_or_else(PoisonError::into_inner).get(key)
+    }
+
+    /// The current entry of a key.
+    pub(super) fn get(&self, key: &Key) -> Result<Option<Entry>, Error> {
+        loop {
+            if matches!(self.health(), Health::Closed) {
+                return Err(Error::Closed);
+            }
+            let Some(head) = self.head(key.as_bytes()) else { return Ok(None) };
+            let value = self.value(key, head.mod_revision)?;
+            if value.is_err() && self.head(key.as_bytes()).as_ref() != Some(&head) {
+                continue;
+            }
+            return Ok(Some(Entry { key: key.clone(), head, value: value? }));
+        }
+    }
+
+    /// The value that a change wrote, from the window or from disk.
+    pub(super) fn value(&self, key: &Key, revision: Revision) -> Result<Value, Error> {
+        if let Some(value) = self.feed.value(revision) {
+            return Ok(value);
+        }
+        Ok(self.reading()?.view.value(key, revision))
+    }
+
+    /// The values that changes wrote, unless history no longer reaches them.
+    pub(super) fn values(&self, wanted: &[(Key, Revision)]) -> Result<Vec<Value>, Error> {
+        let values: Vec<Value> =
+            wanted.iter().map(|(key, revision)| self.value(key, *revision)).collect::<Result<_, _>>()?;
+        let missing = wanted.iter().zip(&values).find(|(_, value)| value.is_err());
+        if let Some(((key, revision), _)) = missing {
+            let superseded = self.head(key.as_bytes()).is_none_or(|head| head.mod_revision != *revision);
+            if superseded && *revision < self.compacted() {
+                return Err(Error::Compacted { requested: *revision, compacted: self.compacted() });
+            }
+        }
+        Ok(values)
+    }
+
+    /// See [`crate::Store::load`].
+    pub(super) fn load(
+        &self,
+        prefix: &[u8],
+        at: Option<Revision>,
+        visit: &mut Visitor<'_>,
+    ) -> Result<Revision, Error> {
+        let (reading, at) = loop {
+            let current = self.feed.revision();
+            let reading = self.reading()?;
+            match check_reach(at.unwrap_or(current), self.compacted(), current) {
+                Err(Error::Compacted { .. }) if at.is_none() => {}
+                checked => {
+                    checked?;
+                    break (reading, at.unwrap_or(current));
+                }
+            }
+        };
+        let mut seen = Bytes::new();
+        let mut start = vec![layout::INDEX];
+        start.extend(prefix);
+        for row in reading.view.scan_prefix(&start) {
+            let parsed = row.ok().and_then(|row| {
+                let (key, revision) = layout::parse_index_key(&row.key)?;
+                Some((key, revision, row))
+            });
+            let Some((key, revision, row)) = parsed else {
+                self.load_without_index(&reading, Under { prefix, seen: &seen }, at, visit)?;
+                return Ok(at);
+            };
+            if revision > at || key == seen {
+                continue;
+            }
+            seen = key.clone();
+            let Ok(key) = trusted(key) else { continue };
+            let entry = match layout::parse_index_row(&row.key, &row.row, revision) {
+                Some((Kind::Delete, _)) => continue,
+                Some((Kind::Put, head)) => {
+                    reading.view.value(&key, revision).map(|value| Entry { key, head, value })
+                }
+                None => Err(Corrupt { key, revision, reason: "its index row fails its checksum".into() }),
+            };
+            if visit(entry).is_break() {
+                break;
+            }
+        }
+        Ok(at)
+    }
+
+    /// Goes on with a load where the index cannot be read: over the keys that are live now, and those that the log
+    /// says were deleted since. Each is looked up on its own, so that only those in damaged rows are reported.
+    fn load_without_index(
+        &self,
+        reading: &Reading<'_>,
+        under: Under<'_>,
+        at: Revision,
+        visit: &mut Visitor<'_>,
+    ) -> Result<(), Error> {
+        let mut keys = self.heads.read().unwrap_or_else(PoisonError::into_inner).under(under.prefix);
+        let later = reading.engine()?.view();
+        for row in later
+            .scan(Bound::Excluded(layout::numbered(layout::LOG, at)), Bound::Excluded(vec![layout::LOG + 1]))
+        {
+            let row = row.map_err(|error| self.unreadable(error))?;
+            let logged = layout::parse_log_row(&row.key, &row.row);
+            let logged =
+                logged.ok_or_else(|| self.unreadable(ReadError::Damaged("a row of the log".into())))?;
+            if logged.kind == Kind::Delete && logged.key.as_bytes().starts_with(under.prefix) {
+                keys.entry(Bytes::copy_from_slice(logged.key.as_bytes())).or_insert(None);
+            }
+        }
+        for (key, head) in keys.split_off(under.seen) {
+            let Ok(key) = trusted(key) else { continue };
+            if key.as_bytes() == under.seen {
+                continue;
+            }
+            let found = match head.filter(|head| head.mod_revision <= at) {
+                Some(head) => Ok(Some(head)),
+                None => reading.view.head_at(&key, at),
+            };
+            let entry = match found {
+                Ok(None) => continue,
+                Ok(Some(head)) => {
+                    reading.view.value(&key, head.mod_revision).map(|value| Entry { key, head, value })
+                }
+                Err(corrupt) => Err(corrupt),
+            };
+            if visit(entry).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A batch of history, for a follower that the window has left behind.
+    pub(super) fn history(&self, after: Revision, until: Revision, prefix: &[u8]) -> Result<Batch, Error> {
+        let reading = self.reading()?;
+        check_reach(after, self.compacted(), self.feed.revision())?;
+        let mut batch = BatchBuilder::new(after);
+        let mut expected = after.next();
+        let from = Bound::Included(layout::numbered(layout::LOG, expected));
+        let to = Bound::Included(layout::numbered(layout::LOG, until));
+        for row in reading.view.scan(from, to) {
+            let row = row.map_err(|error| self.unreadable(error))?;
+            let logged = layout::parse_log_row(&row.key, &row.row);
+            let Some(logged) = logged.filter(|logged| logged.head.mod_revision == expected) else { break };
+            let (revision, group_goes_on) = (expected, logged.group_goes_on);
+            let event = logged.key.as_bytes().starts_with(prefix).then(|| {
+                let value = reading.view.value_of(&logged);
+                logged.event(value)
+            });
+            if batch.push(revision, group_goes_on, event).is_break() {
+                return Ok(batch.finish());
+            }
+            expected = revision.next();
+        }
+        if expected <= until {
+            return Err(self.unreadable(ReadError::Damaged(format!("the log has no change {expected}"))));
+        }
+        Ok(batch.finish())
+    }
+
+    /// The rows of the log in `(after, until]`, at most `count`.
+    pub(super) fn log(&self, after: Revision, until: Revision, count: usize) -> Result<Vec<Logged>, Error> {
+        let reading = self.reading()?;
+        reading.view.log(after, until, count).map_err(|error| self.unreadable(error))
+    }
+
+    fn reading(&self) -> Result<Reading<'_>, Error> {
+        let engine = self.engine.read().unwrap_or_else(PoisonError::into_inner);
+        match (engine.as_ref(), self.health()) {
+            (Some(open), _) => Ok(Reading { view: open.view(), engine }),
+            (None, Health::Failing(error)) => Err(error),
+            (None, _) => Err(Error::Closed),
+        }
+    }
+
+    pub(super) fn unreadable(&self, error: ReadError) -> Error {
+        match error {
+            ReadError::Damaged(what) => self.directory.unusable(Damage::Engine(what)),
+            ReadError::Io(error) => Error::read(error),
+        }
+    }
+}
+
+/// What an engine tells about itself when it is opened.
+pub(super) struct Recovered {
+    pub(super) heads: Heads,
+    pub(super) revision: Revision,
+    pub(super) reach: Reach,
+    pub(super) clock: Clock,
+}
+
+impl Recovered {
+    pub(super) fn read(view: &View) -> Result<Self, ReadError> {
+        let reach = Self::reach(view)?;
+        let revision = view.newest()?.max(reach.compacted);
+        Ok(Self { heads: Heads::read(view)?, revision, reach, clock: Clock::read(view) })
+    }
+
+    /// How far history reaches. If the row that tells it is damaged, history starts now, and everything before is swept
+    /// again.
+    pub(super) fn reach(view: &View) -> Result<Reach, ReadError> {
+        let row = match view.get(layout::STATE) {
+            Ok(None) => return Ok(Reach::default()),
+            Ok(row) => row,
+            Err(ReadError::Damaged(_)) => None,
+            Err(error) => return Err(error),
+        };
+        match row.as_ref().and_then(layout::parse_state_row) {
+            Some(reach) => Ok(reach),
+            None => Ok(Reach { compacted: view.newest()?, ..Reach::default() }),
+        }
+    }
+}
+
+impl View {
+    /// The newest revision in the log.
+    pub(super) fn newest(&self) -> Result<Revision, ReadError> {
+        let last = self.last(layout::LOG)?;
+        Ok(last.and_then(|row| layout::parse_numbered(&row)).unwrap_or_default())
+    }
+
+    /// The value that the change with this revision gave to `key`.
+    pub(super) fn value(&self, key: &Key, revision: Revision) -> Value {
+        let corrupt = |reason: String| Corrupt { key: key.clone(), revision, reason };
+        match self.get(&layout::numbered(layout::VALUE, revision)) {
+            Ok(Some(row)) => layout::parse_value_row(key.as_bytes(), revision, &row)
+                .ok_or_else(|| corrupt("its value fails its checksum".into())),
+            Ok(None) => Err(corrupt("its value is missing".into())),
+            Err(error) => Err(corrupt(format!("its value cannot be read: {error}"))),
+        }
+    }
+
+    /// The value of a logged change: empty for a delete.
+    pub(super) fn value_of(&self, logged: &Logged) -> Value {
+        match logged.kind {
+            Kind::Put => self.value(&logged.key, logged.head.mod_revision),
+            Kind::Delete => Ok(Bytes::new()),
+        }
+    }
+
+    /// The rows of the log in `(after, until]`, at most `count`.
+    pub(super) fn log(
+        &self,
+        after: Revision,
+        until: Revision,
+        count: usize,
+    ) -> Result<Vec<Logged>, ReadError> {
+        let from = Bound::Excluded(layout::numbered(layout::LOG, after));
+        let to = Bound::Included(layout::numbered(layout::LOG, until));
+        let rows = self.scan(from, to).take(count);
+        rows.map(|row| {
+            let row = row?;
+            let logged = layout::parse_log_row(&row.key, &row.row);
+            logged.ok_or_else(|| ReadError::Damaged("a row of the log fails its checksum".into()))
+        })
+        .collect()
+    }
+
+    /// The head of `key` at a revision, from the index.
+    fn head_at(&self, key: &Key, at: Revision) -> Result<Option<Head>, Corrupt> {
+        let corrupt = |reason: String| Corrupt { key: key.clone(), revision: at, reason };
+        let from = Bound::Included(layout::index_key(key.as_bytes(), at));
+        let to = Bound::Included(layout::index_key(key.as_bytes(), Revision::ZERO));
+        let Some(row) = self.scan(from, to).next() else { return Ok(None) };
+        let row = row.map_err(|error| corrupt(format!("its index row cannot be read: {error}")))?;
+        let parsed = layout::parse_index_key(&row.key)
+            .and_then(|(_, revision)| layout::parse_index_row(&row.key, &row.row, revision));
+        match parsed {
+            Some((Kind::Put, head)) => Ok(Some(head)),
+            Some((Kind::Delete, _)) => Ok(None),
+            None => Err(corrupt("its index row fails its checksum".into())),
+        }
+    }
+}

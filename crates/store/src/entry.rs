@@ -1,0 +1,123 @@
+//! What a store holds and what it tells: revisions, entries, and the events of their changes.
+
+use crate::{Corrupt, Key};
+use bytes::Bytes;
+use std::fmt;
+
+/// The number of a committed change; zero stands for "before the first".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Revision(pub u64);
+
+impl Revision {
+    /// Before the first change.
+    pub const ZERO: Self = Self(0);
+
+    /// The revision of the next change.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A short mark stored beside a value (the object's uid), at most [`Tag::MAX_LEN`] bytes; empty when there is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Tag(pub Bytes);
+
+impl Tag {
+    /// The most bytes in a tag.
+    pub const MAX_LEN: usize = 255;
+}
+
+impl From<&str> for Tag {
+    fn from(text: &str) -> Self {
+        Self(Bytes::copy_from_slice(text.as_bytes()))
+    }
+}
+
+impl From<Bytes> for Tag {
+    fn from(bytes: Bytes) -> Self {
+        Self(bytes)
+    }
+}
+
+/// What is known of an entry without its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The revision that created the key (again, after a delete).
+    pub create_revision: Revision,
+    /// The revision of the last change.
+    pub mod_revision: Revision,
+    /// The mark that was written with the value.
+    pub tag: Tag,
+}
+
+/// A live entry at some revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its key.
+    pub key: Key,
+    /// Its revisions and tag.
+    pub head: Head,
+    /// The bytes as they were committed.
+    pub value: Bytes,
+}
+
+/// The bytes of a stored value, or what is wrong with them.
+pub type Value = Result<Bytes, Corrupt>;
+
+/// An entry named by another answer: its head always, its value where it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Its revisions and tag.
+    pub head: Head,
+    /// Its value, if the question asked for it.
+    pub value: Option<Value>,
+}
+
+/// What a change did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The key has a new value.
+    Put,
+    /// The key is gone.
+    Delete,
+}
+
+/// One committed change, as a follower receives it.
+///
+/// A put with `previous` absent created the key. A delete's own head carries the create revision and the tag of what
+/// was deleted; its value is empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The key that changed.
+    pub key: Key,
+    /// Put or delete.
+    pub kind: Kind,
+    /// Revisions and tag; `head.mod_revision` is the revision of this change.
+    pub head: Head,
+    /// The new value.
+    pub value: Value,
+    /// What the key held before.
+    pub previous: Option<Stored>,
+    /// Whether further changes of the same group follow this one.
+    pub group_goes_on: bool,
+}
+
+impl Event {
+    /// The revision of this change.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.head.mod_revision
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        let value = self.value.as_ref().map_or(0, Bytes::len);
+        value + self.key.as_bytes().len() + self.head.tag.0.len() + size_of::<Self>()
+    }
+}

@@ -1,0 +1,211 @@
+//! Everything that can go wrong with a store.
+
+use crate::{Key, Revision, Stored};
+use std::{fmt, io, path::PathBuf, sync::Arc};
+
+/// An error of a store. Cheap to clone, because one failed write answers many writers.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A precondition did not hold; nothing of the group was applied.
+    #[error(transparent)]
+    Conflict(#[from] Box<Conflict>),
+    /// The revision asked for is older than history reaches.
+    #[error("revision {requested} is compacted: history reaches back to {compacted}")]
+    Compacted {
+        /// The revision asked for.
+        requested: Revision,
+        /// The oldest one that works.
+        compacted: Revision,
+    },
+    /// The revision asked for is not committed yet.
+    #[error("revision {requested} is not there yet: the newest is {current}")]
+    Future {
+        /// The revision asked for.
+        requested: Revision,
+        /// The newest one.
+        current: Revision,
+    },
+    /// The stored bytes of an entry are damaged.
+    #[error(transparent)]
+    Corrupt(#[from] Corrupt),
+    /// Something is larger than the store accepts.
+    #[error("{what} of {size} is larger than the limit of {limit}")]
+    TooLarge {
+        /// What it is.
+        what: &'static str,
+        /// Its size.
+        size: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A group names a key twice.
+    #[error("change {index} of the group names key {key} a second time")]
+    RepeatedKey {
+        /// The second change of the key.
+        index: usize,
+        /// The key.
+        key: Key,
+    },
+    /// The disk is full.
+    #[error("the disk of the store is full ({source}); {fate}")]
+    Full {
+        /// What became of the write.
+        fate: Fate,
+        /// The cause.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// Reading or writing files failed.
+    #[error("the store cannot use its files ({source}); {fate}")]
+    Io {
+        /// What became of the write, if it was one.
+        fate: Fate,
+        /// The cause.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+    /// Another process uses the data directory.
+    #[error("the data directory {} is in use by another process", path.display())]
+    Locked {
+        /// The data directory.
+        path: PathBuf,
+    },
+    /// The data was written by a newer version of this software.
+    #[error(
+        "the data in {} has format {found}, but this version understands formats up to {supported}: \
+         start the newer version, or restore a backup into an empty directory", path.display()
+    )]
+    NewerFormat {
+        /// The data directory or backup file.
+        path: PathBuf,
+        /// The format found.
+        found: u32,
+        /// The newest format this version understands.
+        supported: u32,
+    },
+    /// The files cannot be used as a store.
+    #[error("{} cannot be used: {damage}", path.display())]
+    Unusable {
+        /// The data directory or file.
+        path: PathBuf,
+        /// What is wrong with it.
+        damage: Damage,
+    },
+}
+
+/// What became of a write that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It did not happen, and will not.
+    NotWritten,
+    /// It may or may not have reached the disk. If it did, it becomes visible to readers and followers once the store
+    /// has recovered; if it did not, it never will.
+    Unknown,
+}
+
+/// What makes a directory or file unusable.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Damage {
+    /// There are files, but not those of a store.
+    #[error("it is not empty and holds no store")]
+    NotAStore,
+    /// It should not exist yet.
+    #[error("it exists already")]
+    Exists,
+    /// Acknowledged changes are missing: files were damaged, removed, or replaced by older ones.
+    #[error(
+        "revision {acknowledged} was acknowledged, but the files end at {found}: they are damaged or incomplete; \
+         restore a backup"
+    )]
+    Lost {
+        /// The newest revision that was acknowledged.
+        acknowledged: Revision,
+        /// The newest revision found.
+        found: Revision,
+    },
+    /// The files of the storage engine cannot be read.
+    #[error("the storage engine cannot read its files ({0}); restore a backup")]
+    Engine(String),
+    /// A restore into this directory was not finished.
+    #[error("a restore of a backup was interrupted: restore again")]
+    Unfinished,
+    /// A backup file is cut short or altered.
+    #[error("the backup is damaged: {0}")]
+    Backup(&'static str),
+}
+
+/// A precondition that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The place of the change in its group.
+    pub index: usize,
+    /// Its key.
+    pub key: Key,
+    /// The current entry, or `None` if the key is absent. Its value is told unless the change was create-only.
+    pub found: Option<Stored>,
+}
+
+impl std::error::Error for Conflict {}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the precondition of change {} on key {} does not hold: ", self.index, self.key)?;
+        match &self.found {
+            Some(found) => write!(f, "it exists at revision {}", found.head.mod_revision),
+            None => write!(f, "it does not exist"),
+        }
+    }
+}
+
+/// An entry whose stored bytes are damaged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the stored object {key} (revision {revision}) is corrupt: {reason}")]
+pub struct Corrupt {
+    /// The key of the entry.
+    pub key: Key,
+    /// The revision that wrote it.
+    pub revision: Revision,
+    /// What is wrong with the bytes.
+    pub reason: String,
+}
+
+impl Error {
+    /// Wraps an IO error, telling a full disk from others.
+    pub(crate) fn io(source: io::Error, fate: Fate) -> Self {
+        let source = Arc::new(source);
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                Self::Full { fate, source }
+            }
+            _ => Self::Io { fate, source },
+        }
+    }
+
+    /// An IO error of a read or of preparatory work, where no write is at stake.
+    pub(crate) fn read(source: io::Error) -> Self {
+        Self::io(source, Fate::NotWritten)
+    }
+
+    /// The same error with another fate, for writers that were refused because an earlier write failed.
+    pub(crate) fn with_fate(&self, fate: Fate) -> Self {
+        match self {
+            Self::Full { source, .. } => Self::Full { fate, source: source.clone() },
+            Self::Io { source, .. } => Self::Io { fate, source: source.clone() },
+            other => other.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotWritten => "nothing was written",
+            Self::Unknown => "whether the write survives is unknown until the store has recovered",
+        })
+    }
+}

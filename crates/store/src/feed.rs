@@ -1,0 +1,327 @@
+//! Following: a window of recent events in memory, the signal that wakes followers, and the follower that reads the
+//! window where it can and history where it must.
+//!
+//! Invariants:
+//!
+//! 1. The window holds every event with a revision in `(start, newest]`, without gaps.
+//! 2. Progress is announced after the events it covers are in the window, and only at the end of a group.
+//! 3. A follower's cursor stands at the end of a group; it moves only over events that it handed out or filtered.
+//! 4. A follower owns nothing but its cursor: a slow one costs no memory, and falls back to history.
+
+use crate::{BoxFuture, Error, Event, Key, Revision, Value};
+use bytes::Bytes;
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+};
+use tokio::sync::watch;
+
+/// The most events in one batch, unless a group is larger.
+pub(crate) const BATCH_EVENTS: usize = 512;
+/// The most bytes in one batch, unless a group is larger.
+pub(crate) const BATCH_BYTES: usize = 1024 * 1024;
+
+/// What to follow.
+#[derive(Clone, Debug)]
+pub struct Follow {
+    /// The last revision that was seen: the first event is the one after it.
+    pub from: Revision,
+    /// Only keys that start with these bytes.
+    pub prefix: Bytes,
+    /// How much of each previous entry to tell.
+    pub previous: Previous,
+}
+
+/// How much of the previous entry an [`Event`] carries at least.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Previous {
+    /// Its head, which costs nothing.
+    #[default]
+    Head,
+    /// Its value too, which may cost a read for each event.
+    Value,
+}
+
+/// Some changes in the order of revisions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// The changes under the prefix; empty when only others changed.
+    pub events: Vec<Event>,
+    /// The follower has now received every change under its prefix up to here: the place to resume from.
+    pub revision: Revision,
+}
+
+/// A stream of committed changes, pulled batch by batch.
+pub trait Follower: Send {
+    /// Waits for the next batch. Safe to drop and call again: nothing is lost.
+    ///
+    /// Ends with [`Error::Compacted`] when it fell behind what is kept, and with [`Error::Closed`] after the store was
+    /// closed. A damaged piece of history ends it with [`Error::Unusable`]: load again, and follow from there.
+    fn next(&mut self) -> BoxFuture<'_, Result<Batch, Error>>;
+}
+
+impl Follow {
+    /// Everything after `from`.
+    #[must_use]
+    pub fn after(from: Revision) -> Self {
+        Self { from, prefix: Bytes::new(), previous: Previous::default() }
+    }
+
+    /// Only keys that start with `prefix`.
+    #[must_use]
+    pub fn prefix(mut self, prefix: impl Into<Bytes>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// With the values of previous entries.
+    #[must_use]
+    pub fn with_previous_values(mut self) -> Self {
+        self.previous = Previous::Value;
+        self
+    }
+}
+
+/// The source that a follower asks for what the window no longer holds.
+pub(crate) trait History: Send + Sync {
+    /// Events after `after` and up to `until`, a batch of them, ending at the end of a group.
+    fn read(
+        &self,
+        after: Revision,
+        until: Revision,
+        prefix: Bytes,
+    ) -> BoxFuture<'static, Result<Batch, Error>>;
+
+    /// The values that were written to keys by certain changes.
+    fn values(&self, wanted: Vec<(Key, Revision)>) -> BoxFuture<'static, Result<Vec<Value>, Error>>;
+}
+
+/// How far the commits have come.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    revision: Revision,
+    open: bool,
+}
+
+/// The window of recent events, shared by the writer and all followers.
+pub(crate) struct Feed {
+    window: Mutex<Window>,
+    progress: watch::Sender<Progress>,
+}
+
+struct Window {
+    start: Revision,
+    events: VecDeque<Event>,
+    bytes: usize,
+    bound: usize,
+}
+
+impl Feed {
+    /// A window that starts after `revision` and keeps at most `bound` bytes.
+    pub(crate) fn new(revision: Revision, bound: usize) -> Self {
+        let window = Window { start: revision, events: VecDeque::new(), bytes: 0, bound };
+        Self { window: Mutex::new(window), progress: watch::Sender::new(Progress { revision, open: true }) }
+    }
+
+    /// Adds whole groups of events and announces them.
+    pub(crate) fn publish(&self, events: Vec<Event>) {
+        let Some(newest) = events.last().map(Event::revision) else { return };
+        self.window().extend(events);
+        self.progress.send_modify(|progress| progress.revision = newest);
+    }
+
+    /// Forgets events up to `revision`.
+    pub(crate) fn trim(&self, revision: Revision) {
+        self.window().trim(revision);
+    }
+
+    /// The newest revision announced.
+    pub(crate) fn revision(&self) -> Revision {
+        self.progress.borrow().revision
+    }
+
+    /// Ends all followers.
+    pub(crate) fn close(&self) {
+        self.progress.send_modify(|progress| progress.open = false);
+    }
+
+    /// The value that the change with this revision wrote, if the window still holds it.
+    pub(crate) fn value(&self, revision: Revision) -> Option<Value> {
+        self.window().at(revision).map(|event| event.value.clone())
+    }
+
+    /// A follower of this feed; the caller has checked that `follow.from` is within reach.
+    pub(crate) fn follow(self: &Arc<Self>, follow: Follow, history: Arc<dyn History>) -> Box<dyn Follower> {
+        Box::new(Tail { feed: self.clone(), progress: self.progress.subscribe(), follow, history })
+    }
+
+    fn window(&self) -> std::sync::MutexGuard<'_, Window> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Window {
+    fn extend(&mut self, events: Vec<Event>) {
+        for event in events {
+            self.bytes += event.size();
+            self.events.push_back(event);
+        }
+        while self.bytes > self.bound {
+            self.drop_front();
+        }
+    }
+
+    fn trim(&mut self, revision: Revision) {
+        while self.start < revision && !self.events.is_empty() {
+            self.drop_front();
+        }
+    }
+
+    fn drop_front(&mut self) {
+        if let Some(event) = self.events.pop_front() {
+            self.bytes = self.bytes.saturating_sub(event.size());
+            self.start = event.revision();
+        }
+    }
+
+    fn at(&self, revision: Revision) -> Option<&Event> {
+        let index = revision.0.checked_sub(self.start.0)?.checked_sub(1)?;
+        self.events.get(usize::try_from(index).ok()?)
+    }
+
+    /// A batch after `cursor` and up to `until`, or `None` if the window starts later than that.
+    fn read(&self, cursor: Revision, until: Revision, prefix: &[u8]) -> Option<Batch> {
+        let skip = usize::try_from(cursor.0.checked_sub(self.start.0)?).ok()?;
+        let mut batch = BatchBuilder::new(cursor);
+        for event in self.events.range(skip.min(self.events.len())..) {
+            if event.revision() > until {
+                break;
+            }
+            let matching = event.key.as_bytes().starts_with(prefix);
+            if batch.push(event.revision(), event.group_goes_on, matching.then(|| event.clone())).is_break() {
+                break;
+            }
+        }
+        Some(batch.finish())
+    }
+}
+
+/// Gathers events into a batch that ends at the end of a group.
+pub(crate) struct BatchBuilder {
+    batch: Batch,
+    bytes: usize,
+    seen: usize,
+}
+
+impl BatchBuilder {
+    pub(crate) fn new(cursor: Revision) -> Self {
+        Self { batch: Batch { events: Vec::new(), revision: cursor }, bytes: 0, seen: 0 }
+    }
+
+    /// Takes the next event, or only its revision where the follower does not want it; breaks when the batch is full.
+    pub(crate) fn push(
+        &mut self,
+        revision: Revision,
+        group_goes_on: bool,
+        event: Option<Event>,
+    ) -> std::ops::ControlFlow<()> {
+        self.seen += 1;
+        if let Some(event) = event {
+            self.bytes += event.size();
+            self.batch.events.push(event);
+        }
+        self.batch.revision = revision;
+        let many = self.batch.events.len() >= BATCH_EVENTS || self.seen >= 64 * BATCH_EVENTS;
+        if (many || self.bytes >= BATCH_BYTES) && !group_goes_on {
+            return std::ops::ControlFlow::Break(());
+        }
+        std::ops::ControlFlow::Continue(())
+    }
+
+    pub(crate) fn finish(self) -> Batch {
+        self.batch
+    }
+}
+
+struct Tail {
+    feed: Arc<Feed>,
+    progress: watch::Receiver<Progress>,
+    follow: Follow,
+    history: Arc<dyn History>,
+}
+
+impl Tail {
+    async fn pull(&mut self) -> Result<Batch, Error> {
+        loop {
+            let progress = *self.progress.borrow_and_update();
+            if !progress.open {
+                return Err(Error::Closed);
+            }
+            if self.follow.from < progress.revision {
+                let mut batch = self.read(progress.revision).await?;
+                if self.follow.previous == Previous::Value {
+                    self.fill_previous(&mut batch).await?;
+                }
+                self.follow.from = batch.revision;
+                return Ok(batch);
+            }
+            if self.progress.changed().await.is_err() {
+                return Err(Error::Closed);
+            }
+        }
+    }
+
+    async fn read(&self, until: Revision) -> Result<Batch, Error> {
+        let recent = self.feed.window().read(self.follow.from, until, &self.follow.prefix);
+        match recent {
+            Some(batch) => Ok(batch),
+            None => self.history.read(self.follow.from, until, self.follow.prefix.clone()).await,
+        }
+    }
+
+    async fn fill_previous(&self, batch: &mut Batch) -> Result<(), Error> {
+        let mut wanted = Vec::new();
+        let mut places = Vec::new();
+        for (place, event) in batch.events.iter_mut().enumerate() {
+            if let Some(previous) = &mut event.previous
+                && previous.value.is_none()
+            {
+                previous.value = self.feed.value(previous.head.mod_revision);
+                if previous.value.is_none() {
+                    wanted.push((event.key.clone(), previous.head.mod_revision));
+                    places.push(place);
+                }
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let values = self.history.values(wanted).await?;
+        for (place, value) in places.into_iter().zip(values) {
+            if let Some(previous) = batch.events.get_mut(place).and_then(|event| event.previous.as_mut()) {
+                previous.value = Some(value);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Follower for Tail {
+    fn next(&mut self) -> BoxFuture<'_, Result<Batch, Error>> {
+        Box::pin(self.pull())
+    }
+}
+
+/// Refuses a revision outside of `[compacted, current]`.
+pub(crate) fn check_reach(requested: Revision, compacted: Revision, current: Revision) -> Result<(), Error> {
+    if requested < compacted {
+        Err(Error::Compacted { requested, compacted })
+    } else if requested > current {
+        Err(Error::Future { requested, current })
+    } else {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! The durable store of the control plane: keys, opaque values, one revision clock, and the history of changes.
+//!
+//! This crate knows nothing of objects or kinds. A key is a path such as `pods/default/web-1`; a value is a run of
+//! bytes that the layer above framed; a tag is a short mark kept beside the value (the object's uid). [`Store`] is the
+//! contract; [`embedded`] keeps it on disk, [`memory`] without one, and the suite in `contract` (feature `contract`)
+//! is run by every implementation.
+//!
+//! # Guarantees
+//!
+//! 1. **Unique.** Each committed change gets a revision of its own, one more than the change before it, across all keys.
+//! 2. **Atomic.** A group of changes commits as a whole or not at all. A follower receives a group in one batch, and
+//!    [`Store::revision`] never stops inside a group.
+//! 3. **Durable before visible.** A change can be read, followed, or counted in [`Store::revision`] only after it is on
+//!    disk (where there is one); the writer is answered after that.
+//! 4. **Guarded.** A change's precondition is judged against the state that its revision follows directly. A refused
+//!    group names the change at fault and what was found in its place.
+//! 5. **Ordered.** A follower receives changes in the order of revisions.
+//! 6. **Reliable.** A follower misses nothing and receives nothing twice, across the seam between history on disk and
+//!    live commits, however slow it is, for as long as history reaches back to it.
+//! 7. **Resumable.** A follower that starts again from the last revision it saw continues where it stopped, also after
+//!    a restart of the process, for as long as that revision is not compacted.
+//! 8. **Bookmarkable.** Each batch carries the revision up to which the follower is complete, also when nothing under
+//!    its prefix changed.
+//! 9. **Filtered.** Prefixes select keys bytewise, and nothing else.
+//! 10. **Exact.** [`Store::load`] at revision N sees precisely the changes with revisions up to N, or fails with
+//!     [`Error::Compacted`] or [`Error::Future`].
+//! 11. **Damage stays where it is.** A stored value that fails its checksum is reported as [`Corrupt`] with its key; it
+//!     is never served, and every other key stays readable and writable.
+//! 12. **Failing writes do not stop reads.** When the disk is full or broken, commits fail with [`Error::Full`] or
+//!     [`Error::Io`], [`Store::health`] says so, and both mend by themselves when the disk does.
+//!
+//! # A worked example of revisions
+//!
+//! ```text
+//! commit [put a, put b]   -> revisions 1, 2        a: create 1, mod 1   b: create 2, mod 2
+//! commit [put a]          -> revision  3           a: create 1, mod 3
+//! commit [delete b]       -> revision  4           b: absent
+//! commit [put b]          -> revision  5           b: create 5, mod 5
+//! load at 2               -> a (mod 1), b (mod 2)  load at 4 -> a (mod 3)
+//! follow from 3           -> delete b (4), put b (5)
+//! compact to 4            -> load at 3 fails, follow from 3 fails; load at 4 and follow from 4 work
+//! ```
+//!
+//! # What it leaves to others
+//!
+//! Encoding of values and the splice of `resourceVersion` into them, indexes, selectors, fan-out to many watchers: the
+//! crate above keeps one follower and serves everyone from memory.
+
+mod backup;
+mod change;
+#[cfg(feature = "contract")]
+pub mod contract;
+pub mod embedded;
+mod entry;
+mod error;
+pub mod fault;
+mod feed;
+mod key;
+pub mod memory;
+
+use std::{future::Future, ops::ControlFlow, path::Path, pin::Pin};
+
+pub use backup::Report as BackupReport;
+pub use change::{Change, Committed, Expect, Guard, Limits, Op, Returning};
+pub use entry::{Entry, Event, Head, Kind, Revision, Stored, Tag, Value};
+pub use error::{Conflict, Corrupt, Damage, Error, Fate};
+pub use feed::{Batch, Follow, Follower, Previous};
+pub use key::{InvalidKey, Key};
+
+/// A boxed future, so that [`Store`] and [`Follower`] can be used as trait objects.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What [`Store::load`] calls for each entry, in key order; an `Err` is an entry whose stored bytes are damaged.
+pub type Visitor<'a> = dyn FnMut(Result<Entry, Corrupt>) -> ControlFlow<()> + 'a;
+
+/// Whether the store takes writes at present.
+#[derive(Clone, Debug)]
+pub enum Health {
+    /// Writes work.
+    Good,
+    /// Writes fail with this error until the cause is gone; reads go on.
+    Failing(Error),
+    /// The store was closed.
+    Closed,
+}
+
+impl Health {
+    /// Whether a commit can be expected to work.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        matches!(self, Self::Good)
+    }
+}
+
+/// The contract every store keeps; the numbered guarantees are at the top of this crate.
+///
+/// The asynchronous methods never block the thread that polls them. The plain ones ([`get`](Store::get),
+/// [`load`](Store::load), [`backup`](Store::backup), [`close`](Store::close)) may read files: call those that touch
+/// more than one entry from a thread that may block.
+pub trait Store: Send + Sync + 'static {
+    /// Commits a group of changes: all of them, in order, or none.
+    ///
+    /// A key appears at most once in a group; deleting a key that is absent is a conflict. The outcome lists the
+    /// changes in the order given. An empty group succeeds without a revision. Dropping the future does not withdraw a
+    /// commit that was already queued.
+    fn commit(&self, group: Vec<Change>) -> BoxFuture<'static, Result<Vec<Committed>, Error>>;
+
+    /// The newest committed revision; zero in a store that never held anything.
+    fn revision(&self) -> Revision;
+
+    /// The oldest revision that history reaches: loads and follows work from here on.
+    fn compacted(&self) -> Revision;
+
+    /// The current entry of a key. Blocking, one read.
+    fn get(&self, key: &Key) -> Result<Option<Entry>, Error>;
+
+    /// Visits every live entry whose key starts with `prefix`, in key order, at exactly one revision, and returns that
+    /// revision: `at`, or the newest. Blocking; memory is bounded by one entry at a time, and the visitor should be
+    /// quick, because space cannot be reclaimed under it.
+    fn load(&self, prefix: &[u8], at: Option<Revision>, visit: &mut Visitor<'_>) -> Result<Revision, Error>;
+
+    /// Follows the committed changes after a revision.
+    fn follow(&self, follow: Follow) -> Result<Box<dyn Follower>, Error>;
+
+    /// Gives up history before `to`, so that `to` becomes [`compacted`](Store::compacted); the space is reclaimed in
+    /// the background. Going back is a no-op.
+    fn compact(&self, to: Revision) -> BoxFuture<'static, Result<(), Error>>;
+
+    /// Writes a backup of the newest revision to a file that must not exist, while commits go on. Blocking. Entries
+    /// whose bytes are damaged are left out and named in the report.
+    fn backup(&self, path: &Path) -> Result<BackupReport, Error>;
+
+    /// Whether writes work at present.
+    fn health(&self) -> Health;
+
+    /// Ends the store: waits for the commits under way, closes the files, and lets followers end with
+    /// [`Error::Closed`]. Blocking, and idempotent.
+    fn close(&self);
+}

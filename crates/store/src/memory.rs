@@ -1,0 +1,331 @@
+//! The contract without a disk, for tests and throw-away servers.
+//!
+//! Everything lives under one lock that is held for the time of a copy of pointers, never while a visitor or a writer
+//! runs. History is kept for the retention time and dropped a few steps at a time by the commits themselves, so an idle
+//! store keeps what it has.
+
+use crate::{
+    BackupReport, BoxFuture, Change, Committed, Entry, Error, Event, Follow, Follower, Head, Health, Key,
+    Kind, Limits, Op, Revision, Store, Stored, Value, Visitor, backup,
+    feed::{Batch, Feed, History, check_reach},
+};
+use bytes::Bytes;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Bound,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// How many superseded versions one commit drops, beyond those it adds.
+const STEPS: usize = 64;
+
+/// How a [`Memory`] store behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// For how long history is kept.
+    pub retention: Duration,
+    /// The sizes it accepts.
+    pub limits: Limits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { retention: Duration::from_secs(300), limits: Limits::default() }
+    }
+}
+
+/// A store that lives as long as its process.
+pub struct Memory {
+    shared: Arc<Shared>,
+    options: Options,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    feed: Arc<Feed>,
+}
+
+struct State {
+    /// The versions of each key, oldest first; never empty.
+    keys: BTreeMap<Key, Vec<Version>>,
+    revision: Revision,
+    compacted: Revision,
+    /// The changes whose predecessors are still kept, in order.
+    log: VecDeque<Logged>,
+    /// Revisions and when they were committed, at most a few per second.
+    clock: VecDeque<Tick>,
+    open: bool,
+}
+
+#[derive(Clone)]
+struct Version {
+    head: Head,
+    value: Option<Bytes>,
+}
+
+struct Logged {
+    revision: Revision,
+    key: Key,
+}
+
+struct Tick {
+    first: Revision,
+    at: Instant,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::new(Options::default())
+    }
+}
+
+impl Memory {
+    /// An empty store.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self::with_state(BTreeMap::new(), Revision::ZERO, options)
+    }
+
+    /// A store with the contents of a backup; its history starts at the backup's revision.
+    pub fn restore(path: &Path, options: Options) -> Result<Self, Error> {
+        let mut keys = BTreeMap::new();
+        let revision = backup::read(path, &mut |entry| {
+            keys.insert(entry.key, vec![Version { head: entry.head, value: Some(entry.value) }]);
+            Ok(())
+        })?;
+        Ok(Self::with_state(keys, revision, options))
+    }
+
+    fn with_state(keys: BTreeMap<Key, Vec<Version>>, revision: Revision, options: Options) -> Self {
+        let state = State {
+            keys,
+            revision,
+            compacted: revision,
+            log: VecDeque::new(),
+            clock: VecDeque::new(),
+            open: true,
+        };
+        let feed = Arc::new(Feed::new(revision, usize::MAX));
+        Self { shared: Arc::new(Shared { state: Mutex::new(state), feed }), options }
+    }
+
+    fn commit_now(&self, group: Vec<Change>) -> Result<Vec<Committed>, Error> {
+        self.options.limits.check(&group)?;
+        let mut state = self.shared.lock()?;
+        for (index, change) in group.iter().enumerate() {
+            let live = state.live(&change.key);
+            let checked = change.guard.check(index, change, live.map(|(head, _)| head));
+            if let Err(mut conflict) = checked {
+                if let (Some(found), Some((_, value))) = (&mut conflict.found, live)
+                    && change.guard.tells_value()
+                {
+                    found.value = Some(Ok(value.clone()));
+                }
+                return Err(conflict.into());
+            }
+        }
+        if group.is_empty() {
+            return Ok(Vec::new());
+        }
+        state.tick(Instant::now());
+        let last = group.len() - 1;
+        let mut outcome = Vec::with_capacity(group.len());
+        let mut events = Vec::with_capacity(group.len());
+        for (index, change) in group.into_iter().enumerate() {
+            let event = state.apply(change, index < last);
+            outcome.push(Committed {
+                revision: event.revision(),
+                create_revision: event.head.create_revision,
+                previous: event.previous.clone(),
+            });
+            events.push(event);
+        }
+        let expired = Instant::now().checked_sub(self.options.retention);
+        let floor = expired.map_or(Revision::ZERO, |expired| state.expire(expired));
+        state.compacted = state.compacted.max(floor);
+        state.sweep(STEPS + 2 * outcome.len());
+        self.shared.feed.publish(events);
+        self.shared.feed.trim(state.compacted);
+        Ok(outcome)
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> Result<MutexGuard<'_, State>, Error> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.open { Ok(state) } else { Err(Error::Closed) }
+    }
+}
+
+impl State {
+    fn live(&self, key: &Key) -> Option<(&Head, &Bytes)> {
+        let newest = self.keys.get(key)?.last()?;
+        newest.value.as_ref().map(|value| (&newest.head, value))
+    }
+
+    fn apply(&mut self, change: Change, group_goes_on: bool) -> Event {
+        let revision = self.revision.next();
+        self.revision = revision;
+        let previous = self
+            .live(&change.key)
+            .map(|(head, value)| Stored { head: head.clone(), value: Some(Ok(value.clone())) });
+        let create_revision = previous.as_ref().map_or(revision, |previous| previous.head.create_revision);
+        let (kind, tag, value) = match change.op {
+            Op::Put { value, tag } => (Kind::Put, tag, Some(value)),
+            Op::Delete => {
+                (Kind::Delete, previous.as_ref().map(|p| p.head.tag.clone()).unwrap_or_default(), None)
+            }
+        };
+        let head = Head { create_revision, mod_revision: revision, tag };
+        let version = Version { head: head.clone(), value: value.clone() };
+        self.keys.entry(change.key.clone()).or_default().push(version);
+        self.log.push_back(Logged { revision, key: change.key.clone() });
+        let value = Ok(value.unwrap_or_default());
+        Event { key: change.key, kind, head, value, previous, group_goes_on }
+    }
+
+    /// Notes the time of the next revision, at most every tenth of a second.
+    fn tick(&mut self, now: Instant) {
+        let recent = self.clock.back().is_some_and(|tick| now - tick.at < Duration::from_millis(100));
+        if !recent {
+            self.clock.push_back(Tick { first: self.revision.next(), at: now });
+        }
+    }
+
+    /// The revision before which everything is older than `expired`.
+    fn expire(&mut self, expired: Instant) -> Revision {
+        let mut floor = Revision::ZERO;
+        while let Some(tick) = self.clock.front()
+            && tick.at <= expired
+        {
+            floor = Revision(tick.first.0.saturating_sub(1));
+            self.clock.pop_front();
+        }
+        floor
+    }
+
+    /// Drops up to `steps` versions that no revision in reach shows any more.
+    fn sweep(&mut self, steps: usize) {
+        for _ in 0..steps {
+            match self.log.front() {
+                Some(logged) if logged.revision <= self.compacted => {}
+                _ => return,
+            }
+            let Some(logged) = self.log.pop_front() else { return };
+            let Some(versions) = self.keys.get_mut(&logged.key) else { continue };
+            let current = versions.iter().rposition(|version| version.head.mod_revision <= logged.revision);
+            versions.drain(..current.unwrap_or(0));
+            if let [only] = versions.as_slice()
+                && only.value.is_none()
+            {
+                self.keys.remove(&logged.key);
+            }
+        }
+    }
+
+    /// The entries under a prefix at a revision, as pointers.
+    fn at(&self, prefix: &[u8], at: Revision) -> Vec<Entry> {
+        let prefix_key = Key::new(Bytes::copy_from_slice(prefix));
+        let from = prefix_key.as_ref().map_or(Bound::Unbounded, Bound::Included);
+        let range = self.keys.range::<Key, _>((from, Bound::Unbounded));
+        let under = range.take_while(|(key, _)| key.as_bytes().starts_with(prefix));
+        under
+            .filter_map(|(key, versions)| {
+                let version = versions.iter().rfind(|version| version.head.mod_revision <= at)?;
+                let value = version.value.clone()?;
+                Some(Entry { key: key.clone(), head: version.head.clone(), value })
+            })
+            .collect()
+    }
+}
+
+impl History for Shared {
+    fn read(&self, after: Revision, _: Revision, _: Bytes) -> BoxFuture<'static, Result<Batch, Error>> {
+        let compacted = self.lock().map(|state| state.compacted);
+        Box::pin(async move { Err(Error::Compacted { requested: after, compacted: compacted? }) })
+    }
+
+    fn values(&self, wanted: Vec<(Key, Revision)>) -> BoxFuture<'static, Result<Vec<Value>, Error>> {
+        let found = self.lock().and_then(|state| {
+            let compacted = state.compacted;
+            wanted
+                .iter()
+                .map(|(key, revision)| {
+                    let versions = state.keys.get(key).map_or(&[][..], Vec::as_slice);
+                    let version = versions.iter().find(|version| version.head.mod_revision == *revision);
+                    let value = version.and_then(|version| version.value.clone());
+                    value.map(Ok).ok_or(Error::Compacted { requested: *revision, compacted })
+                })
+                .collect()
+        });
+        Box::pin(async move { found })
+    }
+}
+
+impl Store for Memory {
+    fn commit(&self, group: Vec<Change>) -> BoxFuture<'static, Result<Vec<Committed>, Error>> {
+        let outcome = self.commit_now(group);
+        Box::pin(async move { outcome })
+    }
+
+    fn revision(&self) -> Revision {
+        self.shared.feed.revision()
+    }
+
+    fn compacted(&self) -> Revision {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).compacted
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Entry>, Error> {
+        let state = self.shared.lock()?;
+        let live = state.live(key);
+        Ok(live.map(|(head, value)| Entry { key: key.clone(), head: head.clone(), value: value.clone() }))
+    }
+
+    fn load(&self, prefix: &[u8], at: Option<Revision>, visit: &mut Visitor<'_>) -> Result<Revision, Error> {
+        let (entries, at) = {
+            let state = self.shared.lock()?;
+            let at = at.unwrap_or(state.revision);
+            check_reach(at, state.compacted, state.revision)?;
+            (state.at(prefix, at), at)
+        };
+        for entry in entries {
+            if visit(Ok(entry)).is_break() {
+                break;
+            }
+        }
+        Ok(at)
+    }
+
+    fn follow(&self, follow: Follow) -> Result<Box<dyn Follower>, Error> {
+        let state = self.shared.lock()?;
+        check_reach(follow.from, state.compacted, state.revision)?;
+        Ok(self.shared.feed.follow(follow, self.shared.clone()))
+    }
+
+    fn compact(&self, to: Revision) -> BoxFuture<'static, Result<(), Error>> {
+        let done = self.shared.lock().and_then(|mut state| {
+            check_reach(to, Revision::ZERO, state.revision)?;
+            state.compacted = state.compacted.max(to);
+            self.shared.feed.trim(state.compacted);
+            state.sweep(usize::MAX);
+            Ok(())
+        });
+        Box::pin(async move { done })
+    }
+
+    fn backup(&self, path: &Path) -> Result<BackupReport, Error> {
+        backup::write(path, |visit| self.load(b"", None, visit))
+    }
+
+    fn health(&self) -> Health {
+        if self.shared.lock().is_ok() { Health::Good } else { Health::Closed }
+    }
+
+    fn close(&self) {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).open = false;
+        self.shared.feed.close();
+    }
+}
