@@ -136,6 +136,16 @@ impl Checks {
         Ok(())
     }
 
+    /// Whether all checks of `endpoint` pass now.
+    pub async fn pass(&self, endpoint: Endpoint) -> bool {
+        for check in self.of(endpoint) {
+            if check.ask().await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
     /// What `path` asks for, if it is a health path; the name of a check may contain slashes.
     pub(crate) fn target(&self, path: &str) -> Option<Target<'_>> {
         let path = path.strip_prefix('/')?;

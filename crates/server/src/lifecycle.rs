@@ -1,6 +1,7 @@
 //! The life of a serving process, which only ever moves forward.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
@@ -21,11 +22,12 @@ pub enum Phase {
 #[derive(Debug, Clone)]
 pub struct Lifecycle {
     phase: Arc<watch::Sender<Phase>>,
+    forced: Arc<AtomicBool>,
 }
 
 impl Default for Lifecycle {
     fn default() -> Self {
-        Self { phase: Arc::new(watch::Sender::new(Phase::Serving)) }
+        Self { phase: Arc::new(watch::Sender::new(Phase::Serving)), forced: Arc::default() }
     }
 }
 
@@ -42,8 +44,19 @@ impl Lifecycle {
 
     /// Asks to stop: the first time in order, any further time at once. This is what a signal does.
     pub fn request_stop(&self) {
-        let next = if self.phase() == Phase::Serving { Phase::ShuttingDown } else { Phase::Stopping };
-        self.advance(next);
+        match self.phase() {
+            Phase::Serving => self.advance(Phase::ShuttingDown),
+            Phase::ShuttingDown | Phase::Draining => {
+                self.forced.store(true, Ordering::Release);
+                self.advance(Phase::Stopping);
+            }
+            Phase::Stopping => {}
+        }
+    }
+
+    /// Whether a second request to stop cut the first one short.
+    pub fn forced(&self) -> bool {
+        self.forced.load(Ordering::Acquire)
     }
 
     /// Waits until `phase` has been reached.
@@ -72,9 +85,9 @@ mod tests {
     fn the_second_request_to_stop_does_not_wait() {
         let lifecycle = Lifecycle::new();
         lifecycle.request_stop();
-        assert_eq!(lifecycle.phase(), Phase::ShuttingDown);
+        assert_eq!((lifecycle.phase(), lifecycle.forced()), (Phase::ShuttingDown, false));
         lifecycle.request_stop();
-        assert_eq!(lifecycle.phase(), Phase::Stopping);
+        assert_eq!((lifecycle.phase(), lifecycle.forced()), (Phase::Stopping, true));
     }
 
     #[test]

@@ -122,6 +122,12 @@ async fn a_check_that_never_answers_counts_as_failed() {
     );
 }
 
+#[tokio::test]
+async fn an_endpoint_passes_when_all_its_checks_do() {
+    assert!(checks(&[]).pass(Endpoint::Ready).await);
+    assert!(!checks(&["log"]).pass(Endpoint::Ready).await);
+}
+
 #[test]
 fn a_name_is_taken_once() {
     let error = checks(&[]).add(Check::ping()).unwrap_err();
