@@ -1,0 +1,103 @@
+//! Which certificates a run serves with, and the kubeconfig that goes with them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use server::pki::{self, ADMIN_USER, Kubeconfig, Names, Pair, Pki};
+use server::tls::{self, Files};
+
+/// The first address of the service range, under which pods reach the API.
+const FIRST_SERVICE_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+
+/// Why there is nothing to serve with.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error(transparent)]
+    Own(#[from] pki::Error),
+    #[error(transparent)]
+    Given(#[from] tls::Error),
+}
+
+/// Where certificates come from.
+#[derive(Debug, Clone)]
+pub(crate) struct Certificates {
+    own: Pki,
+    given: Option<Files>,
+    address: SocketAddr,
+    kubeconfig: PathBuf,
+}
+
+/// What there is to serve with.
+pub(crate) struct Loaded {
+    pub(crate) serving: Pair,
+    /// In PEM: whose client certificates count.
+    pub(crate) client_authority: String,
+}
+
+impl Certificates {
+    /// Certificates for a server at `address` that keeps its things in `data_dir`.
+    pub(crate) fn new(data_dir: PathBuf, given: Option<Files>, address: SocketAddr) -> Self {
+        Self { own: Pki::new(data_dir.join("pki")), given, address, kubeconfig: data_dir.join("kubeconfig") }
+    }
+
+    /// The administrator's kubeconfig.
+    pub(crate) fn kubeconfig(&self) -> &PathBuf {
+        &self.kubeconfig
+    }
+
+    /// Where a client on this host reaches the server.
+    pub(crate) fn url(&self) -> String {
+        let address = match self.address.ip() {
+            IpAddr::V4(v4) if v4.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(v6) if v6.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            other => other,
+        };
+        format!("https://{}", SocketAddr::new(address, self.address.port()))
+    }
+
+    /// How often to look whether there is something new.
+    pub(crate) fn refresh_interval(&self) -> Duration {
+        match self.given {
+            Some(_) => Duration::from_secs(20),
+            None => Duration::from_secs(12 * 3600),
+        }
+    }
+
+    /// Reads or makes what is needed, and writes the kubeconfig when it would say something new.
+    pub(crate) fn load(&self) -> Result<Loaded, Error> {
+        let names = Names::of_this_host(FIRST_SERVICE_ADDRESS).with_address(self.address.ip());
+        let material = self.own.ensure(&names, SystemTime::now())?;
+        for what in &material.made {
+            log::info!("made {what}");
+        }
+        let serving = match &self.given {
+            Some(files) => files.read()?,
+            None => material.serving,
+        };
+        // A client of given certificates trusts exactly those; of our own, everything the authority signs.
+        let authority = if self.given.is_some() { &serving.certificate } else { &material.authority };
+        let kubeconfig =
+            Kubeconfig { server: self.url(), authority, user: ADMIN_USER, client: &material.admin };
+        kubeconfig.write(&self.kubeconfig)?;
+        Ok(Loaded { serving, client_authority: material.authority })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_url_is_one_that_can_be_called() {
+        for (address, url) in [
+            ("127.0.0.1:6443", "https://127.0.0.1:6443"),
+            ("0.0.0.0:1", "https://127.0.0.1:1"),
+            ("[::]:1", "https://[::1]:1"),
+            ("192.0.2.1:8443", "https://192.0.2.1:8443"),
+        ] {
+            let certificates = Certificates::new("x".into(), None, address.parse().unwrap());
+            assert_eq!(certificates.url(), url);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The command line: one table of flags, and everything that derives from it.
+//!
+//! A row of [`table::FLAGS`] says how a flag is called, what it takes, and what it does. Parsing, `--help`, the
+//! suggestion for a misspelt name and the warning about a flag that has no effect yet all read that table.
+//!
+//! Forms: `--name=value`, `--name value`, and for switches also `--name` alone; `-v 4`, `-v=4`, `-v4`. An underscore in
+//! a name counts as a hyphen. Given twice, the later one holds.
+
+pub(crate) mod help;
+mod table;
+mod value;
+
+use crate::options::Options;
+
+/// One flag.
+pub(crate) struct Flag {
+    pub(crate) name: &'static str,
+    pub(crate) group: Group,
+    pub(crate) kind: Kind,
+    /// As `--help` shows it; the default itself is in [`Options::default`].
+    pub(crate) default: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) effect: Effect,
+}
+
+/// What a flag does.
+pub(crate) enum Effect {
+    /// Changes the options.
+    Set(fn(&mut Options, &str) -> Result<(), String>),
+    /// Nothing yet: it is accepted, so that an existing command line works, and a warning says so.
+    Later,
+}
+
+/// What a flag takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `true` or `false`; alone it means `true`.
+    Switch,
+    Integer,
+    Float,
+    Duration,
+    Address,
+    Text,
+    /// Comma-separated.
+    List,
+}
+
+impl Kind {
+    /// The word for the value in `--help`.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Switch => "",
+            Self::Integer => "int",
+            Self::Float => "float",
+            Self::Duration => "duration",
+            Self::Address => "ip",
+            Self::Text => "string",
+            Self::List => "strings",
+        }
+    }
+}
+
+/// The part of the server that a flag is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Group {
+    General,
+    Serving,
+    Logging,
+    Api,
+    Storage,
+    Authentication,
+    Authorization,
+    Admission,
+    Audit,
+    Peers,
+    Observation,
+}
+
+impl Group {
+    pub(crate) const ALL: &[Self] = &[
+        Self::General,
+        Self::Serving,
+        Self::Logging,
+        Self::Api,
+        Self::Storage,
+        Self::Authentication,
+        Self::Authorization,
+        Self::Admission,
+        Self::Audit,
+        Self::Peers,
+        Self::Observation,
+    ];
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::General => "General",
+            Self::Serving => "Serving",
+            Self::Logging => "Logging",
+            Self::Api => "API",
+            Self::Storage => "Storage",
+            Self::Authentication => "Authentication",
+            Self::Authorization => "Authorization",
+            Self::Admission => "Admission",
+            Self::Audit => "Audit",
+            Self::Peers => "Other servers",
+            Self::Observation => "Metrics and tracing",
+        }
+    }
+}
+
+/// Why a command line was not understood.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("unknown flag: {flag}{}; see keelson --help", hint(.suggestion))]
+    Unknown { flag: String, suggestion: Option<&'static str> },
+    #[error("{flag} needs a value; see keelson --help")]
+    NoValue { flag: String },
+    #[error("invalid value {value:?} for {flag}: {why}")]
+    Invalid { flag: String, value: String, why: String },
+    #[error("unexpected argument {argument:?}: keelson takes flags only; see keelson --help")]
+    Positional { argument: String },
+    #[error("{given} is given without {missing}: a certificate and its key belong together")]
+    Half { given: &'static str, missing: &'static str },
+}
+
+fn hint(suggestion: &Option<&'static str>) -> String {
+    suggestion.map(|name| format!(", did you mean --{name}?")).unwrap_or_default()
+}
+
+/// A command line that was understood.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Parsed {
+    pub(crate) options: Options,
+    /// The flags that were given and have no effect yet, each once.
+    pub(crate) without_effect: Vec<&'static str>,
+}
+
+/// Reads the arguments after the program's name.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Parsed, Error> {
+    let mut parsed = Parsed { options: Options::default(), without_effect: Vec::new() };
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        let written = Written::split(&argument)?;
+        let flag = find(&written)?;
+        let value = match (written.value, flag.kind) {
+            (Some(value), _) => value,
+            (None, Kind::Switch) => "true".to_owned(),
+            (None, _) => arguments.next().ok_or_else(|| Error::NoValue { flag: written.shown.clone() })?,
+        };
+        apply(flag, &value, &mut parsed).map_err(|why| Error::Invalid { flag: written.shown, value, why })?;
+    }
+    let Options { tls_cert_file, tls_private_key_file, .. } = &parsed.options;
+    match (tls_cert_file, tls_private_key_file) {
+        (Some(_), None) => Err(Error::Half { given: "--tls-cert-file", missing: "--tls-private-key-file" }),
+        (None, Some(_)) => Err(Error::Half { given: "--tls-private-key-file", missing: "--tls-cert-file" }),
+        _ => Ok(parsed),
+    }
+}
+
+fn apply(flag: &'static Flag, value: &str, parsed: &mut Parsed) -> Result<(), String> {
+    value::check(flag.kind, value)?;
+    match flag.effect {
+        Effect::Set(set) => set(&mut parsed.options, value)?,
+        Effect::Later if parsed.without_effect.contains(&flag.name) => {}
+        Effect::Later => parsed.without_effect.push(flag.name),
+    }
+    Ok(())
+}
+
+/// A flag as it was written.
+struct Written {
+    /// The flag without its value.
+    shown: String,
+    /// The name alone, with hyphens.
+    name: String,
+    value: Option<String>,
+}
+
+impl Written {
+    fn split(argument: &str) -> Result<Self, Error> {
+        let positional = || Error::Positional { argument: argument.to_owned() };
+        if let Some(long) = argument.strip_prefix("--") {
+            let (name, value) = match long.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (long, None),
+            };
+            if name.is_empty() {
+                return Err(positional());
+            }
+            return Ok(Self { shown: format!("--{name}"), name: name.replace('_', "-"), value });
+        }
+        let short = argument.strip_prefix('-').ok_or_else(positional)?;
+        let letter = short.chars().next().ok_or_else(positional)?;
+        let rest = short.get(letter.len_utf8()..).unwrap_or_default();
+        let rest = rest.strip_prefix('=').unwrap_or(rest);
+        let name = if letter == 'h' { "help".to_owned() } else { letter.to_string() };
+        Ok(Self { shown: format!("-{letter}"), name, value: (!rest.is_empty()).then(|| rest.to_owned()) })
+    }
+}
+
+fn find(written: &Written) -> Result<&'static Flag, Error> {
+    table::FLAGS
+        .iter()
+        .find(|flag| flag.name == written.name)
+        .ok_or_else(|| Error::Unknown { flag: written.shown.clone(), suggestion: nearest(&written.name) })
+}
+
+/// The flag whose name is nearest, if it is near enough to be meant.
+fn nearest(name: &str) -> Option<&'static str> {
+    let allowed = (name.len() / 4).clamp(1, 4);
+    let candidates = table::FLAGS.iter().filter(|flag| flag.name.len() > 1);
+    let distances = candidates.map(|flag| (distance(name, flag.name), flag.name));
+    distances.filter(|(distance, _)| *distance <= allowed).min().map(|(_, name)| name)
+}
+
+/// How many letters have to be put in, taken out, changed, or swapped with their neighbour.
+fn distance(from: &str, to: &str) -> usize {
+    let (from, to): (Vec<char>, Vec<char>) = (from.chars().take(64).collect(), to.chars().collect());
+    let mut before: Vec<usize> = Vec::new();
+    let mut previous: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, b) in to.iter().enumerate() {
+            let at = |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX / 2);
+            let mut best =
+                (at(&previous, j) + usize::from(a != b)).min(at(&previous, j + 1) + 1).min(at(&row, j) + 1);
+            let swapped = i > 0 && j > 0 && from.get(i - 1) == Some(b) && to.get(j - 1) == Some(a);
+            if swapped {
+                best = best.min(at(&before, j - 1) + 1);
+            }
+            row.push(best);
+        }
+        before = std::mem::replace(&mut previous, row);
+    }
+    previous.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! `--help`, made from the table.
+
+use std::fmt::Write as _;
+
+use super::table::FLAGS;
+use super::{Effect, Flag, Group};
+
+const WIDTH: usize = 100;
+const INDENT: usize = 6;
+
+/// The whole text.
+pub(crate) fn text() -> String {
+    let mut out = String::from(
+        "Keelson: a cluster control-plane API server that speaks the Kubernetes 1.33 API.\n\n\
+         Usage: keelson [flags]\n\n\
+         Without flags it serves on 127.0.0.1:6443, keeps everything in ./keelson-data, makes its own\n\
+         certificates, and writes a kubeconfig there for the administrator.\n",
+    );
+    for group in Group::ALL {
+        let mut flags = FLAGS.iter().filter(|flag| flag.group == *group && in_effect(flag)).peekable();
+        if flags.peek().is_none() {
+            continue;
+        }
+        let _ = writeln!(out, "\n{}:", group.title());
+        for flag in flags {
+            push_flag(&mut out, flag);
+        }
+    }
+    out.push_str(
+        "\nAccepted without effect so far, each with a warning, so that a command line of the reference works:\n",
+    );
+    for group in Group::ALL {
+        let names: Vec<String> = FLAGS
+            .iter()
+            .filter(|flag| flag.group == *group && !in_effect(flag))
+            .map(|flag| format!("--{}", flag.name))
+            .collect();
+        if !names.is_empty() {
+            let _ = writeln!(out, "  {}:", group.title());
+            push_wrapped(&mut out, &names.join(" "), INDENT);
+        }
+    }
+    out
+}
+
+fn in_effect(flag: &Flag) -> bool {
+    matches!(flag.effect, Effect::Set(_))
+}
+
+fn push_flag(out: &mut String, flag: &Flag) {
+    let dashes = if flag.name.len() == 1 { "-" } else { "--" };
+    let word = flag.kind.word();
+    let value = if word.is_empty() { String::new() } else { format!(" {word}") };
+    let default =
+        if flag.default.is_empty() { String::new() } else { format!(" (default {})", flag.default) };
+    let _ = writeln!(out, "  {dashes}{}{value}{default}", flag.name);
+    push_wrapped(out, flag.help, INDENT);
+}
+
+fn push_wrapped(out: &mut String, text: &str, indent: usize) {
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        if column > 0 && column + 1 + word.len() > WIDTH {
+            out.push('\n');
+            column = 0;
+        }
+        if column == 0 {
+            out.extend(std::iter::repeat_n(' ', indent));
+            column = indent;
+        } else {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += word.len();
+    }
+    out.push('\n');
+}

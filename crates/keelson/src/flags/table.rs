@@ -1,0 +1,333 @@
+//! Every flag there is, one row each: first those that Keelson heeds, then those of the reference that it accepts.
+
+use super::{Effect, Flag, Group, Kind, value};
+use crate::options::{LogFormat, Options, Show};
+use server::tls::{Oldest, Protocols};
+
+/// The table.
+pub(super) const FLAGS: &[Flag] = &[
+    Flag {
+        name: "data-dir",
+        group: Group::General,
+        kind: Kind::Text,
+        default: "./keelson-data",
+        help: "Where everything is kept: certificates and their keys, the administrator's kubeconfig. Made when it is not there.",
+        effect: Effect::Set(|options, value| {
+            if value.is_empty() {
+                return Err("a path is needed".into());
+            }
+            options.data_dir = value.into();
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "help",
+        group: Group::General,
+        kind: Kind::Switch,
+        default: "",
+        help: "Shows this text; -h for short.",
+        effect: Effect::Set(|options, value| show(options, value, Show::Help)),
+    },
+    Flag {
+        name: "version",
+        group: Group::General,
+        kind: Kind::Switch,
+        default: "",
+        help: "Shows the version of Keelson and of the API it speaks.",
+        effect: Effect::Set(|options, value| show(options, value, Show::Version)),
+    },
+    Flag {
+        name: "bind-address",
+        group: Group::Serving,
+        kind: Kind::Address,
+        default: "127.0.0.1",
+        help: "The address to serve on; 0.0.0.0 or :: for all. The default lets nobody in from outside this host: the \
+               reference serves on all addresses.",
+        effect: Effect::Set(|options, value| {
+            value::address(value).map(|address| options.bind_address = address)
+        }),
+    },
+    Flag {
+        name: "secure-port",
+        group: Group::Serving,
+        kind: Kind::Integer,
+        default: "6443",
+        help: "The port to serve HTTPS on; 0 for any that is free.",
+        effect: Effect::Set(|options, value| {
+            options.secure_port = value.parse().map_err(|_| "not a port number between 0 and 65535")?;
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "tls-cert-file",
+        group: Group::Serving,
+        kind: Kind::Text,
+        default: "",
+        help: "The certificate to serve with, in PEM, followed by those that signed it. Read again when it changes. Without \
+               it, one is made and renewed in the data directory.",
+        effect: Effect::Set(|options, value| {
+            options.tls_cert_file = (!value.is_empty()).then(|| value.into());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "tls-private-key-file",
+        group: Group::Serving,
+        kind: Kind::Text,
+        default: "",
+        help: "The key of that certificate, in PEM.",
+        effect: Effect::Set(|options, value| {
+            options.tls_private_key_file = (!value.is_empty()).then(|| value.into());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "tls-min-version",
+        group: Group::Serving,
+        kind: Kind::Text,
+        default: "VersionTLS12",
+        help: "The oldest version of TLS that is spoken: VersionTLS12 or VersionTLS13.",
+        effect: Effect::Set(|options, value| {
+            options.oldest_tls = match value {
+                "" | "VersionTLS12" => Oldest::Tls12,
+                "VersionTLS13" => Oldest::Tls13,
+                "VersionTLS10" | "VersionTLS11" => return Err("too old to be safe".into()),
+                _ => return Err("neither VersionTLS12 nor VersionTLS13".into()),
+            };
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "disable-http2-serving",
+        group: Group::Serving,
+        kind: Kind::Switch,
+        default: "",
+        help: "Serves HTTP/1.1 only.",
+        effect: Effect::Set(|options, value| {
+            options.protocols = if value::switch(value)? { Protocols::Http1 } else { Protocols::Both };
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "http2-max-streams-per-connection",
+        group: Group::Serving,
+        kind: Kind::Integer,
+        default: "100",
+        help: "How many requests one HTTP/2 connection may have under way at a time; 0 for the default.",
+        effect: Effect::Set(|options, value| {
+            let streams: u32 = value.parse().map_err(|_| "not a number of requests")?;
+            options.streams = (streams > 0).then_some(streams);
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "shutdown-delay-duration",
+        group: Group::Serving,
+        kind: Kind::Duration,
+        default: "0s",
+        help: "How long everything is still served after the first signal to stop, with /readyz failing, so that load \
+               balancers can look elsewhere.",
+        effect: Effect::Set(|options, value| {
+            value::duration(value).map(|delay| options.shutdown_delay = delay)
+        }),
+    },
+    Flag {
+        name: "logging-format",
+        group: Group::Logging,
+        kind: Kind::Text,
+        default: "text",
+        help: "text: one readable line an event; json: one object a line, for machines. Both go to standard error.",
+        effect: Effect::Set(|options, value| {
+            options.log_format = match value {
+                "text" => LogFormat::Text,
+                "json" => LogFormat::Json,
+                _ => return Err("neither text nor json".into()),
+            };
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "v",
+        group: Group::Logging,
+        kind: Kind::Integer,
+        default: "0",
+        help: "How much is logged. 0: start, stop, and what somebody should look at; from 2 on also what goes wrong with \
+               single connections; from 6 on everything.",
+        effect: Effect::Set(|options, value| {
+            options.verbosity = value.parse().map_err(|_| "not a level between 0 and 255")?;
+            Ok(())
+        }),
+    },
+    later("advertise-address", Group::Serving, Kind::Address, ""),
+    later("cert-dir", Group::Serving, Kind::Text, "/var/run/kubernetes"),
+    later("cors-allowed-origins", Group::Serving, Kind::List, ""),
+    later("enable-priority-and-fairness", Group::Serving, Kind::Switch, "true"),
+    later("external-hostname", Group::Serving, Kind::Text, ""),
+    later("goaway-chance", Group::Serving, Kind::Float, ""),
+    later("livez-grace-period", Group::Serving, Kind::Duration, ""),
+    later("max-connection-bytes-per-sec", Group::Serving, Kind::Integer, ""),
+    later("max-mutating-requests-inflight", Group::Serving, Kind::Integer, "200"),
+    later("max-requests-inflight", Group::Serving, Kind::Integer, "400"),
+    later("min-request-timeout", Group::Serving, Kind::Integer, "1800"),
+    later("permit-address-sharing", Group::Serving, Kind::Switch, ""),
+    later("permit-port-sharing", Group::Serving, Kind::Switch, ""),
+    later("request-timeout", Group::Serving, Kind::Duration, "1m0s"),
+    later("shutdown-send-retry-after", Group::Serving, Kind::Switch, ""),
+    later("shutdown-watch-termination-grace-period", Group::Serving, Kind::Duration, ""),
+    later("strict-transport-security-directives", Group::Serving, Kind::List, ""),
+    later("tls-cipher-suites", Group::Serving, Kind::List, ""),
+    later("tls-sni-cert-key", Group::Serving, Kind::Text, ""),
+    later("log-flush-frequency", Group::Logging, Kind::Duration, "5s"),
+    later("log-json-info-buffer-size", Group::Logging, Kind::Text, ""),
+    later("log-json-split-stream", Group::Logging, Kind::Switch, ""),
+    later("log-text-info-buffer-size", Group::Logging, Kind::Text, ""),
+    later("log-text-split-stream", Group::Logging, Kind::Switch, ""),
+    later("vmodule", Group::Logging, Kind::Text, ""),
+    later("allow-privileged", Group::Api, Kind::Switch, ""),
+    later("emulated-version", Group::Api, Kind::List, ""),
+    later("emulation-forward-compatible", Group::Api, Kind::Switch, ""),
+    later("endpoint-reconciler-type", Group::Api, Kind::Text, "lease"),
+    later("event-ttl", Group::Api, Kind::Duration, "1h0m0s"),
+    later("feature-gates", Group::Api, Kind::Text, ""),
+    later("kubernetes-service-node-port", Group::Api, Kind::Integer, ""),
+    later("runtime-config", Group::Api, Kind::Text, ""),
+    later("runtime-config-emulation-forward-compatible", Group::Api, Kind::Switch, ""),
+    later("service-cluster-ip-range", Group::Api, Kind::Text, ""),
+    later("service-node-port-range", Group::Api, Kind::Text, ""),
+    later("delete-collection-workers", Group::Storage, Kind::Integer, "1"),
+    later("enable-garbage-collector", Group::Storage, Kind::Switch, "true"),
+    later("encryption-provider-config", Group::Storage, Kind::Text, ""),
+    later("encryption-provider-config-automatic-reload", Group::Storage, Kind::Switch, ""),
+    later("etcd-cafile", Group::Storage, Kind::Text, ""),
+    later("etcd-certfile", Group::Storage, Kind::Text, ""),
+    later("etcd-compaction-interval", Group::Storage, Kind::Duration, "5m0s"),
+    later("etcd-count-metric-poll-period", Group::Storage, Kind::Duration, "1m0s"),
+    later("etcd-db-metric-poll-interval", Group::Storage, Kind::Duration, "30s"),
+    later("etcd-healthcheck-timeout", Group::Storage, Kind::Duration, "2s"),
+    later("etcd-keyfile", Group::Storage, Kind::Text, ""),
+    later("etcd-prefix", Group::Storage, Kind::Text, "/registry"),
+    later("etcd-readycheck-timeout", Group::Storage, Kind::Duration, "2s"),
+    later("etcd-servers", Group::Storage, Kind::List, ""),
+    later("etcd-servers-overrides", Group::Storage, Kind::List, ""),
+    later("lease-reuse-duration-seconds", Group::Storage, Kind::Integer, "60"),
+    later("storage-backend", Group::Storage, Kind::Text, ""),
+    later("storage-initialization-timeout", Group::Storage, Kind::Duration, "1m0s"),
+    later("storage-media-type", Group::Storage, Kind::Text, "application/vnd.kubernetes.protobuf"),
+    later("watch-cache", Group::Storage, Kind::Switch, "true"),
+    later("watch-cache-sizes", Group::Storage, Kind::List, ""),
+    later("anonymous-auth", Group::Authentication, Kind::Switch, "true"),
+    later("api-audiences", Group::Authentication, Kind::List, ""),
+    later("authentication-config", Group::Authentication, Kind::Text, ""),
+    later("authentication-token-webhook-cache-ttl", Group::Authentication, Kind::Duration, "2m0s"),
+    later("authentication-token-webhook-config-file", Group::Authentication, Kind::Text, ""),
+    later("authentication-token-webhook-version", Group::Authentication, Kind::Text, "v1beta1"),
+    later("client-ca-file", Group::Authentication, Kind::Text, ""),
+    later("enable-bootstrap-token-auth", Group::Authentication, Kind::Switch, ""),
+    later("oidc-ca-file", Group::Authentication, Kind::Text, ""),
+    later("oidc-client-id", Group::Authentication, Kind::Text, ""),
+    later("oidc-groups-claim", Group::Authentication, Kind::Text, ""),
+    later("oidc-groups-prefix", Group::Authentication, Kind::Text, ""),
+    later("oidc-issuer-url", Group::Authentication, Kind::Text, ""),
+    later("oidc-required-claim", Group::Authentication, Kind::Text, ""),
+    later("oidc-signing-algs", Group::Authentication, Kind::List, "[RS256]"),
+    later("oidc-username-claim", Group::Authentication, Kind::Text, "sub"),
+    later("oidc-username-prefix", Group::Authentication, Kind::Text, ""),
+    later("requestheader-allowed-names", Group::Authentication, Kind::List, ""),
+    later("requestheader-client-ca-file", Group::Authentication, Kind::Text, ""),
+    later("requestheader-extra-headers-prefix", Group::Authentication, Kind::List, ""),
+    later("requestheader-group-headers", Group::Authentication, Kind::List, ""),
+    later("requestheader-uid-headers", Group::Authentication, Kind::List, ""),
+    later("requestheader-username-headers", Group::Authentication, Kind::List, ""),
+    later("service-account-extend-token-expiration", Group::Authentication, Kind::Switch, "true"),
+    later("service-account-issuer", Group::Authentication, Kind::Text, ""),
+    later("service-account-jwks-uri", Group::Authentication, Kind::Text, ""),
+    later("service-account-key-file", Group::Authentication, Kind::Text, ""),
+    later("service-account-lookup", Group::Authentication, Kind::Switch, "true"),
+    later("service-account-max-token-expiration", Group::Authentication, Kind::Duration, ""),
+    later("service-account-signing-endpoint", Group::Authentication, Kind::Text, ""),
+    later("service-account-signing-key-file", Group::Authentication, Kind::Text, ""),
+    later("token-auth-file", Group::Authentication, Kind::Text, ""),
+    later("authorization-config", Group::Authorization, Kind::Text, ""),
+    later("authorization-mode", Group::Authorization, Kind::List, ""),
+    later("authorization-policy-file", Group::Authorization, Kind::Text, ""),
+    later("authorization-webhook-cache-authorized-ttl", Group::Authorization, Kind::Duration, "5m0s"),
+    later("authorization-webhook-cache-unauthorized-ttl", Group::Authorization, Kind::Duration, "30s"),
+    later("authorization-webhook-config-file", Group::Authorization, Kind::Text, ""),
+    later("authorization-webhook-version", Group::Authorization, Kind::Text, ""),
+    later("admission-control", Group::Admission, Kind::List, ""),
+    later("admission-control-config-file", Group::Admission, Kind::Text, ""),
+    later("default-not-ready-toleration-seconds", Group::Admission, Kind::Integer, "300"),
+    later("default-unreachable-toleration-seconds", Group::Admission, Kind::Integer, "300"),
+    later("disable-admission-plugins", Group::Admission, Kind::List, ""),
+    later("enable-admission-plugins", Group::Admission, Kind::List, ""),
+    later("audit-log-batch-buffer-size", Group::Audit, Kind::Integer, "10000"),
+    later("audit-log-batch-max-size", Group::Audit, Kind::Integer, "1"),
+    later("audit-log-batch-max-wait", Group::Audit, Kind::Duration, ""),
+    later("audit-log-batch-throttle-burst", Group::Audit, Kind::Integer, ""),
+    later("audit-log-batch-throttle-enable", Group::Audit, Kind::Switch, ""),
+    later("audit-log-batch-throttle-qps", Group::Audit, Kind::Float, ""),
+    later("audit-log-compress", Group::Audit, Kind::Switch, ""),
+    later("audit-log-format", Group::Audit, Kind::Text, "json"),
+    later("audit-log-maxage", Group::Audit, Kind::Integer, ""),
+    later("audit-log-maxbackup", Group::Audit, Kind::Integer, ""),
+    later("audit-log-maxsize", Group::Audit, Kind::Integer, ""),
+    later("audit-log-mode", Group::Audit, Kind::Text, "blocking"),
+    later("audit-log-path", Group::Audit, Kind::Text, ""),
+    later("audit-log-truncate-enabled", Group::Audit, Kind::Switch, ""),
+    later("audit-log-truncate-max-batch-size", Group::Audit, Kind::Integer, "10485760"),
+    later("audit-log-truncate-max-event-size", Group::Audit, Kind::Integer, "102400"),
+    later("audit-log-version", Group::Audit, Kind::Text, "audit.k8s.io/v1"),
+    later("audit-policy-file", Group::Audit, Kind::Text, ""),
+    later("audit-webhook-batch-buffer-size", Group::Audit, Kind::Integer, "10000"),
+    later("audit-webhook-batch-max-size", Group::Audit, Kind::Integer, "400"),
+    later("audit-webhook-batch-max-wait", Group::Audit, Kind::Duration, "30s"),
+    later("audit-webhook-batch-throttle-burst", Group::Audit, Kind::Integer, "15"),
+    later("audit-webhook-batch-throttle-enable", Group::Audit, Kind::Switch, "true"),
+    later("audit-webhook-batch-throttle-qps", Group::Audit, Kind::Float, "10"),
+    later("audit-webhook-config-file", Group::Audit, Kind::Text, ""),
+    later("audit-webhook-initial-backoff", Group::Audit, Kind::Duration, "10s"),
+    later("audit-webhook-mode", Group::Audit, Kind::Text, "batch"),
+    later("audit-webhook-truncate-enabled", Group::Audit, Kind::Switch, ""),
+    later("audit-webhook-truncate-max-batch-size", Group::Audit, Kind::Integer, "10485760"),
+    later("audit-webhook-truncate-max-event-size", Group::Audit, Kind::Integer, "102400"),
+    later("audit-webhook-version", Group::Audit, Kind::Text, ""),
+    later("aggregator-reject-forwarding-redirect", Group::Peers, Kind::Switch, "true"),
+    later("egress-selector-config-file", Group::Peers, Kind::Text, ""),
+    later("enable-aggregator-routing", Group::Peers, Kind::Switch, ""),
+    later("kubelet-certificate-authority", Group::Peers, Kind::Text, ""),
+    later("kubelet-client-certificate", Group::Peers, Kind::Text, ""),
+    later("kubelet-client-key", Group::Peers, Kind::Text, ""),
+    later(
+        "kubelet-preferred-address-types",
+        Group::Peers,
+        Kind::List,
+        "[Hostname,InternalDNS,InternalIP,ExternalDNS,ExternalIP]",
+    ),
+    later("kubelet-timeout", Group::Peers, Kind::Duration, "5s"),
+    later("peer-advertise-ip", Group::Peers, Kind::Text, ""),
+    later("peer-advertise-port", Group::Peers, Kind::Text, ""),
+    later("peer-ca-file", Group::Peers, Kind::Text, ""),
+    later("proxy-client-cert-file", Group::Peers, Kind::Text, ""),
+    later("proxy-client-key-file", Group::Peers, Kind::Text, ""),
+    later("allow-metric-labels", Group::Observation, Kind::Text, ""),
+    later("allow-metric-labels-manifest", Group::Observation, Kind::Text, ""),
+    later("contention-profiling", Group::Observation, Kind::Switch, ""),
+    later("debug-socket-path", Group::Observation, Kind::Text, ""),
+    later("disabled-metrics", Group::Observation, Kind::List, ""),
+    later("enable-logs-handler", Group::Observation, Kind::Switch, ""),
+    later("profiling", Group::Observation, Kind::Switch, ""),
+    later("show-hidden-metrics-for-version", Group::Observation, Kind::Text, ""),
+    later("tracing-config-file", Group::Observation, Kind::Text, ""),
+];
+
+/// A flag of the reference that has no effect yet.
+const fn later(name: &'static str, group: Group, kind: Kind, default: &'static str) -> Flag {
+    Flag { name, group, kind, default, help: "", effect: Effect::Later }
+}
+
+fn show(options: &mut Options, value: &str, what: Show) -> Result<(), String> {
+    if value::switch(value)? {
+        options.show = what;
+    }
+    Ok(())
+}

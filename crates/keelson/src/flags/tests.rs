@@ -1,0 +1,148 @@
+use std::time::Duration;
+
+use super::table::FLAGS;
+use super::*;
+use crate::options::{LogFormat, Show};
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+fn options(line: &str) -> Options {
+    parse(words(line)).unwrap().options
+}
+
+fn error(line: &str) -> String {
+    parse(words(line)).unwrap_err().to_string()
+}
+
+#[test]
+fn without_flags_everything_is_as_help_says() {
+    let parsed = parse([]).unwrap();
+    assert_eq!(parsed, Parsed { options: Options::default(), without_effect: Vec::new() });
+    for flag in FLAGS.iter().filter(|flag| !flag.default.is_empty()) {
+        let explicit = parse([format!("--{}={}", flag.name, flag.default)]).unwrap().options;
+        let expected = Options { streams: explicit.streams, ..Options::default() };
+        assert_eq!(explicit, expected, "the default of --{} in the table is the one in effect", flag.name);
+    }
+}
+
+#[test]
+fn values_stand_behind_an_equals_sign_or_alone() {
+    for line in [
+        "--secure-port=7443",
+        "--secure-port 7443",
+        "--secure_port 7443",
+        "--secure-port=1 --secure-port=7443",
+    ] {
+        assert_eq!(options(line).secure_port, 7443, "{line}");
+    }
+    for line in ["-v 4", "-v=4", "-v4", "--v=4", "--v 4"] {
+        assert_eq!(options(line).verbosity, 4, "{line}");
+    }
+    assert_eq!(options("--shutdown-delay-duration 1m30s").shutdown_delay, Duration::from_secs(90));
+    assert_eq!(options("--logging-format=json").log_format, LogFormat::Json);
+}
+
+#[test]
+fn a_switch_alone_is_true_and_does_not_take_the_next_word() {
+    let parsed = parse(words("--profiling --disable-http2-serving --secure-port 1")).unwrap();
+    assert_eq!(parsed.options.protocols, server::tls::Protocols::Http1);
+    assert_eq!(parsed.options.secure_port, 1);
+    assert_eq!(options("--disable-http2-serving=false").protocols, server::tls::Protocols::Both);
+    assert_eq!(options("--help").show, Show::Help);
+    assert_eq!(options("-h").show, Show::Help);
+    assert_eq!(options("--version=false").show, Show::Nothing);
+}
+
+#[test]
+fn flags_without_effect_are_named_once_each() {
+    let parsed =
+        parse(words("--etcd-servers=a --audit-log-path /x --etcd-servers=b --anonymous-auth")).unwrap();
+    assert_eq!(parsed.without_effect, ["etcd-servers", "audit-log-path", "anonymous-auth"]);
+    assert_eq!(parsed.options, Options::default());
+}
+
+#[test]
+fn an_unknown_flag_is_an_error_with_a_suggestion() {
+    assert_eq!(
+        error("--secure-prot=1"),
+        "unknown flag: --secure-prot, did you mean --secure-port?; see keelson --help"
+    );
+    assert_eq!(error("--datadir x"), "unknown flag: --datadir, did you mean --data-dir?; see keelson --help");
+    assert_eq!(error("--xyzzy"), "unknown flag: --xyzzy; see keelson --help");
+    assert_eq!(error("-x"), "unknown flag: -x; see keelson --help");
+}
+
+#[test]
+fn what_makes_no_sense_is_said_plainly() {
+    for (line, message) in [
+        ("--secure-port", "--secure-port needs a value; see keelson --help"),
+        (
+            "--secure-port 70000",
+            "invalid value \"70000\" for --secure-port: not a port number between 0 and 65535",
+        ),
+        ("--secure-port=x", "invalid value \"x\" for --secure-port: not a whole number"),
+        ("--bind-address here", "invalid value \"here\" for --bind-address: not an IP address"),
+        ("--audit-log-maxage=old", "invalid value \"old\" for --audit-log-maxage: not a whole number"),
+        ("--anonymous-auth=maybe", "invalid value \"maybe\" for --anonymous-auth: neither true nor false"),
+        (
+            "--tls-min-version VersionTLS10",
+            "invalid value \"VersionTLS10\" for --tls-min-version: too old to be safe",
+        ),
+        ("serve", "unexpected argument \"serve\": keelson takes flags only; see keelson --help"),
+        ("-", "unexpected argument \"-\": keelson takes flags only; see keelson --help"),
+        ("--", "unexpected argument \"--\": keelson takes flags only; see keelson --help"),
+        (
+            "--tls-cert-file=a",
+            "--tls-cert-file is given without --tls-private-key-file: a certificate and its key belong together",
+        ),
+        (
+            "--tls-private-key-file=a",
+            "--tls-private-key-file is given without --tls-cert-file: a certificate and its key belong together",
+        ),
+    ] {
+        assert_eq!(error(line), message, "{line}");
+    }
+    let empty = parse(["--data-dir=".to_owned()]).unwrap_err().to_string();
+    assert_eq!(empty, "invalid value \"\" for --data-dir: a path is needed");
+}
+
+#[test]
+fn the_table_has_all_flags_of_the_reference_and_each_name_once() {
+    let mut names: Vec<&str> = FLAGS.iter().map(|flag| flag.name).collect();
+    names.sort_unstable();
+    let count = names.len();
+    names.dedup();
+    assert_eq!(names.len(), count);
+    // 167 of the reference and --data-dir.
+    assert_eq!(count, 168);
+}
+
+#[test]
+fn help_tells_of_every_flag_and_stays_narrow() {
+    let text = help::text();
+    for flag in FLAGS {
+        assert!(text.contains(&format!("-{}", flag.name)), "{}", flag.name);
+    }
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}
+
+#[test]
+fn a_flag_in_effect_explains_itself() {
+    for flag in FLAGS {
+        let explained = !flag.help.is_empty();
+        assert_eq!(explained, matches!(flag.effect, Effect::Set(_)), "{}", flag.name);
+    }
+}
+
+#[test]
+fn distance_counts_edits() {
+    for (a, b, expected) in
+        [("", "", 0), ("abc", "abc", 0), ("abc", "acb", 1), ("abc", "ab", 1), ("abc", "xyz", 3)]
+    {
+        assert_eq!(distance(a, b), expected, "{a} {b}");
+    }
+}

@@ -1,0 +1,196 @@
+//! Log lines to standard error: one an event, readable or as JSON.
+//!
+//! A line that cannot be written is lost, and the health check `log` fails until one can be again.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use log::kv::{Key, Value, VisitSource};
+use log::{Level, LevelFilter, Log, Metadata, Record};
+use server::health::{Check, Endpoint};
+use server::json;
+
+use crate::options::LogFormat;
+
+static LAST_WRITE_FAILED: AtomicBool = AtomicBool::new(false);
+
+/// Begins to log, in the whole process and for good.
+pub(crate) fn start(format: LogFormat, verbosity: u8) {
+    let logger: &'static Logger = match format {
+        LogFormat::Text => &Logger(LogFormat::Text),
+        LogFormat::Json => &Logger(LogFormat::Json),
+    };
+    if log::set_logger(logger).is_ok() {
+        log::set_max_level(match verbosity {
+            0..=1 => LevelFilter::Info,
+            2..=5 => LevelFilter::Debug,
+            _ => LevelFilter::Trace,
+        });
+    }
+}
+
+/// Whether log lines can be written.
+pub(crate) fn check() -> Check {
+    Check::new("log", Endpoint::ALL, || {
+        let failed = LAST_WRITE_FAILED.load(Ordering::Relaxed);
+        async move { if failed { Err("log lines cannot be written".into()) } else { Ok(()) } }
+    })
+}
+
+struct Logger(LogFormat);
+
+impl Log for Logger {
+    fn enabled(&self, _metadata: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let line = match self.0 {
+            LogFormat::Text => text_line(record, since_epoch.as_millis()),
+            LogFormat::Json => json_line(record, since_epoch.as_micros()),
+        };
+        let written = std::io::stderr().lock().write_all(line.as_bytes());
+        LAST_WRITE_FAILED.store(written.is_err(), Ordering::Relaxed);
+    }
+
+    fn flush(&self) {}
+}
+
+fn text_line(record: &Record<'_>, milliseconds: u128) -> String {
+    let mut line = String::with_capacity(128);
+    push_time(&mut line, milliseconds);
+    let _ = write!(line, " {:<5} {}", level(record.level()), record.args());
+    let _ = record.key_values().visit(&mut TextFields(&mut line));
+    // An event is one line, whatever a message brings along.
+    let mut line = line.replace(['\n', '\r'], " ");
+    line.push('\n');
+    line
+}
+
+fn json_line(record: &Record<'_>, microseconds: u128) -> String {
+    let mut line = String::with_capacity(160);
+    let (seconds, fraction) = (microseconds / 1_000_000, microseconds % 1_000_000);
+    let _ = write!(line, "{{\"ts\":{seconds}.{fraction:06},\"level\":\"{}\",\"msg\":", level(record.level()));
+    json::push_string(&mut line, &record.args().to_string());
+    let _ = record.key_values().visit(&mut JsonFields(&mut line));
+    line.push_str("}\n");
+    line
+}
+
+fn level(level: Level) -> &'static str {
+    match level {
+        Level::Error => "error",
+        Level::Warn => "warn",
+        Level::Info => "info",
+        Level::Debug => "debug",
+        Level::Trace => "trace",
+    }
+}
+
+struct TextFields<'a>(&'a mut String);
+
+impl<'kvs> VisitSource<'kvs> for TextFields<'_> {
+    fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), log::kv::Error> {
+        let value = value.to_string();
+        let plain = !value.is_empty() && !value.contains(|c: char| c.is_whitespace() || c == '"' || c == '=');
+        let _ = if plain { write!(self.0, " {key}={value}") } else { write!(self.0, " {key}={value:?}") };
+        Ok(())
+    }
+}
+
+struct JsonFields<'a>(&'a mut String);
+
+impl<'kvs> VisitSource<'kvs> for JsonFields<'_> {
+    fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), log::kv::Error> {
+        self.0.push(',');
+        json::push_string(self.0, key.as_str());
+        self.0.push(':');
+        if let Some(number) = value.to_i64() {
+            let _ = write!(self.0, "{number}");
+        } else if let Some(truth) = value.to_bool() {
+            let _ = write!(self.0, "{truth}");
+        } else {
+            json::push_string(self.0, &value.to_string());
+        }
+        Ok(())
+    }
+}
+
+/// Appends the time in UTC, as in `2026-01-31T23:59:59.123Z`.
+fn push_time(out: &mut String, milliseconds: u128) {
+    let seconds = i64::try_from(milliseconds / 1000).unwrap_or(i64::MAX);
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = date(days);
+    let _ = write!(
+        out,
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z",
+        second / 3600,
+        second / 60 % 60,
+        second % 60,
+        milliseconds % 1000
+    );
+}
+
+/// Year, month and day of a number of days after 1970-01-01, by the calendar of years that begin in March.
+fn date(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIELDS: [(&str, &str); 3] = [("path", "/a"), ("why", "it was \"so\""), ("empty", "")];
+
+    #[test]
+    fn a_text_line_has_time_level_message_and_fields() {
+        let record =
+            Record::builder().level(Level::Warn).args(format_args!("it\nbroke")).key_values(&FIELDS).build();
+        assert_eq!(
+            text_line(&record, 1_709_251_199_007),
+            "2024-02-29T23:59:59.007Z warn  it broke path=/a why=\"it was \\\"so\\\"\" empty=\"\"\n"
+        );
+    }
+
+    #[test]
+    fn a_json_line_is_one_object() {
+        let number = [("count", 3_i64)];
+        let record =
+            Record::builder().level(Level::Info).args(format_args!("a <b>")).key_values(&number).build();
+        assert_eq!(
+            json_line(&record, 1_709_251_199_000_007),
+            "{\"ts\":1709251199.000007,\"level\":\"info\",\"msg\":\"a \\u003cb\\u003e\",\"count\":3}\n"
+        );
+        let record =
+            Record::builder().level(Level::Error).args(format_args!("x")).key_values(&FIELDS).build();
+        assert!(json_line(&record, 0).ends_with(
+            "\"level\":\"error\",\"msg\":\"x\",\"path\":\"/a\",\"why\":\"it was \\\"so\\\"\",\"empty\":\"\"}\n"
+        ));
+    }
+
+    #[test]
+    fn dates_are_right_around_leap_days_and_centuries() {
+        for (days, expected) in [
+            (0, (1970, 1, 1)),
+            (58, (1970, 2, 28)),
+            (59, (1970, 3, 1)),
+            (11_016, (2000, 2, 29)),
+            (11_017, (2000, 3, 1)),
+            (47_540, (2100, 2, 28)),
+            (47_541, (2100, 3, 1)),
+        ] {
+            assert_eq!(date(days), expected, "{days}");
+        }
+    }
+}

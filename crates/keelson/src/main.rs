@@ -1,0 +1,61 @@
+//! The binary: flags, start and stop. Everything it serves comes from other crates.
+
+mod certificates;
+mod flags;
+mod logging;
+mod options;
+mod run;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use flags::Parsed;
+use options::Show;
+use run::Ending;
+
+fn main() -> ExitCode {
+    let begin = Instant::now();
+    let Parsed { options, without_effect } = match flags::parse(std::env::args().skip(1)) {
+        Ok(parsed) => parsed,
+        Err(error) => return fail(&error),
+    };
+    match options.show {
+        Show::Help => return print(&flags::help::text()),
+        Show::Version => return print(&version()),
+        Show::Nothing => {}
+    }
+    logging::start(options.log_format, options.verbosity);
+    for name in without_effect {
+        log::warn!("--{name} is accepted but has no effect yet");
+    }
+    match run::run(&options, begin) {
+        Ok(Ending::Orderly) => ExitCode::SUCCESS,
+        Ok(Ending::Forced) => ExitCode::FAILURE,
+        Err(error) => fail(&error),
+    }
+}
+
+fn version() -> String {
+    let build = run::build();
+    format!(
+        "Keelson {}, Kubernetes API {} (commit {}, {}, {})\n",
+        env!("CARGO_PKG_VERSION"),
+        server::version::API,
+        if build.git_commit.is_empty() { "unknown" } else { &build.git_commit },
+        build.build_date,
+        build.compiler,
+    )
+}
+
+fn print(text: &str) -> ExitCode {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn fail(error: &dyn std::error::Error) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "error: {error}");
+    ExitCode::FAILURE
+}

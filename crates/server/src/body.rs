@@ -1,0 +1,200 @@
+//! Bodies: what a response carries, and how a request's body is read within bounds.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body as _, Frame, SizeHint};
+
+use crate::RequestBody;
+
+/// The body of a response.
+#[derive(Default)]
+pub enum Body {
+    /// None.
+    #[default]
+    Empty,
+    /// All of it; cloned from shared bytes without a copy.
+    Whole(Bytes),
+    /// Made while it is sent. An error ends the response in the middle, so that the client does not take it for whole.
+    Stream(Pin<Box<dyn http_body::Body<Data = Bytes, Error = StreamError> + Send>>),
+}
+
+/// Why a streamed body could not be finished.
+pub type StreamError = Box<dyn std::error::Error + Send + Sync>;
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("Empty"),
+            Self::Whole(bytes) => write!(f, "Whole({} bytes)", bytes.len()),
+            Self::Stream(_) => f.write_str("Stream"),
+        }
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self::Whole(bytes)
+    }
+}
+
+impl From<String> for Body {
+    fn from(text: String) -> Self {
+        Self::Whole(text.into())
+    }
+}
+
+impl From<&'static str> for Body {
+    fn from(text: &'static str) -> Self {
+        Self::Whole(Bytes::from_static(text.as_bytes()))
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = StreamError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, StreamError>>> {
+        let this = self.get_mut();
+        match this {
+            Self::Empty => Poll::Ready(None),
+            Self::Whole(bytes) => {
+                let bytes = std::mem::take(bytes);
+                *this = Self::Empty;
+                Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
+            }
+            Self::Stream(stream) => stream.as_mut().poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Whole(bytes) => bytes.is_empty(),
+            Self::Stream(stream) => stream.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Empty => SizeHint::with_exact(0),
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Stream(stream) => stream.size_hint(),
+        }
+    }
+}
+
+/// How much of a request's body is read, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// The most bytes.
+    pub bytes: usize,
+    /// The longest time from the first to the last of them.
+    pub time: Duration,
+}
+
+impl Limit {
+    /// For an object of the API: 3 MiB, as the reference has it, within a minute.
+    pub const OBJECT: Self = Self { bytes: 3 << 20, time: Duration::from_secs(60) };
+}
+
+/// Why a request's body could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is longer than allowed.
+    #[error("limit is {limit}")]
+    TooLarge {
+        /// The most bytes that are taken.
+        limit: usize,
+    },
+    /// It did not arrive in time.
+    #[error("the request body did not arrive within {} s", .limit.as_secs_f32())]
+    TooSlow {
+        /// The longest time that is waited.
+        limit: Duration,
+    },
+    /// The connection broke, or what came over it was not HTTP.
+    #[error("the request body could not be read: {0}")]
+    Broken(#[from] hyper::Error),
+}
+
+/// Reads a request's body to its end, holding no more than `limit` allows at any time.
+pub async fn read(body: &mut RequestBody, limit: Limit) -> Result<Bytes, Error> {
+    if body.size_hint().lower() > limit.bytes as u64 {
+        return Err(Error::TooLarge { limit: limit.bytes });
+    }
+    tokio::time::timeout(limit.time, collect(body, limit.bytes))
+        .await
+        .map_err(|_| Error::TooSlow { limit: limit.time })?
+}
+
+async fn collect(body: &mut RequestBody, limit: usize) -> Result<Bytes, Error> {
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    while let Some(data) = next_data(body).await? {
+        if first.len() + rest.len() + data.len() > limit {
+            return Err(Error::TooLarge { limit });
+        }
+        if first.is_empty() {
+            first = data;
+        } else {
+            rest.extend_from_slice(&data);
+        }
+    }
+    if rest.is_empty() {
+        return Ok(first);
+    }
+    let mut whole = BytesMut::with_capacity(first.len() + rest.len());
+    whole.extend_from_slice(&first);
+    whole.extend_from_slice(&rest);
+    Ok(whole.freeze())
+}
+
+/// The next piece of data, past trailers.
+async fn next_data(body: &mut RequestBody) -> Result<Option<Bytes>, hyper::Error> {
+    loop {
+        match std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await.transpose()? {
+            None => return Ok(None),
+            Some(frame) => {
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(text: &'static str) -> RequestBody {
+        RequestBody::Whole(Some(Bytes::from_static(text.as_bytes())))
+    }
+
+    fn limit(bytes: usize) -> Limit {
+        Limit { bytes, ..Limit::OBJECT }
+    }
+
+    #[tokio::test]
+    async fn a_body_of_exactly_the_limit_is_read() {
+        assert_eq!(read(&mut whole("abc"), limit(3)).await.unwrap(), "abc");
+    }
+
+    #[tokio::test]
+    async fn one_byte_more_is_refused() {
+        let error = read(&mut whole("abcd"), limit(3)).await.unwrap_err();
+        assert_eq!(error.to_string(), "limit is 3");
+    }
+
+    #[tokio::test]
+    async fn an_absent_body_is_empty() {
+        assert_eq!(read(&mut RequestBody::Whole(None), limit(0)).await.unwrap(), "");
+    }
+}

@@ -1,0 +1,70 @@
+//! The seam between the shell and the API: a [`Handler`] answers a request, a [`Layer`] stands around a handler.
+//!
+//! Both are plain async functions behind traits with static dispatch: a stack of layers costs no allocation. A handler
+//! says what went wrong as an [`Error`]; only the outermost layer turns that into a response.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use crate::{Error, Request, Response};
+
+/// Answers one request.
+pub trait Handler: Send + Sync + 'static {
+    /// The answer to `request`, or what stands against it.
+    ///
+    /// The future is dropped when the client goes away, at any await point.
+    fn handle(&self, request: Request) -> impl Future<Output = Result<Response, Error>> + Send;
+}
+
+impl<H: Handler> Handler for Arc<H> {
+    fn handle(&self, request: Request) -> impl Future<Output = Result<Response, Error>> + Send {
+        H::handle(self, request)
+    }
+}
+
+/// Stands around a handler: may answer itself, change the request, or change the response.
+pub trait Layer: Send + Sync + 'static {
+    /// Answers `request`, by way of `next` where the layer does not answer itself.
+    fn around<H: Handler>(
+        &self,
+        request: Request,
+        next: &H,
+    ) -> impl Future<Output = Result<Response, Error>> + Send;
+}
+
+/// A handler with one layer around it.
+#[derive(Debug)]
+pub struct Stacked<L, H> {
+    layer: L,
+    inner: H,
+}
+
+impl<H: Handler> Stacked<(), H> {
+    /// The innermost part of a stack.
+    pub fn new(inner: H) -> Self {
+        Self { layer: (), inner }
+    }
+}
+
+impl<L: Layer, H: Handler> Stacked<L, H> {
+    /// Puts `layer` around everything pushed so far.
+    pub fn push<M: Layer>(self, layer: M) -> Stacked<M, Self> {
+        Stacked { layer, inner: self }
+    }
+}
+
+impl<L: Layer, H: Handler> Handler for Stacked<L, H> {
+    fn handle(&self, request: Request) -> impl Future<Output = Result<Response, Error>> + Send {
+        self.layer.around(request, &self.inner)
+    }
+}
+
+impl Layer for () {
+    fn around<H: Handler>(
+        &self,
+        request: Request,
+        next: &H,
+    ) -> impl Future<Output = Result<Response, Error>> + Send {
+        next.handle(request)
+    }
+}

@@ -1,0 +1,259 @@
+//! `/livez`, `/readyz`, `/healthz`: named checks, and the plain text that tells how they stand.
+//!
+//! A crate that has something to say about the server's health adds a [`Check`] before the server starts; the order of
+//! adding is the order in the verbose answer. Forms and wordings are the reference's: a failure withholds its reason in
+//! the summary and tells it under the path of the single check.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fmt::Write as _;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderValue};
+
+use crate::error::plain_text;
+use crate::{Body, Lifecycle, Phase, Query, Response};
+
+/// How long a single check may take before it counts as failed.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One of the health endpoints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endpoint {
+    /// `/livez`: should the process be restarted?
+    Live,
+    /// `/readyz`: should it get requests?
+    Ready,
+    /// `/healthz`: the older form of `/livez`.
+    Healthy,
+}
+
+impl Endpoint {
+    /// All of them.
+    pub const ALL: &[Self] = &[Self::Live, Self::Ready, Self::Healthy];
+
+    /// The endpoints of a check that says something about readiness only.
+    pub const READY: &[Self] = &[Self::Ready];
+
+    /// The name, which is also the path after the slash.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Live => "livez",
+            Self::Ready => "readyz",
+            Self::Healthy => "healthz",
+        }
+    }
+}
+
+type Probe = dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync;
+
+/// One named check.
+pub struct Check {
+    name: Cow<'static, str>,
+    endpoints: &'static [Endpoint],
+    probe: Box<Probe>,
+}
+
+impl Check {
+    /// A check with a name, the endpoints it counts in, and the question it asks. An error is the reason, in words.
+    pub fn new<F>(
+        name: impl Into<Cow<'static, str>>,
+        endpoints: &'static [Endpoint],
+        probe: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        Self { name: name.into(), endpoints, probe: Box::new(move || Box::pin(probe())) }
+    }
+
+    /// The check that is fine as long as the process can answer at all.
+    pub fn ping() -> Self {
+        Self::new("ping", Endpoint::ALL, || async { Ok(()) })
+    }
+
+    /// The check that fails readiness from the first request to stop on.
+    pub fn shutdown(lifecycle: Lifecycle) -> Self {
+        Self::new("shutdown", Endpoint::READY, move || {
+            let serving = lifecycle.phase() == Phase::Serving;
+            async move { if serving { Ok(()) } else { Err("process is shutting down".into()) } }
+        })
+    }
+
+    async fn ask(&self) -> Result<(), String> {
+        match tokio::time::timeout(PATIENCE, (self.probe)()).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+        }
+    }
+}
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Check")
+            .field("name", &self.name)
+            .field("endpoints", &self.endpoints)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Two checks with the same name for the same endpoint.
+#[derive(Debug, thiserror::Error)]
+#[error("the health check {0:?} has been added already")]
+pub struct Duplicate(String);
+
+/// All checks of a server.
+#[derive(Debug, Default)]
+pub struct Checks {
+    checks: Vec<Check>,
+}
+
+/// What a health path asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Target<'a> {
+    /// All checks of an endpoint.
+    Summary(Endpoint),
+    /// One of them.
+    Single(&'a Check),
+}
+
+impl Checks {
+    /// No checks.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a check after those that are there.
+    pub fn add(&mut self, check: Check) -> Result<(), Duplicate> {
+        if self.checks.iter().any(|other| other.name == check.name) {
+            return Err(Duplicate(check.name.into_owned()));
+        }
+        self.checks.push(check);
+        Ok(())
+    }
+
+    /// Whether all checks of `endpoint` pass now.
+    pub async fn pass(&self, endpoint: Endpoint) -> bool {
+        for check in self.of(endpoint) {
+            if check.ask().await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// What `path` asks for, if it is a health path; the name of a check may contain slashes.
+    pub(crate) fn target(&self, path: &str) -> Option<Target<'_>> {
+        let path = path.strip_prefix('/')?;
+        let endpoint = *Endpoint::ALL.iter().find(|endpoint| path.starts_with(endpoint.name()))?;
+        let rest = path.get(endpoint.name().len()..)?;
+        if rest.is_empty() {
+            return Some(Target::Summary(endpoint));
+        }
+        let name = rest.strip_prefix('/')?;
+        self.of(endpoint).find(|check| check.name == name).map(Target::Single)
+    }
+
+    pub(crate) async fn answer(&self, target: Target<'_>, query: Query<'_>) -> Response {
+        match target {
+            Target::Summary(endpoint) => self.summary(endpoint, query).await,
+            Target::Single(check) => single(check).await,
+        }
+    }
+
+    fn of(&self, endpoint: Endpoint) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(move |check| check.endpoints.contains(&endpoint))
+    }
+
+    async fn summary(&self, endpoint: Endpoint, query: Query<'_>) -> Response {
+        let mut excluded: BTreeSet<Cow<'_, str>> = query.values("exclude").collect();
+        let mut lines = String::new();
+        let mut failed = false;
+        for check in self.of(endpoint) {
+            let name = &check.name;
+            let outcome = if excluded.remove(name.as_ref()) {
+                "excluded: ok"
+            } else {
+                match check.ask().await {
+                    Ok(()) => "ok",
+                    Err(reason) => {
+                        failed = true;
+                        log::debug!(endpoint = endpoint.name(), check = name.as_ref(), reason = reason.as_str(); "a health check failed");
+                        "failed: reason withheld"
+                    }
+                }
+            };
+            let sign = if outcome.starts_with("failed") { '-' } else { '+' };
+            let _ = writeln!(lines, "[{sign}]{name} {outcome}");
+        }
+        if !excluded.is_empty() {
+            let names: Vec<String> = excluded.iter().map(|name| quoted(name)).collect();
+            let _ = writeln!(
+                lines,
+                "warn: some health checks cannot be excluded: no matches for {}",
+                names.join(",")
+            );
+        }
+        if failed {
+            let _ = writeln!(lines, "{} check failed", endpoint.name());
+            return plain_text(StatusCode::INTERNAL_SERVER_ERROR, lines);
+        }
+        if !query.has("verbose") {
+            return plain_text(StatusCode::OK, "ok");
+        }
+        let _ = writeln!(lines, "{} check passed", endpoint.name());
+        plain_text(StatusCode::OK, lines)
+    }
+}
+
+async fn single(check: &Check) -> Response {
+    match check.ask().await {
+        Ok(()) => {
+            let mut response = Response::new(Body::from("ok"));
+            response
+                .headers_mut()
+                .insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+            response
+        }
+        Err(reason) => {
+            plain_text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {reason}\n"))
+        }
+    }
+}
+
+/// `text` in double quotes, with control characters escaped as the reference's `%q` does.
+fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c < ' ' || c == '\u{7f}' => {
+                let _ = write!(out, "\\x{:02x}", u32::from(c));
+            }
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests;

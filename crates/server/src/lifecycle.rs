@@ -1,0 +1,107 @@
+//! The life of a serving process, which only ever moves forward.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::watch;
+
+/// Where the process is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Everything is served.
+    Serving,
+    /// Asked to stop. Everything is still served, but `/readyz` fails, so that load balancers look elsewhere.
+    ShuttingDown,
+    /// No new connections; requests in flight finish, watches end.
+    Draining,
+    /// Nothing is waited for any more.
+    Stopping,
+}
+
+/// A shared handle on the phase.
+#[derive(Debug, Clone)]
+pub struct Lifecycle {
+    phase: Arc<watch::Sender<Phase>>,
+    forced: Arc<AtomicBool>,
+}
+
+impl Default for Lifecycle {
+    fn default() -> Self {
+        Self { phase: Arc::new(watch::Sender::new(Phase::Serving)), forced: Arc::default() }
+    }
+}
+
+impl Lifecycle {
+    /// A life that begins.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The phase now.
+    pub fn phase(&self) -> Phase {
+        *self.phase.borrow()
+    }
+
+    /// Asks to stop: the first time in order, any further time at once. This is what a signal does.
+    pub fn request_stop(&self) {
+        match self.phase() {
+            Phase::Serving => self.advance(Phase::ShuttingDown),
+            Phase::ShuttingDown | Phase::Draining => {
+                self.forced.store(true, Ordering::Release);
+                self.advance(Phase::Stopping);
+            }
+            Phase::Stopping => {}
+        }
+    }
+
+    /// Whether a second request to stop cut the first one short.
+    pub fn forced(&self) -> bool {
+        self.forced.load(Ordering::Acquire)
+    }
+
+    /// Waits until `phase` has been reached.
+    pub async fn reached(&self, phase: Phase) {
+        // The sender lives in `self`, so the wait cannot fail for want of one.
+        let _ = self.phase.subscribe().wait_for(|now| *now >= phase).await;
+    }
+
+    /// Moves on to `phase`, never back.
+    pub(crate) fn advance(&self, phase: Phase) {
+        self.phase.send_if_modified(|now| {
+            let forward = phase > *now;
+            if forward {
+                *now = phase;
+            }
+            forward
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_request_to_stop_does_not_wait() {
+        let lifecycle = Lifecycle::new();
+        lifecycle.request_stop();
+        assert_eq!((lifecycle.phase(), lifecycle.forced()), (Phase::ShuttingDown, false));
+        lifecycle.request_stop();
+        assert_eq!((lifecycle.phase(), lifecycle.forced()), (Phase::Stopping, true));
+    }
+
+    #[test]
+    fn phases_never_go_back() {
+        let lifecycle = Lifecycle::new();
+        lifecycle.advance(Phase::Stopping);
+        lifecycle.advance(Phase::Draining);
+        assert_eq!(lifecycle.phase(), Phase::Stopping);
+    }
+
+    #[tokio::test]
+    async fn a_phase_that_was_jumped_over_counts_as_reached() {
+        let lifecycle = Lifecycle::new();
+        lifecycle.advance(Phase::Stopping);
+        lifecycle.reached(Phase::ShuttingDown).await;
+    }
+}

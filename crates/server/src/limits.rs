@@ -1,0 +1,63 @@
+//! Every bound on what a connection may take, in one place.
+
+use std::time::Duration;
+
+/// The bounds on connections and requests. [`Limits::default`] is what the server runs with; tests make them small.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Connections at one time. Further ones wait in the kernel's queue.
+    pub connections: usize,
+    /// From accepting a connection to the end of its TLS handshake.
+    pub handshake: Duration,
+    /// From the end of the handshake to the end of the first request's headers.
+    pub first_request: Duration,
+    /// From the end of a response, when no other is under way, to the end of the next request's headers.
+    pub idle: Duration,
+    /// How long a peer may leave sent data unacknowledged, or its receive window shut, before the kernel drops the
+    /// connection.
+    pub unacknowledged: Duration,
+    /// After how long of silence the kernel asks whether the peer is still there.
+    pub keep_alive_probe: Duration,
+    /// The bytes of a request's head.
+    pub header_bytes: u32,
+    /// The number of header lines of an HTTP/1.1 request.
+    pub header_lines: usize,
+    /// Requests at one time on one HTTP/2 connection.
+    pub streams: u32,
+    /// Bytes of one request body that may be under way over HTTP/2 before they are read; also the largest frame.
+    pub stream_window: u32,
+    /// Streams that a peer may have reset before they were looked at; past it the connection is closed.
+    pub pending_resets: usize,
+    /// Streams reset for the peer's own faults before the connection is closed.
+    pub fault_resets: usize,
+    /// From the end of accepting to the hard stop.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 16_384,
+            handshake: Duration::from_secs(10),
+            first_request: Duration::from_secs(32),
+            idle: Duration::from_secs(90),
+            unacknowledged: Duration::from_secs(120),
+            keep_alive_probe: Duration::from_secs(180),
+            header_bytes: 256 << 10,
+            header_lines: 256,
+            streams: 100,
+            stream_window: 256 << 10,
+            pending_resets: 20,
+            fault_resets: 256,
+            drain: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Limits {
+    /// What one HTTP/2 connection may have under way in request bodies: four full windows. The reference allows a full
+    /// window for each stream; bodies are read at once, so that a narrower bound costs nothing and bounds memory.
+    pub(crate) fn connection_window(&self) -> u32 {
+        self.stream_window.saturating_mul(4)
+    }
+}

@@ -1,0 +1,201 @@
+//! Certificates of the server's own making, kept in one folder: an authority, a serving certificate and an admin's
+//! client certificate signed by it, and the kubeconfig that carries them to a client.
+//!
+//! 1. Private keys and the kubeconfig are written with mode 0600, by way of a temporary file: a reader sees the old
+//!    one or the new one.
+//! 2. What is there and still good is kept. A certificate is made anew when it runs out within 30 days, when its names
+//!    are no longer the wanted ones, when its key does not fit, or when the authority did not sign it.
+//! 3. The authority stays as long as it is valid, so that a kubeconfig handed out keeps working.
+//!
+//! All keys are ECDSA P-256: made in well under a millisecond, and known to every client.
+
+mod file;
+mod issue;
+mod kubeconfig;
+mod names;
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+pub use kubeconfig::Kubeconfig;
+pub use names::Names;
+
+use issue::{Authority, Leaf, Purpose};
+
+/// The user that the admin's certificate names.
+pub const ADMIN_USER: &str = "keelson-admin";
+
+/// The group that the admin's certificate names: it may do everything.
+pub const ADMIN_GROUP: &str = "system:masters";
+
+/// Why certificates could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or folder could not be read or written.
+    #[error("cannot {action} {}: {cause}", .path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// One of the two files of the authority is missing, so that the other one is of no use.
+    #[error("{} is there but {} is not: put it back, or remove the first to have a new authority made", .present.display(), .absent.display())]
+    Half {
+        /// The file that is there.
+        present: PathBuf,
+        /// The file that is not.
+        absent: PathBuf,
+    },
+    /// The authority's files do not hold what they should.
+    #[error("{} cannot be used as the authority ({why}): remove it and its key to have a new one made", .path.display())]
+    Authority {
+        /// The certificate's file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Making a key or a certificate failed.
+    #[error("cannot make a certificate: {0}")]
+    Make(#[from] rcgen::Error),
+}
+
+/// A certificate with its key, both in PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Pair {
+    /// The certificate, followed by those that signed it, if they are sent along.
+    pub certificate: String,
+    /// The private key.
+    pub key: String,
+}
+
+impl std::fmt::Debug for Pair {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pair").field("certificate", &self.certificate).field("key", &"withheld").finish()
+    }
+}
+
+/// What [`Pki::ensure`] found or made.
+#[derive(Debug, Clone)]
+pub struct Material {
+    /// The authority's certificate in PEM.
+    pub authority: String,
+    /// For the server's side of TLS.
+    pub serving: Pair,
+    /// For the admin's side.
+    pub admin: Pair,
+    /// What was made, and why; empty when everything was there and good.
+    pub made: Vec<String>,
+}
+
+/// The folder of the certificates.
+#[derive(Debug, Clone)]
+pub struct Pki {
+    directory: PathBuf,
+}
+
+impl Pki {
+    /// The certificates in `directory`, which need not exist yet.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into() }
+    }
+
+    /// Reads what is there, and makes what is missing or no longer good at the time `now`.
+    pub fn ensure(&self, names: &Names, now: SystemTime) -> Result<Material, Error> {
+        file::create_private_directory(&self.directory)?;
+        let mut made = Vec::new();
+        let authority = self.authority(now, &mut made)?;
+        let serving = self.leaf("server", &authority, &Purpose::Serving(names), now, &mut made)?;
+        let admin = self.leaf(
+            "admin",
+            &authority,
+            &Purpose::Client { user: ADMIN_USER, group: ADMIN_GROUP },
+            now,
+            &mut made,
+        )?;
+        Ok(Material { authority: authority.certificate().to_owned(), serving, admin, made })
+    }
+
+    fn authority(&self, now: SystemTime, made: &mut Vec<String>) -> Result<Authority, Error> {
+        let paths = Paths::new(&self.directory, "ca");
+        if let Some(pair) = paths.read()? {
+            let authority = Authority::load(pair)
+                .map_err(|why| Error::Authority { path: paths.certificate.clone(), why })?;
+            if authority.good_at(now) {
+                return Ok(authority);
+            }
+            made.push(format!("{}: the old one has run out", paths.certificate.display()));
+        } else {
+            made.push(format!("{}: there was none", paths.certificate.display()));
+        }
+        let authority = Authority::make(now)?;
+        paths.write(authority.pair())?;
+        Ok(authority)
+    }
+
+    fn leaf(
+        &self,
+        name: &str,
+        authority: &Authority,
+        purpose: &Purpose<'_>,
+        now: SystemTime,
+        made: &mut Vec<String>,
+    ) -> Result<Pair, Error> {
+        let paths = Paths::new(&self.directory, name);
+        let found = match paths.read() {
+            Ok(Some(pair)) => Leaf(&pair).fault(authority, purpose, now).map_or(Ok(pair), Err),
+            Ok(None) | Err(Error::Half { .. }) => Err("there was none".into()),
+            Err(error) => return Err(error),
+        };
+        match found {
+            Ok(pair) => Ok(pair),
+            Err(why) => {
+                made.push(format!("{}: {why}", paths.certificate.display()));
+                let pair = authority.issue(purpose, now)?;
+                paths.write(&pair)?;
+                Ok(pair)
+            }
+        }
+    }
+}
+
+/// The two files of a pair.
+struct Paths {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl Paths {
+    fn new(directory: &Path, name: &str) -> Self {
+        Self {
+            certificate: directory.join(format!("{name}.crt")),
+            key: directory.join(format!("{name}.key")),
+        }
+    }
+
+    fn read(&self) -> Result<Option<Pair>, Error> {
+        let certificate = file::read(&self.certificate)?;
+        let key = file::read_private(&self.key)?;
+        match (certificate, key) {
+            (Some(certificate), Some(key)) => Ok(Some(Pair { certificate, key })),
+            (None, None) => Ok(None),
+            (Some(_), None) => {
+                Err(Error::Half { present: self.certificate.clone(), absent: self.key.clone() })
+            }
+            (None, Some(_)) => {
+                Err(Error::Half { present: self.key.clone(), absent: self.certificate.clone() })
+            }
+        }
+    }
+
+    /// Writes the key first: a crash in between leaves a pair that does not fit, which the next start notices.
+    fn write(&self, pair: &Pair) -> Result<(), Error> {
+        file::write_private(&self.key, &pair.key)?;
+        file::write_public(&self.certificate, &pair.certificate)
+    }
+}
+
+#[cfg(test)]
+mod tests;

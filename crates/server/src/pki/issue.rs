@@ -1,0 +1,198 @@
+//! Making certificates, and judging those that are there.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
+};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use super::{Names, Pair};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const AUTHORITY_LIFE: Duration = Duration::from_secs(3650 * 24 * 3600);
+const LEAF_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
+const RENEW_BEFORE: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// What a certificate is for.
+pub(super) enum Purpose<'a> {
+    /// The server's side of TLS, under these names.
+    Serving(&'a Names),
+    /// A client's side of TLS.
+    Client { user: &'a str, group: &'a str },
+}
+
+/// A certificate that signs others, with its key.
+pub(super) struct Authority {
+    pair: Pair,
+    der: CertificateDer<'static>,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    /// A new one.
+    pub(super) fn make(now: SystemTime) -> Result<Self, rcgen::Error> {
+        let key = KeyPair::generate()?;
+        let mut params = params(now, AUTHORITY_LIFE);
+        params.distinguished_name.push(DnType::CommonName, format!("keelson-ca@{}", seconds(now)));
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages =
+            vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let certificate = params.self_signed(&key)?;
+        let pair = Pair { certificate: certificate.pem(), key: key.serialize_pem() };
+        Ok(Self { pair, der: certificate.der().clone(), issuer: Issuer::new(params, key) })
+    }
+
+    /// The one in `pair`, or why it cannot be one.
+    pub(super) fn load(pair: Pair) -> Result<Self, String> {
+        let key = KeyPair::from_pem(&pair.key).map_err(|error| format!("its key: {error}"))?;
+        let der =
+            CertificateDer::from_pem_slice(pair.certificate.as_bytes()).map_err(|error| error.to_string())?;
+        let (_, parsed) = X509Certificate::from_der(&der).map_err(|error| error.to_string())?;
+        if !parsed.is_ca() {
+            return Err("it is no authority's certificate".into());
+        }
+        if parsed.public_key().subject_public_key.data.as_ref() != key.public_key_raw() {
+            return Err("its key belongs to another certificate".into());
+        }
+        let issuer = Issuer::from_ca_cert_der(&der, key).map_err(|error| error.to_string())?;
+        Ok(Self { pair, der, issuer })
+    }
+
+    /// The certificate in PEM.
+    pub(super) fn certificate(&self) -> &str {
+        &self.pair.certificate
+    }
+
+    /// The certificate and its key.
+    pub(super) fn pair(&self) -> &Pair {
+        &self.pair
+    }
+
+    /// Whether it may still sign at `now`.
+    pub(super) fn good_at(&self, now: SystemTime) -> bool {
+        X509Certificate::from_der(&self.der).is_ok_and(|(_, parsed)| lasts(&parsed, now))
+    }
+
+    /// A new certificate for `purpose`.
+    pub(super) fn issue(&self, purpose: &Purpose<'_>, now: SystemTime) -> Result<Pair, rcgen::Error> {
+        let key = KeyPair::generate()?;
+        let mut params = params(now, LEAF_LIFE);
+        params.is_ca = IsCa::ExplicitNoCa;
+        params.use_authority_key_identifier_extension = true;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        match purpose {
+            Purpose::Serving(names) => {
+                params.distinguished_name.push(DnType::CommonName, "keelson");
+                params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+                for name in &names.dns {
+                    params.subject_alt_names.push(SanType::DnsName(name.as_str().try_into()?));
+                }
+                params.subject_alt_names.extend(names.addresses.iter().copied().map(SanType::IpAddress));
+            }
+            Purpose::Client { user, group } => {
+                params.distinguished_name.push(DnType::OrganizationName, *group);
+                params.distinguished_name.push(DnType::CommonName, *user);
+                params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+            }
+        }
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+    }
+}
+
+/// A certificate found on disk.
+pub(super) struct Leaf<'a>(pub(super) &'a Pair);
+
+impl Leaf<'_> {
+    /// Why this certificate cannot serve `purpose` at `now`; nothing when it can.
+    pub(super) fn fault(
+        &self,
+        authority: &Authority,
+        purpose: &Purpose<'_>,
+        now: SystemTime,
+    ) -> Option<String> {
+        self.judge(authority, purpose, now).err()
+    }
+
+    fn judge(&self, authority: &Authority, purpose: &Purpose<'_>, now: SystemTime) -> Result<(), String> {
+        let unreadable = |what: &str| format!("the old one cannot be read: {what}");
+        let der = CertificateDer::from_pem_slice(self.0.certificate.as_bytes())
+            .map_err(|error| unreadable(&error.to_string()))?;
+        let (_, leaf) = X509Certificate::from_der(&der).map_err(|error| unreadable(&error.to_string()))?;
+        let (_, signer) =
+            X509Certificate::from_der(&authority.der).map_err(|error| unreadable(&error.to_string()))?;
+        let key = KeyPair::from_pem(&self.0.key).map_err(|error| unreadable(&error.to_string()))?;
+        if leaf.public_key().subject_public_key.data.as_ref() != key.public_key_raw() {
+            return Err("the old one does not fit its key".into());
+        }
+        if leaf.verify_signature(Some(signer.public_key())).is_err() {
+            return Err("the old one was signed by another authority".into());
+        }
+        if !lasts(&leaf, now) {
+            return Err("the old one has run out, or soon will".into());
+        }
+        match purpose {
+            Purpose::Serving(names) if names_of(&leaf) != **names => {
+                Err("the names of the host have changed".into())
+            }
+            Purpose::Client { user, group } if !is_subject(&leaf, user, group) => {
+                Err("the old one is for another user".into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn params(now: SystemTime, life: Duration) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    let epoch = date_time_ymd(1970, 1, 1);
+    let now = Duration::from_secs(seconds(now));
+    // An hour back, for clients whose clock is behind.
+    params.not_before = epoch + now.saturating_sub(HOUR);
+    params.not_after = epoch + now + life;
+    params
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// Whether the certificate is valid at `now` and for a while longer.
+fn lasts(certificate: &X509Certificate<'_>, now: SystemTime) -> bool {
+    let now = i64::try_from(seconds(now)).unwrap_or(i64::MAX);
+    let renew = now.saturating_add(i64::try_from(RENEW_BEFORE.as_secs()).unwrap_or_default());
+    let validity = certificate.validity();
+    validity.not_before.timestamp() <= now && renew < validity.not_after.timestamp()
+}
+
+fn names_of(certificate: &X509Certificate<'_>) -> Names {
+    let mut names = Names::default();
+    let Ok(Some(extension)) = certificate.subject_alternative_name() else { return names };
+    for name in &extension.value.general_names {
+        match name {
+            GeneralName::DNSName(name) => {
+                names.dns.insert((*name).to_owned());
+            }
+            GeneralName::IPAddress(octets) => {
+                let v4 = <[u8; 4]>::try_from(*octets).map(std::net::IpAddr::from);
+                let v6 = <[u8; 16]>::try_from(*octets).map(std::net::IpAddr::from);
+                names.addresses.extend(v4.or(v6));
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+fn is_subject(certificate: &X509Certificate<'_>, user: &str, group: &str) -> bool {
+    let subject = certificate.subject();
+    let users: Vec<_> = subject.iter_common_name().map(|name| name.as_str()).collect();
+    let groups: Vec<_> = subject.iter_organization().map(|name| name.as_str()).collect();
+    users == [Ok(user)] && groups == [Ok(group)]
+}

@@ -1,0 +1,63 @@
+//! The file that tells a client where the server is, how to recognise it, and how to be recognised by it.
+
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::{Error, Pair, file};
+
+/// What a kubeconfig says, with everything embedded: it needs no other file.
+#[derive(Debug, Clone)]
+pub struct Kubeconfig<'a> {
+    /// The server's URL.
+    pub server: String,
+    /// The certificates in PEM that vouch for the server.
+    pub authority: &'a str,
+    /// The user's name.
+    pub user: &'a str,
+    /// What the user shows.
+    pub client: &'a Pair,
+}
+
+impl Kubeconfig<'_> {
+    /// The YAML text.
+    pub fn to_yaml(&self) -> String {
+        format!(
+            "\
+apiVersion: v1
+kind: Config
+clusters:
+- name: keelson
+  cluster:
+    server: {server}
+    certificate-authority-data: {authority}
+users:
+- name: {user}
+  user:
+    client-certificate-data: {certificate}
+    client-key-data: {key}
+contexts:
+- name: keelson
+  context:
+    cluster: keelson
+    user: {user}
+current-context: keelson
+",
+            server = self.server,
+            authority = STANDARD.encode(self.authority),
+            user = self.user,
+            certificate = STANDARD.encode(&self.client.certificate),
+            key = STANDARD.encode(&self.client.key),
+        )
+    }
+
+    /// Writes it to `path`, for its owner only; a file that says the same already is left alone.
+    pub fn write(&self, path: &Path) -> Result<(), Error> {
+        let text = self.to_yaml();
+        if file::read_private(path)?.as_deref() == Some(text.as_str()) {
+            return Ok(());
+        }
+        file::write_private(path, &text)
+    }
+}

@@ -1,0 +1,216 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use super::*;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// A folder that goes away with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let unique = format!("keelson-pki-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(unique);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn pki(&self) -> Pki {
+        Pki::new(self.0.join("pki"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join("pki").join(name)
+    }
+
+    fn mode(&self, name: &str) -> u32 {
+        fs::metadata(self.path(name)).unwrap().permissions().mode() & 0o777
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn names() -> Names {
+    let mut names = Names::default();
+    names.dns.insert("localhost".into());
+    names.addresses.insert("127.0.0.1".parse().unwrap());
+    names.addresses.insert("::1".parse().unwrap());
+    names
+}
+
+#[test]
+fn the_first_call_makes_everything_and_the_second_nothing() {
+    let folder = Folder::new();
+    let now = SystemTime::now();
+    let first = folder.pki().ensure(&names(), now).unwrap();
+    assert_eq!(first.made.len(), 3, "{:?}", first.made);
+    let second = folder.pki().ensure(&names(), now).unwrap();
+    assert!(second.made.is_empty(), "{:?}", second.made);
+    assert_eq!(
+        (first.authority, first.serving, first.admin),
+        (second.authority, second.serving, second.admin)
+    );
+}
+
+#[test]
+fn keys_are_for_their_owner_only() {
+    let folder = Folder::new();
+    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    for key in ["ca.key", "server.key", "admin.key"] {
+        assert_eq!(folder.mode(key), 0o600, "{key}");
+    }
+    assert_eq!(fs::metadata(folder.0.join("pki")).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn a_key_that_others_can_read_is_closed_to_them() {
+    let folder = Folder::new();
+    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    fs::set_permissions(folder.path("server.key"), fs::Permissions::from_mode(0o644)).unwrap();
+    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    assert_eq!(folder.mode("server.key"), 0o600);
+}
+
+#[test]
+fn the_serving_certificate_has_the_names_and_the_admin_one_the_user() {
+    let folder = Folder::new();
+    let material = folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    let serving = CertificateDer::from_pem_slice(material.serving.certificate.as_bytes()).unwrap();
+    let (_, serving) = X509Certificate::from_der(&serving).unwrap();
+    assert_eq!(
+        serving.subject_alternative_name().unwrap().unwrap().value.general_names.len(),
+        names().dns.len() + names().addresses.len()
+    );
+    assert!(serving.extended_key_usage().unwrap().unwrap().value.server_auth);
+    let admin = CertificateDer::from_pem_slice(material.admin.certificate.as_bytes()).unwrap();
+    let (_, admin) = X509Certificate::from_der(&admin).unwrap();
+    assert_eq!(admin.subject().to_string(), "O=system:masters, CN=keelson-admin");
+    assert!(admin.extended_key_usage().unwrap().unwrap().value.client_auth);
+    assert!(!admin.is_ca());
+}
+
+#[test]
+fn other_names_make_a_new_serving_certificate_under_the_same_authority() {
+    let folder = Folder::new();
+    let now = SystemTime::now();
+    let before = folder.pki().ensure(&names(), now).unwrap();
+    let more = names().with_address("192.0.2.7".parse().unwrap());
+    let after = folder.pki().ensure(&more, now).unwrap();
+    assert_eq!(after.made.len(), 1, "{:?}", after.made);
+    assert!(after.made[0].ends_with("server.crt: the names of the host have changed"), "{:?}", after.made);
+    assert_eq!(before.authority, after.authority);
+    assert_eq!(before.admin, after.admin);
+    assert_ne!(before.serving, after.serving);
+}
+
+#[test]
+fn certificates_are_renewed_before_they_run_out() {
+    let folder = Folder::new();
+    let now = SystemTime::now();
+    folder.pki().ensure(&names(), now).unwrap();
+    assert!(folder.pki().ensure(&names(), now + 330 * DAY).unwrap().made.is_empty());
+    assert_eq!(folder.pki().ensure(&names(), now + 340 * DAY).unwrap().made.len(), 2);
+    assert!(folder.pki().ensure(&names(), now + 341 * DAY).unwrap().made.is_empty());
+}
+
+#[test]
+fn an_authority_that_runs_out_is_replaced_with_all_it_signed() {
+    let folder = Folder::new();
+    let now = SystemTime::now();
+    let before = folder.pki().ensure(&names(), now).unwrap();
+    let after = folder.pki().ensure(&names(), now + 3640 * DAY).unwrap();
+    assert_eq!(after.made.len(), 3, "{:?}", after.made);
+    assert_ne!(before.authority, after.authority);
+}
+
+#[test]
+fn a_leaf_of_another_authority_or_another_key_is_replaced() {
+    let (ours, theirs) = (Folder::new(), Folder::new());
+    let now = SystemTime::now();
+    ours.pki().ensure(&names(), now).unwrap();
+    theirs.pki().ensure(&names(), now).unwrap();
+    for name in ["server.crt", "server.key", "admin.key"] {
+        fs::copy(theirs.path(name), ours.path(name)).unwrap();
+    }
+    let made = ours.pki().ensure(&names(), now).unwrap().made;
+    assert!(made[0].ends_with("server.crt: the old one was signed by another authority"), "{made:?}");
+    assert!(made[1].ends_with("admin.crt: the old one does not fit its key"), "{made:?}");
+}
+
+#[test]
+fn a_damaged_leaf_is_replaced() {
+    let folder = Folder::new();
+    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    fs::write(folder.path("server.crt"), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+        .unwrap();
+    fs::remove_file(folder.path("admin.key")).unwrap();
+    let made = folder.pki().ensure(&names(), SystemTime::now()).unwrap().made;
+    assert!(made[0].contains("server.crt: the old one cannot be read"), "{made:?}");
+    assert!(made[1].ends_with("admin.crt: there was none"), "{made:?}");
+}
+
+#[test]
+fn half_an_authority_is_an_error_that_says_what_to_do() {
+    let folder = Folder::new();
+    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    fs::remove_file(folder.path("ca.key")).unwrap();
+    let error = folder.pki().ensure(&names(), SystemTime::now()).unwrap_err().to_string();
+    assert!(error.contains("ca.crt is there but"), "{error}");
+    assert!(error.contains("to have a new authority made"), "{error}");
+}
+
+#[test]
+fn a_damaged_authority_is_an_error_and_is_not_overwritten() {
+    let folder = Folder::new();
+    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    fs::copy(folder.path("admin.crt"), folder.path("ca.crt")).unwrap();
+    let error = folder.pki().ensure(&names(), SystemTime::now()).unwrap_err().to_string();
+    assert!(error.contains("it is no authority's certificate"), "{error}");
+    assert_eq!(fs::read(folder.path("admin.crt")).unwrap(), fs::read(folder.path("ca.crt")).unwrap());
+}
+
+#[test]
+fn a_pair_does_not_show_its_key() {
+    let pair = Pair { certificate: "public".into(), key: "secret".into() };
+    assert!(!format!("{pair:?}").contains("secret"));
+}
+
+#[test]
+fn the_kubeconfig_embeds_everything_for_its_owner_only() {
+    let folder = Folder::new();
+    let material = folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    let kubeconfig = Kubeconfig {
+        server: "https://127.0.0.1:6443".into(),
+        authority: &material.authority,
+        user: ADMIN_USER,
+        client: &material.admin,
+    };
+    let path = folder.path("kubeconfig");
+    kubeconfig.write(&path).unwrap();
+    assert_eq!(folder.mode("kubeconfig"), 0o600);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("    server: https://127.0.0.1:6443\n"), "{text}");
+    assert!(text.contains("    certificate-authority-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t"), "{text}");
+
+    let written = fs::metadata(&path).unwrap().modified().unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    kubeconfig.write(&path).unwrap();
+    assert_eq!(folder.mode("kubeconfig"), 0o600);
+    assert_eq!(
+        fs::metadata(&path).unwrap().modified().unwrap(),
+        written,
+        "the same text is not written again"
+    );
+}

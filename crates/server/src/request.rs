@@ -1,0 +1,126 @@
+//! A request as handlers see it: its head, its body, and who is at the other end of the connection.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, Method, Uri};
+use http_body::{Frame, SizeHint};
+use rustls::ProtocolVersion;
+use rustls::pki_types::CertificateDer;
+
+use crate::Query;
+
+/// One request.
+#[derive(Debug)]
+pub struct Request {
+    /// Method, URI, version, headers.
+    pub head: Parts,
+    /// What the client sends after the head; read it with [`crate::body::read`].
+    pub body: RequestBody,
+    /// The other end of the connection, shared by all its requests.
+    pub peer: Arc<Peer>,
+}
+
+impl Request {
+    /// A request from the parts hyper gives.
+    pub fn new(request: http::Request<hyper::body::Incoming>, peer: Arc<Peer>) -> Self {
+        let (head, body) = request.into_parts();
+        Self { head, body: RequestBody::Incoming(body), peer }
+    }
+
+    /// A request made in this process, for a caller without a socket.
+    pub fn in_process(request: http::Request<Bytes>, peer: Arc<Peer>) -> Self {
+        let (head, bytes) = request.into_parts();
+        Self { head, body: RequestBody::Whole(Some(bytes)), peer }
+    }
+
+    /// The method.
+    pub fn method(&self) -> &Method {
+        &self.head.method
+    }
+
+    /// The URI as the client wrote it.
+    pub fn uri(&self) -> &Uri {
+        &self.head.uri
+    }
+
+    /// The path as the client wrote it: still percent-encoded.
+    pub fn path(&self) -> &str {
+        self.head.uri.path()
+    }
+
+    /// The query parameters, decoded.
+    pub fn query(&self) -> Query<'_> {
+        Query::new(self.head.uri.query().unwrap_or_default())
+    }
+
+    /// The headers.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.head.headers
+    }
+}
+
+/// The other end of a connection.
+#[derive(Debug)]
+pub struct Peer {
+    /// Where the connection comes from.
+    pub address: SocketAddr,
+    /// The certificates the peer presented, its own first; empty when it presented none.
+    ///
+    /// The peer has proven that it owns the key of the first one. Nothing else has been checked: neither who issued
+    /// it, nor its dates, nor its purpose.
+    pub certificates: Vec<CertificateDer<'static>>,
+    /// The version of TLS that was agreed on.
+    pub tls: Option<ProtocolVersion>,
+}
+
+impl Peer {
+    /// A peer without TLS, at `address`.
+    pub fn plain(address: SocketAddr) -> Self {
+        Self { address, certificates: Vec::new(), tls: None }
+    }
+}
+
+/// The body of a request.
+#[derive(Debug)]
+pub enum RequestBody {
+    /// Arriving over a connection.
+    Incoming(hyper::body::Incoming),
+    /// Here as a whole; `None` once it has been read.
+    Whole(Option<Bytes>),
+}
+
+impl http_body::Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match self.get_mut() {
+            Self::Incoming(incoming) => Pin::new(incoming).poll_frame(cx),
+            Self::Whole(bytes) => {
+                Poll::Ready(bytes.take().filter(|b| !b.is_empty()).map(|b| Ok(Frame::data(b))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Incoming(incoming) => incoming.is_end_stream(),
+            Self::Whole(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Incoming(incoming) => incoming.size_hint(),
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Accepting connections, and stopping in order.
+//!
+//! 1. Nothing that goes wrong with one connection, or with accepting one, ends the loop.
+//! 2. A stop goes through the phases of [`Phase`]: after the first request to stop everything is still served for the
+//!    configured delay; then the listening socket is closed and connections finish what is under way, for at most
+//!    [`Limits::drain`]; what is left is cut off. A second request to stop cuts off at once.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{JoinError, JoinSet};
+
+use crate::connection::{self, Shared};
+use crate::handler::Handler;
+use crate::{Lifecycle, Limits, Phase};
+
+/// The kernel's queue of connections that were not accepted yet.
+const BACKLOG: u32 = 4096;
+
+/// The pause after accepting failed for want of something, such as file descriptors.
+const SCARCITY: Duration = Duration::from_millis(100);
+
+/// Why serving could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {}", explain(.cause))]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        cause: io::Error,
+    },
+}
+
+fn explain(cause: &io::Error) -> String {
+    match cause.kind() {
+        io::ErrorKind::AddrInUse => {
+            "the port is in use, perhaps by another server; choose another with --secure-port".into()
+        }
+        io::ErrorKind::AddrNotAvailable => "this host does not have that address".into(),
+        io::ErrorKind::PermissionDenied => "not permitted; ports below 1024 need a privilege".into(),
+        _ => cause.to_string(),
+    }
+}
+
+/// A listening socket, ready to serve.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    limits: Limits,
+    lifecycle: Lifecycle,
+    shutdown_delay: Duration,
+}
+
+/// How serving ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// Connections that had not finished when the time was up.
+    pub cut_off: usize,
+}
+
+impl Server {
+    /// Listens on `address`. Connections wait until [`Server::run`] takes them.
+    pub fn listen(address: SocketAddr, limits: Limits, lifecycle: Lifecycle) -> Result<Self, StartError> {
+        let listener = listener(address).map_err(|cause| StartError::Listen { address, cause })?;
+        let address = listener.local_addr().map_err(|cause| StartError::Listen { address, cause })?;
+        Ok(Self { listener, address, limits, lifecycle, shutdown_delay: Duration::ZERO })
+    }
+
+    /// Keeps serving for `delay` after the first request to stop, with readiness failing.
+    pub fn with_shutdown_delay(mut self, delay: Duration) -> Self {
+        self.shutdown_delay = delay;
+        self
+    }
+
+    /// The address it listens on, with the port the system chose where 0 was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until it was asked to stop, and has.
+    pub async fn run<H: Handler>(self, tls: Arc<ServerConfig>, handler: H) -> Outcome {
+        let Self { listener, limits, lifecycle, shutdown_delay, .. } = self;
+        let drain = limits.drain;
+        let slots = Arc::new(Semaphore::new(limits.connections));
+        let shared = Arc::new(Shared { handler, tls, limits, lifecycle: lifecycle.clone() });
+        let mut connections = JoinSet::new();
+
+        let mut until_draining = std::pin::pin!(async {
+            lifecycle.reached(Phase::ShuttingDown).await;
+            log::info!(delay:? = shutdown_delay; "asked to stop: readiness fails from now on");
+            tokio::select! {
+                () = tokio::time::sleep(shutdown_delay) => {}
+                () = lifecycle.reached(Phase::Stopping) => {}
+            }
+            lifecycle.advance(Phase::Draining);
+        });
+        loop {
+            tokio::select! {
+                () = &mut until_draining => break,
+                Some(ended) = connections.join_next() => report(ended),
+                accepted = accept(&listener, &slots) => match accepted {
+                    Ok(Accepted { socket, address, slot }) => {
+                        let serving = connection::serve(Arc::clone(&shared), socket, address);
+                        connections.spawn(async move {
+                            serving.await;
+                            drop(slot);
+                        });
+                    }
+                    Err(error) => after_failure(&error).await,
+                },
+            }
+        }
+        drop(listener);
+        log::info!(connections = connections.len(); "no new connections are taken; those that are open finish");
+        tokio::select! {
+            () = async { while let Some(ended) = connections.join_next().await { report(ended); } } => {}
+            () = tokio::time::sleep(drain) => {}
+            () = lifecycle.reached(Phase::Stopping) => {}
+        }
+        let cut_off = connections.len();
+        connections.shutdown().await;
+        lifecycle.advance(Phase::Stopping);
+        Outcome { cut_off }
+    }
+}
+
+fn listener(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// A connection, with the slot it holds among the allowed number.
+struct Accepted {
+    socket: TcpStream,
+    address: SocketAddr,
+    slot: OwnedSemaphorePermit,
+}
+
+/// Waits for a free slot, then for a connection. May be dropped at any time without losing one.
+async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> io::Result<Accepted> {
+    let slot = Arc::clone(slots).acquire_owned().await.map_err(io::Error::other)?;
+    let (socket, address) = listener.accept().await?;
+    Ok(Accepted { socket, address, slot })
+}
+
+/// A connection that was gone before it was accepted is nobody's fault; anything else is a want of something, which the
+/// next attempt would meet again at once.
+async fn after_failure(error: &io::Error) {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) {
+        return;
+    }
+    log::warn!(error:% = error; "a connection could not be accepted");
+    tokio::time::sleep(SCARCITY).await;
+}
+
+fn report(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        log::error!("a connection ended with a panic");
+    }
+}

@@ -1,0 +1,277 @@
+//! `Status`: how the API says that something went wrong.
+
+use crate::json;
+
+/// The API's answer to a request that was not carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The HTTP status code.
+    pub code: u16,
+    /// The machine-readable word for it.
+    pub reason: Reason,
+    /// The sentence a human sees.
+    pub message: String,
+    /// What it is about. Some answers of the reference carry empty details, some none: a client can tell.
+    pub details: Option<Details>,
+}
+
+/// What a [`Status`] is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Details {
+    /// The name of the object.
+    pub name: String,
+    /// The API group of the resource.
+    pub group: String,
+    /// The resource, or the kind.
+    pub kind: String,
+    /// The uid of the object.
+    pub uid: String,
+    /// The single faults.
+    pub causes: Vec<Cause>,
+    /// When to try again; 0: not said.
+    pub retry_after_seconds: u32,
+}
+
+/// One fault among several.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cause {
+    /// The machine-readable word for it.
+    pub reason: String,
+    /// The sentence a human sees.
+    pub message: String,
+    /// The field at fault.
+    pub field: String,
+}
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// The machine-readable words for what went wrong, each written as it is named here.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Reason {
+            /// None is given.
+            Unknown,
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Reason {
+            /// The word itself; empty for [`Reason::Unknown`].
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    Self::Unknown => "",
+                    $(Self::$name => stringify!($name),)*
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// 401: who is asking is not known.
+    Unauthorized,
+    /// 403: the caller may not.
+    Forbidden,
+    /// 404: there is no such thing.
+    NotFound,
+    /// 409: there is one already.
+    AlreadyExists,
+    /// 409: somebody else changed it first.
+    Conflict,
+    /// 410: it was here and is not kept any more.
+    Gone,
+    /// 422: the object breaks a rule.
+    Invalid,
+    /// The server could not finish in time; the caller may try again.
+    ServerTimeout,
+    /// 504: the time of the request ran out.
+    Timeout,
+    /// 429: too much at once.
+    TooManyRequests,
+    /// 400: the request makes no sense.
+    BadRequest,
+    /// 405: the resource does not have this method.
+    MethodNotAllowed,
+    /// 406: none of the accepted media types can be made.
+    NotAcceptable,
+    /// 413: the body is too large.
+    RequestEntityTooLarge,
+    /// 415: the body's media type cannot be read.
+    UnsupportedMediaType,
+    /// 500: a fault of the server.
+    InternalError,
+    /// 410: the asked-for version is not kept any more.
+    Expired,
+    /// 503: not now.
+    ServiceUnavailable,
+}
+
+impl Status {
+    /// 404 for a path of the API that leads nowhere.
+    pub fn unknown_resource() -> Self {
+        Self {
+            code: 404,
+            reason: Reason::NotFound,
+            message: "the server could not find the requested resource".into(),
+            details: Some(Details::default()),
+        }
+    }
+
+    /// 405 for a method that the path does not have.
+    pub fn method_not_allowed() -> Self {
+        Self {
+            code: 405,
+            reason: Reason::MethodNotAllowed,
+            message: "the server does not allow this method on the requested resource".into(),
+            details: Some(Details::default()),
+        }
+    }
+
+    /// 401 for a caller that could not show who it is.
+    pub fn unauthorized() -> Self {
+        Self { code: 401, reason: Reason::Unauthorized, message: "Unauthorized".into(), details: None }
+    }
+
+    /// 413 for a body past its limit.
+    pub fn request_entity_too_large(why: &str) -> Self {
+        Self {
+            code: 413,
+            reason: Reason::RequestEntityTooLarge,
+            message: format!("Request entity too large: {why}"),
+            details: None,
+        }
+    }
+
+    /// 504 for a request whose time ran out.
+    pub fn timeout(why: &str) -> Self {
+        Self { code: 504, reason: Reason::Timeout, message: format!("Timeout: {why}"), details: None }
+    }
+
+    /// 400 for a request that makes no sense.
+    pub fn bad_request(why: impl Into<String>) -> Self {
+        Self { code: 400, reason: Reason::BadRequest, message: why.into(), details: None }
+    }
+
+    /// The JSON form, with the line feed that the reference ends it with.
+    pub fn to_json(&self) -> String {
+        let mut out = String::with_capacity(192 + self.message.len());
+        out.push_str(r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure""#);
+        push_member(&mut out, "message", &self.message);
+        push_member(&mut out, "reason", self.reason.as_str());
+        if let Some(details) = &self.details {
+            out.push_str(",\"details\":");
+            details.push_json(&mut out);
+        }
+        out.push_str(",\"code\":");
+        out.push_str(&self.code.to_string());
+        out.push_str("}\n");
+        out
+    }
+}
+
+impl Details {
+    fn push_json(&self, out: &mut String) {
+        let start = out.len();
+        push_member(out, "name", &self.name);
+        push_member(out, "group", &self.group);
+        push_member(out, "kind", &self.kind);
+        push_member(out, "uid", &self.uid);
+        if !self.causes.is_empty() {
+            out.push_str(",\"causes\":[");
+            for (index, cause) in self.causes.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                cause.push_json(out);
+            }
+            out.push(']');
+        }
+        if self.retry_after_seconds > 0 {
+            out.push_str(",\"retryAfterSeconds\":");
+            out.push_str(&self.retry_after_seconds.to_string());
+        }
+        open_object(out, start);
+    }
+}
+
+impl Cause {
+    fn push_json(&self, out: &mut String) {
+        let start = out.len();
+        push_member(out, "reason", &self.reason);
+        push_member(out, "message", &self.message);
+        push_member(out, "field", &self.field);
+        open_object(out, start);
+    }
+}
+
+/// Appends `,"name":"value"`, or nothing when the value is empty.
+fn push_member(out: &mut String, name: &str, value: &str) {
+    if !value.is_empty() {
+        out.push_str(",\"");
+        out.push_str(name);
+        out.push_str("\":");
+        json::push_string(out, value);
+    }
+}
+
+/// Makes an object of the members appended since `start`: its first comma becomes the brace.
+fn open_object(out: &mut String, start: usize) {
+    if out.len() == start {
+        out.push('{');
+    } else {
+        out.replace_range(start..=start, "{");
+    }
+    out.push('}');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unknown_resource_has_empty_details() {
+        assert_eq!(
+            Status::unknown_resource().to_json(),
+            "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"the server could not \
+             find the requested resource\",\"reason\":\"NotFound\",\"details\":{},\"code\":404}\n"
+        );
+    }
+
+    #[test]
+    fn unauthorized_has_no_details() {
+        assert_eq!(
+            Status::unauthorized().to_json(),
+            "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"Unauthorized\",\
+             \"reason\":\"Unauthorized\",\"code\":401}\n"
+        );
+    }
+
+    #[test]
+    fn details_and_causes_leave_out_what_is_empty() {
+        let status = Status {
+            code: 422,
+            reason: Reason::Invalid,
+            message: "ConfigMap \"a\" is invalid".into(),
+            details: Some(Details {
+                name: "a".into(),
+                kind: "ConfigMap".into(),
+                causes: vec![
+                    Cause { reason: "FieldValueInvalid".into(), message: "no".into(), field: "data".into() },
+                    Cause { message: "really".into(), ..Cause::default() },
+                ],
+                retry_after_seconds: 3,
+                ..Details::default()
+            }),
+        };
+        assert_eq!(
+            status.to_json(),
+            "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"ConfigMap \\\"a\\\" is invalid\",\
+             \"reason\":\"Invalid\",\"details\":{\"name\":\"a\",\"kind\":\"ConfigMap\",\"causes\":[{\"reason\":\"FieldValueInvalid\",\
+             \"message\":\"no\",\"field\":\"data\"},{\"message\":\"really\"}],\"retryAfterSeconds\":3},\"code\":422}\n"
+        );
+    }
+
+    #[test]
+    fn an_unknown_reason_is_not_written() {
+        let status = Status { reason: Reason::Unknown, ..Status::bad_request("x") };
+        assert!(!status.to_json().contains("reason"));
+    }
+}

@@ -1,0 +1,124 @@
+//! `/version`: which API this server speaks, and from what it was built.
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method};
+
+use crate::{Body, Error, Response, Status, json};
+
+/// The version of the API that is spoken, as a git tag of the reference.
+pub const API: &str = "v1.33.7";
+
+const MAJOR: &str = "1";
+const MINOR: &str = "33";
+const OLDEST_COMPATIBLE_MINOR: &str = "32";
+
+/// What `/version` says about this build; what it says about the API is fixed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Info {
+    /// The commit it was built from.
+    pub git_commit: String,
+    /// `clean`, or `archive` when there was no repository around.
+    pub git_tree_state: String,
+    /// When that commit was made, in RFC 3339.
+    pub build_date: String,
+    /// The compiler and its version.
+    pub compiler: String,
+}
+
+impl Info {
+    /// The document, indented as the reference indents this one.
+    pub fn to_json(&self) -> String {
+        let platform = format!("{}/{}", std::env::consts::OS, go_architecture(std::env::consts::ARCH));
+        let members = [
+            ("major", MAJOR),
+            ("minor", MINOR),
+            ("emulationMajor", MAJOR),
+            ("emulationMinor", MINOR),
+            ("minCompatibilityMajor", MAJOR),
+            ("minCompatibilityMinor", OLDEST_COMPATIBLE_MINOR),
+            ("gitVersion", API),
+            ("gitCommit", &self.git_commit),
+            ("gitTreeState", &self.git_tree_state),
+            ("buildDate", &self.build_date),
+            ("goVersion", "none"),
+            ("compiler", &self.compiler),
+            ("platform", &platform),
+        ];
+        let mut out = String::with_capacity(512);
+        for (name, value) in members {
+            out.push_str(if out.is_empty() { "{\n  " } else { ",\n  " });
+            json::push_string(&mut out, name);
+            out.push_str(": ");
+            json::push_string(&mut out, value);
+        }
+        out.push_str("\n}");
+        out
+    }
+
+    pub(crate) fn answer(&self, method: &Method) -> Result<Response, Error> {
+        if method != Method::GET {
+            return Err(Status::method_not_allowed().into());
+        }
+        let mut response = Response::new(Body::from(self.to_json()));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        Ok(response)
+    }
+}
+
+/// The word that clients know an architecture by.
+fn go_architecture(rust: &str) -> &str {
+    match rust {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "x86" => "386",
+        "powerpc64" => "ppc64le",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_has_the_fields_of_the_reference_in_its_order() {
+        let info = Info {
+            git_commit: "abc".into(),
+            git_tree_state: "clean".into(),
+            build_date: "2026-01-01T00:00:00Z".into(),
+            compiler: "rustc 1.95.0".into(),
+        };
+        let text = info.to_json();
+        let names: Vec<&str> =
+            text.lines().filter_map(|line| line.trim().split_once(':')).map(|(name, _)| name).collect();
+        assert_eq!(
+            names,
+            [
+                "\"major\"",
+                "\"minor\"",
+                "\"emulationMajor\"",
+                "\"emulationMinor\"",
+                "\"minCompatibilityMajor\"",
+                "\"minCompatibilityMinor\"",
+                "\"gitVersion\"",
+                "\"gitCommit\"",
+                "\"gitTreeState\"",
+                "\"buildDate\"",
+                "\"goVersion\"",
+                "\"compiler\"",
+                "\"platform\"",
+            ]
+        );
+        assert!(text.starts_with("{\n  \"major\": \"1\",\n  \"minor\": \"33\",\n"), "{text}");
+        assert!(text.contains("\"gitVersion\": \"v1.33.7\""), "{text}");
+        assert!(text.ends_with("\"\n}"), "{text}");
+    }
+
+    #[test]
+    fn other_methods_than_get_are_not_allowed() {
+        for method in [Method::HEAD, Method::POST, Method::OPTIONS] {
+            let error = Info::default().answer(&method).unwrap_err();
+            assert_eq!(error.into_response().status(), 405, "{method}");
+        }
+    }
+}

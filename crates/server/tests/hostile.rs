@@ -1,0 +1,205 @@
+//! Clients that mean harm, or that broke: the server goes on, and does not wait for them for ever.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{PATIENCE, Running, start};
+use http::Method;
+use server::{Limits, Unserved};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Everything the peer sends until it closes the connection, or resets it.
+async fn read_to_close(stream: &mut (impl tokio::io::AsyncRead + Unpin)) -> Vec<u8> {
+    let mut all = Vec::new();
+    let _ = timeout(PATIENCE, stream.read_to_end(&mut all)).await.expect("the server closes the connection");
+    all
+}
+
+async fn still_serves(server: &Running) {
+    assert_eq!(server.http1().await.ask(Method::GET, "/livez").await.body, "ok");
+    assert_eq!(server.http2().await.ask(Method::GET, "/livez").await.body, "ok");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn garbage_instead_of_tls_is_turned_away() {
+    let server = start(Unserved, Limits::default(), Duration::ZERO);
+    for garbage in
+        [b"GET / HTTP/1.1\r\n\r\n".as_slice(), &[0; 4096], &[0x16, 3, 1, 0xff, 0xff, 1], &[0xff; 65_536]]
+    {
+        let mut socket = TcpStream::connect(server.address).await.unwrap();
+        let _ = socket.write_all(garbage).await;
+        let _ = socket.shutdown().await;
+        read_to_close(&mut socket).await;
+    }
+    still_serves(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handshake_that_does_not_go_on_is_ended() {
+    let limits = Limits { handshake: Duration::from_millis(200), ..Limits::default() };
+    let server = start(Unserved, limits, Duration::ZERO);
+    let mut silent = TcpStream::connect(server.address).await.unwrap();
+    let mut half = TcpStream::connect(server.address).await.unwrap();
+    half.write_all(&[0x16, 3, 1, 2, 0, 1]).await.unwrap();
+    read_to_close(&mut silent).await;
+    read_to_close(&mut half).await;
+    still_serves(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_that_trickle_in_do_not_hold_a_connection() {
+    let limits = Limits { first_request: Duration::from_millis(400), ..Limits::default() };
+    let server = start(Unserved, limits, Duration::ZERO);
+    for alpn in [b"http/1.1".as_slice(), b"h2"] {
+        let begin = Instant::now();
+        let (mut read, mut write) = tokio::io::split(server.tls(server.client_config(alpn)).await);
+        let trickle = tokio::spawn(async move {
+            if alpn == b"h2" {
+                write.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+                write.flush().await.unwrap();
+            } else {
+                write.write_all(b"GET /livez HTTP/1.1\r\n").await.unwrap();
+                while write.write_all(b"x-a: b\r\n").await.is_ok() && write.flush().await.is_ok() {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
+            write
+        });
+        read_to_close(&mut read).await;
+        assert!(begin.elapsed() >= Duration::from_millis(400));
+        drop(trickle.await);
+    }
+    still_serves(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_past_their_limit_are_431() {
+    let server = start(Unserved, Limits::default(), Duration::ZERO);
+    let long = "a".repeat(300 << 10);
+
+    let mut stream = server.tls(server.client_config(b"http/1.1")).await;
+    let head = format!("GET /livez HTTP/1.1\r\nhost: x\r\nx-long: {long}\r\n\r\n");
+    let _ = stream.write_all(head.as_bytes()).await;
+    let answer = read_to_close(&mut stream).await;
+    assert!(answer.starts_with(b"HTTP/1.1 431 "), "{}", String::from_utf8_lossy(&answer));
+
+    let mut stream = server.tls(server.client_config(b"http/1.1")).await;
+    let many: String = (0..400).map(|i| format!("x-{i}: y\r\n")).collect();
+    let _ = stream.write_all(format!("GET /livez HTTP/1.1\r\nhost: x\r\n{many}\r\n").as_bytes()).await;
+    let answer = read_to_close(&mut stream).await;
+    assert!(answer.starts_with(b"HTTP/1.1 431 "), "{}", String::from_utf8_lossy(&answer));
+
+    let mut client = server.http2().await;
+    let mut request = common::request2(Method::GET, "/livez");
+    request.headers_mut().insert("x-long", long.parse().unwrap());
+    // Refused by the client itself, which heeds the announced limit, or by the server.
+    if let Ok(response) = client.sender.send_request(request).await {
+        assert_eq!(response.status(), 431);
+    }
+    still_serves(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_are_not_http_are_400() {
+    let server = start(Unserved, Limits::default(), Duration::ZERO);
+    for bad in [
+        "\0\0\0\0\r\n\r\n",
+        "GET\r\n\r\n",
+        "GET /livez HTTP/9.9\r\n\r\n",
+        "GET /\u{1} HTTP/1.1\r\nhost: x\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost : x\r\n\r\n",
+        "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n",
+        "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: gzip\r\n\r\n",
+    ] {
+        let mut stream = server.tls(server.client_config(b"http/1.1")).await;
+        stream.write_all(bad.as_bytes()).await.unwrap();
+        let answer = read_to_close(&mut stream).await;
+        assert!(answer.starts_with(b"HTTP/1.1 400 "), "{bad:?}: {}", String::from_utf8_lossy(&answer));
+    }
+    still_serves(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn odd_paths_and_queries_are_answered() {
+    let server = start(Unserved, Limits::default(), Duration::ZERO);
+    let mut client = server.http1().await;
+    for (path, status) in [
+        ("/livez?verbose&exclude=%zz&exclude=%ff&;;;&=&&&exclude", 200),
+        ("/livez/%70ing", 404),
+        ("/livez/../livez", 404),
+        ("//livez", 404),
+        ("/version?pretty=%", 200),
+        ("/%00%ff", 404),
+    ] {
+        assert_eq!(client.ask(Method::GET, path).await.status, status, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_resets_ends_the_connection_and_nothing_else() {
+    let server = start(Unserved, Limits::default(), Duration::ZERO);
+    let mut stream = server.tls(server.client_config(b"h2")).await;
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    // HEADERS with `:method GET`, `:scheme https`, `:path /` from the static table, and at once RST_STREAM.
+    let mut flood = Vec::new();
+    for stream_id in (1u32..20_001).step_by(2) {
+        let id = stream_id.to_be_bytes();
+        flood.extend_from_slice(&[0, 0, 3, 1, 5]);
+        flood.extend_from_slice(&id);
+        flood.extend_from_slice(&[0x82, 0x87, 0x84]);
+        flood.extend_from_slice(&[0, 0, 4, 3, 0]);
+        flood.extend_from_slice(&id);
+        flood.extend_from_slice(&[0, 0, 0, 8]);
+    }
+    let _ = stream.write_all(&flood).await;
+    let _ = stream.flush().await;
+    let answer = read_to_close(&mut stream).await;
+    let goaway = answer.windows(9).any(|frame| matches!(frame, [_, _, _, 7, 0, 0, 0, 0, 0]));
+    assert!(goaway || answer.is_empty(), "the server says goodbye before it closes");
+    still_serves(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_past_their_number_wait_for_a_free_place() {
+    let limits = Limits { connections: 2, ..Limits::default() };
+    let server = start(Unserved, limits, Duration::ZERO);
+    let mut first = server.http1().await;
+    let mut second = server.http1().await;
+    assert_eq!(first.ask(Method::GET, "/livez").await.status, 200);
+    assert_eq!(second.ask(Method::GET, "/livez").await.status, 200);
+    let third = server.tls(server.client_config(b"http/1.1"));
+    tokio::pin!(third);
+    assert!(timeout(Duration::from_millis(300), &mut third).await.is_err(), "no place yet");
+    drop(first);
+    timeout(PATIENCE, third).await.expect("a place is free");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_response_nobody_reads_does_not_hold_a_connection() {
+    use server::{Body, Error, Handler, Request, Response};
+    struct Large;
+    impl Handler for Large {
+        async fn handle(&self, _request: Request) -> Result<Response, Error> {
+            Ok(Response::new(Body::from(bytes::Bytes::from(vec![b'x'; 64 << 20]))))
+        }
+    }
+    let limits = Limits {
+        connections: 1,
+        unacknowledged: Duration::from_secs(1),
+        idle: Duration::from_secs(60),
+        ..Limits::default()
+    };
+    let server = start(Large, limits, Duration::ZERO);
+    let mut stuck = server.tls(server.client_config(b"http/1.1")).await;
+    stuck.write_all(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    stuck.flush().await.unwrap();
+    // The only place is free again once the kernel has given up on the reader that does not read.
+    let next = timeout(PATIENCE, server.tls(server.client_config(b"http/1.1"))).await;
+    assert!(next.is_ok(), "the stuck connection has been dropped");
+}

@@ -1,0 +1,132 @@
+//! Stopping in order.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::{PATIENCE, closed, request, start, whole};
+use http::Method;
+use server::{Body, Error, Handler, Limits, Phase, Request, Response, Unserved};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// Answers a request once a permit is there for it; says when one has come in.
+struct Gate {
+    arrived: Arc<Semaphore>,
+    open: Arc<Semaphore>,
+}
+
+impl Gate {
+    fn new() -> (Self, Arc<Semaphore>, Arc<Semaphore>) {
+        let (arrived, open) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+        (Self { arrived: Arc::clone(&arrived), open: Arc::clone(&open) }, arrived, open)
+    }
+}
+
+impl Handler for Gate {
+    async fn handle(&self, _request: Request) -> Result<Response, Error> {
+        self.arrived.add_permits(1);
+        self.open.acquire().await.unwrap().forget();
+        Ok(Response::new(Body::from("done")))
+    }
+}
+
+async fn refused(address: std::net::SocketAddr) -> bool {
+    timeout(PATIENCE, TcpStream::connect(address)).await.unwrap().is_err()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readiness_fails_first_and_requests_are_served_through_the_delay() {
+    let delay = Duration::from_millis(600);
+    let server = start(Unserved, Limits::default(), delay);
+    let mut client = server.http1().await;
+    assert_eq!(client.ask(Method::GET, "/readyz").await.status, 200);
+
+    let begin = Instant::now();
+    server.lifecycle.request_stop();
+    let ready = client.ask(Method::GET, "/readyz").await;
+    assert_eq!(ready.status, 500);
+    assert_eq!(ready.body, "[+]ping ok\n[-]shutdown failed: reason withheld\nreadyz check failed\n");
+    assert_eq!(
+        server.http2().await.ask(Method::GET, "/livez").await.status,
+        200,
+        "new connections still work"
+    );
+
+    closed(client.ended).await.unwrap();
+    assert!(begin.elapsed() >= delay);
+    assert!(refused(server.address).await);
+    assert_eq!(timeout(PATIENCE, server.ended).await.unwrap().unwrap().cut_off, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_under_way_finish() {
+    let (gate, arrived, open) = Gate::new();
+    let server = start(gate, Limits::default(), Duration::ZERO);
+    let mut http1 = server.http1().await;
+    let mut http2 = server.http2().await;
+    let first = tokio::spawn(http1.sender.send_request(request(Method::GET, "/x")));
+    let second = tokio::spawn(http2.sender.send_request(common::request2(Method::GET, "/x")));
+    timeout(PATIENCE, arrived.acquire_many(2)).await.unwrap().unwrap().forget();
+
+    server.lifecycle.request_stop();
+    timeout(PATIENCE, server.lifecycle.reached(Phase::Draining)).await.unwrap();
+    while !refused(server.address).await {
+        tokio::task::yield_now().await;
+    }
+    open.add_permits(2);
+    assert_eq!(whole(first.await.unwrap().unwrap()).await.body, "done");
+    assert_eq!(whole(second.await.unwrap().unwrap()).await.body, "done");
+    assert_eq!(timeout(PATIENCE, server.ended).await.unwrap().unwrap().cut_off, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_finish_is_cut_off_in_the_end() {
+    let (gate, arrived, _open) = Gate::new();
+    let limits = Limits { drain: Duration::from_millis(300), ..Limits::default() };
+    let server = start(gate, limits, Duration::ZERO);
+    let mut client = server.http1().await;
+    let answer = tokio::spawn(client.sender.send_request(request(Method::GET, "/x")));
+    timeout(PATIENCE, arrived.acquire()).await.unwrap().unwrap().forget();
+    assert_eq!(server.stop().await.cut_off, 1);
+    assert!(answer.await.unwrap().is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_request_to_stop_does_not_wait() {
+    let (gate, arrived, _open) = Gate::new();
+    let server = start(gate, Limits::default(), Duration::from_secs(3600));
+    let mut client = server.http1().await;
+    let answer = tokio::spawn(client.sender.send_request(request(Method::GET, "/x")));
+    timeout(PATIENCE, arrived.acquire()).await.unwrap().unwrap().forget();
+    server.lifecycle.request_stop();
+    assert_eq!(server.stop().await.cut_off, 1);
+    assert!(answer.await.unwrap().is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handshake_under_way_does_not_hold_up_the_end() {
+    let server = start(Unserved, Limits::default(), Duration::ZERO);
+    let _silent = TcpStream::connect(server.address).await.unwrap();
+    let begin = Instant::now();
+    server.stop().await;
+    assert!(begin.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_in_use_is_said_in_words() {
+    let taken = start(Unserved, Limits::default(), Duration::ZERO);
+    let error =
+        server::Server::listen(taken.address, Limits::default(), server::Lifecycle::new()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "cannot listen on {}: the port is in use, perhaps by another server; choose another with --secure-port",
+            taken.address
+        )
+    );
+}

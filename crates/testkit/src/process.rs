@@ -1,0 +1,213 @@
+//! The server as a child process.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// The longest that a server may take to be ready, or to end; far more than it should.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why a server did not do what a test wanted.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The system did not let it.
+    #[error("{what}: {cause}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// It did not say that it is ready.
+    #[error("the server did not become ready; it wrote:\n{output}")]
+    NotReady {
+        /// What it wrote to standard output and standard error.
+        output: String,
+    },
+    /// It did not end.
+    #[error("the server did not end within {} s", PATIENCE.as_secs())]
+    DidNotEnd,
+}
+
+/// A folder in the system's place for temporary things, removed when this is dropped.
+#[derive(Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// A new, empty folder.
+    pub fn new() -> Result<Self, Error> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let unique = format!("keelson-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(unique);
+        std::fs::create_dir_all(&path).map_err(|cause| Error::System { what: "making a folder", cause })?;
+        Ok(Self(path))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    url: String,
+    kubeconfig: PathBuf,
+    ready_after: Duration,
+    output: Option<thread::JoinHandle<String>>,
+}
+
+/// How a server ended.
+#[derive(Debug)]
+pub struct Exit {
+    /// Its exit code; none when a signal ended it.
+    pub code: Option<i32>,
+    /// What it wrote to standard error.
+    pub log: String,
+    /// How long it took from the signal on.
+    pub after: Duration,
+}
+
+impl Process {
+    /// Starts `binary` on a free port with its things in `folder`, and waits until it says that it is ready.
+    pub fn start(binary: &Path, folder: &Path, flags: &[&str]) -> Result<Self, Error> {
+        let begin = Instant::now();
+        let mut child = Command::new(binary)
+            .args(["--secure-port=0", "--data-dir"])
+            .arg(folder)
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|cause| Error::System { what: "starting the server", cause })?;
+        let output = thread::spawn({
+            let stderr = child.stderr.take();
+            move || read_all(stderr)
+        });
+        match announcement(&mut child) {
+            Some(Announcement { url, kubeconfig }) => {
+                Ok(Self { child, url, kubeconfig, ready_after: begin.elapsed(), output: Some(output) })
+            }
+            None => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(Error::NotReady { output: output.join().unwrap_or_default() })
+            }
+        }
+    }
+
+    /// Where it serves.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// How long it took from the start of the process to its word that it is ready.
+    pub fn ready_after(&self) -> Duration {
+        self.ready_after
+    }
+
+    /// Its process number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Resident memory in bytes.
+    pub fn resident_memory(&self) -> Result<u64, Error> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id()))
+            .map_err(|cause| Error::System { what: "reading the status of the server", cause })?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        Ok(kilobytes.unwrap_or_default() * 1024)
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) -> Result<(), Error> {
+        let id = i32::try_from(self.id()).unwrap_or(i32::MAX);
+        kill(Pid::from_raw(id), signal)
+            .map_err(|cause| Error::System { what: "sending a signal", cause: cause.into() })
+    }
+
+    /// Waits for the end, which something else must bring about.
+    pub fn wait(mut self) -> Result<Exit, Error> {
+        let begin = Instant::now();
+        while begin.elapsed() < PATIENCE {
+            let status = self.child.try_wait().map_err(|cause| Error::System { what: "waiting", cause })?;
+            if let Some(status) = status {
+                let after = begin.elapsed();
+                let log = self.output.take().and_then(|output| output.join().ok()).unwrap_or_default();
+                return Ok(Exit { code: status.code(), log, after });
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        Err(Error::DidNotEnd)
+    }
+
+    /// Asks it to stop as an operator would, and waits for the end.
+    pub fn terminate(self) -> Result<Exit, Error> {
+        self.signal(Signal::SIGTERM)?;
+        self.wait()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Announcement {
+    url: String,
+    kubeconfig: PathBuf,
+}
+
+/// What the server says on standard output once it is ready.
+fn announcement(child: &mut Child) -> Option<Announcement> {
+    let stdout = child.stdout.take()?;
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let _ = send.send(line);
+        }
+    });
+    let deadline = Instant::now() + PATIENCE;
+    let mut url = None;
+    loop {
+        let line = receive.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()?;
+        if let Some((_, rest)) = line.split_once(" is ready on ") {
+            url = rest.split_whitespace().next().map(str::to_owned);
+        }
+        if let Some(path) = line.strip_prefix("kubeconfig: ") {
+            return Some(Announcement { url: url?, kubeconfig: path.trim().into() });
+        }
+    }
+}
+
+fn read_all(stream: Option<impl std::io::Read>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(mut stream) = stream {
+        let _ = stream.read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,43 @@
+//! `cargo xtask COMMAND`: see [`HELP`].
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use xtask::{licenses, test, tools};
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  test [--fast]     everything that checks the project, in order; stops at the first failure.
+                    --fast leaves out what needs real clients (tests/e2e_*.rs) and what takes long (tests/slow_*.rs)
+  tools [NAME...]   fetches the real clients and servers that tests use into target/tools; without names, those that
+                    `test` needs. What is there already is left alone
+  tools --list      the names
+  licenses          holds the licence of every dependency to the allow-list
+  help              this text
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match arguments.as_slice() {
+        ["test"] => test::run(test::Extent::Everything),
+        ["test", "--fast"] => test::run(test::Extent::Fast),
+        ["tools", "--list"] => say(&tools::list()),
+        ["tools", names @ ..] => tools::install_named(names).map_err(|error| error.to_string()),
+        ["licenses"] => licenses::check().map_err(|error| error.to_string()).and_then(|line| say(&line)),
+        ["help" | "--help" | "-h"] | [] => say(HELP),
+        other => Err(format!("`{}` is not a command\n\n{HELP}", other.join(" "))),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            let _ = writeln!(std::io::stderr(), "error: {}", message.trim_end());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn say(text: &str) -> Result<(), String> {
+    writeln!(std::io::stdout(), "{}", text.trim_end()).map_err(|error| error.to_string())
+}

@@ -1,0 +1,224 @@
+//! `cargo xtask test`: the steps, their order, and what they cost.
+//!
+//! Where a test lives says when it runs. Unit tests, and integration tests in any other file, always run. Files named
+//! `tests/e2e_*.rs` start the real server and talk to it with real clients; files named `tests/slow_*.rs` take long on
+//! purpose: fuzzing, crashes. Both run here, and not with `--fast` nor with a bare `cargo nextest run`.
+//!
+//! All tests are built with one profile and one set of features, so that every dependency is compiled once for them;
+//! the end-to-end tests run the release build, which is what users run. An optimised profile for the slow tests would
+//! mean compiling everything a third time, and would lose the overflow and debug assertions that a fuzz test is for.
+
+use std::io::Write as _;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::command::{self, cargo};
+use crate::{licenses, tools};
+
+/// How much is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it.
+    Everything,
+    /// What needs no real clients and takes little time.
+    Fast,
+}
+
+struct Step {
+    name: &'static str,
+    extent: Extent,
+    run: fn() -> Result<(), String>,
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "format", extent: Extent::Fast, run: format },
+    Step { name: "clippy", extent: Extent::Fast, run: clippy },
+    Step { name: "licences", extent: Extent::Fast, run: check_licenses },
+    Step { name: "documentation", extent: Extent::Fast, run: documentation },
+    Step { name: "unit and contract tests", extent: Extent::Fast, run: || tests(Part::Fast) },
+    Step { name: "examples in the documentation", extent: Extent::Fast, run: doc_tests },
+    Step { name: "release build", extent: Extent::Everything, run: release_build },
+    Step { name: "real clients", extent: Extent::Everything, run: fetch_tools },
+    Step { name: "end to end", extent: Extent::Everything, run: || tests(Part::EndToEnd) },
+    Step { name: "slow tests", extent: Extent::Everything, run: || tests(Part::Slow) },
+];
+
+/// Runs the steps of `extent` in order, up to the first that fails.
+pub fn run(extent: Extent) -> Result<(), String> {
+    let begin = Instant::now();
+    let mut done = Vec::new();
+    for step in STEPS.iter().filter(|step| extent == Extent::Everything || step.extent == Extent::Fast) {
+        say(&format!("\n=== {} ===", step.name));
+        let start = Instant::now();
+        if let Err(message) = (step.run)() {
+            return Err(format!(
+                "{} failed after {}: {message}\n{}",
+                step.name,
+                seconds(start.elapsed()),
+                summary(&done, begin.elapsed())
+            ));
+        }
+        done.push((step.name, start.elapsed()));
+        say(&format!("--- {}: passed in {}", step.name, seconds(start.elapsed())));
+    }
+    say(&format!("\n{}everything passed", summary(&done, begin.elapsed())));
+    Ok(())
+}
+
+fn summary(done: &[(&str, Duration)], total: Duration) -> String {
+    let lines = done.iter().map(|(name, took)| format!("  {:>8}  {name}\n", seconds(*took)));
+    let lines: String = lines.collect();
+    format!("passed:\n{lines}  {:>8}  in all\n", seconds(total))
+}
+
+fn format() -> Result<(), String> {
+    show(cargo(crate::workspace()).args(["fmt", "--all", "--check"]))
+}
+
+fn clippy() -> Result<(), String> {
+    show(cargo(crate::workspace()).args([
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--quiet",
+        "--",
+        "--deny=warnings",
+    ]))
+}
+
+fn check_licenses() -> Result<(), String> {
+    say(&licenses::check().map_err(|error| error.to_string())?);
+    Ok(())
+}
+
+fn documentation() -> Result<(), String> {
+    show(
+        cargo(crate::workspace())
+            .args(["doc", "--workspace", "--no-deps", "--quiet"])
+            .env("RUSTDOCFLAGS", "--deny=warnings"),
+    )
+}
+
+fn doc_tests() -> Result<(), String> {
+    show(cargo(crate::workspace()).args(["test", "--workspace", "--doc", "--quiet"]))
+}
+
+fn release_build() -> Result<(), String> {
+    show(cargo(crate::workspace()).args(["build", "--package=keelson", "--release", "--quiet"]))
+}
+
+fn fetch_tools() -> Result<(), String> {
+    tools::install_named(&[]).map_err(|error| error.to_string())
+}
+
+/// A part of the tests, told apart by the names of their files.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Fast,
+    EndToEnd,
+    Slow,
+}
+
+impl Part {
+    fn of(test_file: &str) -> Self {
+        if test_file.starts_with("e2e_") {
+            Self::EndToEnd
+        } else if test_file.starts_with("slow_") {
+            Self::Slow
+        } else {
+            Self::Fast
+        }
+    }
+
+    /// The same in nextest's words.
+    fn filter(self) -> &'static str {
+        match self {
+            Self::Fast => "not binary(/^(e2e|slow)_/)",
+            Self::EndToEnd => "binary(/^e2e_/)",
+            Self::Slow => "binary(/^slow_/)",
+        }
+    }
+}
+
+fn tests(part: Part) -> Result<(), String> {
+    let mut command = cargo(crate::workspace());
+    if command::works(cargo(crate::workspace()).args(["nextest", "--version"])) {
+        command.args([
+            "nextest",
+            "run",
+            "--workspace",
+            "--cargo-quiet",
+            "--no-tests=pass",
+            "--status-level=slow",
+        ]);
+        command.args(["--final-status-level=fail", "--ignore-default-filter", "-E", part.filter()]);
+    } else {
+        let files = test_files()?;
+        let files: Vec<&String> = files.iter().filter(|file| Part::of(file) == part).collect();
+        if part != Part::Fast && files.is_empty() {
+            return Ok(());
+        }
+        command.args(["test", "--workspace", "--quiet"]);
+        if part == Part::Fast {
+            command.args(["--lib", "--bins"]);
+        }
+        command.args(files.iter().map(|file| format!("--test={file}")));
+    }
+    if part == Part::EndToEnd {
+        command.env("KEELSON_BIN", crate::target().join("release/keelson"));
+    }
+    show(&mut command)
+}
+
+/// The names of all integration test files of the workspace.
+fn test_files() -> Result<Vec<String>, String> {
+    let metadata =
+        command::read(cargo(crate::workspace()).args(["metadata", "--format-version=1", "--no-deps"]))
+            .map_err(|error| error.to_string())?;
+    let metadata: Value = serde_json::from_slice(&metadata).map_err(|error| error.to_string())?;
+    let targets = metadata["packages"].as_array().into_iter().flatten();
+    let targets = targets.flat_map(|package| package["targets"].as_array().into_iter().flatten());
+    let mut names: Vec<String> = targets
+        .filter(|target| {
+            target["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "test"))
+        })
+        .filter_map(|target| target["name"].as_str().map(str::to_owned))
+        .collect();
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+fn show(command: &mut Command) -> Result<(), String> {
+    command::show(command).map_err(|error| error.to_string())
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}
+
+/// Headlines go where the output of the tools goes, so that they stay in order.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_file_says_which_part_it_belongs_to() {
+        assert!(Part::of("e2e_first_start") == Part::EndToEnd);
+        assert!(Part::of("slow_decoders") == Part::Slow);
+        assert!(Part::of("hostile") == Part::Fast);
+        assert!(Part::of("not_slow_at_all") == Part::Fast);
+    }
+
+    #[test]
+    fn the_test_files_of_this_workspace_are_found() {
+        let files = test_files().unwrap();
+        assert!(files.iter().any(|file| file == "shutdown"), "{files:?}");
+    }
+}
