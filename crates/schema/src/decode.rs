@@ -127,6 +127,8 @@ enum Segment<'p> {
     Field(&'p Type, &'p Field),
     Index(usize),
     Key(&'p str),
+    /// Below this the reference reads with a decoder of its own, and names no place.
+    Apart,
 }
 
 impl<'p> Place<'p> {
@@ -142,6 +144,10 @@ impl<'p> Place<'p> {
 
     pub(crate) fn key(&'p self, key: &'p str) -> Place<'p> {
         Place { parent: Some(self), segment: Segment::Key(key) }
+    }
+
+    pub(crate) fn apart(&'p self) -> Place<'p> {
+        Place { parent: Some(self), segment: Segment::Apart }
     }
 
     /// The full path with indexes, of this place or of the field `last` in it: `spec.containers[0].image`.
@@ -166,7 +172,7 @@ impl<'p> Place<'p> {
             path.push_str(name);
         };
         match &self.segment {
-            Segment::Root => {}
+            Segment::Root | Segment::Apart => {}
             Segment::Field(_, field) => name(&field.name),
             Segment::Key(key) => name(key),
             Segment::Index(at) => {
@@ -191,11 +197,15 @@ impl<'p> Place<'p> {
         let (mut names, mut struct_name) = (vec![], String::new());
         let mut at = Some(self);
         while let Some(place) = at {
-            if let Segment::Field(ty, field) = &place.segment {
-                if names.is_empty() {
-                    struct_name = ty.struct_name.to_string();
+            match &place.segment {
+                Segment::Field(ty, field) => {
+                    if names.is_empty() {
+                        struct_name = ty.struct_name.to_string();
+                    }
+                    names.push(field.name.as_str());
                 }
-                names.push(field.name.as_str());
+                Segment::Apart => names.clear(),
+                _ => {}
             }
             at = place.parent;
         }
@@ -206,7 +216,7 @@ impl<'p> Place<'p> {
     /// What the reference calls the type of this place, where the field's own name for it says so.
     fn go_name(&self) -> Option<String> {
         match (&self.segment, self.parent) {
-            (Segment::Root, _) | (_, None) => None,
+            (Segment::Root | Segment::Apart, _) | (_, None) => None,
             (Segment::Field(_, field), _) => Some(field.facts.go.to_string()),
             (Segment::Index(_), Some(list)) => list.go_name()?.strip_prefix("[]").map(str::to_string),
             (Segment::Key(_), Some(map)) => {
@@ -267,7 +277,7 @@ impl StrictList {
     }
 }
 
-/// A later value read into an earlier one: structs and maps keep what the later one does not name.
+/// A later value read into an earlier one: structs and maps keep what the later one does not name, also within lists.
 pub(crate) fn merge_again(earlier: Value, later: Value) -> Value {
     match (earlier, later) {
         (Value::Map(mut earlier), Value::Map(later)) => {
@@ -280,6 +290,14 @@ pub(crate) fn merge_again(earlier: Value, later: Value) -> Value {
                 map.insert(key.clone(), value);
             }
             Value::Map(earlier)
+        }
+        (Value::List(earlier), Value::List(mut later)) => {
+            for (before, element) in earlier.iter().zip(Arc::make_mut(&mut later)) {
+                if before.as_map().is_some() {
+                    *element = merge_again(before.clone(), std::mem::take(element));
+                }
+            }
+            Value::List(later)
         }
         (_, later) => later,
     }

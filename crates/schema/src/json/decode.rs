@@ -118,6 +118,7 @@ impl<'i> Decoder<'i> {
             (Some(b'-' | b'0'..=b'9'), Shape::Float64) => self.float(shape, place),
             (Some(b'"'), Shape::IntOrString) => Ok(Value::String(smol(self.scanner.string()?))),
             (Some(b'"'), Shape::Bytes) => self.bytes(),
+            (Some(b'['), Shape::Bytes) => self.byte_list(place),
             (Some(b'"'), Shape::Time | Shape::MicroTime | Shape::Duration) => {
                 let text = self.scanner.string()?;
                 self.scalar(scalar::canonical(shape, &text))
@@ -202,6 +203,22 @@ impl<'i> Decoder<'i> {
         }
     }
 
+    /// Binary data as a list of numbers, which the reference takes as well.
+    fn byte_list(&mut self, place: &Place<'_>) -> Result<Value, Fault> {
+        self.scanner.advance();
+        let list = self.list_of(&Shape::Int32, place)?;
+        let numbers = list.as_list().unwrap_or_default().iter().map(|number| number.as_i64().unwrap_or(0));
+        let mut bytes = Vec::with_capacity(numbers.len());
+        for (at, number) in numbers.enumerate() {
+            bytes.push(u8::try_from(number).unwrap_or_else(|_| {
+                let error = || place.index(at).mismatch(format!("number {number}"), &Shape::Int32);
+                self.wrong_type.get_or_insert_with(error);
+                0
+            }));
+        }
+        Ok(Value::Bytes(bytes.into()))
+    }
+
     /// A quantity is text or a bare number; escapes are not read.
     fn quantity(&mut self) -> Result<Value, Fault> {
         let text = self.scanner.skip(self.budget.depth_left())?.text;
@@ -227,6 +244,7 @@ impl<'i> Decoder<'i> {
         place: &Place<'_>,
     ) -> Result<Value, Fault> {
         self.strict.quiet += 1;
+        let place = &place.apart();
         let value = match (self.scanner.peek_token(), alternative) {
             (Some(b'{'), _) => self.value(&Shape::Struct(ty.clone()), place)?,
             (Some(b'['), Alternative::Schemas) => {

@@ -53,6 +53,13 @@ impl<'i> Scanner<'i> {
         }))
     }
 
+    /// The same within a token. The reference reads a space after the end of the text, which cannot stand here.
+    #[cold]
+    fn unexpected_within(&self, context: &str) -> Fault {
+        let byte = self.peek().unwrap_or(b' ');
+        Fault::new(Error::Syntax(format!("invalid character {} {context}", quote(byte))))
+    }
+
     /// After the value: nothing but white space.
     pub(crate) fn end(&mut self) -> Result<(), Fault> {
         match self.peek_token() {
@@ -166,7 +173,7 @@ impl<'i> Scanner<'i> {
                 out.push(self.code_point(unit)?);
                 return Ok(());
             }
-            _ => return Err(self.unexpected("in string escape code")),
+            _ => return Err(self.unexpected_within("in string escape code")),
         };
         self.at += 1;
         out.push(plain);
@@ -194,7 +201,7 @@ impl<'i> Scanner<'i> {
         let mut unit = 0;
         for _ in 0..4 {
             let digit = self.peek().and_then(|byte| char::from(byte).to_digit(16));
-            let digit = digit.ok_or_else(|| self.unexpected(r"in \u hexadecimal character escape"))?;
+            let digit = digit.ok_or_else(|| self.unexpected_within(r"in \u hexadecimal character escape"))?;
             unit = unit * 16 + digit as u16;
             self.at += 1;
         }
@@ -211,7 +218,7 @@ impl<'i> Scanner<'i> {
         match self.peek() {
             Some(b'0') => self.at += 1,
             Some(b'1'..=b'9') => self.digits(),
-            _ => return Err(self.unexpected("in numeric literal")),
+            _ => return Err(self.unexpected_within("in numeric literal")),
         }
         if self.peek() == Some(b'.') {
             self.at += 1;
@@ -234,7 +241,7 @@ impl<'i> Scanner<'i> {
     }
 
     fn some_digits(&mut self, context: &str) -> Result<(), Fault> {
-        let Some(b'0'..=b'9') = self.peek() else { return Err(self.unexpected(context)) };
+        let Some(b'0'..=b'9') = self.peek() else { return Err(self.unexpected_within(context)) };
         self.digits();
         Ok(())
     }
@@ -244,7 +251,7 @@ impl<'i> Scanner<'i> {
         for expected in word.bytes() {
             if self.peek() != Some(expected) {
                 let context = format!("in literal {word} (expecting {})", quote(expected));
-                return Err(self.unexpected(&context));
+                return Err(self.unexpected_within(&context));
             }
             self.at += 1;
         }
@@ -345,7 +352,7 @@ impl<'i> Scanner<'i> {
                             self.at += 1;
                             self.hex()?;
                         }
-                        _ => return Err(self.unexpected("in string escape code")),
+                        _ => return Err(self.unexpected_within("in string escape code")),
                     }
                 }
                 _ => return Err(self.unexpected("in string literal")),
