@@ -50,10 +50,8 @@ pub(crate) enum Ending {
 
 /// What this binary was built from.
 pub(crate) fn build() -> Info {
-    let commit = env!("KEELSON_BUILD_COMMIT");
     Info {
-        git_commit: commit.into(),
-        git_tree_state: if commit.is_empty() { "archive" } else { "clean" }.into(),
+        git_commit: env!("KEELSON_BUILD_COMMIT").into(),
         build_date: env!("KEELSON_BUILD_DATE").into(),
         compiler: env!("KEELSON_BUILD_COMPILER").into(),
     }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
+use object::quote::quote;
 
 use crate::error::plain_text;
 use crate::{Body, Lifecycle, Phase, Query, Response};
@@ -191,7 +192,7 @@ impl Checks {
             let _ = writeln!(lines, "[{sign}]{name} {outcome}");
         }
         if !excluded.is_empty() {
-            let names: Vec<String> = excluded.iter().map(|name| quoted(name)).collect();
+            let names: Vec<String> = excluded.iter().map(|name| quote(name)).collect();
             let _ = writeln!(
                 lines,
                 "warn: some health checks cannot be excluded: no matches for {}",
@@ -223,36 +224,6 @@ async fn single(check: &Check) -> Response {
             plain_text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {reason}\n"))
         }
     }
-}
-
-/// `text` in double quotes, with control characters escaped as the reference's `%q` does.
-fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => {
-                out.push('\\');
-                out.push(c);
-            }
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{b}' => out.push_str("\\v"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if c < ' ' || c == '\u{7f}' => {
-                let _ = write!(out, "\\x{:02x}", u32::from(c));
-            }
-            c if c.is_control() => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //!    one or the new one.
 //! 2. What is there and still good is kept. A certificate is made anew when it runs out within 30 days, when its names
 //!    are no longer the wanted ones, when its key does not fit, or when the authority did not sign it.
-//! 3. The authority stays as long as it is valid, so that a kubeconfig handed out keeps working.
+//! 3. The authority stays as long as it is valid, so that a kubeconfig handed out keeps working; it alone is forced to
+//!    the disk, since all else can be made from it.
 //!
 //! All keys are ECDSA P-256: made in well under a millisecond, and known to every client.
 
@@ -20,6 +21,7 @@ use std::time::SystemTime;
 pub use kubeconfig::Kubeconfig;
 pub use names::Names;
 
+use file::Loss;
 use issue::{Authority, Leaf, Purpose};
 
 /// The user that the admin's certificate names.
@@ -131,7 +133,7 @@ impl Pki {
             made.push(format!("{}: there was none", paths.certificate.display()));
         }
         let authority = Authority::make(now)?;
-        paths.write(authority.pair())?;
+        paths.write(authority.pair(), Loss::Never)?;
         Ok(authority)
     }
 
@@ -154,7 +156,7 @@ impl Pki {
             Err(why) => {
                 made.push(format!("{}: {why}", paths.certificate.display()));
                 let pair = authority.issue(purpose, now)?;
-                paths.write(&pair)?;
+                paths.write(&pair, Loss::MadeAnew)?;
                 Ok(pair)
             }
         }
@@ -191,9 +193,9 @@ impl Paths {
     }
 
     /// Writes the key first: a crash in between leaves a pair that does not fit, which the next start notices.
-    fn write(&self, pair: &Pair) -> Result<(), Error> {
-        file::write_private(&self.key, &pair.key)?;
-        file::write_public(&self.certificate, &pair.certificate)
+    fn write(&self, pair: &Pair, loss: Loss) -> Result<(), Error> {
+        file::write_private(&self.key, &pair.key, loss)?;
+        file::write_public(&self.certificate, &pair.certificate, loss)
     }
 }
 

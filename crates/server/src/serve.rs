@@ -8,7 +8,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -24,6 +24,9 @@ const BACKLOG: u32 = 4096;
 
 /// The pause after accepting failed for want of something, such as file descriptors.
 const SCARCITY: Duration = Duration::from_millis(100);
+
+/// The pause after which the same is logged again.
+const TELL_AGAIN: Duration = Duration::from_secs(10);
 
 /// Why serving could not begin.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +95,7 @@ impl Server {
         let slots = Arc::new(Semaphore::new(limits.connections));
         let shared = Arc::new(Shared { handler, tls, limits, lifecycle: lifecycle.clone() });
         let mut connections = JoinSet::new();
+        let mut failures = Failures::default();
 
         let mut until_draining = std::pin::pin!(async {
             lifecycle.reached(Phase::ShuttingDown).await;
@@ -114,7 +118,7 @@ impl Server {
                             drop(slot);
                         });
                     }
-                    Err(error) => after_failure(&error).await,
+                    Err(error) => failures.after(&error).await,
                 },
             }
         }
@@ -153,15 +157,26 @@ async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> io::Result<Ac
     Ok(Accepted { socket, address, slot })
 }
 
-/// A connection that was gone before it was accepted is nobody's fault; anything else is a want of something, which the
-/// next attempt would meet again at once.
-async fn after_failure(error: &io::Error) {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
-    if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) {
-        return;
+/// Failures to accept: none of them ends the loop, and a row of them does not fill the log.
+#[derive(Default)]
+struct Failures {
+    last_told: Option<Instant>,
+}
+
+impl Failures {
+    /// A connection that was gone before it was accepted is nobody's fault; anything else is a want of something, which
+    /// the next attempt would meet again at once.
+    async fn after(&mut self, error: &io::Error) {
+        use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+        if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) {
+            return;
+        }
+        if self.last_told.is_none_or(|last| last.elapsed() > TELL_AGAIN) {
+            log::warn!(error:% = error; "connections cannot be accepted");
+            self.last_told = Some(Instant::now());
+        }
+        tokio::time::sleep(SCARCITY).await;
     }
-    log::warn!(error:% = error; "a connection could not be accepted");
-    tokio::time::sleep(SCARCITY).await;
 }
 
 fn report(ended: Result<(), JoinError>) {

@@ -17,8 +17,6 @@ const OLDEST_COMPATIBLE_MINOR: &str = "32";
 pub struct Info {
     /// The commit it was built from.
     pub git_commit: String,
-    /// `clean`, or `archive` when there was no repository around.
-    pub git_tree_state: String,
     /// When that commit was made, in RFC 3339.
     pub build_date: String,
     /// The compiler and its version.
@@ -38,7 +36,8 @@ impl Info {
             ("minCompatibilityMinor", OLDEST_COMPATIBLE_MINOR),
             ("gitVersion", API),
             ("gitCommit", &self.git_commit),
-            ("gitTreeState", &self.git_tree_state),
+            // Whether files had been changed since that commit is not known for sure.
+            ("gitTreeState", ""),
             ("buildDate", &self.build_date),
             ("goVersion", "none"),
             ("compiler", &self.compiler),
@@ -84,7 +83,6 @@ mod tests {
     fn the_document_has_the_fields_of_the_reference_in_its_order() {
         let info = Info {
             git_commit: "abc".into(),
-            git_tree_state: "clean".into(),
             build_date: "2026-01-01T00:00:00Z".into(),
             compiler: "rustc 1.95.0".into(),
         };

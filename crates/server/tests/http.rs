@@ -196,9 +196,8 @@ async fn a_replaced_certificate_is_shown_to_the_next_connection() {
 async fn changed_files_are_picked_up() {
     use server::tls::Files;
     let server = start(Unserved, Limits::default(), Duration::ZERO);
-    let folder = common::folder();
-    std::fs::create_dir_all(&folder).unwrap();
-    let files = Files { certificate: folder.join("tls.crt"), key: folder.join("tls.key") };
+    let folder = testkit::Folder::new().unwrap();
+    let files = Files { certificate: folder.path().join("tls.crt"), key: folder.path().join("tls.key") };
     let write = |pair: &server::pki::Pair| {
         std::fs::write(&files.certificate, &pair.certificate).unwrap();
         std::fs::write(&files.key, &pair.key).unwrap();
@@ -210,8 +209,9 @@ async fn changed_files_are_picked_up() {
     );
 
     let names = server::pki::Names::of_this_host("10.0.0.1".parse().unwrap());
-    let other =
-        server::pki::Pki::new(folder.join("other")).ensure(&names, std::time::SystemTime::now()).unwrap();
+    let other = server::pki::Pki::new(folder.path().join("other"))
+        .ensure(&names, std::time::SystemTime::now())
+        .unwrap();
     std::fs::write(&files.certificate, "garbage").unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(server.try_tls(server.client_config(b"")).await.is_ok(), "garbage leaves the old one in place");
@@ -226,5 +226,4 @@ async fn changed_files_are_picked_up() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     fresh.abort();
-    std::fs::remove_dir_all(&folder).unwrap();
 }

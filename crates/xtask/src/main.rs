@@ -10,8 +10,8 @@ cargo xtask COMMAND
 
   test [--fast]     everything that checks the project, in order; stops at the first failure.
                     --fast leaves out what needs real clients (tests/e2e_*.rs) and what takes long (tests/slow_*.rs)
-  tools [NAME...]   fetches the real clients and servers that tests use into target/tools; without names, those that
-                    `test` needs. What is there already is left alone
+  tools [NAME...]   fetches real clients and servers for tests and comparisons into target/tools; without names, all but
+                    those that want to be asked for. What is there already is left alone
   tools --list      the names
   licenses          holds the licence of every dependency to the allow-list
   help              this text

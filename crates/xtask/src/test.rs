@@ -45,6 +45,9 @@ const STEPS: &[Step] = &[
     Step { name: "slow tests", extent: Extent::Everything, run: || tests(Part::Slow) },
 ];
 
+/// The tools that end-to-end tests use; the others are not fetched for them.
+const CLIENTS: &[&str] = &["kubectl"];
+
 /// Runs the steps of `extent` in order, up to the first that fails.
 pub fn run(extent: Extent) -> Result<(), String> {
     let begin = Instant::now();
@@ -110,7 +113,7 @@ fn release_build() -> Result<(), String> {
 }
 
 fn fetch_tools() -> Result<(), String> {
-    tools::install_named(&[]).map_err(|error| error.to_string())
+    tools::install_named(CLIENTS).map_err(|error| error.to_string())
 }
 
 /// A part of the tests, told apart by the names of their files.

@@ -7,6 +7,15 @@ use std::path::Path;
 
 use super::Error;
 
+/// What a crash of the machine may do to a file that was just written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// Nothing: it is on the disk when writing returns.
+    Never,
+    /// It may be gone or damaged; whoever reads it notices and makes it anew. Spares the first start most of its waiting.
+    MadeAnew,
+}
+
 const OWNER_ONLY: u32 = 0o600;
 const ALL_MAY_READ: u32 = 0o644;
 
@@ -41,30 +50,33 @@ pub(super) fn read_private(path: &Path) -> Result<Option<String>, Error> {
 }
 
 /// Writes a file that only its owner may read.
-pub(super) fn write_private(path: &Path, text: &str) -> Result<(), Error> {
-    write(path, text, OWNER_ONLY)
+pub(super) fn write_private(path: &Path, text: &str, loss: Loss) -> Result<(), Error> {
+    write(path, text, OWNER_ONLY, loss)
 }
 
 /// Writes a file that everybody may read.
-pub(super) fn write_public(path: &Path, text: &str) -> Result<(), Error> {
-    write(path, text, ALL_MAY_READ)
+pub(super) fn write_public(path: &Path, text: &str, loss: Loss) -> Result<(), Error> {
+    write(path, text, ALL_MAY_READ, loss)
 }
 
-fn write(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
+fn write(path: &Path, text: &str, mode: u32, loss: Loss) -> Result<(), Error> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}.tmp", std::process::id()));
     let temporary = Path::new(&temporary);
-    replace(temporary, path, text, mode).map_err(|cause| {
+    replace(temporary, path, text, mode, loss).map_err(|cause| {
         // What is left of the attempt is of no use; if it cannot be removed, the error below says enough.
         let _ = fs::remove_file(temporary);
         error("write", path, cause)
     })
 }
 
-fn replace(temporary: &Path, path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
+fn replace(temporary: &Path, path: &Path, text: &str, mode: u32, loss: Loss) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(temporary)?;
     file.set_permissions(Permissions::from_mode(mode))?;
     file.write_all(text.as_bytes())?;
+    if loss == Loss::MadeAnew {
+        return fs::rename(temporary, path);
+    }
     file.sync_all()?;
     fs::rename(temporary, path)?;
     match path.parent() {

@@ -5,7 +5,8 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Error, Pair, file};
+use super::file::{self, Loss};
+use super::{Error, Pair};
 
 /// What a kubeconfig says, with everything embedded: it needs no other file.
 #[derive(Debug, Clone)]
@@ -58,6 +59,6 @@ current-context: keelson
         if file::read_private(path)?.as_deref() == Some(text.as_str()) {
             return Ok(());
         }
-        file::write_private(path, &text)
+        file::write_private(path, &text, Loss::MadeAnew)
     }
 }

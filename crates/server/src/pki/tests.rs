@@ -1,6 +1,5 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
@@ -11,34 +10,24 @@ use super::*;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// A folder that goes away with the test.
-struct Folder(PathBuf);
+/// The certificates of one test.
+struct Folder(testkit::Folder);
 
 impl Folder {
     fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let unique = format!("keelson-pki-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(unique);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
+        Self(testkit::Folder::new().unwrap())
     }
 
     fn pki(&self) -> Pki {
-        Pki::new(self.0.join("pki"))
+        Pki::new(self.0.path().join("pki"))
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.join("pki").join(name)
+        self.0.path().join("pki").join(name)
     }
 
     fn mode(&self, name: &str) -> u32 {
         fs::metadata(self.path(name)).unwrap().permissions().mode() & 0o777
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -71,7 +60,7 @@ fn keys_are_for_their_owner_only() {
     for key in ["ca.key", "server.key", "admin.key"] {
         assert_eq!(folder.mode(key), 0o600, "{key}");
     }
-    assert_eq!(fs::metadata(folder.0.join("pki")).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(folder.mode("."), 0o700);
 }
 
 #[test]

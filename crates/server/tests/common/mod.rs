@@ -20,6 +20,7 @@ use server::pki::{Material, Names, Pki};
 use server::tls::{Identity, Settings};
 use server::version::Info;
 use server::{Handler, Lifecycle, Limits, Outcome, Server};
+use testkit::Folder;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
@@ -35,23 +36,7 @@ pub(crate) struct Running {
     pub(crate) identity: Arc<Identity>,
     pub(crate) material: Material,
     pub(crate) ended: JoinHandle<Outcome>,
-    folder: Folder,
-}
-
-/// A folder that goes away with the test.
-struct Folder(std::path::PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-pub(crate) fn folder() -> std::path::PathBuf {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let unique = format!("keelson-server-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    std::env::temp_dir().join(unique)
+    _folder: Folder,
 }
 
 /// Starts a server around `api`.
@@ -61,9 +46,9 @@ pub(crate) fn start<H: Handler>(api: H, limits: Limits, delay: Duration) -> Runn
 
 /// Starts a server around `api`, with settings of TLS.
 pub(crate) fn start_with<H: Handler>(api: H, limits: Limits, delay: Duration, settings: Settings) -> Running {
-    let folder = Folder(folder());
+    let folder = Folder::new().unwrap();
     let names = Names::of_this_host("10.0.0.1".parse().unwrap());
-    let material = Pki::new(&folder.0).ensure(&names, SystemTime::now()).unwrap();
+    let material = Pki::new(folder.path()).ensure(&names, SystemTime::now()).unwrap();
     let identity = Identity::new(material.serving.clone()).unwrap();
     let settings = Settings { client_authorities: material.authority.clone(), ..settings };
     let tls = identity.server_config(&settings).unwrap();
@@ -77,7 +62,7 @@ pub(crate) fn start_with<H: Handler>(api: H, limits: Limits, delay: Duration, se
         .with_shutdown_delay(delay);
     let address = server.address();
     let ended = tokio::spawn(server.run(tls, handler));
-    Running { address, lifecycle, identity, material, ended, folder }
+    Running { address, lifecycle, identity, material, ended, _folder: folder }
 }
 
 impl Running {
