@@ -386,13 +386,10 @@ impl Batch {
 pub(super) fn put_rows(rows: &mut Rows, logged: &Logged, value: Option<&[u8]>) {
     let key = logged.key.as_bytes();
     let revision = logged.head.mod_revision;
-    let index_key = layout::index_key(key, revision);
-    let index_row = layout::index_row(&index_key, logged.kind, &logged.head);
-    rows.put(index_key, index_row);
+    let version_key = layout::index_key(key, revision);
+    let version_row = layout::version_row(&version_key, logged.kind, &logged.head, value);
+    rows.put(version_key, version_row);
     let log_key = layout::numbered(layout::LOG, revision);
     let log_row = layout::log_row(&log_key, logged);
     rows.put(log_key, log_row);
-    if let Some(value) = value {
-        rows.put(layout::numbered(layout::VALUE, revision), layout::value_row(key, revision, value));
-    }
 }

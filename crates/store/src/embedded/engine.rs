@@ -9,13 +9,18 @@
 //! would spin while the first compacts). Values from 512 bytes on lie in files of their own, so that compaction moves
 //! only the small rows.
 
-use super::{layout, media::Media};
+use super::{
+    layout::{self, Version},
+    media::Media,
+};
+use crate::Revision;
 use bytes::Bytes;
 use fjall::{
     Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode, Readable, Snapshot,
 };
 use std::{
     any::Any,
+    cell::RefCell,
     io,
     ops::Bound,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -213,14 +218,76 @@ impl View {
         })
     }
 
+    /// All versions of the keys that start with `prefix`, by key and newest first.
+    pub(super) fn versions(&self, prefix: &[u8]) -> Versions {
+        let mut start = vec![layout::INDEX];
+        start.extend(prefix);
+        Versions(self.scan_prefix(&start))
+    }
+
     /// Reads every row, and fails at the first that cannot be read.
     pub(super) fn verify(&self) -> Result<(), ReadError> {
-        for kind in [layout::INDEX, layout::LOG, layout::VALUE, layout::TICK] {
+        for kind in [layout::INDEX, layout::LOG, layout::TICK] {
             for row in self.scan_prefix(&[kind]) {
                 row?;
             }
         }
         self.get(layout::STATE).map(drop)
+    }
+}
+
+/// Versions in order. The values of those that are not wanted are not read.
+pub(super) struct Versions(Scan);
+
+/// A version that was found.
+pub(super) struct Found {
+    pub(super) key: Bytes,
+    pub(super) revision: Revision,
+    /// The version, `None` if it fails its checksum, or why it cannot be read.
+    pub(super) version: Result<Option<Version>, ReadError>,
+}
+
+impl Versions {
+    /// The next version that is wanted by its key and revision. An error here ends the scan, and means that keys are
+    /// unreadable; an error inside of [`Found`] is a matter of that version.
+    pub(super) fn next(
+        &mut self,
+        mut want: impl FnMut(&[u8], Revision) -> bool,
+    ) -> Option<Result<Found, ReadError>> {
+        loop {
+            let mut iter = match self.0.0.take()? {
+                Ok(iter) => iter,
+                Err(error) => return Some(Err(error)),
+            };
+            let asked = RefCell::new(None);
+            let want = RefCell::new(&mut want);
+            let next = guarded(|| {
+                let Some(guard) = iter.next() else { return Ok(None) };
+                let row = guard.into_inner_if(|row_key| {
+                    let row_key = Bytes::from(row_key.clone());
+                    let Some((key, revision)) = layout::parse_index_key(&row_key) else { return false };
+                    let wanted = (want.borrow_mut())(&key, revision);
+                    *asked.borrow_mut() = Some((row_key, key, revision));
+                    wanted
+                })?;
+                Ok(Some(row.1))
+            });
+            let row = match (next, asked.into_inner()) {
+                (Ok(None), _) => return None,
+                (Ok(Some(_)), None) => {
+                    return Some(Err(ReadError::Damaged("a row has an impossible key".into())));
+                }
+                (Err(error), None) => return Some(Err(error)),
+                (Ok(Some(None)), Some(_)) => None,
+                (Ok(Some(Some(row))), Some(asked)) => Some((Ok(Bytes::from(row)), asked)),
+                (Err(error), Some(asked)) => Some((Err(error), asked)),
+            };
+            self.0.0 = Some(Ok(iter));
+            if let Some((row, (row_key, key, revision))) = row {
+                let version = row.map(|row| layout::parse_version_row(&row_key, revision, row));
+                return Some(Ok(Found { key, revision, version }));
+            }
+        }
     }
 }
 

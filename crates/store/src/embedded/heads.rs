@@ -53,37 +53,32 @@ impl Heads {
 
     /// Reads the heads of everything that is live.
     ///
-    /// The index tells them; where it is damaged, the log does.
+    /// The log tells them; where it is damaged, the versions themselves do.
     pub(super) fn read(view: &View) -> Result<Self, ReadError> {
-        Self::from_index(view).or_else(|_| Self::from_log(view))
-    }
-
-    fn from_index(view: &View) -> Result<Self, ReadError> {
-        let mut live = Vec::new();
-        let mut seen = Bytes::new();
-        for row in view.scan_prefix(&[layout::INDEX]) {
-            let row = row?;
-            let (key, revision) =
-                layout::parse_index_key(&row.key).ok_or_else(|| damaged("index", &row.key))?;
-            if key == seen {
-                continue;
-            }
-            let head = layout::parse_index_row(&row.key, &row.row, revision);
-            let (kind, head) = head.ok_or_else(|| damaged("index", &row.key))?;
-            if kind == Kind::Put {
-                live.push((Box::from(key.as_ref()), Packed::new(&head)));
-            }
-            seen = key;
-        }
-        Ok(Self(live.into_iter().collect()))
+        Self::from_log(view).or_else(|_| Self::from_versions(view))
     }
 
     fn from_log(view: &View) -> Result<Self, ReadError> {
         let mut heads = Self::default();
         for row in view.scan_prefix(&[layout::LOG]) {
             let row = row?;
-            let logged = layout::parse_log_row(&row.key, &row.row).ok_or_else(|| damaged("log", &row.key))?;
+            let logged = layout::parse_log_row(&row.key, &row.row).ok_or_else(|| damaged("the log"))?;
             heads.apply(&logged);
+        }
+        Ok(heads)
+    }
+
+    fn from_versions(view: &View) -> Result<Self, ReadError> {
+        let mut heads = Self::default();
+        let mut seen = Bytes::new();
+        let mut versions = view.versions(b"");
+        while let Some(version) = versions.next(|key, _| key != seen) {
+            let found = version?;
+            let version = found.version?.ok_or_else(|| damaged("a version"))?;
+            if version.kind == Kind::Put {
+                heads.put(&found.key, &version.head);
+            }
+            seen = found.key;
         }
         Ok(heads)
     }
@@ -112,8 +107,8 @@ impl Packed {
     }
 }
 
-fn damaged(what: &str, row: &[u8]) -> ReadError {
-    ReadError::Damaged(format!("a row of the {what} fails its checksum ({} bytes of key)", row.len()))
+fn damaged(what: &str) -> ReadError {
+    ReadError::Damaged(format!("a row of {what} fails its checksum"))
 }
 
 /// A key that was read from the store's own rows.

@@ -1,32 +1,30 @@
 //! The rows of the embedded store, all in one ordered keyspace.
 //!
 //! ```text
-//! i key 0x00 !revision   the head of a version; versions of a key lie newest first     head
-//! l revision             the change itself, in the order of commits                    head, previous, key
-//! v revision             the value that a put stored                                   xxh3 of (revision, key, value), value
-//! t revision             when this revision was committed                              milliseconds since 1970
-//! m                      how far history reaches                                       compacted, swept
+//! i key 0x00 !revision   a version; versions of a key lie newest first     xxh3 of the rest, head, value
+//! l revision             a change, in the order of commits                 head, previous, key
+//! t revision             when this revision was committed                  milliseconds since 1970
+//! m                      how far history reaches                           compacted, swept
 //! ```
 //!
-//! Numbers in row keys are big-endian, so that rows lie in order. A value is stored once. The `i` and `l` rows of a live
-//! entry tell the same, so that either can be rebuilt from the other; both and `m` end with a checksum of row key and
-//! contents. `v` rows are large and rarely moved: the engine keeps them in files of their own.
+//! Numbers in row keys are big-endian, so that rows lie in order. A value is stored once, in its `i` row; the engine
+//! keeps large ones in files of their own, and moves only their places when it merges. The `l` row of a live entry stays
+//! as long as the entry: the log tells all heads without touching values, and each kind of row can stand in for the
+//! other when one is damaged. Every row ends or starts with a checksum of its key and contents.
 //!
 //! Worked example: `put a` (1), `put a` (2), `delete a` (3), compacted to 2:
 //!
 //! ```text
-//! i a 0 !3 -> delete   i a 0 !2 -> put, create 1      (i a 0 !1 is swept: no revision from 2 on shows it)
-//! l 2 -> put a         l 3 -> delete a, previous 2    (l 1 is swept with it)
-//! v 2
+//! i a 0 !3 -> delete   i a 0 !2 -> put, create 1, value    (i a 0 !1 is swept: no revision from 2 on shows it)
+//! l 2 -> put a         l 3 -> delete a, previous 2         (l 1 is swept with it)
 //! ```
 
 use crate::{Event, Head, Key, Kind, Revision, Stored, Tag, Value};
 use bytes::Bytes;
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 pub(super) const INDEX: u8 = b'i';
 pub(super) const LOG: u8 = b'l';
-pub(super) const VALUE: u8 = b'v';
 pub(super) const TICK: u8 = b't';
 pub(super) const STATE: &[u8] = b"m";
 
@@ -67,7 +65,7 @@ impl Logged {
     }
 }
 
-/// The row key of a version's head.
+/// The row key of a version.
 pub(super) fn index_key(key: &[u8], revision: Revision) -> Vec<u8> {
     let mut row = Vec::with_capacity(key.len() + 10);
     row.push(INDEX);
@@ -77,7 +75,7 @@ pub(super) fn index_key(key: &[u8], revision: Revision) -> Vec<u8> {
     row
 }
 
-/// The key and revision in the row key of a version's head.
+/// The key and revision in the row key of a version.
 pub(super) fn parse_index_key(row: &Bytes) -> Option<(Bytes, Revision)> {
     let end = row.len().checked_sub(9)?;
     let (head, revision) = row.split_at_checked(end + 1)?;
@@ -100,21 +98,37 @@ pub(super) fn parse_numbered(row: &[u8]) -> Option<Revision> {
     Some(Revision(u64::from_be_bytes(revision.try_into().ok()?)))
 }
 
-/// The contents of an `i` row.
-pub(super) fn index_row(row_key: &[u8], kind: Kind, head: &Head) -> Vec<u8> {
-    let mut row = Vec::with_capacity(14 + head.tag.0.len());
+/// The contents of an `i` row. A put without a value is an entry whose value is lost: it reads as damaged.
+pub(super) fn version_row(row_key: &[u8], kind: Kind, head: &Head, value: Option<&[u8]>) -> Vec<u8> {
+    let len = value.map_or(0, <[u8]>::len);
+    let mut row = Vec::with_capacity(18 + head.tag.0.len() + len);
+    row.extend([0; 8]);
     row.push(if kind == Kind::Delete { DELETE } else { 0 });
     push_head(&mut row, head);
-    seal(row_key, row)
+    row.extend(value.unwrap_or_default());
+    if value.is_some() || kind == Kind::Delete {
+        let sum = version_sum(row_key, row.get(8..).unwrap_or_default());
+        row.splice(..8, sum);
+    }
+    row
 }
 
-/// Reads an `i` row; `None` if it is damaged.
-pub(super) fn parse_index_row(row_key: &[u8], row: &Bytes, revision: Revision) -> Option<(Kind, Head)> {
-    let mut row = Parser(unseal(row_key, row)?);
-    let flags = row.u8()?;
-    let head = row.head(revision)?;
-    row.end()?;
-    Some((kind(flags), head))
+/// A version as it was read.
+pub(super) struct Version {
+    pub(super) kind: Kind,
+    pub(super) head: Head,
+    pub(super) value: Bytes,
+}
+
+/// Reads an `i` row without copying its value; `None` if it is damaged.
+pub(super) fn parse_version_row(row_key: &[u8], revision: Revision, row: Bytes) -> Option<Version> {
+    let (sum, contents) = row.split_at_checked(8)?;
+    if sum != version_sum(row_key, contents) {
+        return None;
+    }
+    let mut row = Parser(row.slice(8..));
+    let kind = kind(row.u8()?);
+    Some(Version { kind, head: row.head(revision)?, value: row.0 })
 }
 
 /// The contents of an `l` row.
@@ -157,20 +171,6 @@ pub(super) fn parse_log_row(row_key: &[u8], row: &Bytes) -> Option<Logged> {
     Some(Logged { key, kind: kind(flags), head, previous, group_goes_on: flags & GROUP_GOES_ON != 0 })
 }
 
-/// The contents of a `v` row.
-pub(super) fn value_row(key: &[u8], revision: Revision, value: &[u8]) -> Vec<u8> {
-    let mut row = Vec::with_capacity(8 + value.len());
-    row.extend(value_sum(key, revision, value).to_le_bytes());
-    row.extend(value);
-    row
-}
-
-/// Reads a `v` row without copying; `None` if it is damaged.
-pub(super) fn parse_value_row(key: &[u8], revision: Revision, row: &Bytes) -> Option<Bytes> {
-    let (sum, value) = row.split_at_checked(8)?;
-    (sum == value_sum(key, revision, value).to_le_bytes()).then(|| row.slice(8..))
-}
-
 /// The contents of the `m` row.
 pub(super) fn state_row(reach: &Reach) -> Vec<u8> {
     let numbers = [reach.compacted, reach.swept];
@@ -185,13 +185,8 @@ pub(super) fn parse_state_row(row: &Bytes) -> Option<Reach> {
     Some(reach)
 }
 
-fn value_sum(key: &[u8], revision: Revision, value: &[u8]) -> u64 {
-    let mut sum = Xxh3::new();
-    sum.update(&revision.0.to_le_bytes());
-    sum.update(key);
-    sum.update(&[0]);
-    sum.update(value);
-    sum.digest()
+fn version_sum(row_key: &[u8], contents: &[u8]) -> [u8; 8] {
+    xxh3_64_with_seed(contents, xxh3_64(row_key)).to_le_bytes()
 }
 
 fn kind(flags: u8) -> Kind {
@@ -209,7 +204,7 @@ fn push_tag(row: &mut Vec<u8>, tag: &Tag) {
 }
 
 fn row_sum(row_key: &[u8], row: &[u8]) -> [u8; 4] {
-    let [a, b, c, d, ..] = xxh3_64(row).wrapping_add(xxh3_64(row_key).rotate_left(1)).to_le_bytes();
+    let [a, b, c, d, ..] = version_sum(row_key, row);
     [a, b, c, d]
 }
 

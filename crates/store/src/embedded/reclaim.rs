@@ -75,18 +75,15 @@ fn step(Reclaimer { shared, commands, reader }: &Reclaimer) -> Option<()> {
         removals.push(layout::index_key(key, revision));
         removals.push(layout::numbered(layout::LOG, revision));
     };
-    let mut values = Vec::new();
     for logged in &rows {
         let key = logged.key.as_bytes();
         if let Some(previous) = &logged.previous {
             remove(key, previous.mod_revision);
-            values.push(layout::numbered(layout::VALUE, previous.mod_revision));
         }
         if logged.kind == Kind::Delete {
             remove(key, logged.head.mod_revision);
         }
     }
-    removals.extend(values);
     let (passed, barrier) = mpsc::channel();
     reader.send(Job::Barrier { passed }).ok()?;
     barrier.recv().err();

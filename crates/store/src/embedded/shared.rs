@@ -10,10 +10,10 @@
 use super::{
     Options,
     clock::Clock,
-    engine::{Engine, ReadError, View},
+    engine::{Engine, Found, ReadError, View},
     files::Directory,
     heads::{Heads, trusted},
-    layout::{self, Logged, Reach},
+    layout::{self, Logged, Reach, Version},
 };
 use crate::{
     Batch, Corrupt, Damage, Entry, Error, Head, Health, Key, Kind, Revision, Value, Visitor,
@@ -165,28 +165,19 @@ impl Shared {
             }
         };
         let mut seen = Bytes::new();
-        let mut start = vec![layout::INDEX];
-        start.extend(prefix);
-        for row in reading.view.scan_prefix(&start) {
-            let parsed = row.ok().and_then(|row| {
-                let (key, revision) = layout::parse_index_key(&row.key)?;
-                Some((key, revision, row))
-            });
-            let Some((key, revision, row)) = parsed else {
+        let mut versions = reading.view.versions(prefix);
+        while let Some(found) = versions.next(|key, revision| revision <= at && key != seen) {
+            let Ok(Found { key, revision, version }) = found else {
                 self.load_without_index(&reading, Under { prefix, seen: &seen }, at, visit)?;
-                return Ok(at);
+                break;
             };
-            if revision > at || key == seen {
-                continue;
-            }
             seen = key.clone();
             let Ok(key) = trusted(key) else { continue };
-            let entry = match layout::parse_index_row(&row.key, &row.row, revision) {
-                Some((Kind::Delete, _)) => continue,
-                Some((Kind::Put, head)) => {
-                    reading.view.value(&key, revision).map(|value| Entry { key, head, value })
-                }
-                None => Err(Corrupt { key, revision, reason: "its index row fails its checksum".into() }),
+            let entry = match version {
+                Ok(Some(Version { kind: Kind::Delete, .. })) => continue,
+                Ok(Some(Version { head, value, .. })) => Ok(Entry { key, head, value }),
+                Ok(None) => Err(failed_checksum(key, revision)),
+                Err(error) => Err(unreadable_value(key, revision, &error)),
             };
             if visit(entry).is_break() {
                 break;
@@ -222,16 +213,15 @@ impl Shared {
             if key.as_bytes() == under.seen {
                 continue;
             }
-            let found = match head.filter(|head| head.mod_revision <= at) {
-                Some(head) => Ok(Some(head)),
-                None => reading.view.head_at(&key, at),
-            };
-            let entry = match found {
-                Ok(None) => continue,
-                Ok(Some(head)) => {
+            let entry = match head.filter(|head| head.mod_revision <= at) {
+                Some(head) => {
                     reading.view.value(&key, head.mod_revision).map(|value| Entry { key, head, value })
                 }
-                Err(corrupt) => Err(corrupt),
+                None => match reading.view.entry_at(&key, at) {
+                    Ok(None) => continue,
+                    Ok(Some(entry)) => Ok(entry),
+                    Err(corrupt) => Err(corrupt),
+                },
             };
             if visit(entry).is_break() {
                 break;
@@ -331,12 +321,14 @@ impl View {
 
     /// The value that the change with this revision gave to `key`.
     pub(super) fn value(&self, key: &Key, revision: Revision) -> Value {
-        let corrupt = |reason: String| Corrupt { key: key.clone(), revision, reason };
-        match self.get(&layout::numbered(layout::VALUE, revision)) {
-            Ok(Some(row)) => layout::parse_value_row(key.as_bytes(), revision, &row)
-                .ok_or_else(|| corrupt("its value fails its checksum".into())),
-            Ok(None) => Err(corrupt("its value is missing".into())),
-            Err(error) => Err(corrupt(format!("its value cannot be read: {error}"))),
+        let row_key = layout::index_key(key.as_bytes(), revision);
+        match self.get(&row_key) {
+            Ok(Some(row)) => match layout::parse_version_row(&row_key, revision, row) {
+                Some(version) => Ok(version.value),
+                None => Err(failed_checksum(key.clone(), revision)),
+            },
+            Ok(None) => Err(Corrupt { key: key.clone(), revision, reason: "its row is missing".into() }),
+            Err(error) => Err(unreadable_value(key.clone(), revision, &error)),
         }
     }
 
@@ -366,19 +358,26 @@ impl View {
         .collect()
     }
 
-    /// The head of `key` at a revision, from the index.
-    fn head_at(&self, key: &Key, at: Revision) -> Result<Option<Head>, Corrupt> {
-        let corrupt = |reason: String| Corrupt { key: key.clone(), revision: at, reason };
+    /// The entry of `key` at a revision.
+    fn entry_at(&self, key: &Key, at: Revision) -> Result<Option<Entry>, Corrupt> {
         let from = Bound::Included(layout::index_key(key.as_bytes(), at));
         let to = Bound::Included(layout::index_key(key.as_bytes(), Revision::ZERO));
         let Some(row) = self.scan(from, to).next() else { return Ok(None) };
-        let row = row.map_err(|error| corrupt(format!("its index row cannot be read: {error}")))?;
-        let parsed = layout::parse_index_key(&row.key)
-            .and_then(|(_, revision)| layout::parse_index_row(&row.key, &row.row, revision));
-        match parsed {
-            Some((Kind::Put, head)) => Ok(Some(head)),
-            Some((Kind::Delete, _)) => Ok(None),
-            None => Err(corrupt("its index row fails its checksum".into())),
+        let row = row.map_err(|error| unreadable_value(key.clone(), at, &error))?;
+        let version = layout::parse_index_key(&row.key)
+            .and_then(|(_, revision)| layout::parse_version_row(&row.key, revision, row.row));
+        match version {
+            Some(Version { kind: Kind::Delete, .. }) => Ok(None),
+            Some(Version { head, value, .. }) => Ok(Some(Entry { key: key.clone(), head, value })),
+            None => Err(failed_checksum(key.clone(), at)),
         }
     }
+}
+
+fn failed_checksum(key: Key, revision: Revision) -> Corrupt {
+    Corrupt { key, revision, reason: "its stored bytes fail their checksum".into() }
+}
+
+fn unreadable_value(key: Key, revision: Revision, error: &ReadError) -> Corrupt {
+    Corrupt { key, revision, reason: format!("its stored bytes cannot be read: {error}") }
 }

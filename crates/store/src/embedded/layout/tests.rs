@@ -25,13 +25,26 @@ fn versions_of_a_key_lie_newest_first_and_keys_in_order() {
     assert_eq!((key.as_ref(), revision), (&b"a"[..], Revision(7)));
 }
 
+fn read(key: &[u8], row: impl Into<Bytes>) -> Option<Version> {
+    parse_version_row(key, Revision(9), row.into())
+}
+
 #[test]
-fn index_rows_come_back() {
+fn versions_come_back() {
     let key = index_key(b"a", Revision(9));
-    for kind in [Kind::Put, Kind::Delete] {
-        let row = Bytes::from(index_row(&key, kind, &head(3, 9, "uid-1")));
-        assert_eq!(parse_index_row(&key, &row, Revision(9)), Some((kind, head(3, 9, "uid-1"))));
+    for (kind, value) in [(Kind::Put, "a value"), (Kind::Put, ""), (Kind::Delete, "")] {
+        let row = version_row(&key, kind, &head(3, 9, "uid-1"), Some(value.as_bytes()));
+        let version = read(&key, row).unwrap();
+        assert_eq!((version.kind, version.head), (kind, head(3, 9, "uid-1")));
+        assert_eq!(version.value, value);
     }
+}
+
+#[test]
+fn a_version_that_has_lost_its_value_reads_as_damaged() {
+    let key = index_key(b"a", Revision(9));
+    assert!(read(&key, version_row(&key, Kind::Put, &head(3, 9, "uid-1"), None)).is_none());
+    assert!(read(&key, version_row(&key, Kind::Delete, &head(3, 9, "uid-1"), None)).is_some());
 }
 
 #[test]
@@ -48,9 +61,8 @@ fn log_rows_come_back_with_their_previous_heads() {
 fn a_flipped_bit_anywhere_in_a_row_is_noticed() {
     let index = index_key(b"a", Revision(9));
     let log = numbered(LOG, Revision(9));
-    let index_row = index_row(&index, Kind::Put, &head(3, 9, "uid-1"));
+    let version_row = version_row(&index, Kind::Put, &head(3, 9, "uid-1"), Some(b"a value"));
     let log_row = log_row(&log, &logged(Some(head(3, 4, "uid-1"))));
-    let value_row = value_row(b"a", Revision(9), b"a value");
     let state_row = state_row(&Reach { compacted: Revision(5), swept: Revision(4) });
     for bit in 0..8 * log_row.len() {
         let flip = |row: &[u8]| {
@@ -59,19 +71,19 @@ fn a_flipped_bit_anywhere_in_a_row_is_noticed() {
             row[place] ^= 1 << (bit % 8);
             Bytes::from(row)
         };
-        assert_eq!(parse_index_row(&index, &flip(&index_row), Revision(9)), None);
+        assert!(read(&index, flip(&version_row)).is_none());
         assert_eq!(parse_log_row(&log, &flip(&log_row)), None);
-        assert_eq!(parse_value_row(b"a", Revision(9), &flip(&value_row)), None);
         assert_eq!(parse_state_row(&flip(&state_row)), None);
     }
 }
 
 #[test]
-fn a_value_belongs_to_its_key_and_revision() {
-    let row = Bytes::from(value_row(b"a", Revision(9), b"a value"));
-    assert_eq!(parse_value_row(b"a", Revision(9), &row).unwrap(), "a value");
-    assert_eq!(parse_value_row(b"b", Revision(9), &row), None);
-    assert_eq!(parse_value_row(b"a", Revision(8), &row), None);
+fn a_version_belongs_to_its_key_and_revision() {
+    let key = index_key(b"a", Revision(9));
+    let row = version_row(&key, Kind::Put, &head(3, 9, "uid-1"), Some(b"a value"));
+    assert!(read(&key, row.clone()).is_some());
+    assert!(read(&index_key(b"b", Revision(9)), row.clone()).is_none());
+    assert!(read(&index_key(b"a", Revision(8)), row).is_none());
 }
 
 #[test]
@@ -81,5 +93,5 @@ fn rows_cut_short_are_noticed() {
     for len in 0..row.len() {
         assert_eq!(parse_log_row(&key, &Bytes::copy_from_slice(&row[..len])), None);
     }
-    assert_eq!(parse_value_row(b"a", Revision(9), &Bytes::from_static(b"short")), None);
+    assert!(read(&index_key(b"a", Revision(9)), &b"short"[..]).is_none());
 }

@@ -1,0 +1,46 @@
+//! Measurements: `cargo run --release -p bench -- <what>`. Each subcommand is a module that prints a table, or JSON
+//! lines with `--json`. Figures are printed, never asserted: they belong to a machine.
+
+mod process;
+mod report;
+mod store;
+
+use std::{io::Write, process::ExitCode};
+
+/// Any failure ends the run with its message.
+type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
+struct Subcommand {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> Outcome,
+}
+
+const SUBCOMMANDS: &[Subcommand] = &[Subcommand { name: "store", about: store::ABOUT, run: store::run }];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match arguments.split_first() {
+        Some((name, rest)) => match SUBCOMMANDS.iter().find(|subcommand| subcommand.name == name) {
+            Some(subcommand) => (subcommand.run)(rest),
+            None if ["help", "-h", "--help"].contains(&name.as_str()) => help(&mut std::io::stdout()),
+            None => help(&mut std::io::stderr()).and(Err(format!("there is no measurement {name:?}").into())),
+        },
+        None => help(&mut std::io::stdout()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            writeln!(std::io::stderr(), "bench: {error}").ok();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn help(to: &mut dyn Write) -> Outcome {
+    writeln!(to, "usage: bench <what> [--json] [options]\n")?;
+    for subcommand in SUBCOMMANDS {
+        writeln!(to, "  {:<10} {}", subcommand.name, subcommand.about)?;
+    }
+    Ok(())
+}
