@@ -1,6 +1,7 @@
 //! Measurements: `cargo run --release -p bench -- <what>`. Each subcommand is a module that prints a table, or JSON
 //! lines with `--json`. Figures are printed, never asserted: they belong to a machine.
 
+mod codec;
 mod process;
 mod report;
 mod store;
@@ -16,7 +17,10 @@ struct Subcommand {
     run: fn(&[String]) -> Outcome,
 }
 
-const SUBCOMMANDS: &[Subcommand] = &[Subcommand { name: "store", about: store::ABOUT, run: store::run }];
+const SUBCOMMANDS: &[Subcommand] = &[
+    Subcommand { name: "codec", about: codec::ABOUT, run: codec::run },
+    Subcommand { name: "store", about: store::ABOUT, run: store::run },
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -53,7 +53,7 @@ pub(crate) fn types(schema: &Schema) -> String {
              fields: Ref::Static(&[{fields_text}]), wire: Ref::Static(&[{}]), atomic: {}, union: {union}, open: false, \
              has_defaults: {}, has_rules: {}, lookup: Lookup {{ slots: Ref::Static(&{slots:?}) }}, always: Ref::Static(&[{always}]), names: &[{names}] }};",
             ty.name,
-            parts_text(&parts),
+            parts_text(&fields, &parts),
             ty.atomic,
             defaults.contains_key(name.as_str()),
             rules.contains_key(name.as_str()),
@@ -166,13 +166,16 @@ fn shape_text(shape: &Shape, statics: &mut Statics) -> String {
     }
 }
 
-fn parts_text(parts: &[Part]) -> String {
+fn parts_text(fields: &[Field], parts: &[Part]) -> String {
     parts
         .iter()
         .map(|part| match part {
-            Part::Field(at) => format!("Part::Field({at}), "),
+            Part::Field(at) => format!("Part::Field {{ number: {}, place: {at} }}, ", fields[*at].number),
             Part::Inline(number, inner) => {
-                format!("Part::Inline {{ number: {number}, parts: Ref::Static(&[{}]) }}, ", parts_text(inner))
+                format!(
+                    "Part::Inline {{ number: {number}, parts: Ref::Static(&[{}]) }}, ",
+                    parts_text(fields, inner)
+                )
             }
         })
         .collect()

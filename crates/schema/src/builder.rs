@@ -167,15 +167,20 @@ impl Builder {
             let fields = fields.iter().enumerate();
             fields.filter(move |(_, field)| keep(field)).map(|(at, _)| at as u16)
         };
-        let mut wire: Vec<u16> = places(|field| field.number != 0).collect();
-        wire.sort_by_key(|at| fields.get(usize::from(*at)).map(|field| field.number));
+        let mut wire: Vec<Part> = fields
+            .iter()
+            .zip(0..)
+            .filter(|(field, _)| field.number != 0)
+            .map(|(field, place)| Part::Field { number: field.number, place })
+            .collect();
+        wire.sort_by_key(Part::number);
         let struct_name = self.name.rsplit('.').next().unwrap_or_default().into();
         Ref::Shared(Arc::new(Type {
             struct_name,
             name: self.name,
             openapi: self.openapi,
             kind: self.kind,
-            wire: Ref::Shared(wire.into_iter().map(Part::Field).collect()),
+            wire: Ref::Shared(wire.into()),
             atomic: self.atomic,
             open: self.open,
             has_defaults: fields

@@ -303,6 +303,29 @@ pub(crate) fn merge_again(earlier: Value, later: Value) -> Value {
     }
 }
 
+/// Which fields of a struct have been read.
+#[derive(Default)]
+pub(crate) struct Seen {
+    low: u128,
+    high: Vec<usize>,
+}
+
+impl Seen {
+    /// Marks a field; whether it was marked before.
+    #[inline]
+    pub(crate) fn again(&mut self, at: usize) -> bool {
+        if at < 128 {
+            let bit = 1 << at;
+            let again = self.low & bit != 0;
+            self.low |= bit;
+            return again;
+        }
+        let again = self.high.contains(&at);
+        self.high.push(at);
+        again
+    }
+}
+
 /// Counts values against the limit.
 pub(crate) struct Budget {
     limits: Limits,

@@ -191,8 +191,13 @@ impl Field {
 
 /// How a field nests in Protobuf.
 pub enum Part {
-    /// The field at this place in [`Type::fields`].
-    Field(u16),
+    /// A field.
+    Field {
+        /// Its number.
+        number: u32,
+        /// Its place in [`Type::fields`].
+        place: u16,
+    },
     /// Fields of an inlined type: flat in JSON, a message of their own in Protobuf.
     Inline {
         /// The message's field number.
@@ -200,6 +205,16 @@ pub enum Part {
         /// The fields in it, by rising number.
         parts: Ref<[Part]>,
     },
+}
+
+impl Part {
+    /// The field number under which this part stands.
+    #[inline]
+    pub fn number(&self) -> u32 {
+        match self {
+            Part::Field { number, .. } | Part::Inline { number, .. } => *number,
+        }
+    }
 }
 
 /// What may stand at one place of an object.

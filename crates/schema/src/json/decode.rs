@@ -4,7 +4,7 @@
 //! counts for more; so does a value that its own form refuses (a quantity, a time).
 
 use super::scan::Scanner;
-use crate::decode::{Budget, Decoded, Error, Fault, Limits, Place, Strict, StrictList, merge_again};
+use crate::decode::{Budget, Decoded, Error, Fault, Limits, Place, Seen, Strict, StrictList, merge_again};
 use crate::model::{Alternative, Shape, Type};
 use crate::scalar;
 use object::{Key, Map, RawJson, SmolStr, Value};
@@ -434,29 +434,6 @@ impl<'i> Decoder<'i> {
                 Ok(Value::Null)
             }
         }
-    }
-}
-
-/// Which fields of a struct have been read.
-#[derive(Default)]
-struct Seen {
-    low: u128,
-    high: Vec<usize>,
-}
-
-impl Seen {
-    /// Marks a field; whether it was marked before.
-    #[inline]
-    fn again(&mut self, at: usize) -> bool {
-        if at < 128 {
-            let bit = 1 << at;
-            let again = self.low & bit != 0;
-            self.low |= bit;
-            return again;
-        }
-        let again = self.high.contains(&at);
-        self.high.push(at);
-        again
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::wire::{Reader, Tag, Wire, fault};
 use super::{Envelope, PREFIX};
-use crate::decode::{Budget, Error, Fault, Limits, merge_again};
+use crate::decode::{Budget, Error, Fault, Limits, Seen, merge_again};
 use crate::model::{Alternative, Field, Part, Ref, Shape, Type};
 use crate::scalar;
 use object::{Key, Map, RawJson, SmolStr, Value};
@@ -107,7 +107,7 @@ impl Decoder {
         self.budget.value()?;
         self.budget.enter()?;
         let base = self.fields.len();
-        self.parts(ty, &ty.wire, message, base)?;
+        self.parts(ty, &ty.wire, message, base, &mut Seen::default())?;
         self.budget.leave();
         let found = self.fields.get_mut(base..).unwrap_or_default();
         if !found.is_sorted_by_key(|(at, _)| *at) {
@@ -115,6 +115,7 @@ impl Decoder {
         }
         let mut entries = Vec::with_capacity(found.len());
         for (at, value) in self.fields.drain(base..) {
+            // What came again may have become empty.
             if let Some(field) = ty.fields.get(at).filter(|field| !field.drops(&value)) {
                 entries.push((field.name.clone(), value));
             }
@@ -123,28 +124,38 @@ impl Decoder {
     }
 
     /// The fields of one message; those of inlined messages go to the same struct.
-    fn parts(&mut self, ty: &Type, parts: &[Part], message: &[u8], base: usize) -> Result<(), Fault> {
+    fn parts(
+        &mut self,
+        ty: &Type,
+        parts: &[Part],
+        message: &[u8],
+        base: usize,
+        seen: &mut Seen,
+    ) -> Result<(), Fault> {
         let mut reader = Reader::new(message);
         let mut next = 0;
         while !reader.is_empty() {
             let tag = reader.tag()?;
-            let Some(place) = find(ty, parts, next, tag.number) else {
+            let Some(place) = find(parts, next, tag.number) else {
                 reader.skip(tag)?;
                 continue;
             };
             next = place;
             match parts.get(place) {
-                Some(Part::Field(at)) => {
-                    let at = usize::from(*at);
-                    if let Some(field) = ty.fields.get(at) {
-                        let value = self.field(field, tag, &mut reader)?;
-                        self.set(base, at, field, value);
+                Some(Part::Field { place, .. }) => {
+                    let at = usize::from(*place);
+                    let Some(field) = ty.fields.get(at) else { continue };
+                    let value = self.field(field, tag, &mut reader)?;
+                    if seen.again(at) {
+                        self.set_again(base, at, field, value);
+                    } else if !field.drops(&value) {
+                        self.fields.push((at, value));
                     }
                 }
                 Some(Part::Inline { parts, .. }) => {
                     tag.expect(Wire::Bytes, &ty.struct_name)?;
                     self.budget.enter()?;
-                    self.parts(ty, parts, reader.bytes()?, base)?;
+                    self.parts(ty, parts, reader.bytes()?, base, seen)?;
                     self.budget.leave();
                 }
                 None => reader.skip(tag)?,
@@ -153,8 +164,9 @@ impl Decoder {
         Ok(())
     }
 
-    /// Keeps a field's value; lists and maps that come in several runs grow together.
-    fn set(&mut self, base: usize, at: usize, field: &Field, value: Value) {
+    /// A field that comes again: lists and maps grow, structs take what the later one sets.
+    #[cold]
+    fn set_again(&mut self, base: usize, at: usize, field: &Field, value: Value) {
         let own = self.fields.get_mut(base..).unwrap_or_default();
         match own.iter_mut().find(|(place, _)| *place == at) {
             None => self.fields.push((at, value)),
@@ -286,7 +298,10 @@ impl Decoder {
         tag.expect(Wire::Bytes, name)?;
         let bytes = reader.bytes()?;
         match shape {
-            Shape::String => Ok(Value::String(SmolStr::from(text(bytes)))),
+            Shape::String => Ok(Value::String(match std::str::from_utf8(bytes) {
+                Ok(text) => SmolStr::new(text),
+                Err(_) => SmolStr::from(text(bytes)),
+            })),
             Shape::Bytes => Ok(Value::Bytes(bytes.into())),
             Shape::Time | Shape::MicroTime => time(shape, bytes),
             Shape::Duration => {
@@ -377,17 +392,13 @@ impl Decoder {
 
 /// The part with this number: most often the one after the last, or that one again.
 #[inline]
-fn find(ty: &Type, parts: &[Part], last: usize, number: u32) -> Option<usize> {
-    let number_of = |part: &Part| match part {
-        Part::Field(at) => ty.fields.get(usize::from(*at)).map_or(0, |field| field.number),
-        Part::Inline { number, .. } => *number,
-    };
-    for near in [last, last + 1, last + 2] {
-        if parts.get(near).is_some_and(|part| number_of(part) == number) {
+fn find(parts: &[Part], last: usize, number: u32) -> Option<usize> {
+    for near in [last, last + 1] {
+        if parts.get(near).is_some_and(|part| part.number() == number) {
             return Some(near);
         }
     }
-    parts.binary_search_by_key(&number, number_of).ok()
+    parts.binary_search_by_key(&number, Part::number).ok()
 }
 
 /// The reference does not check strings; what is not UTF-8 could not be written as JSON.

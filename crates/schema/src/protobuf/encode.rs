@@ -91,8 +91,8 @@ impl<'m> Slots<'m> {
 fn write_parts(ty: &Type, parts: &[Part], slots: &Slots<'_>, writer: &mut Writer) {
     for part in parts.iter().rev() {
         match part {
-            Part::Field(at) => {
-                let at = usize::from(*at);
+            Part::Field { place, .. } => {
+                let at = usize::from(*place);
                 let Some(field) = ty.fields.get(at) else { continue };
                 match slots.value(at, field).filter(|value| !field.drops(value)) {
                     Some(value) if field.boxed => write_one(field.number, &field.shape, value, writer),
