@@ -8,6 +8,10 @@ mod store;
 
 use std::{io::Write, process::ExitCode};
 
+/// The allocator of the server, so that what is measured here is what runs there.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Any failure ends the run with its message.
 type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 

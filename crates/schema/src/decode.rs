@@ -306,7 +306,7 @@ pub(crate) fn merge_again(earlier: Value, later: Value) -> Value {
 /// Which fields of a struct have been read.
 #[derive(Default)]
 pub(crate) struct Seen {
-    low: u128,
+    low: u64,
     high: Vec<usize>,
 }
 
@@ -314,7 +314,7 @@ impl Seen {
     /// Marks a field; whether it was marked before.
     #[inline]
     pub(crate) fn again(&mut self, at: usize) -> bool {
-        if at < 128 {
+        if at < 64 {
             let bit = 1 << at;
             let again = self.low & bit != 0;
             self.low |= bit;

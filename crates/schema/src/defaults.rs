@@ -19,7 +19,7 @@ fn fill(ty: &Type, map: &mut Map) {
             Some(value) => descend(&field.shape, value),
             None => {
                 if let Some(value) = absent(field) {
-                    ty.set(map, &field.name, value);
+                    map.insert(field.name.clone(), value);
                 }
             }
         }

@@ -17,6 +17,7 @@ mod lookup;
 mod model;
 pub mod protobuf;
 mod scalar;
+mod slots;
 mod validate;
 pub mod view;
 

@@ -96,21 +96,12 @@ impl Type {
     pub(crate) fn position_from(&self, from: usize, key: &Key) -> Option<usize> {
         let text = key.as_str().as_ptr();
         let ahead = self.names.get(from..).unwrap_or_default();
-        match ahead.iter().position(|name| std::ptr::eq(name.as_ptr(), text)) {
-            Some(ahead) => Some(from + ahead),
-            None => self.position(key).filter(|at| *at >= from),
+        for (at, name) in (from..).zip(ahead) {
+            if std::ptr::eq(name.as_ptr(), text) {
+                return Some(at);
+            }
         }
-    }
-
-    /// Puts a field into a map of this type, in the place that its order gives it.
-    pub fn set(&self, map: &mut Map, name: &Key, value: Value) {
-        if let Some(earlier) = map.get_mut(name) {
-            *earlier = value;
-            return;
-        }
-        let own = self.position(name).unwrap_or(usize::MAX);
-        let after = map.keys().rposition(|key| self.position(key).is_some_and(|at| at < own));
-        map.insert_at(after.map_or(0, |at| at + 1), name.clone(), value);
+        self.position(key).filter(|at| *at >= from)
     }
 
     /// The place of the field called `name`.

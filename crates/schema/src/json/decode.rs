@@ -5,7 +5,7 @@
 
 use super::scan::Scanner;
 use crate::decode::{Budget, Decoded, Error, Fault, Limits, Place, Seen, Strict, StrictList, merge_again};
-use crate::model::{Alternative, Shape, Type};
+use crate::model::{Alternative, Field, Shape, Type};
 use crate::scalar;
 use object::{Key, Map, RawJson, SmolStr, Value};
 use std::borrow::Cow;
@@ -73,8 +73,8 @@ struct Decoder<'i> {
     wrong_type: Option<Error>,
     /// The first value that its form refuses.
     refused: Option<Error>,
-    /// Fields of the structs that are being read, innermost last: place in the type and value.
-    fields: Vec<(usize, Value)>,
+    /// Fields of the structs that are being read, innermost last.
+    fields: Vec<(Key, Value)>,
     /// Elements of the lists that are being read, innermost last.
     elements: Vec<Value>,
 }
@@ -282,9 +282,9 @@ impl<'i> Decoder<'i> {
                     let value = self.value(&field.shape, &place.field(ty, field))?;
                     if seen.again(at) {
                         self.strict.add(|| Strict::Duplicate(place.path(&name)));
-                        self.set_again(base, at, ty, value);
+                        self.set_again(base, field, value);
                     } else if !field.drops(&value) {
-                        self.fields.push((at, value));
+                        self.fields.push((field.name.clone(), value));
                     }
                 }
                 None if ty.open => {
@@ -302,16 +302,7 @@ impl<'i> Decoder<'i> {
             }
         }
         self.budget.leave();
-        let found = self.fields.get_mut(base..).unwrap_or_default();
-        if !found.is_sorted_by_key(|(at, _)| *at) {
-            found.sort_unstable_by_key(|(at, _)| *at);
-        }
-        let mut entries = Vec::with_capacity(found.len() + others.len());
-        for (at, value) in self.fields.drain(base..) {
-            if let Some(field) = ty.fields.get(at) {
-                entries.push((field.name.clone(), value));
-            }
-        }
+        let mut entries = self.fields.split_off(base);
         if !others.is_empty() {
             let others = self.distinct(others, place);
             entries.extend(others);
@@ -321,10 +312,9 @@ impl<'i> Decoder<'i> {
 
     /// A field that stands again: the reference reads the later value into the earlier one.
     #[cold]
-    fn set_again(&mut self, base: usize, at: usize, ty: &Type, value: Value) {
-        let Some(field) = ty.fields.get(at) else { return };
+    fn set_again(&mut self, base: usize, field: &Field, value: Value) {
         let own = self.fields.get(base..).unwrap_or_default();
-        let earlier = own.iter().position(|(place, _)| *place == at).map(|place| place + base);
+        let earlier = own.iter().position(|(name, _)| *name == field.name).map(|place| place + base);
         let earlier = earlier.map(|place| self.fields.remove(place).1);
         let kept = match (earlier, value) {
             (earlier, Value::Null) if !field.optional && field.shape.keeps_on_null() => earlier,
@@ -333,7 +323,7 @@ impl<'i> Decoder<'i> {
             (None, value) => Some(value),
         };
         if let Some(value) = kept.filter(|value| !field.drops(value)) {
-            self.fields.push((at, value));
+            self.fields.push((field.name.clone(), value));
         }
     }
 
@@ -397,7 +387,7 @@ impl<'i> Decoder<'i> {
             }
         }
         self.budget.leave();
-        Ok(self.elements.drain(base..).collect::<Vec<_>>().into())
+        Ok(self.elements.split_off(base).into())
     }
 
     /// Any value, as a tree.

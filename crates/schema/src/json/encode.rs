@@ -3,6 +3,7 @@
 
 use super::escape::{write_markup_escaped, write_string};
 use crate::model::{Field, Shape, Type};
+use crate::slots::Slots;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use object::{Key, Map, Value, float};
@@ -43,7 +44,7 @@ fn write_list_shape(shape: &Shape, list: &[Value], out: &mut Vec<u8>) {
     }
 }
 
-/// The fields lie in the type's order, as decoding leaves them, or have to be looked up.
+/// The fields lie in the type's order, as this encoder writes them, or have to be looked up.
 fn write_struct(ty: &Type, map: &Map, out: &mut Vec<u8>) {
     let start = out.len();
     if !write_ordered(ty, map, out) {
@@ -54,43 +55,49 @@ fn write_struct(ty: &Type, map: &Map, out: &mut Vec<u8>) {
 
 /// Walks fields and entries side by side; false when an entry is not where it should be.
 fn write_ordered(ty: &Type, map: &Map, out: &mut Vec<u8>) -> bool {
+    let fields: &[Field] = &ty.fields;
     let mut first = true;
     let mut next = 0;
-    let mut always = ty.always.iter().map(|at| usize::from(*at)).peekable();
+    let mut always: &[u16] = &ty.always;
     for (key, value) in map.entries() {
         let Some(at) = ty.position_from(next, key) else { return false };
-        while let Some(absent) = always.next_if(|always| *always < at) {
-            write_absent_at(ty, absent, &mut first, out);
+        while let [absent, rest @ ..] = always
+            && usize::from(*absent) <= at
+        {
+            always = rest;
+            if usize::from(*absent) < at {
+                write_absent_at(fields, *absent, &mut first, out);
+            }
         }
-        always.next_if_eq(&at);
-        let Some(field) = ty.fields.get(at) else { return false };
+        let Some(field) = fields.get(at) else { return false };
         write_field(field, value, &mut first, out);
         next = at + 1;
     }
     for absent in always {
-        write_absent_at(ty, absent, &mut first, out);
+        write_absent_at(fields, *absent, &mut first, out);
     }
     close(first, out);
     true
 }
 
-/// Looks every field up; keys that are no field follow, sorted.
-#[cold]
+/// Looks every field up; keys that are no field follow, sorted, where the type is open.
 fn write_unordered(ty: &Type, map: &Map, out: &mut Vec<u8>) {
     let mut first = true;
-    let index = map.index();
-    for field in ty.fields.iter() {
-        match index.get(field.name.as_str()) {
+    let slots = Slots::of(ty, map);
+    for (at, field) in ty.fields.iter().enumerate() {
+        match slots.value(at, field) {
             Some(value) => write_field(field, value, &mut first, out),
             None if field.always => write_absent(field, &mut first, out),
             None => {}
         }
     }
-    let mut others: Vec<_> = map.iter().filter(|(key, _)| ty.position(key).is_none()).collect();
-    others.sort_by_key(|(key, _)| *key);
-    for (key, value) in others {
-        write_key(key, &mut first, out);
-        write_any(value, out);
+    if ty.open {
+        let mut others: Vec<_> = map.iter().filter(|(key, _)| ty.position(key).is_none()).collect();
+        others.sort_by_key(|(key, _)| *key);
+        for (key, value) in others {
+            write_key(key, &mut first, out);
+            write_any(value, out);
+        }
     }
     close(first, out);
 }
@@ -130,8 +137,8 @@ fn write_field(field: &Field, value: &Value, first: &mut bool, out: &mut Vec<u8>
     encode_shape(&field.shape, value, out);
 }
 
-fn write_absent_at(ty: &Type, at: usize, first: &mut bool, out: &mut Vec<u8>) {
-    if let Some(field) = ty.fields.get(at) {
+fn write_absent_at(fields: &[Field], at: u16, first: &mut bool, out: &mut Vec<u8>) {
+    if let Some(field) = fields.get(usize::from(at)) {
         write_absent(field, first, out);
     }
 }

@@ -96,8 +96,8 @@ pub fn decode_message(ty: &Type, message: &[u8], limits: &Limits) -> Result<Valu
 
 struct Decoder {
     budget: Budget,
-    /// Fields of the messages that are being read, innermost last: place in the type and value.
-    fields: Vec<(usize, Value)>,
+    /// Fields of the messages that are being read, innermost last.
+    fields: Vec<(Key, Value)>,
     /// Elements of the lists that are being read, innermost last.
     elements: Vec<Value>,
 }
@@ -109,18 +109,7 @@ impl Decoder {
         let base = self.fields.len();
         self.parts(ty, &ty.wire, message, base, &mut Seen::default())?;
         self.budget.leave();
-        let found = self.fields.get_mut(base..).unwrap_or_default();
-        if !found.is_sorted_by_key(|(at, _)| *at) {
-            found.sort_by_key(|(at, _)| *at);
-        }
-        let mut entries = Vec::with_capacity(found.len());
-        for (at, value) in self.fields.drain(base..) {
-            // What came again may have become empty.
-            if let Some(field) = ty.fields.get(at).filter(|field| !field.drops(&value)) {
-                entries.push((field.name.clone(), value));
-            }
-        }
-        Ok(Map::from_distinct(entries).into())
+        Ok(Map::from_distinct(self.fields.split_off(base)).into())
     }
 
     /// The fields of one message; those of inlined messages go to the same struct.
@@ -140,25 +129,38 @@ impl Decoder {
                 reader.skip(tag)?;
                 continue;
             };
-            next = place;
-            match parts.get(place) {
-                Some(Part::Field { place, .. }) => {
-                    let at = usize::from(*place);
-                    let Some(field) = ty.fields.get(at) else { continue };
-                    let value = self.field(field, tag, &mut reader)?;
-                    if seen.again(at) {
-                        self.set_again(base, at, field, value);
-                    } else if !field.drops(&value) {
-                        self.fields.push((at, value));
-                    }
-                }
+            next = place + 1;
+            let at = match parts.get(place) {
+                Some(Part::Field { place, .. }) => usize::from(*place),
                 Some(Part::Inline { parts, .. }) => {
                     tag.expect(Wire::Bytes, &ty.struct_name)?;
                     self.budget.enter()?;
                     self.parts(ty, parts, reader.bytes()?, base, seen)?;
                     self.budget.leave();
+                    continue;
                 }
-                None => reader.skip(tag)?,
+                None => continue,
+            };
+            let Some(field) = ty.fields.get(at) else { continue };
+            if seen.again(at) {
+                let value = self.field(field, tag, &mut reader)?;
+                self.set_again(base, field, value);
+                continue;
+            }
+            // Most fields are texts, and many of them empty: the reference writes those, and no tree holds them.
+            let value = match (&field.shape, tag.wire) {
+                (Shape::String, Wire::Bytes) => {
+                    self.budget.value()?;
+                    let bytes = reader.bytes()?;
+                    if bytes.is_empty() && !field.optional {
+                        continue;
+                    }
+                    Value::String(string(bytes))
+                }
+                _ => self.field(field, tag, &mut reader)?,
+            };
+            if !field.drops(&value) {
+                self.fields.push((field.name.clone(), value));
             }
         }
         Ok(())
@@ -166,16 +168,19 @@ impl Decoder {
 
     /// A field that comes again: lists and maps grow, structs take what the later one sets.
     #[cold]
-    fn set_again(&mut self, base: usize, at: usize, field: &Field, value: Value) {
-        let own = self.fields.get_mut(base..).unwrap_or_default();
-        match own.iter_mut().find(|(place, _)| *place == at) {
-            None => self.fields.push((at, value)),
-            Some((_, earlier)) => match (&field.shape, earlier, value) {
-                (Shape::List(_), Value::List(earlier), Value::List(more)) => {
-                    Arc::make_mut(earlier).extend(more.iter().cloned());
-                }
-                (_, earlier, value) => *earlier = merge_again(std::mem::take(earlier), value),
-            },
+    fn set_again(&mut self, base: usize, field: &Field, value: Value) {
+        let own = self.fields.get(base..).unwrap_or_default();
+        let earlier = own.iter().position(|(name, _)| *name == field.name).map(|place| place + base);
+        let value = match (&field.shape, earlier.map(|place| self.fields.remove(place).1), value) {
+            (Shape::List(_), Some(Value::List(mut earlier)), Value::List(more)) => {
+                Arc::make_mut(&mut earlier).extend(more.iter().cloned());
+                Value::List(earlier)
+            }
+            (_, Some(earlier), value) => merge_again(earlier, value),
+            (_, None, value) => value,
+        };
+        if !field.drops(&value) {
+            self.fields.push((field.name.clone(), value));
         }
     }
 
@@ -220,7 +225,7 @@ impl Decoder {
                 }
             }
         }
-        Ok(self.elements.drain(base..).collect::<Vec<_>>().into())
+        Ok(self.elements.split_off(base).into())
     }
 
     /// A run of map entries.
@@ -298,10 +303,7 @@ impl Decoder {
         tag.expect(Wire::Bytes, name)?;
         let bytes = reader.bytes()?;
         match shape {
-            Shape::String => Ok(Value::String(match std::str::from_utf8(bytes) {
-                Ok(text) => SmolStr::new(text),
-                Err(_) => SmolStr::from(text(bytes)),
-            })),
+            Shape::String => Ok(Value::String(string(bytes))),
             Shape::Bytes => Ok(Value::Bytes(bytes.into())),
             Shape::Time | Shape::MicroTime => time(shape, bytes),
             Shape::Duration => {
@@ -328,7 +330,7 @@ impl Decoder {
                         reader.skip(tag)?;
                     }
                 }
-                Ok(self.elements.drain(base..).collect::<Vec<_>>().into())
+                Ok(self.elements.split_off(base).into())
             }
             _ => Ok(Value::Null),
         }
@@ -380,7 +382,7 @@ impl Decoder {
             }
         }
         self.budget.leave();
-        let list: Vec<Value> = self.elements.drain(base..).collect();
+        let list = self.elements.split_off(base);
         Ok(match (schema, alternative) {
             _ if listed => list.into(),
             (Some(schema), _) => schema,
@@ -390,10 +392,10 @@ impl Decoder {
     }
 }
 
-/// The part with this number: most often the one after the last, or that one again.
+/// The part with this number: most often the one after the last, that one again, or the one after next.
 #[inline]
-fn find(parts: &[Part], last: usize, number: u32) -> Option<usize> {
-    for near in [last, last + 1] {
+fn find(parts: &[Part], next: usize, number: u32) -> Option<usize> {
+    for near in [next, next.wrapping_sub(1), next + 1] {
         if parts.get(near).is_some_and(|part| part.number() == number) {
             return Some(near);
         }
@@ -404,6 +406,14 @@ fn find(parts: &[Part], last: usize, number: u32) -> Option<usize> {
 /// The reference does not check strings; what is not UTF-8 could not be written as JSON.
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
+}
+
+#[inline]
+fn string(bytes: &[u8]) -> SmolStr {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => SmolStr::new(text),
+        Err(_) => SmolStr::from(text(bytes)),
+    }
 }
 
 /// The fields 1 to N of a message of numbers.

@@ -4,6 +4,7 @@ use super::wire::{Wire, Writer};
 use super::{Envelope, PREFIX};
 use crate::model::{Alternative, Field, Part, Shape, Type};
 use crate::scalar;
+use crate::slots::Slots;
 use object::{Map, Value};
 
 /// Writes an object with its envelope; the kind comes from the object itself, or else from its type.
@@ -45,47 +46,6 @@ fn write_message(ty: &Type, value: &Value, writer: &mut Writer) {
 fn write_struct(ty: &Type, map: &Map, writer: &mut Writer) {
     let slots = Slots::of(ty, map);
     write_parts(ty, &ty.wire, &slots, writer);
-}
-
-/// Where the entries of a map stand, by their place in the type: one more than the entry's own place, 0 for none.
-struct Slots<'m> {
-    map: &'m Map,
-    near: [u8; 64],
-    /// Where the type has more fields, or the map more entries, than `near` can tell.
-    far: bool,
-}
-
-impl<'m> Slots<'m> {
-    fn of(ty: &Type, map: &'m Map) -> Self {
-        let mut near = [0; 64];
-        if ty.fields.len() > near.len() || map.len() > usize::from(u8::MAX) {
-            return Self { map, near, far: true };
-        }
-        let mut next = 0;
-        for (entry, key) in map.keys().enumerate() {
-            let at = match ty.position_from(next, key) {
-                Some(at) => at,
-                None => match ty.position(key) {
-                    Some(at) => at,
-                    None => continue,
-                },
-            };
-            next = at + 1;
-            if let Some(slot) = near.get_mut(at) {
-                *slot = entry as u8 + 1;
-            }
-        }
-        Self { map, near, far: false }
-    }
-
-    #[inline]
-    fn value(&self, at: usize, field: &Field) -> Option<&'m Value> {
-        if self.far {
-            return self.map.get(&field.name);
-        }
-        let entry = usize::from(*self.near.get(at)?).checked_sub(1)?;
-        self.map.entries().get(entry).map(|(_, value)| value)
-    }
 }
 
 fn write_parts(ty: &Type, parts: &[Part], slots: &Slots<'_>, writer: &mut Writer) {

@@ -13,6 +13,15 @@ pub(super) enum Wire {
     Fixed32 = 5,
 }
 
+impl Wire {
+    #[inline]
+    fn of(bits: u8) -> Option<Self> {
+        const ALL: [Wire; 6] =
+            [Wire::Varint, Wire::Fixed64, Wire::Bytes, Wire::GroupStart, Wire::GroupEnd, Wire::Fixed32];
+        ALL.get(usize::from(bits)).copied()
+    }
+}
+
 /// The number and layout of the field at hand.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tag {
@@ -77,20 +86,24 @@ impl<'b> Reader<'b> {
     /// The next tag.
     #[inline]
     pub(super) fn tag(&mut self) -> Result<Tag, Fault> {
+        if let Some((&key, rest)) = self.0.split_first()
+            && let 8..0x80 = key
+            && let Some(wire) = Wire::of(key & 7)
+        {
+            self.0 = rest;
+            return Ok(Tag { number: u32::from(key >> 3), wire });
+        }
+        self.long_tag()
+    }
+
+    fn long_tag(&mut self) -> Result<Tag, Fault> {
         let key = self.varint()?;
         let number = u32::try_from(key >> 3).unwrap_or(0);
         if number == 0 || number > 0x1fff_ffff {
             return Err(fault(format!("proto: illegal tag {} (wire type {})", (key >> 3) as i32, key & 7)));
         }
-        let wire = match key & 7 {
-            0 => Wire::Varint,
-            1 => Wire::Fixed64,
-            2 => Wire::Bytes,
-            3 => Wire::GroupStart,
-            4 => Wire::GroupEnd,
-            5 => Wire::Fixed32,
-            other => return Err(fault(format!("proto: illegal wireType {other}"))),
-        };
+        let wire =
+            Wire::of(key as u8 & 7).ok_or_else(|| fault(format!("proto: illegal wireType {}", key & 7)))?;
         Ok(Tag { number, wire })
     }
 

@@ -38,8 +38,8 @@ impl Random {
 pub(crate) fn instance(ty: &Type, random: &mut Random) -> Value {
     let mut map = fields(ty, 0, random);
     if let Some(kind) = &ty.kind {
-        ty.set(&mut map, &Key::known("kind"), kind.kind.clone().into());
-        ty.set(&mut map, &Key::known("apiVersion"), kind.api_version().into());
+        map.insert_at(0, Key::known("kind"), kind.kind.clone().into());
+        map.insert_at(1, Key::known("apiVersion"), kind.api_version().into());
     }
     map.into()
 }
@@ -74,7 +74,7 @@ fn complete(shape: &Shape, value: &mut Value, random: &mut Random) {
                 };
                 complete(&field.shape, &mut missing, random);
                 if !field.drops(&missing) {
-                    ty.set(map, &field.name, missing);
+                    map.insert(field.name.clone(), missing);
                 }
             }
         }
