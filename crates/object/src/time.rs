@@ -15,6 +15,7 @@ mod tests;
 pub use parse::Error;
 pub(crate) use parse::quote_as_time;
 
+use crate::SmolStr;
 use crate::duration::Duration;
 use calendar::Civil;
 use parse::{Instant, Layout};
@@ -53,6 +54,16 @@ impl Time {
     /// A point by seconds since 1970.
     pub const fn from_unix(seconds: i64) -> Self {
         Self { seconds }
+    }
+
+    /// The text, without going through the heap for the years of four digits.
+    pub fn text(self) -> SmolStr {
+        let Some(digits) = Civil::from_unix(self.seconds).digits() else { return self.to_string().into() };
+        let mut text = [b'Z'; 20];
+        for (slot, digit) in text.iter_mut().zip(digits) {
+            *slot = digit;
+        }
+        SmolStr::new(std::str::from_utf8(&text).unwrap_or_default())
     }
 
     /// Seconds since 1970.

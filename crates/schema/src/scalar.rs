@@ -86,7 +86,7 @@ pub(crate) fn unix(shape: &Shape, text: &str) -> Unix {
 pub(crate) fn time(shape: &Shape, unix: Unix) -> SmolStr {
     match shape {
         Shape::MicroTime => MicroTime::from_unix(unix.seconds, unix.nanos).to_string().into(),
-        _ => Time::from_unix(unix.seconds).to_string().into(),
+        _ => Time::from_unix(unix.seconds).text(),
     }
 }
 

@@ -55,17 +55,14 @@ impl Civil {
     }
 }
 
-impl fmt::Display for Civil {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Civil {
+    /// The text, for the years that have four digits.
+    pub(super) fn digits(&self) -> Option<[u8; 19]> {
         let Self { year, month, day, hour, minute, second } = *self;
-        let Some(year) = u32::try_from(year).ok().filter(|&year| year <= 9_999) else {
-            let sign = if year < 0 { "-" } else { "" };
-            let year = year.unsigned_abs();
-            return write!(f, "{sign}{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
-        };
+        let year = u32::try_from(year).ok().filter(|&year| year <= 9_999)?;
         let [century, year_of_century] = [year / 100, year % 100].map(two_digits);
         let [month, day, hour, minute, second] = [month, day, hour, minute, second].map(two_digits);
-        let text = [
+        Some([
             century[0],
             century[1],
             year_of_century[0],
@@ -85,8 +82,19 @@ impl fmt::Display for Civil {
             b':',
             second[0],
             second[1],
-        ];
-        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
+        ])
+    }
+}
+
+impl fmt::Display for Civil {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(digits) = self.digits() {
+            return f.write_str(std::str::from_utf8(&digits).unwrap_or_default());
+        }
+        let Self { year, month, day, hour, minute, second } = *self;
+        let sign = if year < 0 { "-" } else { "" };
+        let year = year.unsigned_abs();
+        write!(f, "{sign}{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
     }
 }
 

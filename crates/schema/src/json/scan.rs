@@ -16,6 +16,33 @@ pub(crate) struct Skipped<'i> {
     pub(crate) spaced: bool,
 }
 
+/// What comes next in a value that is being skipped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    Value,
+    /// A value, or the end of the list.
+    FirstValue,
+    /// A key, or the end of the object.
+    FirstKey,
+    Key,
+    Colon,
+    /// A comma, or the end of the level.
+    End,
+}
+
+impl Expected {
+    /// Where a byte that cannot stand here was found, in the words of the reference.
+    fn context(self, level: Option<u8>) -> &'static str {
+        match self {
+            Expected::Value | Expected::FirstValue => "looking for beginning of value",
+            Expected::FirstKey | Expected::Key => "looking for beginning of object key string",
+            Expected::Colon => "after object key",
+            Expected::End if level == Some(b'}') => "after object key:value pair",
+            Expected::End => "after array element",
+        }
+    }
+}
+
 impl<'i> Scanner<'i> {
     pub(crate) fn new(text: &'i str) -> Self {
         Self { text, at: 0 }
@@ -262,79 +289,68 @@ impl<'i> Scanner<'i> {
     pub(crate) fn skip(&mut self, depth: usize) -> Result<Skipped<'i>, Fault> {
         let start = self.at;
         let mut spaced = false;
-        // One bit a level: whether it is an object.
-        let mut levels: Vec<bool> = Vec::new();
+        // The closing byte of each level.
+        let mut levels: Vec<u8> = Vec::new();
+        let mut expected = Expected::Value;
         loop {
-            match self.token(&mut spaced) {
-                Some(open @ (b'{' | b'[')) => {
+            let byte = match self.peek() {
+                Some(b' ' | b'\n' | b'\t' | b'\r') => {
+                    spaced = true;
+                    self.at += 1;
+                    continue;
+                }
+                Some(byte) => byte,
+                None => return Err(self.unexpected("")),
+            };
+            expected = match (expected, byte) {
+                (Expected::Value | Expected::FirstKey | Expected::Key, b'"') => {
+                    self.skip_string()?;
+                    if expected == Expected::Value { Expected::End } else { Expected::Colon }
+                }
+                (Expected::Colon, b':') => {
+                    self.at += 1;
+                    Expected::Value
+                }
+                (Expected::Value, b'{' | b'[') => {
                     self.at += 1;
                     if levels.len() >= depth {
                         return Err(Fault::new(Error::TooDeep));
                     }
-                    let closing = if open == b'{' { b'}' } else { b']' };
-                    if self.token(&mut spaced) == Some(closing) {
-                        self.at += 1;
-                    } else {
-                        levels.push(open == b'{');
-                        if open == b'{' {
-                            self.skip_key(&mut spaced)?;
-                        }
-                        continue;
-                    }
+                    levels.push(byte + 2);
+                    if byte == b'{' { Expected::FirstKey } else { Expected::FirstValue }
                 }
-                Some(b'"') => self.skip_string()?,
-                Some(b'-' | b'0'..=b'9') => {
-                    self.number()?;
+                (Expected::FirstKey, b'}') | (Expected::FirstValue, b']') => {
+                    self.at += 1;
+                    levels.pop();
+                    Expected::End
                 }
-                Some(b't') => self.word("true")?,
-                Some(b'f') => self.word("false")?,
-                Some(b'n') => self.word("null")?,
-                _ => return Err(self.unexpected("looking for beginning of value")),
-            }
-            loop {
-                let Some(in_object) = levels.last().copied() else {
-                    return Ok(Skipped { text: self.text.get(start..self.at).unwrap_or_default(), spaced });
-                };
-                match (self.token(&mut spaced), in_object) {
-                    (Some(b','), true) => {
-                        self.at += 1;
-                        self.skip_key(&mut spaced)?;
-                        break;
-                    }
-                    (Some(b','), false) => {
-                        self.at += 1;
-                        break;
-                    }
-                    (Some(b'}'), true) | (Some(b']'), false) => {
-                        self.at += 1;
-                        levels.pop();
-                    }
-                    (_, true) => return Err(self.unexpected("after object key:value pair")),
-                    (_, false) => return Err(self.unexpected("after array element")),
+                (Expected::FirstValue, _) => Expected::Value,
+                (Expected::End, b',') if levels.last() == Some(&b'}') => {
+                    self.at += 1;
+                    Expected::Key
                 }
+                (Expected::End, b',') => {
+                    self.at += 1;
+                    Expected::Value
+                }
+                (Expected::End, byte) if levels.last() == Some(&byte) => {
+                    self.at += 1;
+                    levels.pop();
+                    Expected::End
+                }
+                (Expected::Value, b'-' | b'0'..=b'9') => self.number().map(|_| Expected::End)?,
+                (Expected::Value, b't') => self.word("true").map(|()| Expected::End)?,
+                (Expected::Value, b'f') => self.word("false").map(|()| Expected::End)?,
+                (Expected::Value, b'n') => self.word("null").map(|()| Expected::End)?,
+                (expected, _) => return Err(self.unexpected(expected.context(levels.last().copied()))),
+            };
+            if expected == Expected::End && levels.is_empty() {
+                return Ok(Skipped { text: self.text.get(start..self.at).unwrap_or_default(), spaced });
             }
         }
     }
 
-    fn token(&mut self, spaced: &mut bool) -> Option<u8> {
-        let before = self.at;
-        let byte = self.peek_token();
-        *spaced |= self.at != before;
-        byte
-    }
-
-    fn skip_key(&mut self, spaced: &mut bool) -> Result<(), Fault> {
-        if self.token(spaced) != Some(b'"') {
-            return Err(self.unexpected("looking for beginning of object key string"));
-        }
-        self.skip_string()?;
-        if self.token(spaced) != Some(b':') {
-            return Err(self.unexpected("after object key"));
-        }
-        self.at += 1;
-        Ok(())
-    }
-
+    #[inline]
     fn skip_string(&mut self) -> Result<(), Fault> {
         self.at += 1;
         loop {

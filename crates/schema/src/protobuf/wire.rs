@@ -84,7 +84,7 @@ impl<'b> Reader<'b> {
     }
 
     /// The next tag.
-    #[inline]
+    #[inline(always)]
     pub(super) fn tag(&mut self) -> Result<Tag, Fault> {
         if let Some((&key, rest)) = self.0.split_first()
             && let 8..0x80 = key
