@@ -36,6 +36,7 @@ use reader::{Job, Reading};
 use reclaim::Reclaimer;
 use shared::{Recovered, Shared};
 use std::{
+    cell::Cell,
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
@@ -122,8 +123,14 @@ impl Embedded {
         let (commands, received) = mpsc::channel();
         let (jobs, todo) = mpsc::channel();
         let (wake, woken) = mpsc::channel();
-        let committer =
-            Committer { shared: shared.clone(), commands: received, reader: jobs.clone(), watermark };
+        let journal = Cell::new(recovery::Journal::Sound);
+        let committer = Committer {
+            shared: shared.clone(),
+            commands: received,
+            reader: jobs.clone(),
+            watermark,
+            journal,
+        };
         let committer = spawn("store-commit", {
             let shared = shared.clone();
             move || {

@@ -95,6 +95,30 @@ fn a_store_that_was_never_finished_is_made_anew() {
 }
 
 #[tokio::test]
+async fn a_rebuild_that_was_interrupted_is_settled() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let store = open(path).unwrap();
+    put(&store, "a", "v").await;
+    store.close();
+    fs::create_dir(path.join("db.rebuild")).unwrap();
+    assert_eq!(
+        load(&open(path).unwrap(), "", None).unwrap().texts(),
+        ["a=v"],
+        "before the swap, the old one counts"
+    );
+    assert!(!path.join("db.rebuild").exists());
+    fs::rename(path.join("db"), path.join("db.rebuild")).unwrap();
+    fs::create_dir(path.join("db.damaged")).unwrap();
+    assert_eq!(
+        load(&open(path).unwrap(), "", None).unwrap().texts(),
+        ["a=v"],
+        "during the swap, the new one counts"
+    );
+    assert!(!path.join("db.damaged").exists());
+}
+
+#[tokio::test]
 async fn a_restore_needs_an_empty_place_and_has_to_be_finished() {
     let directory = tempfile::tempdir().unwrap();
     let (data, backup) = (directory.path().join("data"), directory.path().join("backup"));

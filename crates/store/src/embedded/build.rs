@@ -61,7 +61,7 @@ impl Builder {
 
     fn failed(&self, error: WriteError) -> Error {
         let error = match error {
-            WriteError::Io(error) => error,
+            WriteError::Io(error) | WriteError::Sync(error) => error,
             WriteError::Stopped => {
                 io::Error::other(format!("the engine in {} has stopped", self.path.display()))
             }

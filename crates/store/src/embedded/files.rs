@@ -168,9 +168,14 @@ impl Directory {
         }
         let Some((_, journal)) = newest else { return Ok(()) };
         let copy = journal.with_extension("copy");
-        copy_sparse(&mut File::open(&journal)?, &mut File::create(&copy)?)?;
-        fs::rename(&copy, &journal)?;
-        sync_dir(&self.engine())
+        let rewrite = || {
+            copy_sparse(&mut File::open(&journal)?, &mut File::create(&copy)?)?;
+            fs::rename(&copy, &journal)?;
+            sync_dir(&self.engine())
+        };
+        rewrite().inspect_err(|_| {
+            remove_file(&copy).ok();
+        })
     }
 
     /// Tries whether the disk takes writes.

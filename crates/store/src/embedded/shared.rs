@@ -21,6 +21,7 @@ use crate::{
 };
 use bytes::Bytes;
 use std::{
+    io,
     ops::Bound,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard,
@@ -321,15 +322,22 @@ impl View {
 
     /// The value that the change with this revision gave to `key`.
     pub(super) fn value(&self, key: &Key, revision: Revision) -> Value {
+        self.try_value(key, revision)
+            .unwrap_or_else(|error| Err(unreadable_value(key.clone(), revision, &ReadError::Io(error))))
+    }
+
+    /// The same, but tells a disk that does not answer, perhaps for now, from damage that is there to stay.
+    pub(super) fn try_value(&self, key: &Key, revision: Revision) -> io::Result<Value> {
         let row_key = layout::index_key(key.as_bytes(), revision);
-        match self.get(&row_key) {
+        Ok(match self.get(&row_key) {
             Ok(Some(row)) => match layout::parse_version_row(&row_key, revision, row) {
                 Some(version) => Ok(version.value),
                 None => Err(failed_checksum(key.clone(), revision)),
             },
             Ok(None) => Err(Corrupt { key: key.clone(), revision, reason: "its row is missing".into() }),
-            Err(error) => Err(unreadable_value(key.clone(), revision, &error)),
-        }
+            Err(ReadError::Io(error)) => return Err(error),
+            Err(damaged) => Err(unreadable_value(key.clone(), revision, &damaged)),
+        })
     }
 
     /// The value of a logged change: empty for a delete.
