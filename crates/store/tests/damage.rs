@@ -203,7 +203,34 @@ async fn a_value_only_in_the_journal_is_protected_too() {
     let (file, place) = find(&path, &value("pods/default/web-00007", 200));
     assert_eq!(file.extension().unwrap(), "jnl");
     flip(&file, place + 100, 3);
-    assert_eq!(written.judge(&path).await, Verdict::Refused);
+    assert_eq!(written.judge(&path).await, Verdict::Corrupt(1));
+    let store = open(&path).unwrap();
+    assert!(matches!(store.get(&key("pods/default/web-00007")), Err(Error::Corrupt(_))));
+}
+
+/// After a power failure the pages of the last write may have arrived out of order. Nobody was told of it.
+#[tokio::test]
+async fn a_last_write_with_a_hole_in_it_is_dropped() {
+    let written = Written::new(50, 5000).await;
+    let path = written.copy("hole");
+    let watermark = fs::read(path.join("watermark")).unwrap();
+    let store = open(&path).unwrap();
+    commit(&store, Change::put(key("last"), vec![b'#'; 20_000])).await.unwrap();
+    store.close();
+    let acknowledged = written.directory.path().join("acknowledged");
+    let (journal, place) = find(&path, &[b'#'; 100]);
+    let mut bytes = fs::read(&journal).unwrap();
+    bytes[place + 4096..place + 8192].fill(0);
+    fs::write(&journal, bytes).unwrap();
+    copy_tree(&path, &acknowledged);
+    let store = open(&acknowledged).unwrap();
+    assert!(
+        matches!(store.get(&key("last")), Err(Error::Corrupt(_))),
+        "it was acknowledged, so it is missed"
+    );
+    assert_eq!(store.revision(), Revision(51));
+    fs::write(path.join("watermark"), watermark).unwrap();
+    assert_eq!(written.judge(&path).await, Verdict::Whole);
 }
 
 #[tokio::test]

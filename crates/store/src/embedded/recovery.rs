@@ -8,7 +8,7 @@
 //! deleted.
 
 use super::{
-    build::Builder,
+    build,
     engine::{Engine, ReadError, View},
     layout::Reach,
     shared::{Recovered, Shared},
@@ -105,21 +105,15 @@ fn survivors(view: &View, announced: Revision) -> Result<Vec<Event>, ReadError> 
     }
 }
 
-/// Writes all that can be read into a new engine without history, and puts that in the place of the old one.
+/// Puts a rebuilt engine without history in the place of the damaged one.
 fn rebuild(shared: &Shared) -> Result<(), Error> {
     let revision = shared.feed.revision();
     let heads = shared.heads.read().unwrap_or_else(PoisonError::into_inner).under(b"");
-    let mut builder = Builder::create(&shared.directory.rebuilt_engine())?;
     {
         let slot = shared.engine.read().unwrap_or_else(PoisonError::into_inner);
         let view = slot.as_ref().ok_or(Error::Closed)?.view();
-        for (key, head) in heads {
-            let (Ok(key), Some(head)) = (crate::Key::new(key), head) else { continue };
-            let value = view.try_value(&key, head.mod_revision).map_err(Error::read)?;
-            builder.add(key, head, value.ok())?;
-        }
+        build::rebuild(&shared.directory, &view, heads, revision)?;
     }
-    builder.finish(Reach { compacted: revision, swept: revision })?;
     let mut slot = shared.engine.write().unwrap_or_else(PoisonError::into_inner);
     *slot = None;
     shared.raise_compacted(revision);

@@ -16,7 +16,7 @@ use super::{
     layout::{self, Logged, Reach, Version},
 };
 use crate::{
-    Batch, Corrupt, Damage, Entry, Error, Head, Health, Key, Kind, Revision, Value, Visitor,
+    Batch, Corrupt, Entry, Error, Head, Health, Key, Kind, Revision, Value, Visitor,
     feed::{BatchBuilder, Feed, check_reach},
 };
 use bytes::Bytes;
@@ -275,10 +275,7 @@ impl Shared {
     }
 
     pub(super) fn unreadable(&self, error: ReadError) -> Error {
-        match error {
-            ReadError::Damaged(what) => self.directory.unusable(Damage::Engine(what)),
-            ReadError::Io(error) => Error::read(error),
-        }
+        self.directory.unreadable(error)
     }
 }
 
@@ -294,7 +291,7 @@ impl Recovered {
     pub(super) fn read(view: &View) -> Result<Self, ReadError> {
         let reach = Self::reach(view)?;
         let revision = view.newest()?.max(reach.compacted);
-        Ok(Self { heads: Heads::read(view)?, revision, reach, clock: Clock::read(view) })
+        Ok(Self { heads: Heads::read(view, reach.compacted)?, revision, reach, clock: Clock::read(view) })
     }
 
     /// How far history reaches. If the row that tells it is damaged, history starts now, and everything before is swept
