@@ -136,13 +136,11 @@ fn commits(
                     let name = number % work.entries;
                     let change = Change::put(key(name), value.clone()).tag(tag(name).as_str());
                     let asked = Instant::now();
-                    if let Err(error) = work.store.commit(vec![change]).await {
-                        return Err(error);
-                    }
+                    work.store.commit(vec![change]).await?;
                     own.push(asked.elapsed());
                 }
                 latencies.lock().unwrap_or_else(PoisonError::into_inner).extend(own);
-                Ok(())
+                Ok::<_, store::Error>(())
             })
         })
         .collect();

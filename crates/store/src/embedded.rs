@@ -15,6 +15,7 @@ mod committer;
 mod engine;
 mod files;
 mod heads;
+mod journal;
 mod layout;
 mod media;
 mod reader;
@@ -28,14 +29,16 @@ use crate::{
 };
 use build::Builder;
 use committer::{Command, Committer};
-use engine::Engine;
+use engine::{Engine, ReadError};
 use files::{Contents, Directory, Watermark};
+use journal::Mended;
 use layout::Reach;
 pub use media::{Disk, Media};
 use reader::{Job, Reading};
 use reclaim::Reclaimer;
 use shared::{Recovered, Shared};
 use std::{
+    cell::Cell,
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
@@ -100,19 +103,23 @@ impl Embedded {
     pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
         let directory = Directory::lock(path)?;
         let contents = directory.settle()?;
-        let unreadable = |error: engine::ReadError| match error {
-            engine::ReadError::Damaged(what) => directory.unusable(crate::Damage::Engine(what)),
-            engine::ReadError::Io(error) => Error::read(error),
-        };
-        let engine = Engine::open(&directory.engine()).map_err(unreadable)?;
+        let unreadable = |error| directory.unreadable(error);
+        let watermark = Watermark::open(&directory).map_err(Error::read)?;
+        let acknowledged = watermark.read().map_err(Error::read)?;
+        let (mut engine, mended) = open_mended(&directory.engine(), acknowledged).map_err(unreadable)?;
         if contents == Contents::Nothing {
             directory.write_format()?;
         }
-        let recovered = Recovered::read(&engine.view()).map_err(unreadable)?;
-        let watermark = Watermark::open(&directory).map_err(Error::read)?;
-        let acknowledged = watermark.read().map_err(Error::read)?;
+        let mut recovered = Recovered::read(&engine.view()).map_err(unreadable)?;
         if let Some(damage) = recovery::check_complete(&recovered, acknowledged) {
             return Err(directory.unusable(damage));
+        }
+        if mended == Some(Mended::Resealed) {
+            build::rebuild(&directory, &engine.view(), recovered.heads.under(b""), recovered.revision)?;
+            drop(engine);
+            directory.swap_rebuilt().map_err(Error::read)?;
+            engine = Engine::open(&directory.engine()).map_err(unreadable)?;
+            recovered = Recovered::read(&engine.view()).map_err(unreadable)?;
         }
         let shared = Arc::new(Shared::new(directory, options, engine, recovered));
         Self::start(shared, watermark).map_err(Error::read)
@@ -122,8 +129,14 @@ impl Embedded {
         let (commands, received) = mpsc::channel();
         let (jobs, todo) = mpsc::channel();
         let (wake, woken) = mpsc::channel();
-        let committer =
-            Committer { shared: shared.clone(), commands: received, reader: jobs.clone(), watermark };
+        let journal = Cell::new(recovery::Journal::Sound);
+        let committer = Committer {
+            shared: shared.clone(),
+            commands: received,
+            reader: jobs.clone(),
+            watermark,
+            journal,
+        };
         let committer = spawn("store-commit", {
             let shared = shared.clone();
             move || {
@@ -144,6 +157,18 @@ impl Embedded {
         })?;
         let threads = Mutex::new(Some(Threads { committer, reader, reclaimer, wake }));
         Ok(Self { shared, commands, reading: Reading::new(jobs.clone()), jobs, threads })
+    }
+}
+
+/// Opens the engine, after mending its journals if that is what it takes.
+fn open_mended(path: &Path, acknowledged: Revision) -> Result<(Engine, Option<Mended>), ReadError> {
+    match Engine::open(path) {
+        Ok(engine) => Ok((engine, None)),
+        Err(error @ ReadError::Io(_)) => Err(error),
+        Err(damaged) => match journal::mend(path, acknowledged) {
+            Ok(Some(mended)) => Ok((Engine::open(path)?, Some(mended))),
+            _ => Err(damaged),
+        },
     }
 }
 

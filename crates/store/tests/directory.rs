@@ -87,11 +87,33 @@ fn a_directory_with_other_files_is_refused_and_left_alone() {
 fn a_store_that_was_never_finished_is_made_anew() {
     let directory = tempfile::tempdir().unwrap();
     open(directory.path()).unwrap().close();
-    for file in ["format", "watermark"] {
-        fs::remove_file(directory.path().join(file)).unwrap();
-    }
+    fs::remove_file(directory.path().join("format")).unwrap();
     fs::remove_dir_all(directory.path().join("db").join("keyspaces")).unwrap();
     assert_eq!(open(directory.path()).unwrap().revision(), Revision::ZERO);
+}
+
+#[tokio::test]
+async fn a_rebuild_that_was_interrupted_is_settled() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let store = open(path).unwrap();
+    put(&store, "a", "v").await;
+    store.close();
+    fs::create_dir(path.join("db.rebuild")).unwrap();
+    assert_eq!(
+        load(&open(path).unwrap(), "", None).unwrap().texts(),
+        ["a=v"],
+        "before the swap, the old one counts"
+    );
+    assert!(!path.join("db.rebuild").exists());
+    fs::rename(path.join("db"), path.join("db.rebuild")).unwrap();
+    fs::create_dir(path.join("db.damaged")).unwrap();
+    assert_eq!(
+        load(&open(path).unwrap(), "", None).unwrap().texts(),
+        ["a=v"],
+        "during the swap, the new one counts"
+    );
+    assert!(!path.join("db.damaged").exists());
 }
 
 #[tokio::test]

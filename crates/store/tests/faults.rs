@@ -152,6 +152,25 @@ async fn a_slow_disk_delays_writers_together_and_readers_not_at_all() {
     assert!(store.health().is_good());
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_close_that_waits_behind_a_failing_write_goes_through() {
+    let faulty = Faulty::open();
+    put(&faulty.store, "a", "1").await;
+    faulty.faults.inject(Fault::SlowSync(Duration::from_millis(200)), Lasting::Times(1));
+    let slow = faulty.store.commit(vec![Change::put(key("a"), "2")]);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let failing = faulty.store.commit(vec![Change::put(key("a"), "3")]);
+    let closing = tokio::task::spawn_blocking({
+        let store = faulty.store.clone();
+        move || store.close()
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    faulty.faults.inject(Fault::Write(Cause::Broken), Lasting::UntilCleared);
+    slow.await.unwrap();
+    failing.await.unwrap_err();
+    tokio::time::timeout(Duration::from_secs(10), closing).await.unwrap().unwrap();
+}
+
 #[tokio::test]
 async fn a_store_that_is_failing_can_be_closed() {
     let faulty = Faulty::open();

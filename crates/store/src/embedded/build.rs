@@ -2,13 +2,15 @@
 
 use super::{
     committer::put_rows,
-    engine::{Durability, Engine, Rows, WriteError},
+    engine::{Durability, Engine, Rows, View, WriteError},
+    files::Directory,
     layout::{self, Logged, Reach},
     media::Disk,
 };
-use crate::{Damage, Error, Fate, Head, Key, Kind};
+use crate::{Damage, Error, Fate, Head, Key, Kind, Revision};
 use bytes::Bytes;
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -61,11 +63,28 @@ impl Builder {
 
     fn failed(&self, error: WriteError) -> Error {
         let error = match error {
-            WriteError::Io(error) => error,
+            WriteError::Io(error) | WriteError::Sync(error) => error,
             WriteError::Stopped => {
                 io::Error::other(format!("the engine in {} has stopped", self.path.display()))
             }
         };
         Error::io(error, Fate::NotWritten)
     }
+}
+
+/// Copies all entries that can be read into a new engine beside the old one, without history. An entry whose value is
+/// damaged keeps its key, and is reported as corrupt until it is overwritten or deleted.
+pub(super) fn rebuild(
+    directory: &Directory,
+    view: &View,
+    heads: BTreeMap<Bytes, Option<Head>>,
+    revision: Revision,
+) -> Result<(), Error> {
+    let mut builder = Builder::create(&directory.rebuilt_engine())?;
+    for (key, head) in heads {
+        let (Ok(key), Some(head)) = (Key::new(key), head) else { continue };
+        let value = view.try_value(&key, head.mod_revision).map_err(Error::read)?;
+        builder.add(key, head, value.ok())?;
+    }
+    builder.finish(Reach { compacted: revision, swept: revision })
 }

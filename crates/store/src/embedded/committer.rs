@@ -13,7 +13,7 @@ use super::{
     files::Watermark,
     layout::{self, Logged, Reach},
     reader::{Job, Reply},
-    recovery,
+    recovery::{self, Journal},
     shared::Shared,
 };
 use crate::{
@@ -22,6 +22,7 @@ use crate::{
 };
 use bytes::Bytes;
 use std::{
+    cell::Cell,
     collections::HashMap,
     io,
     sync::{
@@ -34,7 +35,7 @@ use tokio::sync::oneshot;
 
 /// A batch takes no further group past this many bytes.
 const BATCH_BYTES: usize = 4 << 20;
-/// A batch takes no further group past this many changes.
+/// A batch takes no further group past this many changes, or groups.
 const BATCH_CHANGES: usize = 4096;
 /// The first and the longest pause between attempts to recover.
 const RETRY: Duration = Duration::from_millis(50);
@@ -58,6 +59,7 @@ pub(super) struct Committer {
     pub(super) commands: Receiver<Command>,
     pub(super) reader: Sender<Job>,
     pub(super) watermark: Watermark,
+    pub(super) journal: Cell<Journal>,
 }
 
 /// A group on its way through a batch.
@@ -97,25 +99,38 @@ impl Committer {
                     Err(_) => break,
                 },
             };
-            let flow = match command {
-                Command::Commit { group, reply } => self.commit(group, reply, &mut carried),
-                other => self.other(other),
-            };
-            match flow {
-                Flow::Go => {}
-                Flow::End => break,
+            if matches!(self.handle(command, &mut carried), Flow::End) {
+                break;
             }
-            if !self.shared.health().is_good() && matches!(self.recover(), Flow::End) {
+            if !self.shared.health().is_good() && matches!(self.recover(carried.take()), Flow::End) {
                 break;
             }
         }
     }
 
-    /// Commits `group` and every group that waits behind it.
-    fn commit(&mut self, group: Vec<Change>, reply: Reply, carried: &mut Option<Command>) -> Flow {
+    fn handle(&mut self, command: Command, carried: &mut Option<Command>) -> Flow {
+        match command {
+            Command::Commit { group, reply } => self.commit(group, reply, carried),
+            Command::Compact { to, reply } => {
+                reply.send(self.compact(to)).ok();
+            }
+            Command::Sweep { removals, swept, done } => {
+                self.sweep(removals, swept);
+                drop(done);
+            }
+            Command::Close => return Flow::End,
+        }
+        Flow::Go
+    }
+
+    /// Commits `group` and every group that waits behind it; `carried` takes a command that is something else.
+    fn commit(&mut self, group: Vec<Change>, reply: Reply, carried: &mut Option<Command>) {
         let mut batch = Batch::new(self.shared.feed.revision());
         batch.add(&self.shared, group, reply);
-        while batch.rows.bytes() < BATCH_BYTES && batch.events.len() < BATCH_CHANGES {
+        while batch.rows.bytes() < BATCH_BYTES
+            && batch.events.len() < BATCH_CHANGES
+            && batch.pending.len() < BATCH_CHANGES
+        {
             match self.commands.try_recv() {
                 Ok(Command::Commit { group, reply }) => batch.add(&self.shared, group, reply),
                 Ok(other) => {
@@ -127,7 +142,7 @@ impl Committer {
         }
         if batch.events.is_empty() {
             self.answer(batch.pending);
-            return Flow::Go;
+            return;
         }
         let first = batch.events.first().map(Event::revision).unwrap_or_default();
         let tick = self.lock_clock().due(first, clock::now(), self.shared.options.tick());
@@ -144,22 +159,6 @@ impl Committer {
             }
             Err(error) => self.refuse(batch.pending, error),
         }
-        Flow::Go
-    }
-
-    fn other(&mut self, command: Command) -> Flow {
-        match command {
-            Command::Commit { group, reply } => return self.commit(group, reply, &mut None),
-            Command::Compact { to, reply } => {
-                reply.send(self.compact(to)).ok();
-            }
-            Command::Sweep { removals, swept, done } => {
-                self.sweep(removals, swept);
-                drop(done);
-            }
-            Command::Close => return Flow::End,
-        }
-        Flow::Go
     }
 
     fn compact(&mut self, to: Revision) -> Result<(), Error> {
@@ -250,8 +249,11 @@ impl Committer {
 
     /// Stops taking writes; the health that is set here ends only with a recovery.
     fn fail(&self, error: WriteError) -> Error {
+        if !matches!(error, WriteError::Io(_)) {
+            self.journal.set(Journal::Suspect);
+        }
         let cause = match error {
-            WriteError::Io(error) => error,
+            WriteError::Io(error) | WriteError::Sync(error) => error,
             WriteError::Stopped => match self.probe() {
                 Err(error) => error,
                 Ok(()) => {
@@ -269,23 +271,27 @@ impl Committer {
     }
 
     /// Refuses writes and tries to recover, until that works or the store is closed.
-    fn recover(&mut self) -> Flow {
+    fn recover(&mut self, carried: Option<Command>) -> Flow {
+        if let Some(command) = carried
+            && matches!(self.turn_away(command), Flow::End)
+        {
+            return Flow::End;
+        }
         let mut pause = RETRY;
         let mut attempt_at = Instant::now() + pause;
         loop {
             let left = attempt_at.saturating_duration_since(Instant::now());
             match self.commands.recv_timeout(left) {
-                Ok(Command::Commit { reply, .. }) => {
-                    reply.send(Err(self.failing())).ok();
+                Ok(command) => {
+                    if matches!(self.turn_away(command), Flow::End) {
+                        return Flow::End;
+                    }
                 }
-                Ok(Command::Compact { reply, .. }) => {
-                    reply.send(Err(self.failing())).ok();
-                }
-                Ok(Command::Sweep { done, .. }) => drop(done),
-                Ok(Command::Close) | Err(RecvTimeoutError::Disconnected) => return Flow::End,
-                Err(RecvTimeoutError::Timeout) => match recovery::attempt(&self.shared) {
+                Err(RecvTimeoutError::Disconnected) => return Flow::End,
+                Err(RecvTimeoutError::Timeout) => match recovery::attempt(&self.shared, self.journal.get()) {
                     Ok(survivors) => {
                         self.adopt(survivors);
+                        self.journal.set(Journal::Sound);
                         self.shared.set_health(Health::Good);
                         return Flow::Go;
                     }
@@ -297,6 +303,21 @@ impl Committer {
                 },
             }
         }
+    }
+
+    /// Answers a command while writes fail.
+    fn turn_away(&self, command: Command) -> Flow {
+        match command {
+            Command::Commit { reply, .. } => {
+                reply.send(Err(self.failing())).ok();
+            }
+            Command::Compact { reply, .. } => {
+                reply.send(Err(self.failing())).ok();
+            }
+            Command::Sweep { done, .. } => drop(done),
+            Command::Close => return Flow::End,
+        }
+        Flow::Go
     }
 
     fn failing(&self) -> Error {

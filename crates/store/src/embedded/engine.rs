@@ -77,6 +77,8 @@ pub(super) enum ReadError {
 pub(super) enum WriteError {
     /// The write itself failed.
     Io(io::Error),
+    /// The write went through, but the disk did not confirm it.
+    Sync(io::Error),
     /// Background work failed earlier, and the engine has stopped.
     Stopped,
 }
@@ -140,15 +142,22 @@ impl Engine {
             batch.commit()
         })?;
         if durability == Durability::Synced {
-            media.sync().map_err(WriteError::Io)?;
-            self.attempt(|| self.database.persist(PersistMode::SyncData))?;
+            media.sync().map_err(WriteError::Sync)?;
+            self.sync_with(PersistMode::SyncData)?;
         }
         Ok(())
     }
 
     /// Makes all that was written so far durable.
     pub(super) fn sync(&self) -> Result<(), WriteError> {
-        self.attempt(|| self.database.persist(PersistMode::SyncAll))
+        self.sync_with(PersistMode::SyncAll)
+    }
+
+    fn sync_with(&self, mode: PersistMode) -> Result<(), WriteError> {
+        self.attempt(|| self.database.persist(mode)).map_err(|error| match error {
+            WriteError::Io(error) => WriteError::Sync(error),
+            other => other,
+        })
     }
 
     /// A view of the rows as they are now.

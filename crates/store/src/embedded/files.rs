@@ -9,6 +9,7 @@
 //! db.rebuild/ a copy without damaged rows, on its way to becoming db/
 //! ```
 
+use super::{engine::ReadError, journal};
 use crate::{Damage, Error, Revision, backup::sync_dir};
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -100,11 +101,12 @@ impl Directory {
     fn settle_without_format(&self) -> Result<Contents, Error> {
         for entry in fs::read_dir(&self.path).map_err(Error::read)? {
             let name = entry.map_err(Error::read)?.file_name();
-            if !["lock", "db", "format.new", "lost+found"].iter().any(|ours| name == *ours) {
+            if !["lock", "db", "watermark", "format.new", "lost+found"].iter().any(|ours| name == *ours) {
                 return Err(self.unusable(Damage::NotAStore));
             }
         }
-        remove_dir(&self.engine()).map_err(Error::read)?;
+        let removed = remove_dir(&self.engine()).and_then(|()| remove_file(&self.path.join("watermark")));
+        removed.map_err(Error::read)?;
         Ok(Contents::Nothing)
     }
 
@@ -156,21 +158,16 @@ impl Directory {
     /// After a failed sync the system may keep pages in memory that never reached the disk, and call them clean. What
     /// the engine reads from them would then be lost by a power failure, although it was visible.
     pub(super) fn rewrite_journal(&self) -> io::Result<()> {
-        let mut newest: Option<(u64, PathBuf)> = None;
-        for entry in fs::read_dir(self.engine())? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "jnl")
-                && let Some(number) = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok())
-                && newest.as_ref().is_none_or(|(newest, _)| number > *newest)
-            {
-                newest = Some((number, path));
-            }
-        }
-        let Some((_, journal)) = newest else { return Ok(()) };
+        let Some(journal) = journal::newest(&self.engine())? else { return Ok(()) };
         let copy = journal.with_extension("copy");
-        copy_sparse(&mut File::open(&journal)?, &mut File::create(&copy)?)?;
-        fs::rename(&copy, &journal)?;
-        sync_dir(&self.engine())
+        let rewrite = || {
+            copy_sparse(&mut File::open(&journal)?, &mut File::create(&copy)?)?;
+            fs::rename(&copy, &journal)?;
+            sync_dir(&self.engine())
+        };
+        rewrite().inspect_err(|_| {
+            remove_file(&copy).ok();
+        })
     }
 
     /// Tries whether the disk takes writes.
@@ -202,6 +199,14 @@ impl Directory {
 
     fn exists(&self, name: &str) -> Result<bool, Error> {
         self.path.join(name).try_exists().map_err(Error::read)
+    }
+
+    /// What the engine could not read, as an error of the store.
+    pub(super) fn unreadable(&self, error: ReadError) -> Error {
+        match error {
+            ReadError::Damaged(what) => self.unusable(Damage::Engine(what)),
+            ReadError::Io(error) => Error::read(error),
+        }
     }
 
     pub(super) fn unusable(&self, damage: Damage) -> Error {

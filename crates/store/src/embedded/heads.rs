@@ -54,15 +54,22 @@ impl Heads {
     /// Reads the heads of everything that is live.
     ///
     /// The log tells them; where it is damaged, the versions themselves do.
-    pub(super) fn read(view: &View) -> Result<Self, ReadError> {
-        Self::from_log(view).or_else(|_| Self::from_versions(view))
+    pub(super) fn read(view: &View, compacted: Revision) -> Result<Self, ReadError> {
+        Self::from_log(view, compacted).or_else(|_| Self::from_versions(view))
     }
 
-    fn from_log(view: &View) -> Result<Self, ReadError> {
+    /// From `compacted` on, the log has every change; before it, only those that are still live.
+    fn from_log(view: &View, compacted: Revision) -> Result<Self, ReadError> {
         let mut heads = Self::default();
+        let mut newest = compacted;
         for row in view.scan_prefix(&[layout::LOG]) {
             let row = row?;
             let logged = layout::parse_log_row(&row.key, &row.row).ok_or_else(|| damaged("the log"))?;
+            let revision = logged.head.mod_revision;
+            if revision > compacted && revision != newest.next() {
+                return Err(ReadError::Damaged(format!("the log has no change {}", newest.next())));
+            }
+            newest = newest.max(revision);
             heads.apply(&logged);
         }
         Ok(heads)

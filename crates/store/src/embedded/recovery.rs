@@ -2,19 +2,18 @@
 //!
 //! The engine stops for good after a failed write, so it is closed and opened again once the disk takes writes. What
 //! counts then is what is on disk: a write that failed may have survived, and is made visible (guarantee 3 holds,
-//! because the journal it was read from is written and synced anew first). If the engine stopped because its background
+//! because opening the engine syncs the journal, and one whose sync had failed is written anew first). If the engine stopped because its background
 //! work met damaged rows, opening it again would not help: it is rebuilt from the rows that can be read. Heads are
 //! known in memory, so an entry whose value is lost keeps its key and is reported as corrupt until it is overwritten or
 //! deleted.
 
 use super::{
-    build::Builder,
+    build,
     engine::{Engine, ReadError, View},
     layout::Reach,
     shared::{Recovered, Shared},
 };
 use crate::{Error, Event, Fate, Revision};
-use bytes::Bytes;
 use std::{io, sync::PoisonError};
 
 /// How many rows of the log are read at a time.
@@ -27,8 +26,17 @@ pub(super) fn probe(shared: &Shared) -> io::Result<()> {
     shared.directory.probe()
 }
 
+/// What the last failure says about the newest journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Journal {
+    /// What the system says was written can be synced.
+    Sound,
+    /// A sync failed: the system may show what never reached the disk, and call it clean.
+    Suspect,
+}
+
 /// Makes the engine usable, and returns the changes beyond the announced revision that are on disk after all.
-pub(super) fn attempt(shared: &Shared) -> Result<Vec<Event>, Error> {
+pub(super) fn attempt(shared: &Shared, journal: Journal) -> Result<Vec<Event>, Error> {
     probe(shared).map_err(|error| Error::io(error, Fate::NotWritten))?;
     if is_damaged(shared) {
         rebuild(shared)?;
@@ -36,17 +44,39 @@ pub(super) fn attempt(shared: &Shared) -> Result<Vec<Event>, Error> {
     let mut slot = shared.engine.write().unwrap_or_else(PoisonError::into_inner);
     // The old engine has to release its files before they can be opened again.
     *slot = None;
-    shared.directory.rewrite_journal().map_err(Error::read)?;
-    let engine = Engine::open(&shared.directory.engine()).map_err(|error| shared.unreadable(error))?;
-    let read = |view: &View| {
-        let survivors = survivors(view, shared.feed.revision())?;
-        Ok((survivors, Recovered::reach(view)?))
+    let mut reopened = reopen(shared)?;
+    if !reopened.survivors.is_empty() && journal == Journal::Suspect {
+        drop(reopened);
+        let rewritten = shared.directory.rewrite_journal();
+        reopened = reopen(shared)?;
+        if let Err(error) = rewritten {
+            // Reads can go on; the survivors stay out of sight until the journal could be written.
+            *slot = Some(reopened.engine);
+            return Err(Error::read(error));
+        }
+    }
+    shared.raise_compacted(reopened.reach.compacted);
+    shared.set_swept(reopened.reach.swept);
+    *slot = Some(reopened.engine);
+    Ok(reopened.survivors)
+}
+
+struct Reopened {
+    engine: Engine,
+    survivors: Vec<Event>,
+    reach: Reach,
+}
+
+fn reopen(shared: &Shared) -> Result<Reopened, Error> {
+    let open = || {
+        let engine = Engine::open(&shared.directory.engine())?;
+        let view = engine.view();
+        let survivors = survivors(&view, shared.feed.revision())?;
+        let reach = Recovered::reach(&view)?;
+        drop(view);
+        Ok(Reopened { engine, survivors, reach })
     };
-    let (survivors, reach) = read(&engine.view()).map_err(|error| shared.unreadable(error))?;
-    shared.raise_compacted(reach.compacted);
-    shared.set_swept(reach.swept);
-    *slot = Some(engine);
-    Ok(survivors)
+    open().map_err(|error| shared.unreadable(error))
 }
 
 fn is_damaged(shared: &Shared) -> bool {
@@ -75,21 +105,15 @@ fn survivors(view: &View, announced: Revision) -> Result<Vec<Event>, ReadError> 
     }
 }
 
-/// Writes all that can be read into a new engine without history, and puts that in the place of the old one.
+/// Puts a rebuilt engine without history in the place of the damaged one.
 fn rebuild(shared: &Shared) -> Result<(), Error> {
     let revision = shared.feed.revision();
     let heads = shared.heads.read().unwrap_or_else(PoisonError::into_inner).under(b"");
-    let mut builder = Builder::create(&shared.directory.rebuilt_engine())?;
     {
         let slot = shared.engine.read().unwrap_or_else(PoisonError::into_inner);
         let view = slot.as_ref().ok_or(Error::Closed)?.view();
-        for (key, head) in heads {
-            let (Ok(key), Some(head)) = (crate::Key::new(key), head) else { continue };
-            let value: Option<Bytes> = view.value(&key, head.mod_revision).ok();
-            builder.add(key, head, value)?;
-        }
+        build::rebuild(&shared.directory, &view, heads, revision)?;
     }
-    builder.finish(Reach { compacted: revision, swept: revision })?;
     let mut slot = shared.engine.write().unwrap_or_else(PoisonError::into_inner);
     *slot = None;
     shared.raise_compacted(revision);

@@ -16,11 +16,12 @@ use super::{
     layout::{self, Logged, Reach, Version},
 };
 use crate::{
-    Batch, Corrupt, Damage, Entry, Error, Head, Health, Key, Kind, Revision, Value, Visitor,
+    Batch, Corrupt, Entry, Error, Head, Health, Key, Kind, Revision, Value, Visitor,
     feed::{BatchBuilder, Feed, check_reach},
 };
 use bytes::Bytes;
 use std::{
+    io,
     ops::Bound,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard,
@@ -274,10 +275,7 @@ impl Shared {
     }
 
     pub(super) fn unreadable(&self, error: ReadError) -> Error {
-        match error {
-            ReadError::Damaged(what) => self.directory.unusable(Damage::Engine(what)),
-            ReadError::Io(error) => Error::read(error),
-        }
+        self.directory.unreadable(error)
     }
 }
 
@@ -293,7 +291,7 @@ impl Recovered {
     pub(super) fn read(view: &View) -> Result<Self, ReadError> {
         let reach = Self::reach(view)?;
         let revision = view.newest()?.max(reach.compacted);
-        Ok(Self { heads: Heads::read(view)?, revision, reach, clock: Clock::read(view) })
+        Ok(Self { heads: Heads::read(view, reach.compacted)?, revision, reach, clock: Clock::read(view) })
     }
 
     /// How far history reaches. If the row that tells it is damaged, history starts now, and everything before is swept
@@ -321,15 +319,22 @@ impl View {
 
     /// The value that the change with this revision gave to `key`.
     pub(super) fn value(&self, key: &Key, revision: Revision) -> Value {
+        self.try_value(key, revision)
+            .unwrap_or_else(|error| Err(unreadable_value(key.clone(), revision, &ReadError::Io(error))))
+    }
+
+    /// The same, but tells a disk that does not answer, perhaps for now, from damage that is there to stay.
+    pub(super) fn try_value(&self, key: &Key, revision: Revision) -> io::Result<Value> {
         let row_key = layout::index_key(key.as_bytes(), revision);
-        match self.get(&row_key) {
+        Ok(match self.get(&row_key) {
             Ok(Some(row)) => match layout::parse_version_row(&row_key, revision, row) {
                 Some(version) => Ok(version.value),
                 None => Err(failed_checksum(key.clone(), revision)),
             },
             Ok(None) => Err(Corrupt { key: key.clone(), revision, reason: "its row is missing".into() }),
-            Err(error) => Err(unreadable_value(key.clone(), revision, &error)),
-        }
+            Err(ReadError::Io(error)) => return Err(error),
+            Err(damaged) => Err(unreadable_value(key.clone(), revision, &damaged)),
+        })
     }
 
     /// The value of a logged change: empty for a delete.

@@ -1,0 +1,282 @@
+//! The engine's journal, as far as this store has to understand it to mend it.
+//!
+//! fjall drops what follows the last readable record of a journal, but refuses to open at all when a record has the right
+//! shape and the wrong checksum. That is too much for the last one: after a power failure its pages may have arrived out
+//! of order, and if it was never acknowledged, it is to be dropped. And one flipped bit in any other should cost one
+//! object, not all: the rows inside of a record have checksums of their own.
+//!
+//! ```text
+//! batch   1u8  items u32  number u64
+//! item    2u8  kind u8  compression u8  keyspace u64  key_len u16  value_len u32  stored_len u32  key  value
+//! clear   4u8  keyspace u64
+//! end     3u8  xxh3 of items and clears u64  "FJL" 3u8
+//! ```
+
+use super::layout;
+use crate::Revision;
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, BufReader, Read},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+use xxhash_rust::xxh3::Xxh3;
+
+const BATCH: u8 = 1;
+const ITEM: u8 = 2;
+const END: u8 = 3;
+const CLEAR: u8 = 4;
+const MAGIC: &[u8; 4] = b"FJL\x03";
+/// The bytes of an item before its key, without its mark.
+const HEAD: usize = 20;
+/// Larger items are taken for damage.
+const MAX_ITEM: usize = 64 << 20;
+
+/// What was done to a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Mended {
+    /// The last record was torn and not acknowledged, and is cut off.
+    Cut,
+    /// Records were given the checksums they should have for what they hold now. Their rows have to be checked one by
+    /// one.
+    Resealed,
+}
+
+/// A record of the right shape whose checksum or length is wrong.
+#[derive(Debug, PartialEq, Eq)]
+struct Broken {
+    start: u64,
+    end_mark: u64,
+    items: u32,
+    sum: u64,
+    /// The newest change in it.
+    newest: Revision,
+}
+
+/// Mends the journals in the engine's directory; `None` if nothing is wrong with them that could be mended.
+pub(super) fn mend(engine: &Path, acknowledged: Revision) -> io::Result<Option<Mended>> {
+    let mut mended = None;
+    let journals = journals(engine)?;
+    for journal in &journals {
+        let scan = Scan::read(BufReader::with_capacity(1 << 20, File::open(journal)?))?;
+        let Some(first) = scan.broken.first() else { continue };
+        let file = OpenOptions::new().write(true).open(journal)?;
+        let is_newest = Some(journal) == journals.last();
+        let is_last = is_newest && first.start == scan.last;
+        if is_last && first.newest > acknowledged {
+            file.set_len(first.start)?;
+            mended = mended.max(Some(Mended::Cut));
+        } else {
+            for broken in &scan.broken {
+                file.write_all_at(&broken.items.to_le_bytes(), broken.start + 1)?;
+                file.write_all_at(&broken.sum.to_le_bytes(), broken.end_mark + 1)?;
+            }
+            mended = Some(Mended::Resealed);
+        }
+        file.sync_all()?;
+    }
+    Ok(mended)
+}
+
+/// The journals, oldest first.
+fn journals(engine: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut journals: Vec<(u64, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(engine)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "jnl")
+            && let Some(number) = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok())
+        {
+            journals.push((number, path));
+        }
+    }
+    journals.sort();
+    Ok(journals.into_iter().map(|(_, path)| path).collect())
+}
+
+/// The journal that is written at present.
+pub(super) fn newest(engine: &Path) -> io::Result<Option<PathBuf>> {
+    Ok(journals(engine)?.pop())
+}
+
+#[derive(Debug, Default)]
+struct Scan {
+    /// Where the last record of the right shape starts.
+    last: u64,
+    broken: Vec<Broken>,
+}
+
+impl Scan {
+    /// Reads records until one has not the right shape: there the journal ends.
+    fn read(source: impl Read) -> io::Result<Self> {
+        let mut reader = Reader { source, at: 0, item: Vec::new() };
+        let mut scan = Self::default();
+        while let Some(record) = reader.record()? {
+            scan.last = record.found.start;
+            if record.stated_items != record.found.items || record.stated_sum != record.found.sum {
+                scan.broken.push(record.found);
+            }
+        }
+        Ok(scan)
+    }
+}
+
+struct Record {
+    found: Broken,
+    stated_items: u32,
+    stated_sum: u64,
+}
+
+struct Reader<R> {
+    source: R,
+    at: u64,
+    item: Vec<u8>,
+}
+
+impl<R: Read> Reader<R> {
+    fn record(&mut self) -> io::Result<Option<Record>> {
+        let start = self.at;
+        let Some([BATCH]) = self.take()? else { return Ok(None) };
+        let Some(stated_items) = self.take()?.map(u32::from_le_bytes) else { return Ok(None) };
+        let Some([..]) = self.take::<8>()? else { return Ok(None) };
+        let mut sum = Xxh3::new();
+        let mut items = 0u32;
+        let mut newest = Revision::ZERO;
+        loop {
+            let end_mark = self.at;
+            match self.take()? {
+                Some([ITEM]) => {
+                    if !self.item()? {
+                        return Ok(None);
+                    }
+                    sum.update(&[ITEM]);
+                    sum.update(&self.item);
+                    newest = newest.max(self.change().unwrap_or_default());
+                }
+                Some([CLEAR]) => {
+                    let Some(keyspace) = self.take::<8>()? else { return Ok(None) };
+                    sum.update(&[CLEAR]);
+                    sum.update(&keyspace);
+                }
+                Some([END]) => {
+                    let Some(stated_sum) = self.take()?.map(u64::from_le_bytes) else { return Ok(None) };
+                    if self.take()?.as_ref() != Some(MAGIC) {
+                        return Ok(None);
+                    }
+                    let found = Broken { start, end_mark, items, sum: sum.digest(), newest };
+                    return Ok(Some(Record { found, stated_items, stated_sum }));
+                }
+                _ => return Ok(None),
+            }
+            items = items.saturating_add(1);
+        }
+    }
+
+    /// Reads an item into `self.item`, without its mark; `false` if there is none.
+    fn item(&mut self) -> io::Result<bool> {
+        let Some(head) = self.take::<HEAD>()? else { return Ok(false) };
+        let [_, 0, _, _, _, _, _, _, _, _, key_low, key_high, _, _, _, _, a, b, c, d] = head else {
+            return Ok(false);
+        };
+        let key = usize::from(u16::from_le_bytes([key_low, key_high]));
+        let stored = usize::try_from(u32::from_le_bytes([a, b, c, d])).unwrap_or(usize::MAX);
+        let Some(len) = stored.checked_add(key).filter(|len| *len <= MAX_ITEM) else { return Ok(false) };
+        self.item.clear();
+        self.item.extend(head);
+        let read = (&mut self.source).take(len as u64).read_to_end(&mut self.item)?;
+        self.at += read as u64;
+        Ok(read == len)
+    }
+
+    /// The change that the item tells of, if it is a row of the log.
+    fn change(&self) -> Option<Revision> {
+        let row = self.item.get(HEAD..)?.get(..9)?;
+        (row.first() == Some(&layout::LOG)).then(|| layout::parse_numbered(row))?
+    }
+
+    fn take<const N: usize>(&mut self) -> io::Result<Option<[u8; N]>> {
+        let mut bytes = [0; N];
+        match self.source.read_exact(&mut bytes) {
+            Ok(()) => {
+                self.at += N as u64;
+                Ok(Some(bytes))
+            }
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fjall::{Database, KeyspaceCreateOptions, PersistMode};
+
+    /// A journal with three records of three items each, as fjall writes it; they tell of changes 1, 2 and 3.
+    fn written() -> (tempfile::TempDir, PathBuf, Vec<u8>) {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::builder(directory.path()).open().unwrap();
+        let rows = database.keyspace("rows", KeyspaceCreateOptions::default).unwrap();
+        for number in 0..3u8 {
+            let mut batch = database.batch().durability(Some(PersistMode::SyncAll));
+            batch.insert(&rows, [b'a', number], vec![b'x'; 5000]);
+            batch.insert(&rows, layout::numbered(layout::LOG, Revision(u64::from(number) + 1)), "");
+            batch.remove(&rows, [b'b', number]);
+            batch.commit().unwrap();
+        }
+        drop((rows, database));
+        let path = newest(directory.path()).unwrap().unwrap();
+        let bytes = fs::read(&path).unwrap();
+        (directory, path, bytes)
+    }
+
+    fn places(bytes: &[u8], value: u8) -> Vec<usize> {
+        let runs = bytes.windows(3).enumerate().filter(|(_, window)| *window == [value; 3]);
+        runs.map(|(place, _)| place).collect()
+    }
+
+    #[test]
+    fn sound_journals_have_nothing_to_mend() {
+        let (directory, _, bytes) = written();
+        let scan = Scan::read(&bytes[..]).unwrap();
+        assert_eq!(scan.broken, []);
+        assert!(scan.last > 10_000, "three records were read");
+        assert_eq!(mend(directory.path(), Revision::ZERO).unwrap(), None);
+    }
+
+    #[test]
+    fn a_broken_last_record_is_cut_off_and_fjall_opens_again() {
+        let (directory, path, mut bytes) = written();
+        let last = *places(&bytes, b'x').last().unwrap();
+        bytes[last - 2000..last - 1000].fill(0);
+        fs::write(&path, &bytes).unwrap();
+        assert!(Database::builder(directory.path()).open().is_err());
+        assert_eq!(mend(directory.path(), Revision(2)).unwrap(), Some(Mended::Cut));
+        let database = Database::builder(directory.path()).open().unwrap();
+        let rows = database.keyspace("rows", KeyspaceCreateOptions::default).unwrap();
+        assert_eq!((rows.get([b'a', 1]).unwrap().unwrap().len(), rows.get([b'a', 2]).unwrap()), (5000, None));
+    }
+
+    #[test]
+    fn a_broken_last_record_that_was_acknowledged_is_kept() {
+        let (directory, path, mut bytes) = written();
+        let last = *places(&bytes, b'x').last().unwrap();
+        bytes[last] = b'y';
+        fs::write(&path, &bytes).unwrap();
+        assert_eq!(mend(directory.path(), Revision(3)).unwrap(), Some(Mended::Resealed));
+        assert_eq!(Scan::read(&fs::read(&path).unwrap()[..]).unwrap().broken, []);
+    }
+
+    #[test]
+    fn a_broken_record_in_the_middle_is_resealed_and_fjall_opens_again() {
+        let (directory, path, mut bytes) = written();
+        let first = *places(&bytes, b'x').first().unwrap();
+        bytes[first + 10] = b'y';
+        fs::write(&path, &bytes).unwrap();
+        assert!(Database::builder(directory.path()).open().is_err());
+        assert_eq!(mend(directory.path(), Revision::ZERO).unwrap(), Some(Mended::Resealed));
+        let database = Database::builder(directory.path()).open().unwrap();
+        let rows = database.keyspace("rows", KeyspaceCreateOptions::default).unwrap();
+        assert_eq!(rows.get([b'a', 0]).unwrap().unwrap()[10], b'y');
+        assert_eq!(rows.get([b'a', 2]).unwrap().unwrap().len(), 5000);
+    }
+}

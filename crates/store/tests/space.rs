@@ -1,0 +1,77 @@
+//! Space: history and dead values are reclaimed while commits go on.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "test code")]
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use store::{
+    Change, Revision, Store,
+    contract::{key, load},
+    embedded::{Embedded, Options},
+};
+
+fn used(path: &Path) -> u64 {
+    let entries = fs::read_dir(path).unwrap().map(Result::unwrap);
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => used(&entry.path()),
+            Ok(metadata) => metadata.blocks() * 512,
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+/// Overwrites 2,000 values of 5 kB until `total` bytes were written; returns the most that the files took up.
+async fn churn(store: &Arc<dyn Store>, path: &Path, total: u64) -> u64 {
+    let (mut written, mut peak, mut slowest) = (0, 0, Duration::ZERO);
+    let mut round = 0u64;
+    while written < total {
+        let group: Vec<Change> = (0..100)
+            .map(|n| {
+                let name = format!("k/{}", (round * 100 + n) % 2000);
+                Change::put(key(&name), vec![(round % 251) as u8; 5000])
+            })
+            .collect();
+        let asked = Instant::now();
+        store.commit(group).await.unwrap();
+        slowest = slowest.max(asked.elapsed());
+        written += 500_000;
+        round += 1;
+        if round.is_multiple_of(50) {
+            peak = peak.max(used(path));
+        }
+    }
+    println!("{} MB written, at most {} MB used, slowest commit {slowest:?}", written >> 20, peak >> 20);
+    peak
+}
+
+async fn stays_bounded(total: u64) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data");
+    let options = Options { retention: Duration::from_millis(200), ..Options::default() };
+    let store: Arc<dyn Store> = Arc::new(Embedded::open(&path, options.clone()).unwrap());
+    let peak = churn(&store, &path, total).await;
+    assert!(peak < 400 << 20, "10 MB of live values took {} MB", peak >> 20);
+    let newest = store.revision();
+    store.close();
+    let store: Arc<dyn Store> = Arc::new(Embedded::open(&path, options).unwrap());
+    assert_eq!(store.revision(), newest);
+    let loaded = load(&store, "", None).unwrap();
+    assert_eq!(loaded.entries.len(), 2000);
+    assert!(loaded.entries.iter().all(|entry| entry.head.mod_revision > Revision(newest.0 - 2000)));
+}
+
+#[tokio::test]
+async fn overwriting_does_not_grow_the_files_without_bound() {
+    stays_bounded(400 << 20).await;
+}
+
+#[tokio::test]
+async fn slow_overwriting_for_long_does_not_grow_the_files_without_bound() {
+    stays_bounded(2 << 30).await;
+}
