@@ -10,6 +10,7 @@ mod key;
 pub mod label;
 mod map;
 pub mod name;
+pub mod path;
 pub mod quantity;
 pub mod quote;
 pub mod time;

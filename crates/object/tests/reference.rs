@@ -8,6 +8,8 @@
 mod field;
 #[path = "reference/name.rs"]
 mod name;
+#[path = "reference/path.rs"]
+mod path;
 #[path = "reference/quantity.rs"]
 mod quantity;
 #[path = "reference/selector.rs"]
