@@ -11,6 +11,7 @@ pub mod label;
 mod map;
 pub mod name;
 pub mod path;
+pub mod path_set;
 pub mod quantity;
 pub mod quote;
 pub mod time;
