@@ -6,6 +6,7 @@ pub mod field;
 pub mod field_selector;
 pub mod float;
 pub mod int_or_string;
+pub mod json_path;
 mod key;
 pub mod label;
 mod map;

@@ -6,6 +6,8 @@
 
 #[path = "reference/field.rs"]
 mod field;
+#[path = "reference/json_path.rs"]
+mod json_path;
 #[path = "reference/name.rs"]
 mod name;
 #[path = "reference/path.rs"]
