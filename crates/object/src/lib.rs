@@ -7,6 +7,7 @@ pub mod field_selector;
 pub mod float;
 pub mod int_or_string;
 pub mod json_path;
+pub mod json_pointer;
 mod key;
 pub mod label;
 mod map;
