@@ -3,6 +3,7 @@
 
 pub mod duration;
 pub mod field;
+pub mod field_path;
 pub mod field_selector;
 pub mod float;
 pub mod int_or_string;
