@@ -44,6 +44,7 @@ impl<'t> Scanner<'t> {
     /// The rest of a string, escapes and all. Control characters may stand in one that has escapes before them.
     fn escaped_string<'s>(&mut self, scratch: &'s mut String) -> Result<&'s str, Error> {
         scratch.clear();
+        scratch.reserve(64);
         loop {
             let plain = plain_length(self.bytes.get(self.head..).unwrap_or_default());
             scratch.push_str(self.text.get(self.head..self.head + plain).unwrap_or_default());
