@@ -32,9 +32,23 @@ pub fn scientific(value: f64) -> Scientific {
 /// ```
 pub fn decimal(value: f64) -> String {
     let short = value.to_string();
-    let places = short.split_once('.').map_or(0, |(_, fraction)| fraction.len());
-    even(value, format!("{value:.places$}"), short)
+    match short.split_once('.') {
+        Some((_, fraction)) => even(value, format!("{value:.places$}", places = fraction.len()), short),
+        None if value.abs() < EXACT => short,
+        None => {
+            // Past the precision of a float, zeros stand for the digits that do not count.
+            let Scientific { mantissa, exponent } = scientific(value);
+            let mut digits = mantissa.replace('.', "");
+            let sign = usize::from(digits.starts_with('-'));
+            let length = usize::try_from(exponent).unwrap_or(0) + 1 + sign;
+            digits.extend(std::iter::repeat_n('0', length.saturating_sub(digits.len())));
+            digits
+        }
+    }
 }
+
+/// Whole numbers below have no shorter text.
+const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// The correctly rounded text ends in an even digit where there is a choice; it counts if it gives the number back.
 fn even(value: f64, rounded: String, shortest: String) -> String {
@@ -51,5 +65,15 @@ mod tests {
         assert_eq!(scientific(1_304_972_842_088_142.3).mantissa, "1.3049728420881422");
         assert_eq!(decimal(0.1), "0.1");
         assert_eq!(decimal(-0.0), "-0");
+        assert_eq!(decimal(5e-324), format!("{}5", "0.".to_owned() + &"0".repeat(323)));
+    }
+
+    #[test]
+    fn digits_past_the_precision_are_zeros() {
+        assert_eq!(decimal(4_611_686_018_427_387_904.0), "4611686018427388000");
+        assert_eq!(decimal(-4_611_686_018_427_387_904.0), "-4611686018427388000");
+        assert_eq!(decimal(9_007_199_254_740_991.0), "9007199254740991");
+        assert_eq!(decimal(9_007_199_254_740_994.0), "9007199254740994");
+        assert_eq!(decimal(100.0), "100");
     }
 }

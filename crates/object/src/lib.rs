@@ -3,13 +3,18 @@
 
 pub mod duration;
 pub mod field;
+pub mod field_path;
 pub mod field_selector;
 pub mod float;
 pub mod int_or_string;
+pub mod json_path;
+pub mod json_pointer;
 mod key;
 pub mod label;
 mod map;
 pub mod name;
+pub mod path;
+pub mod path_set;
 pub mod quantity;
 pub mod quote;
 pub mod time;

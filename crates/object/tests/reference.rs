@@ -6,8 +6,12 @@
 
 #[path = "reference/field.rs"]
 mod field;
+#[path = "reference/json_path.rs"]
+mod json_path;
 #[path = "reference/name.rs"]
 mod name;
+#[path = "reference/path.rs"]
+mod path;
 #[path = "reference/quantity.rs"]
 mod quantity;
 #[path = "reference/selector.rs"]
