@@ -30,6 +30,9 @@ pub const ADMIN_USER: &str = "keelson-admin";
 /// The group that the admin's certificate names: it may do everything.
 pub const ADMIN_GROUP: &str = "system:masters";
 
+const SERVING: &str = "server";
+const ADMIN: &str = "admin";
+
 /// Why certificates could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -109,9 +112,9 @@ impl Pki {
         file::create_private_directory(&self.directory)?;
         let mut made = Vec::new();
         let authority = self.authority(now, &mut made)?;
-        let serving = self.leaf("server", &authority, &Purpose::Serving(names), now, &mut made)?;
+        let serving = self.leaf(SERVING, &authority, &Purpose::Serving(names), now, &mut made)?;
         let admin = self.leaf(
-            "admin",
+            ADMIN,
             &authority,
             &Purpose::Client { user: ADMIN_USER, group: ADMIN_GROUP },
             now,
@@ -122,7 +125,12 @@ impl Pki {
 
     fn authority(&self, now: SystemTime, made: &mut Vec<String>) -> Result<Authority, Error> {
         let paths = Paths::new(&self.directory, "ca");
-        if let Some(pair) = paths.read()? {
+        let found = match paths.read() {
+            // A first start that did not get as far as the certificate: nothing was signed with this key.
+            Err(Error::Half { present, .. }) if present == paths.key && !self.signed_anything() => None,
+            other => other?,
+        };
+        if let Some(pair) = found {
             let authority = Authority::load(pair)
                 .map_err(|why| Error::Authority { path: paths.certificate.clone(), why })?;
             if authority.good_at(now) {
@@ -135,6 +143,10 @@ impl Pki {
         let authority = Authority::make(now)?;
         paths.write(authority.pair(), Loss::Never)?;
         Ok(authority)
+    }
+
+    fn signed_anything(&self) -> bool {
+        [SERVING, ADMIN].iter().any(|name| Paths::new(&self.directory, name).certificate.exists())
     }
 
     fn leaf(
