@@ -168,6 +168,20 @@ fn a_first_start_that_was_cut_short_is_begun_again() {
         fs::remove_file(folder.path(name)).unwrap();
     }
     assert_eq!(folder.pki().ensure(&names(), SystemTime::now()).unwrap().made.len(), 3);
+    for name in ["ca.crt", "ca.key", "server.crt", "server.key", "admin.crt", "admin.key"] {
+        fs::write(folder.path(name), "").unwrap();
+    }
+    assert_eq!(folder.pki().ensure(&names(), SystemTime::now()).unwrap().made.len(), 3);
+}
+
+#[test]
+fn settling_leaves_everything_as_it_is() {
+    let folder = Folder::new();
+    let before = folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    folder.pki().settle().unwrap();
+    let after = folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    assert!(after.made.is_empty(), "{:?}", after.made);
+    assert_eq!(before.authority, after.authority);
 }
 
 #[test]
