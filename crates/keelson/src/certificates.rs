@@ -33,6 +33,8 @@ pub(crate) struct Loaded {
     pub(crate) serving: Pair,
     /// In PEM: whose client certificates count.
     pub(crate) client_authority: String,
+    /// Whether something was made that is not on the disk yet.
+    pub(crate) unsettled: bool,
 }
 
 impl Certificates {
@@ -80,7 +82,23 @@ impl Certificates {
         let kubeconfig =
             Kubeconfig { server: self.url(), authority, user: ADMIN_USER, client: &material.admin };
         kubeconfig.write(&self.kubeconfig)?;
-        Ok(Loaded { serving, client_authority: material.authority })
+        Ok(Loaded { serving, client_authority: material.authority, unsettled: !material.made.is_empty() })
+    }
+
+    /// The same, and everything that was made is on the disk afterwards: for those who have the time.
+    pub(crate) fn reload(&self) -> Result<Pair, Error> {
+        let loaded = self.load()?;
+        if loaded.unsettled {
+            self.settle();
+        }
+        Ok(loaded.serving)
+    }
+
+    /// Forces what was made to the disk. A failure is logged: serving goes on.
+    pub(crate) fn settle(&self) {
+        if let Err(error) = self.own.settle() {
+            log::error!(error:% = error; "new certificates may be lost if the machine crashes");
+        }
     }
 }
 

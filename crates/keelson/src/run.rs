@@ -78,6 +78,10 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
 
     let certificates = Certificates::new(data_dir, given_files(options), server.address());
     let loaded = certificates.load()?;
+    if loaded.unsettled {
+        let certificates = certificates.clone();
+        tokio::task::spawn_blocking(move || certificates.settle());
+    }
     let identity = Identity::new(loaded.serving)?;
     let tls = identity.server_config(&Settings {
         oldest: options.oldest_tls,
@@ -86,7 +90,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     })?;
     tokio::spawn(identity.keep_fresh(certificates.refresh_interval(), {
         let certificates = certificates.clone();
-        move || certificates.load().map(|loaded| loaded.serving)
+        move || certificates.reload()
     }));
 
     let mut checks = Checks::new();

@@ -5,8 +5,9 @@
 //!    one or the new one.
 //! 2. What is there and still good is kept. A certificate is made anew when it runs out within 30 days, when its names
 //!    are no longer the wanted ones, when its key does not fit, or when the authority did not sign it.
-//! 3. The authority stays as long as it is valid, so that a kubeconfig handed out keeps working; it alone is forced to
-//!    the disk, since all else can be made from it.
+//! 3. The authority stays as long as it is valid, so that a kubeconfig handed out keeps working.
+//! 4. Making certificates does not wait for the disk; [`Pki::settle`] does, and is called once the server is up. Until
+//!    then a crash of the machine may lose what was made, and the next start makes it anew.
 //!
 //! All keys are ECDSA P-256: made in well under a millisecond, and known to every client.
 
@@ -21,7 +22,6 @@ use std::time::SystemTime;
 pub use kubeconfig::Kubeconfig;
 pub use names::Names;
 
-use file::Loss;
 use issue::{Authority, Leaf, Purpose};
 
 /// The user that the admin's certificate names.
@@ -29,6 +29,10 @@ pub const ADMIN_USER: &str = "keelson-admin";
 
 /// The group that the admin's certificate names: it may do everything.
 pub const ADMIN_GROUP: &str = "system:masters";
+
+const AUTHORITY: &str = "ca";
+const SERVING: &str = "server";
+const ADMIN: &str = "admin";
 
 /// Why certificates could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -109,9 +113,9 @@ impl Pki {
         file::create_private_directory(&self.directory)?;
         let mut made = Vec::new();
         let authority = self.authority(now, &mut made)?;
-        let serving = self.leaf("server", &authority, &Purpose::Serving(names), now, &mut made)?;
+        let serving = self.leaf(SERVING, &authority, &Purpose::Serving(names), now, &mut made)?;
         let admin = self.leaf(
-            "admin",
+            ADMIN,
             &authority,
             &Purpose::Client { user: ADMIN_USER, group: ADMIN_GROUP },
             now,
@@ -120,9 +124,22 @@ impl Pki {
         Ok(Material { authority: authority.certificate().to_owned(), serving, admin, made })
     }
 
+    /// Forces the authority to the disk. All else can be made from it.
+    pub fn settle(&self) -> Result<(), Error> {
+        let paths = Paths::new(&self.directory, AUTHORITY);
+        file::sync(&paths.key)?;
+        file::sync(&paths.certificate)?;
+        file::sync(&self.directory)
+    }
+
     fn authority(&self, now: SystemTime, made: &mut Vec<String>) -> Result<Authority, Error> {
-        let paths = Paths::new(&self.directory, "ca");
-        if let Some(pair) = paths.read()? {
+        let paths = Paths::new(&self.directory, AUTHORITY);
+        let found = match paths.read() {
+            // A first start that did not get as far as the certificate: nothing was signed with this key.
+            Err(Error::Half { present, .. }) if present == paths.key && !self.signed_anything() => None,
+            other => other?,
+        };
+        if let Some(pair) = found {
             let authority = Authority::load(pair)
                 .map_err(|why| Error::Authority { path: paths.certificate.clone(), why })?;
             if authority.good_at(now) {
@@ -133,8 +150,15 @@ impl Pki {
             made.push(format!("{}: there was none", paths.certificate.display()));
         }
         let authority = Authority::make(now)?;
-        paths.write(authority.pair(), Loss::Never)?;
+        paths.write(authority.pair())?;
         Ok(authority)
+    }
+
+    fn signed_anything(&self) -> bool {
+        [SERVING, ADMIN].iter().any(|name| {
+            let certificate = file::read(&Paths::new(&self.directory, name).certificate);
+            !matches!(certificate, Ok(None))
+        })
     }
 
     fn leaf(
@@ -156,7 +180,7 @@ impl Pki {
             Err(why) => {
                 made.push(format!("{}: {why}", paths.certificate.display()));
                 let pair = authority.issue(purpose, now)?;
-                paths.write(&pair, Loss::MadeAnew)?;
+                paths.write(&pair)?;
                 Ok(pair)
             }
         }
@@ -193,9 +217,9 @@ impl Paths {
     }
 
     /// Writes the key first: a crash in between leaves a pair that does not fit, which the next start notices.
-    fn write(&self, pair: &Pair, loss: Loss) -> Result<(), Error> {
-        file::write_private(&self.key, &pair.key, loss)?;
-        file::write_public(&self.certificate, &pair.certificate, loss)
+    fn write(&self, pair: &Pair) -> Result<(), Error> {
+        file::write_private(&self.key, &pair.key)?;
+        file::write_public(&self.certificate, &pair.certificate)
     }
 }
 

@@ -34,7 +34,8 @@ pub struct Line(String);
 
 impl Line {
     fn of(command: &Command) -> Self {
-        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let program = Path::new(command.get_program());
+        let words = std::iter::once(program.file_name().unwrap_or_default()).chain(command.get_args());
         let words: Vec<String> = words.map(|word| quoted(&word.to_string_lossy())).collect();
         Self(words.join(" "))
     }

@@ -1,4 +1,5 @@
-//! Files that are written whole or not at all, with the mode they should have from their first moment.
+//! Files that are written whole or not at all, as far as other processes can see, with the mode they should have from
+//! their first moment.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write as _};
@@ -6,15 +7,6 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::Path;
 
 use super::Error;
-
-/// What a crash of the machine may do to a file that was just written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Loss {
-    /// Nothing: it is on the disk when writing returns.
-    Never,
-    /// It may be gone or damaged; whoever reads it notices and makes it anew. Spares the first start most of its waiting.
-    MadeAnew,
-}
 
 const OWNER_ONLY: u32 = 0o600;
 const ALL_MAY_READ: u32 = 0o644;
@@ -28,10 +20,11 @@ pub(super) fn create_private_directory(path: &Path) -> Result<(), Error> {
         .map_err(|cause| error("make the folder", path, cause))
 }
 
-/// The text of a file, or nothing when there is no such file.
+/// The text of a file, or nothing when there is no such file. An empty one counts as none: that is what a crash of the
+/// machine leaves of a file that had not been forced to the disk.
 pub(super) fn read(path: &Path) -> Result<Option<String>, Error> {
     match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
+        Ok(text) => Ok((!text.is_empty()).then_some(text)),
         Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
         Err(cause) => Err(error("read", path, cause)),
     }
@@ -50,39 +43,36 @@ pub(super) fn read_private(path: &Path) -> Result<Option<String>, Error> {
 }
 
 /// Writes a file that only its owner may read.
-pub(super) fn write_private(path: &Path, text: &str, loss: Loss) -> Result<(), Error> {
-    write(path, text, OWNER_ONLY, loss)
+pub(super) fn write_private(path: &Path, text: &str) -> Result<(), Error> {
+    write(path, text, OWNER_ONLY)
 }
 
 /// Writes a file that everybody may read.
-pub(super) fn write_public(path: &Path, text: &str, loss: Loss) -> Result<(), Error> {
-    write(path, text, ALL_MAY_READ, loss)
+pub(super) fn write_public(path: &Path, text: &str) -> Result<(), Error> {
+    write(path, text, ALL_MAY_READ)
 }
 
-fn write(path: &Path, text: &str, mode: u32, loss: Loss) -> Result<(), Error> {
+/// Forces a file or a folder to the disk.
+pub(super) fn sync(path: &Path) -> Result<(), Error> {
+    File::open(path).and_then(|file| file.sync_all()).map_err(|cause| error("force to the disk", path, cause))
+}
+
+fn write(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}.tmp", std::process::id()));
     let temporary = Path::new(&temporary);
-    replace(temporary, path, text, mode, loss).map_err(|cause| {
+    replace(temporary, path, text, mode).map_err(|cause| {
         // What is left of the attempt is of no use; if it cannot be removed, the error below says enough.
         let _ = fs::remove_file(temporary);
         error("write", path, cause)
     })
 }
 
-fn replace(temporary: &Path, path: &Path, text: &str, mode: u32, loss: Loss) -> std::io::Result<()> {
+fn replace(temporary: &Path, path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(temporary)?;
     file.set_permissions(Permissions::from_mode(mode))?;
     file.write_all(text.as_bytes())?;
-    if loss == Loss::MadeAnew {
-        return fs::rename(temporary, path);
-    }
-    file.sync_all()?;
-    fs::rename(temporary, path)?;
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
-        _ => Ok(()),
-    }
+    fs::rename(temporary, path)
 }
 
 fn error(action: &'static str, path: &Path, cause: std::io::Error) -> Error {

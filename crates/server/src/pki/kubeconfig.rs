@@ -5,8 +5,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::file::{self, Loss};
-use super::{Error, Pair};
+use super::{Error, Pair, file};
 
 /// What a kubeconfig says, with everything embedded: it needs no other file.
 #[derive(Debug, Clone)]
@@ -59,6 +58,6 @@ current-context: keelson
         if file::read_private(path)?.as_deref() == Some(text.as_str()) {
             return Ok(());
         }
-        file::write_private(path, &text, Loss::MadeAnew)
+        file::write_private(path, &text)
     }
 }

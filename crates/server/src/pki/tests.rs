@@ -161,6 +161,39 @@ fn half_an_authority_is_an_error_that_says_what_to_do() {
 }
 
 #[test]
+fn a_first_start_that_was_cut_short_is_begun_again() {
+    let folder = Folder::new();
+    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    for name in ["ca.crt", "server.crt", "server.key", "admin.crt", "admin.key"] {
+        fs::remove_file(folder.path(name)).unwrap();
+    }
+    assert_eq!(folder.pki().ensure(&names(), SystemTime::now()).unwrap().made.len(), 3);
+    for name in ["ca.crt", "ca.key", "server.crt", "server.key", "admin.crt", "admin.key"] {
+        fs::write(folder.path(name), "").unwrap();
+    }
+    assert_eq!(folder.pki().ensure(&names(), SystemTime::now()).unwrap().made.len(), 3);
+}
+
+#[test]
+fn settling_leaves_everything_as_it_is() {
+    let folder = Folder::new();
+    let before = folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    folder.pki().settle().unwrap();
+    let after = folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    assert!(after.made.is_empty(), "{:?}", after.made);
+    assert_eq!(before.authority, after.authority);
+}
+
+#[test]
+fn an_authority_without_its_certificate_is_an_error_once_it_has_signed() {
+    let folder = Folder::new();
+    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    fs::remove_file(folder.path("ca.crt")).unwrap();
+    let error = folder.pki().ensure(&names(), SystemTime::now()).unwrap_err().to_string();
+    assert!(error.contains("ca.key is there but"), "{error}");
+}
+
+#[test]
 fn a_damaged_authority_is_an_error_and_is_not_overwritten() {
     let folder = Folder::new();
     folder.pki().ensure(&names(), SystemTime::now()).unwrap();
