@@ -31,9 +31,17 @@ pub fn scientific(value: f64) -> Scientific {
 /// assert_eq!(object::float::decimal(1e20), "100000000000000000000");
 /// ```
 pub fn decimal(value: f64) -> String {
-    let short = value.to_string();
-    let places = short.split_once('.').map_or(0, |(_, fraction)| fraction.len());
-    even(value, format!("{value:.places$}"), short)
+    let Scientific { mantissa, exponent } = scientific(value);
+    let (sign, digits) = mantissa.strip_prefix('-').map_or(("", mantissa.as_str()), |digits| ("-", digits));
+    let digits = digits.replace('.', "");
+    let Ok(exponent) = usize::try_from(exponent) else {
+        return format!("{sign}0.{}{digits}", "0".repeat(exponent.unsigned_abs() as usize - 1));
+    };
+    match digits.split_at_checked(exponent + 1) {
+        Some((whole, "")) => format!("{sign}{whole}"),
+        Some((whole, fraction)) => format!("{sign}{whole}.{fraction}"),
+        None => format!("{sign}{digits}{}", "0".repeat(exponent + 1 - digits.len())),
+    }
 }
 
 /// The correctly rounded text ends in an even digit where there is a choice; it counts if it gives the number back.
@@ -49,7 +57,22 @@ mod tests {
     fn ties_go_to_the_even_digit() {
         assert_eq!(decimal(1_304_972_842_088_142.3), "1304972842088142.2");
         assert_eq!(scientific(1_304_972_842_088_142.3).mantissa, "1.3049728420881422");
-        assert_eq!(decimal(0.1), "0.1");
-        assert_eq!(decimal(-0.0), "-0");
+    }
+
+    #[test]
+    fn only_the_digits_that_count_are_written() {
+        for (value, text) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (0.1, "0.1"),
+            (-120.0, "-120"),
+            (1234.5, "1234.5"),
+            (0.00123, "0.00123"),
+            (18446744073709551616.0, "18446744073709552000"),
+            (-9223372036854775808.0, "-9223372036854776000"),
+            (123456789012345678901.0, "123456789012345680000"),
+        ] {
+            assert_eq!(decimal(value), text);
+        }
     }
 }
