@@ -19,6 +19,7 @@ pub mod protobuf;
 mod scalar;
 mod validate;
 pub mod view;
+pub mod yaml;
 
 pub use builder::{Builder, Slot};
 pub use decode::{Decoded, Error, Limits, Mismatch, Strict};
