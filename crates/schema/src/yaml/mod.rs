@@ -1,20 +1,26 @@
-//! YAML: read into JSON text, which is then decoded.
+//! YAML: read into JSON text, which is then decoded; written from JSON text.
 //!
 //! Reading follows the reference to the letter: the scalars of YAML 1.1, only the first document, the words and
-//! line numbers of its errors.
+//! line numbers of its errors. Writing gives the very text of the reference, except where that would lose or
+//! refuse what JSON can say.
 
+mod emit;
+mod from_json;
 mod go;
 mod json_first;
 mod parse;
 mod read;
 mod resolve;
 mod scan;
+mod sort;
 mod timestamp;
 mod to_json;
 mod token;
 
 use crate::decode::{Decoded, Error, Fault, Limits, Strict};
 use crate::model::{Shape, Type};
+
+pub use from_json::{encode, from_json};
 
 /// A YAML document as JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
