@@ -20,6 +20,7 @@ mod scalar;
 mod slots;
 mod validate;
 pub mod view;
+pub mod yaml;
 
 pub use builder::{Builder, Slot};
 pub use decode::{Decoded, Error, Limits, Mismatch, Strict};

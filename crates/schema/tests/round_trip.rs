@@ -6,7 +6,7 @@ mod generate;
 
 use generate::{Random, instance, seed};
 use object::Value;
-use schema::{Limits, Type, builtin, json, protobuf};
+use schema::{Limits, Type, builtin, json, protobuf, yaml};
 
 /// Instances of each type in a run.
 const EACH: u64 = 20;
@@ -55,6 +55,27 @@ fn pretty_json_reads_as_the_same_tree() {
         let mut pretty = Vec::new();
         json::indent(&to_json(ty, value), &mut pretty);
         assert_eq!(&from_json(ty, &pretty), value);
+    });
+}
+
+#[test]
+fn yaml_gives_the_same_tree() {
+    each(|ty, value| {
+        let mut text = Vec::new();
+        yaml::encode(ty, value, &mut text).expect("a tree that can be written");
+        let read = yaml::decode(ty, &text, &Limits::default());
+        let read = read.unwrap_or_else(|error| panic!("{error}:\n{}", String::from_utf8_lossy(&text)));
+        assert_eq!(read.strict, []);
+        assert_eq!(&read.value, value);
+    });
+}
+
+#[test]
+fn json_reads_as_yaml_with_the_same_tree() {
+    each(|ty, value| {
+        let read = yaml::decode(ty, &to_json(ty, value), &Limits::default()).expect("JSON is YAML");
+        assert_eq!(read.strict, []);
+        assert_eq!(&read.value, value);
     });
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn check(text: &str, depth: usize) -> Result<Cow<'_, str>, Fault> {
 }
 
 /// The input as text: each byte that is not UTF-8 becomes a replacement character.
-fn utf8(input: &[u8]) -> Cow<'_, str> {
+pub(crate) fn utf8(input: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(input) {
         return Cow::Borrowed(text);
     }

@@ -234,7 +234,7 @@ fn write_any(value: &Value, out: &mut Vec<u8>) {
 
 /// Writes a number as the reference does: the shortest digits that read back, with an exponent only below
 /// 1e-6 and from 1e21 on.
-fn write_float(number: f64, out: &mut Vec<u8>) {
+pub(crate) fn write_float(number: f64, out: &mut Vec<u8>) {
     let size = number.abs();
     if size != 0.0 && !(1e-6..1e21).contains(&size) {
         let float::Scientific { mantissa, exponent } = float::scientific(number);

@@ -15,6 +15,24 @@ pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
+/// Writes `text` between quotes, with nothing escaped but what JSON demands.
+pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    let bytes = text.as_bytes();
+    let mut done = 0;
+    if !is_plain(bytes) {
+        for (at, &byte) in bytes.iter().enumerate() {
+            if matches!(byte, 0..0x20 | b'"' | b'\\') {
+                out.extend_from_slice(bytes.get(done..at).unwrap_or_default());
+                escape(byte, &[], out);
+                done = at + 1;
+            }
+        }
+    }
+    out.extend_from_slice(bytes.get(done..).unwrap_or_default());
+    out.push(b'"');
+}
+
 /// Whether nothing in the text has to be escaped.
 #[inline]
 fn is_plain(bytes: &[u8]) -> bool {

@@ -1,0 +1,158 @@
+//! From a value to YAML text, in the layout of the reference: blocks indented by two, the elements of a list under
+//! a key not indented at all, long text folded past 80 columns.
+
+mod scalar;
+
+use super::from_json::Node;
+use scalar::{Analysis, Style};
+
+/// Lines are folded at the first space past this column.
+const WIDTH: usize = 80;
+/// How much further in each level stands.
+const INDENT: isize = 2;
+/// The longest key that may stand before its colon.
+const LONGEST_KEY: usize = 128;
+
+/// Where a value stands.
+#[derive(Clone, Copy, PartialEq)]
+enum Context {
+    Root,
+    Element,
+    /// After a colon, or a key after a question mark.
+    Entry,
+    /// A key before its colon.
+    Key,
+}
+
+/// The text so far and the state of its last line.
+pub(super) struct Emitter<'o> {
+    out: &'o mut Vec<u8>,
+    column: usize,
+    indent: isize,
+    /// The last character was white space.
+    spaced: bool,
+    /// Nothing but indentation and dashes stands on the line.
+    indenting: bool,
+}
+
+impl<'o> Emitter<'o> {
+    pub(super) fn new(out: &'o mut Vec<u8>) -> Self {
+        Self { out, column: 0, indent: -1, spaced: true, indenting: true }
+    }
+
+    pub(super) fn document(&mut self, node: &Node<'_>) {
+        self.node(node, Context::Root);
+        self.start_line();
+    }
+
+    fn node(&mut self, node: &Node<'_>, context: Context) {
+        let outer = self.indent;
+        match node {
+            Node::Plain(text) => self.scalar(text, Style::Plain, &Analysis::of(text), context),
+            Node::Text(text) => self.scalar(text, Style::wanted(text), &Analysis::of(text), context),
+            Node::List(elements) if elements.is_empty() => self.empty("[", "]"),
+            Node::Map(entries) if entries.is_empty() => self.empty("{", "}"),
+            Node::List(elements) => {
+                self.indent = match outer {
+                    ..0 => 0,
+                    _ if context == Context::Entry && !self.indenting => outer,
+                    _ => outer + INDENT,
+                };
+                for element in elements {
+                    self.start_line();
+                    self.indicator("-", Before::Space, After::Indent);
+                    self.node(element, Context::Element);
+                }
+            }
+            Node::Map(entries) => {
+                self.indent = if outer < 0 { 0 } else { outer + INDENT };
+                for (key, value) in entries {
+                    self.entry(key, value);
+                }
+            }
+        }
+        self.indent = outer;
+    }
+
+    fn entry(&mut self, key: &str, value: &Node<'_>) {
+        self.start_line();
+        let analysis = Analysis::of(key);
+        // Without quotes it would merge the value into the map; the reference loses it that way.
+        let wanted = if key == "<<" { Style::Double } else { Style::wanted(key) };
+        if key.len() <= LONGEST_KEY && !analysis.multiline {
+            self.scalar(key, wanted, &analysis, Context::Key);
+            self.indicator(":", Before::Nothing, After::Text);
+        } else {
+            self.indicator("?", Before::Space, After::Indent);
+            self.scalar(key, wanted, &analysis, Context::Entry);
+            self.start_line();
+            self.indicator(":", Before::Space, After::Indent);
+        }
+        self.node(value, Context::Entry);
+    }
+
+    fn empty(&mut self, open: &str, close: &str) {
+        self.indicator(open, Before::Space, After::Space);
+        self.indicator(close, Before::Nothing, After::Text);
+    }
+
+    fn scalar(&mut self, text: &str, wanted: Style, analysis: &Analysis, context: Context) {
+        let outer = self.indent;
+        self.indent = if outer < 0 { INDENT } else { outer + INDENT };
+        let in_key = context == Context::Key;
+        match analysis.style(wanted, in_key) {
+            Style::Plain => self.plain(text, !in_key),
+            Style::Single => self.single_quoted(text, !in_key),
+            Style::Double => self.double_quoted(text, !in_key),
+            Style::Literal => self.literal(text),
+        }
+        self.indent = outer;
+    }
+
+    fn put(&mut self, character: char) {
+        self.out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        self.column += 1;
+    }
+
+    fn line_break(&mut self) {
+        self.out.push(b'\n');
+        self.column = 0;
+    }
+
+    /// To the column of the level at hand, on a new line if need be.
+    fn start_line(&mut self) {
+        let indent = usize::try_from(self.indent).unwrap_or(0);
+        if !self.indenting || self.column > indent || (self.column == indent && !self.spaced) {
+            self.line_break();
+        }
+        while self.column < indent {
+            self.put(' ');
+        }
+        self.spaced = true;
+        self.indenting = true;
+    }
+
+    fn indicator(&mut self, text: &str, before: Before, after: After) {
+        if before == Before::Space && !self.spaced {
+            self.put(' ');
+        }
+        text.chars().for_each(|character| self.put(character));
+        self.spaced = after == After::Space;
+        self.indenting &= after == After::Indent;
+    }
+}
+
+/// What has to stand before an indicator.
+#[derive(PartialEq)]
+enum Before {
+    Nothing,
+    Space,
+}
+
+/// What an indicator is to what follows.
+#[derive(PartialEq)]
+enum After {
+    Text,
+    Space,
+    Indent,
+}

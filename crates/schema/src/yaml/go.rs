@@ -1,0 +1,117 @@
+//! How Go writes numbers and shows values, since both stand in what clients see.
+
+use super::resolve::Scalar;
+use super::to_json::Item;
+use object::float::{self, Scientific};
+use object::quote::Quoted;
+use std::cmp::Ordering;
+use std::fmt::Write;
+
+/// A finite number as `%g` has it: with an exponent of two digits below 1e-4 and from 1e6 on.
+fn general(number: f64) -> String {
+    let Scientific { mantissa, exponent } = float::scientific(number);
+    if (-4..6).contains(&exponent) {
+        return float::decimal(number);
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
+}
+
+/// A finite number as YAML has it.
+pub(super) fn yaml_float(number: f64) -> String {
+    general(number)
+}
+
+/// A number as the key of a map: it keeps only the precision of 32 bits.
+pub(super) fn key_float(number: f64) -> String {
+    match number as f32 {
+        f32::INFINITY => ".inf".into(),
+        f32::NEG_INFINITY => "-.inf".into(),
+        number if number.is_nan() => ".nan".into(),
+        // The shortest text of the smaller type is a number of the larger one whose shortest text it is.
+        number => general(number.to_string().parse().unwrap_or(f64::from(number))),
+    }
+}
+
+/// A number as `%v` shows it.
+pub(super) fn go_float(number: f64) -> String {
+    match number {
+        f64::INFINITY => "+Inf".into(),
+        f64::NEG_INFINITY => "-Inf".into(),
+        number if number.is_nan() => "NaN".into(),
+        number => general(number),
+    }
+}
+
+/// A scalar as `%#v` shows it when it is not within another value.
+pub(super) fn show_scalar(scalar: &Scalar, out: &mut String) {
+    let _ = match scalar {
+        Scalar::Null => write!(out, "<nil>"),
+        Scalar::Bool(flag) => write!(out, "{flag}"),
+        Scalar::Int(number) => write!(out, "{number}"),
+        Scalar::Uint(number) => write!(out, "0x{number:x}"),
+        Scalar::Float(number) => write!(out, "{}", go_float(*number)),
+        Scalar::Text(text) => write!(out, "{}", Quoted(text)),
+    };
+}
+
+/// A value as `%#v` shows it: `map[interface {}]interface {}{"a":interface {}(nil)}`. Longer ones are cut off.
+pub(super) fn show(item: &Item, out: &mut String) {
+    const LONGEST: usize = 64 * 1024;
+    if out.len() > LONGEST {
+        return;
+    }
+    match item {
+        Item::Scalar(scalar) => show_scalar(scalar, out),
+        Item::List(list) => {
+            out.push_str("[]interface {}{");
+            for (at, element) in list.iter().enumerate() {
+                out.push_str(if at > 0 { ", " } else { "" });
+                show_within(element, out);
+            }
+            out.push('}');
+        }
+        Item::Map(entries) => {
+            out.push_str("map[interface {}]interface {}{");
+            let mut sorted: Vec<_> = entries.iter().collect();
+            sorted.sort_by(|(a, _), (b, _)| compare(a, b));
+            for (at, (key, value)) in sorted.into_iter().enumerate() {
+                out.push_str(if at > 0 { ", " } else { "" });
+                match key {
+                    Scalar::Null => out.push_str("interface {}(nil)"),
+                    key => show_scalar(key, out),
+                }
+                out.push(':');
+                show_within(value, out);
+            }
+            out.push('}');
+        }
+    }
+}
+
+fn show_within(item: &Item, out: &mut String) {
+    match item {
+        Item::Scalar(Scalar::Null) => out.push_str("interface {}(nil)"),
+        item => show(item, out),
+    }
+}
+
+/// The order in which Go shows the keys of a map: null first, then by type, then by value.
+fn compare(a: &Scalar, b: &Scalar) -> Ordering {
+    let rank = |scalar: &Scalar| match scalar {
+        Scalar::Null => 0,
+        Scalar::Text(_) => 1,
+        Scalar::Bool(_) => 2,
+        Scalar::Int(_) => 3,
+        Scalar::Uint(_) => 4,
+        Scalar::Float(_) => 5,
+    };
+    match (a, b) {
+        (Scalar::Bool(a), Scalar::Bool(b)) => a.cmp(b),
+        (Scalar::Int(a), Scalar::Int(b)) => a.cmp(b),
+        (Scalar::Uint(a), Scalar::Uint(b)) => a.cmp(b),
+        (Scalar::Float(a), Scalar::Float(b)) => a.total_cmp(b),
+        (Scalar::Text(a), Scalar::Text(b)) => a.cmp(b),
+        _ => rank(a).cmp(&rank(b)),
+    }
+}

@@ -1,0 +1,84 @@
+//! YAML: read into JSON text, which is then decoded; written from JSON text.
+//!
+//! Reading follows the reference to the letter: the scalars of YAML 1.1, only the first document, the words and
+//! line numbers of its errors. Writing gives the very text of the reference, except where that would lose or
+//! refuse what JSON can say.
+
+mod emit;
+mod from_json;
+mod go;
+mod json_first;
+mod parse;
+mod read;
+mod resolve;
+mod scan;
+mod sort;
+mod timestamp;
+mod to_json;
+mod token;
+
+use crate::decode::{Decoded, Error, Fault, Limits, Strict};
+use crate::model::{Shape, Type};
+
+pub use from_json::{encode, from_json};
+
+/// A YAML document as JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Json {
+    /// The text, without white space, keys sorted.
+    pub text: String,
+    /// One [`Strict::Yaml`] that names all keys that are set twice, or nothing.
+    pub strict: Vec<Strict>,
+}
+
+/// Reads an object of a type.
+pub fn decode(ty: &'static Type, input: &[u8], limits: &Limits) -> Result<Decoded, Error> {
+    decode_shape(&Shape::Struct(crate::Ref::Static(ty)), input, limits)
+}
+
+/// Reads a value of any shape.
+pub fn decode_shape(shape: &Shape, input: &[u8], limits: &Limits) -> Result<Decoded, Error> {
+    if let Some(decoded) = json_first::decode_shape(shape, input, limits) {
+        return Ok(decoded);
+    }
+    let Json { text, strict: mut all } = to_json(input, limits)?;
+    // The limit is on what was sent, not on what became of it.
+    let limits = Limits { bytes: usize::MAX, ..*limits };
+    let Decoded { value, strict } = crate::json::decode_shape(shape, text.as_bytes(), &limits)?;
+    all.extend(strict);
+    all.truncate(Decoded::MOST_STRICT);
+    Ok(Decoded { value, strict: all })
+}
+
+/// The first document of a YAML stream as JSON; an empty stream is null.
+pub fn to_json(input: &[u8], limits: &Limits) -> Result<Json, Error> {
+    if input.len() > limits.bytes {
+        return Err(Error::TooLarge(limits.bytes));
+    }
+    let written = parse::parse(input, limits).and_then(|document| to_json::write(&document, limits));
+    let written = written.map_err(|fault| *fault)?;
+    let strict = match written.repeated.is_empty() {
+        true => vec![],
+        false => vec![Strict::Yaml(format!("yaml: unmarshal errors:\n  {}", written.repeated.join("\n  ")))],
+    };
+    // Only text was written.
+    let text = String::from_utf8(written.json).unwrap_or_default();
+    Ok(Json { text, strict })
+}
+
+/// The error that YAML is wrong, at no particular line.
+#[cold]
+fn fault(problem: impl AsRef<str>) -> Fault {
+    fault_plain(format!("yaml: {}", problem.as_ref()))
+}
+
+/// The error that YAML is wrong at a line.
+#[cold]
+fn fault_at(line: usize, problem: &str) -> Fault {
+    fault_plain(format!("yaml: line {line}: {problem}"))
+}
+
+#[cold]
+fn fault_plain(message: String) -> Fault {
+    Fault::new(Error::Syntax(message))
+}

@@ -1,0 +1,489 @@
+//! From tokens to a tree of nodes: the first document of a stream.
+
+use super::scan::{Peeked, Scanner};
+use super::token::{Kind, Token};
+use super::{fault, fault_at};
+use crate::decode::{Budget, Fault, Limits};
+use object::SmolStr;
+use std::collections::HashMap;
+
+/// A node's place in [`Document::nodes`].
+pub(super) type NodeId = usize;
+
+/// The nodes of a document.
+pub(super) struct Document {
+    pub(super) nodes: Vec<Node>,
+    /// The outermost node; a stream without a document has none.
+    pub(super) root: Option<NodeId>,
+}
+
+pub(super) struct Node {
+    pub(super) content: Content,
+    /// The line that it begins on, from zero.
+    pub(super) line: usize,
+}
+
+pub(super) enum Content {
+    Scalar {
+        text: SmolStr,
+        /// The whole tag, `tag:yaml.org,2002:str`; empty for none.
+        tag: SmolStr,
+        /// What it is follows from how it is written.
+        implicit: bool,
+    },
+    Sequence(Vec<NodeId>),
+    /// Keys and values in turn.
+    Mapping(Vec<NodeId>),
+    Alias {
+        name: SmolStr,
+        target: NodeId,
+    },
+}
+
+/// What stands before a node's content.
+#[derive(Default)]
+struct Properties {
+    anchor: Option<String>,
+    tag: Option<String>,
+}
+
+/// Reads the first document of a stream.
+pub(super) fn parse(input: &[u8], limits: &Limits) -> Result<Document, Fault> {
+    let mut parser = Parser {
+        scanner: Scanner::new(input),
+        budget: Budget::new(limits),
+        nodes: Vec::new(),
+        anchors: HashMap::new(),
+        tags: Vec::new(),
+    };
+    let root = parser.document()?;
+    Ok(Document { nodes: parser.nodes, root })
+}
+
+struct Parser<'i> {
+    scanner: Scanner<'i>,
+    budget: Budget,
+    nodes: Vec<Node>,
+    anchors: HashMap<String, NodeId>,
+    /// Tag handles and what they stand for.
+    tags: Vec<(String, String)>,
+}
+
+impl Parser<'_> {
+    fn document(&mut self) -> Result<Option<NodeId>, Fault> {
+        self.scanner.peek()?;
+        self.scanner.take()?;
+        let root = match self.scanner.peek()?.kind {
+            Kind::StreamEnd => return Ok(None),
+            Kind::Version(..) | Kind::TagDirective | Kind::DocumentStart => {
+                self.directives()?;
+                let token = self.scanner.peek()?;
+                if token.kind != Kind::DocumentStart {
+                    return Err(problem(token, "did not find expected <document start>"));
+                }
+                self.scanner.take()?;
+                let token = self.scanner.peek()?;
+                match token.kind {
+                    Kind::Version(..)
+                    | Kind::TagDirective
+                    | Kind::DocumentStart
+                    | Kind::DocumentEnd
+                    | Kind::StreamEnd => self.empty(token.start),
+                    _ => self.tree()?,
+                }
+            }
+            _ => {
+                self.directives()?;
+                self.tree()?
+            }
+        };
+        // What follows is not read, but the token that ends the document is.
+        self.scanner.peek()?;
+        Ok(Some(root))
+    }
+
+    fn directives(&mut self) -> Result<(), Fault> {
+        let mut version = false;
+        loop {
+            let token = self.scanner.peek()?;
+            match token.kind {
+                Kind::Version(..) if version => {
+                    return Err(problem(token, "found duplicate %YAML directive"));
+                }
+                Kind::Version(1, 1) => {
+                    version = true;
+                    self.scanner.take()?;
+                }
+                Kind::Version(..) => return Err(problem(token, "found incompatible YAML document")),
+                Kind::TagDirective => {
+                    let Token { text: handle, suffix: prefix, .. } = self.scanner.take()?;
+                    if self.tags.iter().any(|(known, _)| *known == handle) {
+                        return Err(problem(token, "found duplicate %TAG directive"));
+                    }
+                    self.tags.push((handle, prefix));
+                }
+                _ => break,
+            }
+        }
+        for (handle, prefix) in [("!", "!"), ("!!", "tag:yaml.org,2002:")] {
+            if !self.tags.iter().any(|(known, _)| known == handle) {
+                self.tags.push((handle.into(), prefix.into()));
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, content: Content, line: usize) -> NodeId {
+        self.nodes.push(Node { content, line });
+        self.nodes.len() - 1
+    }
+
+    /// A scalar that is not written.
+    fn empty(&mut self, line: usize) -> NodeId {
+        self.add(Content::Scalar { text: SmolStr::default(), tag: SmolStr::default(), implicit: true }, line)
+    }
+
+    /// A node with all that is in it. Collections that are open wait in a list, not on the call stack.
+    fn tree(&mut self) -> Result<NodeId, Fault> {
+        let mut open: Vec<Frame> = Vec::new();
+        let mut found = self.node(Style::Block)?;
+        loop {
+            let mut complete = match found {
+                Found::Leaf(node) => Some(node),
+                Found::Collection(frame) => {
+                    self.budget.enter()?;
+                    open.push(frame);
+                    None
+                }
+            };
+            found = loop {
+                let Some(frame) = open.last_mut() else {
+                    return complete.ok_or_else(|| fault("unknown problem parsing YAML content"));
+                };
+                frame.children.extend(complete.take());
+                match self.advance(frame)? {
+                    Step::Empty(line) => complete = Some(self.empty(line)),
+                    Step::Node(style) => break self.node(style)?,
+                    Step::Pair(line) => break self.collection(Kind::Key, None, line),
+                    Step::End => {
+                        self.budget.leave();
+                        complete = open.pop().map(|frame| self.close(frame));
+                    }
+                }
+            };
+        }
+    }
+
+    /// A scalar or an alias, or the start of a collection.
+    fn node(&mut self, style: Style) -> Result<Found, Fault> {
+        let first = self.scanner.peek()?;
+        let line = first.start;
+        if first.kind == Kind::Alias {
+            let name = self.scanner.take()?.text;
+            let Some(target) = self.anchors.get(&name).copied() else {
+                return Err(fault(format!("unknown anchor '{name}' referenced")));
+            };
+            return Ok(Found::Leaf(self.add(Content::Alias { name: name.into(), target }, line)));
+        }
+        let Properties { anchor, tag } = self.properties(first)?;
+        let token = self.scanner.peek()?;
+        let in_block = style != Style::Flow;
+        match token.kind {
+            Kind::BlockEntry if style == Style::BlockOrIndentless => {
+                Ok(self.collection(token.kind, anchor, line))
+            }
+            Kind::FlowSequenceStart | Kind::FlowMappingStart => {
+                self.scanner.take()?;
+                Ok(self.collection(token.kind, anchor, line))
+            }
+            Kind::BlockSequenceStart | Kind::BlockMappingStart if in_block => {
+                self.scanner.take()?;
+                Ok(self.collection(token.kind, anchor, line))
+            }
+            Kind::Plain | Kind::Styled => {
+                let text = self.scanner.take()?.text;
+                let tag = tag.unwrap_or_default();
+                let implicit = (tag.is_empty() && token.kind == Kind::Plain) || tag == "!";
+                let content = Content::Scalar { text: text.into(), tag: tag.into(), implicit };
+                Ok(Found::Leaf(self.anchored(anchor, content, line)))
+            }
+            _ if anchor.is_some() || tag.is_some() => {
+                let tag = tag.unwrap_or_default();
+                let implicit = tag.is_empty();
+                let content = Content::Scalar { text: SmolStr::default(), tag: tag.into(), implicit };
+                Ok(Found::Leaf(self.anchored(anchor, content, line)))
+            }
+            _ => Err(problem(token, "did not find expected node content")),
+        }
+    }
+
+    /// An anchor and a tag, in either order, `first` being the token at hand.
+    fn properties(&mut self, first: Peeked) -> Result<Properties, Fault> {
+        let mut properties = Properties::default();
+        let (mut tag, mut tag_at) = (None, first);
+        for _ in 0..2 {
+            let token = self.scanner.peek()?;
+            match token.kind {
+                Kind::Anchor if properties.anchor.is_none() => {
+                    properties.anchor = Some(self.scanner.take()?.text)
+                }
+                Kind::Tag if tag.is_none() => {
+                    tag = Some(self.scanner.take()?);
+                    tag_at = token;
+                }
+                _ => break,
+            }
+        }
+        self.scanner.peek()?;
+        if let Some(Token { text: handle, suffix, .. }) = tag {
+            let tag = if handle.is_empty() {
+                suffix
+            } else {
+                let prefix = self.tags.iter().find(|(known, _)| *known == handle).map(|(_, prefix)| prefix);
+                prefix.map(|prefix| format!("{prefix}{suffix}")).unwrap_or_default()
+            };
+            if tag.is_empty() && !handle.is_empty() {
+                return Err(problem(tag_at, "found undefined tag handle"));
+            }
+            properties.tag = Some(tag).filter(|tag| !tag.is_empty());
+        }
+        Ok(properties)
+    }
+
+    fn anchored(&mut self, anchor: Option<String>, content: Content, line: usize) -> NodeId {
+        let node = self.add(content, line);
+        if let Some(anchor) = anchor {
+            self.anchors.insert(anchor, node);
+        }
+        node
+    }
+
+    /// A collection that begins with such a token. Its anchor is known within it.
+    fn collection(&mut self, kind: Kind, anchor: Option<String>, line: usize) -> Found {
+        let node = self.anchored(anchor, Content::Sequence(Vec::new()), line);
+        Found::Collection(Frame { node, kind, children: Vec::new(), without_value: false })
+    }
+
+    fn close(&mut self, frame: Frame) -> NodeId {
+        if let Some(node) = self.nodes.get_mut(frame.node) {
+            node.content = match frame.kind {
+                Kind::BlockMappingStart | Kind::FlowMappingStart | Kind::Key => {
+                    Content::Mapping(frame.children)
+                }
+                _ => Content::Sequence(frame.children),
+            };
+        }
+        frame.node
+    }
+
+    /// What comes next in an open collection.
+    fn advance(&mut self, frame: &mut Frame) -> Result<Step, Fault> {
+        match (frame.kind, frame.children.len() % 2) {
+            (Kind::BlockSequenceStart, _) => self.block_sequence(),
+            (Kind::BlockMappingStart, 0) => self.block_mapping_key(),
+            (Kind::BlockMappingStart, _) => self.block_mapping_value(),
+            (Kind::FlowSequenceStart, _) => self.flow_sequence(frame.children.is_empty()),
+            (Kind::FlowMappingStart, 0) => self.flow_mapping_key(frame),
+            (Kind::FlowMappingStart, _) => self.flow_mapping_value(frame.without_value),
+            (Kind::Key, 0) if frame.children.is_empty() => self.pair_key(),
+            (Kind::Key, 0) => Ok(Step::End),
+            (Kind::Key, _) => self.pair_value(),
+            _ => self.indentless_sequence(),
+        }
+    }
+
+    fn block_sequence(&mut self) -> Result<Step, Fault> {
+        let token = self.scanner.peek()?;
+        match token.kind {
+            Kind::BlockEntry => {
+                self.scanner.take()?;
+                self.budget.value()?;
+                Ok(match self.scanner.peek()?.kind {
+                    Kind::BlockEntry | Kind::BlockEnd => Step::Empty(token.end),
+                    _ => Step::Node(Style::Block),
+                })
+            }
+            Kind::BlockEnd => {
+                self.scanner.take()?;
+                Ok(Step::End)
+            }
+            _ => Err(problem(token, "did not find expected '-' indicator")),
+        }
+    }
+
+    /// A sequence as the value of a key, at the column of the key.
+    fn indentless_sequence(&mut self) -> Result<Step, Fault> {
+        let token = self.scanner.peek()?;
+        if token.kind != Kind::BlockEntry {
+            return Ok(Step::End);
+        }
+        self.scanner.take()?;
+        self.budget.value()?;
+        Ok(match self.scanner.peek()?.kind {
+            Kind::BlockEntry | Kind::Key | Kind::Value | Kind::BlockEnd => Step::Empty(token.end),
+            _ => Step::Node(Style::Block),
+        })
+    }
+
+    fn block_mapping_key(&mut self) -> Result<Step, Fault> {
+        let token = self.scanner.peek()?;
+        match token.kind {
+            Kind::Key => {
+                self.scanner.take()?;
+                self.block_mapping_node(token.end)
+            }
+            Kind::BlockEnd => {
+                self.scanner.take()?;
+                Ok(Step::End)
+            }
+            _ => Err(problem(token, "did not find expected key")),
+        }
+    }
+
+    fn block_mapping_value(&mut self) -> Result<Step, Fault> {
+        self.budget.value()?;
+        let token = self.scanner.peek()?;
+        if token.kind != Kind::Value {
+            return Ok(Step::Empty(token.start));
+        }
+        self.scanner.take()?;
+        self.block_mapping_node(token.end)
+    }
+
+    /// The node after a key or value indicator that ends on `line`.
+    fn block_mapping_node(&mut self, line: usize) -> Result<Step, Fault> {
+        Ok(match self.scanner.peek()?.kind {
+            Kind::Key | Kind::Value | Kind::BlockEnd => Step::Empty(line),
+            _ => Step::Node(Style::BlockOrIndentless),
+        })
+    }
+
+    fn flow_sequence(&mut self, first: bool) -> Result<Step, Fault> {
+        if !self.more_in_flow(first, Kind::FlowSequenceEnd, "did not find expected ',' or ']'")? {
+            return Ok(Step::End);
+        }
+        self.budget.value()?;
+        let token = self.scanner.peek()?;
+        if token.kind != Kind::Key {
+            return Ok(Step::Node(Style::Flow));
+        }
+        self.scanner.take()?;
+        Ok(Step::Pair(token.start))
+    }
+
+    /// `key: value` as an element of a flow sequence, after the key indicator.
+    fn pair_key(&mut self) -> Result<Step, Fault> {
+        let token = self.scanner.peek()?;
+        match token.kind {
+            // The token is passed over, be it a comma or a bracket.
+            Kind::Value | Kind::FlowEntry | Kind::FlowSequenceEnd => {
+                self.scanner.take()?;
+                Ok(Step::Empty(token.end))
+            }
+            _ => Ok(Step::Node(Style::Flow)),
+        }
+    }
+
+    fn pair_value(&mut self) -> Result<Step, Fault> {
+        let token = self.scanner.peek()?;
+        if token.kind == Kind::Value {
+            self.scanner.take()?;
+            if !matches!(self.scanner.peek()?.kind, Kind::FlowEntry | Kind::FlowSequenceEnd) {
+                return Ok(Step::Node(Style::Flow));
+            }
+        }
+        Ok(Step::Empty(token.start))
+    }
+
+    fn flow_mapping_key(&mut self, frame: &mut Frame) -> Result<Step, Fault> {
+        let first = frame.children.is_empty();
+        if !self.more_in_flow(first, Kind::FlowMappingEnd, "did not find expected ',' or '}'")? {
+            return Ok(Step::End);
+        }
+        self.budget.value()?;
+        frame.without_value = self.scanner.peek()?.kind != Kind::Key;
+        if frame.without_value {
+            return Ok(Step::Node(Style::Flow));
+        }
+        self.scanner.take()?;
+        let token = self.scanner.peek()?;
+        Ok(match token.kind {
+            Kind::Value | Kind::FlowEntry | Kind::FlowMappingEnd => Step::Empty(token.start),
+            _ => Step::Node(Style::Flow),
+        })
+    }
+
+    fn flow_mapping_value(&mut self, without_value: bool) -> Result<Step, Fault> {
+        let token = self.scanner.peek()?;
+        if without_value || token.kind != Kind::Value {
+            return Ok(Step::Empty(token.start));
+        }
+        self.scanner.take()?;
+        let token = self.scanner.peek()?;
+        Ok(match token.kind {
+            Kind::FlowEntry | Kind::FlowMappingEnd => Step::Empty(token.start),
+            _ => Step::Node(Style::Flow),
+        })
+    }
+
+    /// Whether another entry follows in a flow collection; passes over the comma before it, or the end.
+    fn more_in_flow(&mut self, first: bool, end: Kind, expected: &str) -> Result<bool, Fault> {
+        let mut token = self.scanner.peek()?;
+        if !first && token.kind != end {
+            if token.kind != Kind::FlowEntry {
+                return Err(problem(token, expected));
+            }
+            self.scanner.take()?;
+            token = self.scanner.peek()?;
+        }
+        if token.kind == end {
+            self.scanner.take()?;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+}
+
+/// A collection that is being read.
+struct Frame {
+    node: NodeId,
+    /// The token that it began with; a key for a pair in a flow sequence.
+    kind: Kind,
+    children: Vec<NodeId>,
+    /// The key that was read last has no colon.
+    without_value: bool,
+}
+
+/// What a node turned out to be.
+enum Found {
+    Leaf(NodeId),
+    Collection(Frame),
+}
+
+/// What comes next in a collection.
+enum Step {
+    /// A scalar that is not written, on this line.
+    Empty(usize),
+    Node(Style),
+    /// A mapping of one entry, on this line.
+    Pair(usize),
+    End,
+}
+
+/// Where a node stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Style {
+    Flow,
+    Block,
+    /// As the value of a key, where a sequence needs no indentation of its own.
+    BlockOrIndentless,
+}
+
+/// The error that a token should not stand where it does. The reference counts lines from zero here.
+#[cold]
+fn problem(token: Peeked, problem: &str) -> Fault {
+    match token.start {
+        0 => fault(problem),
+        line => fault_at(line, problem),
+    }
+}

@@ -1,0 +1,346 @@
+//! From nodes to JSON text: aliases and merge keys are followed, keys become text, and of equal keys the last wins.
+//!
+//! Aliases make a document larger than its text, so what they add is bounded three times: by the reference's own
+//! measure of how much of a document may come from them, by the number of values, and by the bytes of text.
+
+use super::go;
+use super::parse::{Content, Document, Node, NodeId};
+use super::resolve::{Scalar, resolve};
+use super::{fault, fault_plain};
+use crate::decode::{Budget, Decoded, Fault, Limits};
+use crate::json::{write_float, write_text};
+use object::SmolStr;
+use std::collections::HashMap;
+use std::fmt::Write;
+
+/// A value that is made of nodes.
+#[derive(Debug)]
+pub(super) enum Item {
+    Scalar(Scalar),
+    List(Vec<Item>),
+    Map(Vec<(Scalar, Item)>),
+}
+
+/// A document as JSON, and its keys that are set twice.
+pub(super) struct Written {
+    pub(super) json: Vec<u8>,
+    /// `line 4: key "a" already set in map`.
+    pub(super) repeated: Vec<String>,
+}
+
+/// Writes a document as JSON.
+pub(super) fn write(document: &Document, limits: &Limits) -> Result<Written, Fault> {
+    let mut builder = Builder {
+        nodes: &document.nodes,
+        budget: Budget::new(limits),
+        bytes_left: limits.bytes,
+        followed: 0,
+        count: 0,
+        count_in_aliases: 0,
+        open: Vec::new(),
+        repeated: Vec::new(),
+    };
+    let item = match document.root {
+        Some(root) => {
+            // The document itself is counted like a node.
+            builder.count += 1;
+            builder.item(root)?
+        }
+        None => Item::Scalar(Scalar::Null),
+    };
+    check_keys(&item)?;
+    let mut json = Vec::new();
+    write_item(&item, &mut json)?;
+    Ok(Written { json, repeated: builder.repeated })
+}
+
+struct Builder<'d> {
+    nodes: &'d [Node],
+    budget: Budget,
+    /// So much more text may come from aliases.
+    bytes_left: usize,
+    /// Aliases that are being followed.
+    followed: usize,
+    /// Nodes that have been read, again for each alias, and those of them within aliases.
+    count: u64,
+    count_in_aliases: u64,
+    /// The aliases that are being followed, each of which must not be met again.
+    open: Vec<NodeId>,
+    repeated: Vec<String>,
+}
+
+/// The entries of a map and where each key stands among them.
+#[derive(Default)]
+struct Entries {
+    list: Vec<(Scalar, Item)>,
+    places: HashMap<Scalar, usize>,
+}
+
+impl<'d> Builder<'d> {
+    fn node(&self, id: NodeId) -> Result<&'d Node, Fault> {
+        self.nodes.get(id).ok_or_else(|| fault("unknown problem parsing YAML content"))
+    }
+
+    /// Counts a node that is read.
+    fn count(&mut self) -> Result<(), Fault> {
+        self.count += 1;
+        if self.followed > 0 {
+            self.count_in_aliases += 1;
+        }
+        let share = self.count_in_aliases as f64 / self.count as f64;
+        if self.count_in_aliases > 100 && self.count > 1000 && share > allowed_share(self.count) {
+            return Err(excessive());
+        }
+        Ok(())
+    }
+
+    fn item(&mut self, id: NodeId) -> Result<Item, Fault> {
+        self.count()?;
+        let node = self.node(id)?;
+        match &node.content {
+            Content::Alias { name, target } => {
+                self.follow(id, name)?;
+                let item = self.item(*target)?;
+                self.unfollow();
+                Ok(item)
+            }
+            Content::Scalar { text, tag, implicit } => self.scalar(text, tag, *implicit).map(Item::Scalar),
+            Content::Sequence(elements) => {
+                self.budget.enter()?;
+                let mut list = Vec::with_capacity(elements.len());
+                for element in elements {
+                    self.budget.value()?;
+                    list.push(self.item(*element)?);
+                }
+                self.budget.leave();
+                Ok(Item::List(list))
+            }
+            Content::Mapping(_) => {
+                let mut entries = Entries::default();
+                self.entries(node, &mut entries)?;
+                Ok(Item::Map(entries.list))
+            }
+        }
+    }
+
+    fn scalar(&mut self, text: &SmolStr, tag: &str, implicit: bool) -> Result<Scalar, Fault> {
+        if self.followed > 0 {
+            self.bytes_left = self.bytes_left.checked_sub(text.len()).ok_or_else(excessive)?;
+        }
+        if tag.is_empty() && !implicit { Ok(Scalar::Text(text.clone())) } else { resolve(text, tag) }
+    }
+
+    fn follow(&mut self, alias: NodeId, name: &str) -> Result<(), Fault> {
+        if self.open.contains(&alias) {
+            return Err(fault(format!("anchor '{name}' value contains itself")));
+        }
+        self.budget.enter()?;
+        self.open.push(alias);
+        self.followed += 1;
+        Ok(())
+    }
+
+    fn unfollow(&mut self) {
+        self.budget.leave();
+        self.open.pop();
+        self.followed -= 1;
+    }
+
+    /// Puts the entries of a mapping into `entries`.
+    fn entries(&mut self, mapping: &'d Node, entries: &mut Entries) -> Result<(), Fault> {
+        let Content::Mapping(children) = &mapping.content else { return Err(not_mergeable()) };
+        self.budget.enter()?;
+        let (pairs, _) = children.as_chunks::<2>();
+        for [key, value] in pairs {
+            if self.is_merge(*key)? {
+                self.merge(*value, entries)?;
+                continue;
+            }
+            let key = match self.item(*key)? {
+                Item::Scalar(key) => key,
+                collection => {
+                    let mut message = String::from("invalid map key: ");
+                    go::show(&collection, &mut message);
+                    return Err(fault(message));
+                }
+            };
+            self.budget.value()?;
+            let line = self.node(*value)?.line + 1;
+            let value = self.item(*value)?;
+            self.set(entries, key, value, line);
+        }
+        self.budget.leave();
+        Ok(())
+    }
+
+    fn set(&mut self, entries: &mut Entries, key: Scalar, value: Item, line: usize) {
+        let earlier = entries.places.get(&key).and_then(|at| entries.list.get_mut(*at));
+        match earlier {
+            Some((_, earlier)) => {
+                *earlier = value;
+                if self.repeated.len() < Decoded::MOST_STRICT {
+                    let mut message = format!("line {line}: key ");
+                    go::show_scalar(&key, &mut message);
+                    message.push_str(" already set in map");
+                    self.repeated.push(message);
+                }
+            }
+            None => {
+                entries.places.insert(key.clone(), entries.list.len());
+                entries.list.push((key, value));
+            }
+        }
+    }
+
+    fn is_merge(&self, key: NodeId) -> Result<bool, Fault> {
+        Ok(match &self.node(key)?.content {
+            Content::Scalar { text, tag, implicit } => {
+                text == "<<" && (*implicit || tag == "tag:yaml.org,2002:merge")
+            }
+            _ => false,
+        })
+    }
+
+    /// The entries of a mapping, or of several where the first ones win.
+    fn merge(&mut self, value: NodeId, entries: &mut Entries) -> Result<(), Fault> {
+        match &self.node(value)?.content {
+            Content::Sequence(elements) => {
+                elements.iter().rev().try_for_each(|element| self.merge_one(*element, entries))
+            }
+            _ => self.merge_one(value, entries),
+        }
+    }
+
+    fn merge_one(&mut self, value: NodeId, entries: &mut Entries) -> Result<(), Fault> {
+        let node = self.node(value)?;
+        match &node.content {
+            Content::Mapping(_) => {
+                self.count()?;
+                self.entries(node, entries)
+            }
+            Content::Alias { name, target } => {
+                let target = self.node(*target)?;
+                if !matches!(target.content, Content::Mapping(_)) {
+                    return Err(not_mergeable());
+                }
+                self.count()?;
+                self.follow(value, name)?;
+                self.count()?;
+                self.entries(target, entries)?;
+                self.unfollow();
+                Ok(())
+            }
+            _ => Err(not_mergeable()),
+        }
+    }
+}
+
+#[cold]
+fn excessive() -> Fault {
+    fault("document contains excessive aliasing")
+}
+
+#[cold]
+fn not_mergeable() -> Fault {
+    fault("map merge requires map or sequence of maps as the value")
+}
+
+/// How much of a document of so many nodes may come from aliases.
+fn allowed_share(count: u64) -> f64 {
+    const LOW: u64 = 400_000;
+    const HIGH: u64 = 4_000_000;
+    match count {
+        ..=LOW => 0.99,
+        HIGH.. => 0.10,
+        _ => 0.99 - 0.89 * ((count - LOW) as f64 / (HIGH - LOW) as f64),
+    }
+}
+
+/// Whether all keys of all maps can be keys in JSON.
+fn check_keys(item: &Item) -> Result<(), Fault> {
+    match item {
+        Item::Scalar(_) => Ok(()),
+        Item::List(list) => list.iter().try_for_each(check_keys),
+        Item::Map(entries) => entries.iter().try_for_each(|(key, value)| {
+            let kind = match key {
+                Scalar::Null => "%!s(<nil>)",
+                Scalar::Uint(_) => "uint64",
+                _ => return check_keys(value),
+            };
+            let mut message = format!("unsupported map key of type: {kind}, key: ");
+            go::show_scalar(key, &mut message);
+            message.push_str(", value: ");
+            go::show(value, &mut message);
+            Err(fault_plain(message))
+        }),
+    }
+}
+
+/// A key as text.
+fn key_text(key: &Scalar) -> SmolStr {
+    match key {
+        Scalar::Text(text) => text.clone(),
+        Scalar::Bool(true) => SmolStr::new_static("true"),
+        Scalar::Bool(false) => SmolStr::new_static("false"),
+        Scalar::Int(number) => SmolStr::new(itoa::Buffer::new().format(*number)),
+        Scalar::Float(number) => go::key_float(*number).into(),
+        Scalar::Null | Scalar::Uint(_) => SmolStr::default(),
+    }
+}
+
+fn write_item(item: &Item, out: &mut Vec<u8>) -> Result<(), Fault> {
+    match item {
+        Item::Scalar(scalar) => return write_scalar(scalar, out),
+        Item::List(list) => {
+            out.push(b'[');
+            for (at, element) in list.iter().enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                write_item(element, out)?;
+            }
+            out.push(b']');
+        }
+        Item::Map(entries) => {
+            let mut sorted: Vec<_> = entries.iter().map(|(key, value)| (key_text(key), value)).collect();
+            sorted.sort_by(|a, b| a.0.cmp(&b.0));
+            // Keys of different types can have the same text: the last one counts.
+            sorted.dedup_by(|later, kept| {
+                let same = later.0 == kept.0;
+                if same {
+                    kept.1 = later.1;
+                }
+                same
+            });
+            out.push(b'{');
+            for (at, (key, value)) in sorted.into_iter().enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                write_text(&key, out);
+                out.push(b':');
+                write_item(value, out)?;
+            }
+            out.push(b'}');
+        }
+    }
+    Ok(())
+}
+
+fn write_scalar(scalar: &Scalar, out: &mut Vec<u8>) -> Result<(), Fault> {
+    match scalar {
+        Scalar::Null => out.extend_from_slice(b"null"),
+        Scalar::Bool(true) => out.extend_from_slice(b"true"),
+        Scalar::Bool(false) => out.extend_from_slice(b"false"),
+        Scalar::Int(number) => out.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes()),
+        Scalar::Uint(number) => out.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes()),
+        Scalar::Float(number) if number.is_finite() => write_float(*number, out),
+        Scalar::Float(number) => {
+            let mut message = String::from("json: unsupported value: ");
+            let _ = write!(message, "{}", go::go_float(*number));
+            return Err(fault_plain(message));
+        }
+        Scalar::Text(text) => write_text(text, out),
+    }
+    Ok(())
+}
