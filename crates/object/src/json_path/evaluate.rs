@@ -179,12 +179,14 @@ impl Evaluation {
         }
     }
 
-    fn field<'v, 'p>(&self, name: &Key, input: &[Item<'v, 'p>]) -> Result<Items<'v, 'p>, Stop> {
-        let at = |item: &Item<'v, 'p>| match item {
-            Item::Tree(value) => value.get(name).map(Item::Tree),
-            _ => None,
-        };
-        let found: Items<'v, 'p> = input.iter().filter_map(at).collect();
+    fn field<'v, 'p>(&mut self, name: &Key, input: &[Item<'v, 'p>]) -> Result<Items<'v, 'p>, Stop> {
+        let mut found = Vec::new();
+        for item in input {
+            let Item::Tree(Value::Map(map)) = item else { continue };
+            // A key is found by a scan.
+            self.count(map.len() / 8)?;
+            found.extend(map.get(name).map(Item::Tree));
+        }
         if found.is_empty() && !input.is_empty() && self.missing == Missing::Refused {
             return Err(Stop { failure: Failure::NotFound(name.clone().into()), found: false });
         }
