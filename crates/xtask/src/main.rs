@@ -9,7 +9,7 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   test [--fast]     everything that checks the project, in order; stops at the first failure.
-                    --fast leaves out what needs real clients (tests/e2e_*.rs) and what takes long (tests/slow_*.rs)
+                    --fast leaves out what needs real clients (files tests/e2e_*.rs) and what takes long (tests named slow_*)
   tools [NAME...]   fetches real clients and servers for tests and comparisons into target/tools; without names, all but
                     those that want to be asked for. What is there already is left alone
   tools --list      the names

@@ -1,8 +1,8 @@
 //! `cargo xtask test`: the steps, their order, and what they cost.
 //!
-//! Where a test lives says when it runs. Unit tests, and integration tests in any other file, always run. Files named
-//! `tests/e2e_*.rs` start the real server and talk to it with real clients; files named `tests/slow_*.rs` take long on
-//! purpose: fuzzing, crashes. Both run here, and not with `--fast` nor with a bare `cargo nextest run`.
+//! The name of a test says when it runs. Tests in files named `tests/e2e_*.rs` start the real server and talk to it with
+//! real clients; tests whose own name begins with `slow_` take long on purpose: fuzzing, crashes, churn. Both run here, and
+//! not with `--fast` nor with a bare `cargo nextest run`. All other tests always run.
 //!
 //! All tests are built with one profile and one set of features, so that every dependency is compiled once for them;
 //! the end-to-end tests run the release build, which is what users run. An optimised profile for the slow tests would
@@ -116,7 +116,7 @@ fn fetch_tools() -> Result<(), String> {
     tools::install_named(CLIENTS).map_err(|error| error.to_string())
 }
 
-/// A part of the tests, told apart by the names of their files.
+/// A part of the tests, told apart by names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Fast,
@@ -125,45 +125,51 @@ enum Part {
 }
 
 impl Part {
-    fn of(test_file: &str) -> Self {
-        if test_file.starts_with("e2e_") {
-            Self::EndToEnd
-        } else if test_file.starts_with("slow_") {
-            Self::Slow
-        } else {
-            Self::Fast
+    /// The part in nextest's words.
+    fn filter(self) -> &'static str {
+        match self {
+            Self::Fast => "not (binary(/^e2e_/) | test(/(^|::)slow_/))",
+            Self::EndToEnd => "binary(/^e2e_/) & not test(/(^|::)slow_/)",
+            Self::Slow => "test(/(^|::)slow_/)",
         }
     }
 
-    /// The same in nextest's words.
-    fn filter(self) -> &'static str {
-        match self {
-            Self::Fast => "not binary(/^(e2e|slow)_/)",
-            Self::EndToEnd => "binary(/^e2e_/)",
-            Self::Slow => "binary(/^slow_/)",
+    /// The part in the words of `cargo test`, which knows substrings only: a test with `slow_` inside its name counts as
+    /// slow, so that none is left out.
+    fn arguments(self, files: &[String]) -> Vec<String> {
+        let (end_to_end, others): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.starts_with("e2e_"));
+        let (kinds, files) = match self {
+            Self::Fast => (["--lib", "--bins"].as_slice(), others),
+            Self::EndToEnd => ([].as_slice(), end_to_end),
+            Self::Slow => (["--tests"].as_slice(), Vec::new()),
+        };
+        let mut arguments: Vec<String> = kinds.iter().map(|kind| (*kind).to_owned()).collect();
+        arguments.extend(files.into_iter().map(|file| format!("--test={file}")));
+        arguments.push("--".into());
+        if self != Self::Slow {
+            arguments.push("--skip".into());
         }
+        arguments.push("slow_".into());
+        arguments
     }
 }
 
 fn tests(part: Part) -> Result<(), String> {
-    let files = test_files()?;
-    let files: Vec<&String> = files.iter().filter(|file| Part::of(file) == part).collect();
-    if part != Part::Fast && files.is_empty() {
-        say("there are none yet");
-        return Ok(());
-    }
     let mut command = cargo(crate::workspace());
     if command::works(cargo(crate::workspace()).args(["nextest", "--version"])) {
-        command.args(["nextest", "run", "--workspace", "--cargo-quiet", "--status-level=slow"]);
+        command.args([
+            "nextest",
+            "run",
+            "--workspace",
+            "--cargo-quiet",
+            "--no-tests=pass",
+            "--status-level=slow",
+        ]);
         command.args(["--final-status-level=fail", "--ignore-default-filter", "-E", part.filter()]);
     } else {
-        command.args(["test", "--workspace", "--quiet"]);
-        if part == Part::Fast {
-            command.args(["--lib", "--bins"]);
-        }
-        command.args(files.iter().map(|file| format!("--test={file}")));
+        command.args(["test", "--workspace", "--quiet"]).args(part.arguments(&test_files()?));
     }
-    if part == Part::EndToEnd {
+    if part != Part::Fast {
         command.env("KEELSON_BIN", crate::target().join("release/keelson"));
     }
     show(&mut command)
@@ -206,11 +212,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_a_file_says_which_part_it_belongs_to() {
-        assert!(Part::of("e2e_first_start") == Part::EndToEnd);
-        assert!(Part::of("slow_decoders") == Part::Slow);
-        assert!(Part::of("hostile") == Part::Fast);
-        assert!(Part::of("not_slow_at_all") == Part::Fast);
+    fn without_nextest_every_test_is_in_one_part() {
+        let files = ["contract", "e2e_first_start", "http"].map(String::from);
+        assert_eq!(
+            Part::Fast.arguments(&files),
+            ["--lib", "--bins", "--test=contract", "--test=http", "--", "--skip", "slow_"]
+        );
+        assert_eq!(Part::EndToEnd.arguments(&files), ["--test=e2e_first_start", "--", "--skip", "slow_"]);
+        assert_eq!(Part::Slow.arguments(&files), ["--tests", "--", "slow_"]);
     }
 
     #[test]
