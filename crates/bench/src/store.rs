@@ -196,7 +196,8 @@ fn history(
         .figure("cpu per event", cpu.as_secs_f64() * 1e6 / events as f64, "us"))
 }
 
-/// Runs in its own process: opens the store, and loads everything while keeping it.
+/// Runs in its own process: opens the store, and loads everything while keeping it. Values are copied, as a reader does
+/// that writes the revision into them.
 fn restart(settings: &Settings) -> Outcome {
     let path = settings.directory.as_deref().ok_or("--restart needs --dir")?;
     let (started, cpu) = (Instant::now(), cpu_time()?);
@@ -205,7 +206,7 @@ fn restart(settings: &Settings) -> Outcome {
     let after_open = memory()?;
     let mut values: Vec<Bytes> = Vec::new();
     store.load(b"", None, &mut |entry| {
-        values.extend(entry.map(|entry| entry.value));
+        values.extend(entry.map(|entry| Bytes::copy_from_slice(&entry.value)));
         ControlFlow::Continue(())
     })?;
     let loaded = started.elapsed();
