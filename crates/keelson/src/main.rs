@@ -14,6 +14,10 @@ use flags::Parsed;
 use options::Show;
 use run::Ending;
 
+/// Objects are trees of many small pieces; this takes and gives them back in a third of the time of the system's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let begin = Instant::now();
     let Parsed { options, without_effect } = match flags::parse(std::env::args().skip(1)) {
