@@ -20,7 +20,7 @@ pub struct Limits {
 
 impl Limits {
     /// For the body of a request: the reference takes 3 MiB.
-    pub const REQUEST: Self = Self { bytes: 3 * 1024 * 1024, depth: 512, values: 400_000 };
+    pub const REQUEST: Self = Self { bytes: 3 * 1024 * 1024, depth: 512, values: 250_000 };
 }
 
 impl Default for Limits {

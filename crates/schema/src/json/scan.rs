@@ -287,79 +287,99 @@ impl<'i> Scanner<'i> {
 
     /// Any value, at its first byte: checked, not kept. Nests at most `depth` deep.
     pub(crate) fn skip(&mut self, depth: usize) -> Result<Skipped<'i>, Fault> {
+        let bytes = self.text.as_bytes();
         let start = self.at;
+        let mut at = start;
         let mut spaced = false;
         // The closing byte of each level.
         let mut levels: Vec<u8> = Vec::new();
         let mut expected = Expected::Value;
         loop {
-            let byte = match self.peek() {
-                Some(b' ' | b'\n' | b'\t' | b'\r') => {
+            let Some(&byte) = bytes.get(at) else {
+                self.at = at;
+                return Err(self.unexpected(""));
+            };
+            expected = match (byte, expected) {
+                (b'"', Expected::Value | Expected::FirstValue | Expected::FirstKey | Expected::Key) => {
+                    at = find_special(bytes, at + 1);
+                    if bytes.get(at) == Some(&b'"') {
+                        at += 1;
+                    } else {
+                        at = self.skip_escapes(at)?;
+                    }
+                    match expected {
+                        Expected::Value | Expected::FirstValue => Expected::End,
+                        _ if bytes.get(at) == Some(&b':') => {
+                            at += 1;
+                            Expected::Value
+                        }
+                        _ => Expected::Colon,
+                    }
+                }
+                (b' ' | b'\n' | b'\t' | b'\r', _) => {
                     spaced = true;
-                    self.at += 1;
+                    at += 1;
                     continue;
                 }
-                Some(byte) => byte,
-                None => return Err(self.unexpected("")),
-            };
-            expected = match (expected, byte) {
-                (Expected::Value | Expected::FirstKey | Expected::Key, b'"') => {
-                    self.skip_string()?;
-                    if expected == Expected::Value { Expected::End } else { Expected::Colon }
-                }
-                (Expected::Colon, b':') => {
-                    self.at += 1;
-                    Expected::Value
-                }
-                (Expected::Value, b'{' | b'[') => {
-                    self.at += 1;
+                (b'{' | b'[', Expected::Value | Expected::FirstValue) => {
                     if levels.len() >= depth {
                         return Err(Fault::new(Error::TooDeep));
                     }
-                    levels.push(byte + 2);
-                    if byte == b'{' { Expected::FirstKey } else { Expected::FirstValue }
+                    at += 1;
+                    let closing = byte + 2;
+                    if bytes.get(at) == Some(&closing) {
+                        at += 1;
+                        Expected::End
+                    } else {
+                        levels.push(closing);
+                        if byte == b'{' { Expected::FirstKey } else { Expected::FirstValue }
+                    }
                 }
-                (Expected::FirstKey, b'}') | (Expected::FirstValue, b']') => {
-                    self.at += 1;
+                (b',', Expected::End) => {
+                    at += 1;
+                    if levels.last() == Some(&b'}') { Expected::Key } else { Expected::Value }
+                }
+                (b'}' | b']', Expected::End | Expected::FirstKey | Expected::FirstValue)
+                    if levels.last() == Some(&byte) =>
+                {
+                    at += 1;
                     levels.pop();
                     Expected::End
                 }
-                (Expected::FirstValue, _) => Expected::Value,
-                (Expected::End, b',') if levels.last() == Some(&b'}') => {
-                    self.at += 1;
-                    Expected::Key
-                }
-                (Expected::End, b',') => {
-                    self.at += 1;
+                (b':', Expected::Colon) => {
+                    at += 1;
                     Expected::Value
                 }
-                (Expected::End, byte) if levels.last() == Some(&byte) => {
-                    self.at += 1;
-                    levels.pop();
+                (b'-' | b'0'..=b'9' | b't' | b'f' | b'n', Expected::Value | Expected::FirstValue) => {
+                    self.at = at;
+                    match byte {
+                        b't' => self.word("true")?,
+                        b'f' => self.word("false")?,
+                        b'n' => self.word("null")?,
+                        _ => self.number().map(drop)?,
+                    }
+                    at = self.at;
                     Expected::End
                 }
-                (Expected::Value, b'-' | b'0'..=b'9') => self.number().map(|_| Expected::End)?,
-                (Expected::Value, b't') => self.word("true").map(|()| Expected::End)?,
-                (Expected::Value, b'f') => self.word("false").map(|()| Expected::End)?,
-                (Expected::Value, b'n') => self.word("null").map(|()| Expected::End)?,
-                (expected, _) => return Err(self.unexpected(expected.context(levels.last().copied()))),
+                (_, expected) => {
+                    self.at = at;
+                    return Err(self.unexpected(expected.context(levels.last().copied())));
+                }
             };
-            if expected == Expected::End && levels.is_empty() {
-                return Ok(Skipped { text: self.text.get(start..self.at).unwrap_or_default(), spaced });
+            if levels.is_empty() && expected == Expected::End {
+                self.at = at;
+                return Ok(Skipped { text: self.text.get(start..at).unwrap_or_default(), spaced });
             }
         }
     }
 
-    #[inline]
-    fn skip_string(&mut self) -> Result<(), Fault> {
-        self.at += 1;
+    /// The rest of a string that is skipped, from its first escape or fault on: where it ends.
+    #[cold]
+    fn skip_escapes(&mut self, at: usize) -> Result<usize, Fault> {
+        self.at = at;
         loop {
-            self.at = find_special(self.text.as_bytes(), self.at);
             match self.peek() {
-                Some(b'"') => {
-                    self.at += 1;
-                    return Ok(());
-                }
+                Some(b'"') => return Ok(self.at + 1),
                 Some(b'\\') => {
                     self.at += 1;
                     match self.peek() {
@@ -373,6 +393,7 @@ impl<'i> Scanner<'i> {
                 }
                 _ => return Err(self.unexpected("in string literal")),
             }
+            self.at = find_special(self.text.as_bytes(), self.at);
         }
     }
 }
