@@ -439,7 +439,7 @@ impl<'i> Decoder<'i> {
 
 /// Which fields of a struct have been read.
 #[derive(Default)]
-struct Seen {
+pub(crate) struct Seen {
     low: u128,
     high: Vec<usize>,
 }
@@ -447,7 +447,7 @@ struct Seen {
 impl Seen {
     /// Marks a field; whether it was marked before.
     #[inline]
-    fn again(&mut self, at: usize) -> bool {
+    pub(crate) fn again(&mut self, at: usize) -> bool {
         if at < 128 {
             let bit = 1 << at;
             let again = self.low & bit != 0;

@@ -10,7 +10,7 @@ pub use decode::{decode, decode_shape};
 pub use encode::{encode, encode_shape};
 pub use indent::{compact, indent};
 
-pub(crate) use decode::{check, utf8};
+pub(crate) use decode::{Seen, check, utf8};
 pub(crate) use encode::write_float;
 pub(crate) use escape::{write_string, write_text};
 pub(crate) use scan::Scanner;
