@@ -10,6 +10,7 @@
 
 mod builder;
 pub mod builtin;
+pub mod cbor;
 mod decode;
 mod defaults;
 pub mod json;

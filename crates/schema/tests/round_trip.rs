@@ -6,7 +6,7 @@ mod generate;
 
 use generate::{Random, instance, seed};
 use object::Value;
-use schema::{Limits, Type, builtin, json, protobuf, yaml};
+use schema::{Limits, Type, builtin, cbor, json, protobuf, yaml};
 
 /// Instances of each type in a run.
 const EACH: u64 = 20;
@@ -55,6 +55,17 @@ fn pretty_json_reads_as_the_same_tree() {
         let mut pretty = Vec::new();
         json::indent(&to_json(ty, value), &mut pretty);
         assert_eq!(&from_json(ty, &pretty), value);
+    });
+}
+
+#[test]
+fn cbor_gives_the_same_tree() {
+    each(|ty, value| {
+        let mut bytes = Vec::new();
+        cbor::encode(ty, value, &mut bytes);
+        let read = cbor::decode(ty, &bytes, &Limits::default()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(read.strict, []);
+        assert_eq!(&read.value, value);
     });
 }
 

@@ -1,0 +1,450 @@
+//! From CBOR to a tree, guided by the type.
+//!
+//! The whole body is checked to be well-formed first. After that, reading goes on past a value that cannot be taken, as
+//! the reference does: the first such value is reported, unless a key stands twice in the map that it is in.
+
+use super::any::{duplicate, invalid_text, unrecognized};
+use super::item::{self, Major, Reader};
+use crate::decode::{Decoded, Error, Fault, Limits, Place, Seen, Strict, StrictList};
+use crate::model::{Ref, Shape, Type};
+use crate::scalar;
+use object::{Key, Map, SmolStr, Value};
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+/// The number of the tag that says that an item is CBOR.
+const SELF_DESCRIBED: u64 = 55799;
+
+/// Reads an object of a type.
+pub fn decode(ty: &'static Type, input: &[u8], limits: &Limits) -> Result<Decoded, Error> {
+    decode_shape(&Shape::Struct(Ref::Static(ty)), input, limits)
+}
+
+/// Reads a value of any shape.
+pub fn decode_shape(shape: &Shape, input: &[u8], limits: &Limits) -> Result<Decoded, Error> {
+    if input.len() > limits.bytes {
+        return Err(Error::TooLarge(limits.bytes));
+    }
+    let end = item::check(input, limits).map_err(|fault| *fault)?;
+    if end != input.len() {
+        let extra = input.len() - end;
+        return Err(Error::Syntax(format!("cbor: {extra} bytes of extraneous data starting at index {end}")));
+    }
+    let root = match shape {
+        Shape::Struct(_) => Some(shape.go_name()),
+        _ => None,
+    };
+    let mut decoder = Decoder {
+        reader: Reader::new(input),
+        root,
+        strict: StrictList::default(),
+        later: None,
+        last: None,
+        passed: false,
+    };
+    let value = decoder.value(shape, &Place::ROOT);
+    let value = match value.and_then(|value| decoder.last.map_or(Ok(value), Err)).map_err(|fault| *fault)? {
+        Value::Null if matches!(shape, Shape::Struct(_)) => Map::new().into(),
+        value => value,
+    };
+    Ok(Decoded { value, strict: decoder.strict.into_vec() })
+}
+
+/// How binary data is to be written where it stands as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Later {
+    Base64Url,
+    Base64,
+    Base16,
+}
+
+pub(super) struct Decoder<'i> {
+    pub(super) reader: Reader<'i>,
+    /// What the reference calls the outermost struct.
+    pub(super) root: Option<String>,
+    pub(super) strict: StrictList,
+    /// What the innermost tag around says of binary data.
+    later: Option<Later>,
+    /// What is wrong, if nothing else is: the reference turns some values into JSON after all else is read.
+    pub(super) last: Option<Fault>,
+    /// The item that could not be taken has been read to its end, so that it need not be passed over again.
+    passed: bool,
+}
+
+/// The key of a struct's entry.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Name<'i> {
+    Text(Cow<'i, str>),
+    /// What can be no field: a number, by its digits, or bytes that are no text.
+    Other(String),
+}
+
+impl Name<'_> {
+    fn text(&self) -> &str {
+        match self {
+            Name::Text(text) => text,
+            Name::Other(text) => text,
+        }
+    }
+}
+
+impl<'i> Decoder<'i> {
+    /// Reads an item; whatever happens, the whole of it has been passed afterwards.
+    pub(super) fn whole<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
+        let (before, later) = (self.reader, self.later);
+        self.passed = false;
+        let result = read(self);
+        if result.is_err() {
+            if !self.passed {
+                self.reader = before;
+                self.reader.skip();
+            }
+            self.later = later;
+        }
+        self.passed = false;
+        result
+    }
+
+    /// The result of an array or a map that has been read to its end.
+    pub(super) fn ended(&mut self, value: impl Into<Value>, fault: Option<Fault>) -> Result<Value, Fault> {
+        self.passed = true;
+        fault.map_or_else(|| Ok(value.into()), Err)
+    }
+
+    /// Reads with a decoder of its own, which knows nothing of the tags around.
+    fn apart<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
+        let later = self.later.take();
+        let result = read(self);
+        self.later = later;
+        result
+    }
+
+    pub(super) fn skip_self_described(&mut self) {
+        while self.reader.major() == Major::Tag {
+            let mut ahead = self.reader;
+            if ahead.head().argument != SELF_DESCRIBED {
+                return;
+            }
+            self.reader = ahead;
+        }
+    }
+
+    /// Whether known tags stand before what they are for.
+    pub(super) fn check_tags(&self) -> Result<(), Fault> {
+        let mut ahead = self.reader;
+        while ahead.major() == Major::Tag {
+            let number = ahead.head().argument;
+            let (next, found) = (ahead.peek(), ahead.major());
+            let wanted = match number {
+                0 if found != Major::Text => "text string",
+                1 if !matches!(found, Major::Positive | Major::Negative) && !matches!(next, 0xf9..=0xfb) => {
+                    "integer or floating-point number"
+                }
+                _ => continue,
+            };
+            let found = found.name();
+            return Err(Fault::new(Error::Value(format!(
+                "cbor: tag number {number} must be followed by {wanted}, got {found}"
+            ))));
+        }
+        Ok(())
+    }
+
+    /// Reads the content of the tag at hand.
+    pub(super) fn tagged<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
+        let later = match self.reader.head().argument {
+            21 => Some(Later::Base64Url),
+            22 => Some(Later::Base64),
+            23 => Some(Later::Base16),
+            _ => self.later,
+        };
+        let outer = std::mem::replace(&mut self.later, later);
+        let result = read(self);
+        self.later = outer;
+        result
+    }
+
+    /// A byte or text string as text. The reference does not look into byte strings; what is not UTF-8 could not be
+    /// written as JSON.
+    pub(super) fn text(&mut self) -> Result<SmolStr, Fault> {
+        let is_text = self.reader.major() == Major::Text;
+        let bytes = self.reader.string();
+        match (is_text, self.later) {
+            (true, _) => std::str::from_utf8(&bytes).map(SmolStr::new).map_err(|_| invalid_text()),
+            (false, Some(later)) => Ok(later.text(&bytes).into()),
+            (false, None) => Ok(crate::json::utf8(&bytes).into()),
+        }
+    }
+
+    /// The error that an item stands where something else was wanted. The reference names the outermost field.
+    #[cold]
+    pub(super) fn mismatch_with(&self, found: Major, wanted: &str, place: &Place<'_>, why: &str) -> Fault {
+        let path = place.path("");
+        let field = path.split(['.', '[']).next().unwrap_or_default();
+        let into = match &self.root {
+            Some(root) if !field.is_empty() => format!("struct field {root}.{field}"),
+            _ => "value".into(),
+        };
+        let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+        let found = found.name();
+        Fault::new(Error::Value(format!(
+            "cbor: cannot unmarshal {found} into Go {into} of type {wanted}{why}"
+        )))
+    }
+
+    #[cold]
+    fn mismatch(&self, found: Major, shape: &Shape, place: &Place<'_>) -> Fault {
+        self.mismatch_with(found, &wanted(shape, place), place, "")
+    }
+
+    /// One value. For every shape but `Any`, null reads as [`Value::Null`], which stands for absent.
+    pub(super) fn value(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+        self.skip_self_described();
+        self.check_tags()?;
+        match shape {
+            Shape::Any => return self.any(place),
+            Shape::Raw(raw) => return self.apart(|decoder| decoder.raw(*raw, place)),
+            Shape::Time | Shape::MicroTime | Shape::Duration | Shape::Quantity => {
+                return self.apart(|decoder| decoder.form(shape, place));
+            }
+            Shape::IntOrString => return self.apart(|decoder| decoder.int_or_string(place)),
+            Shape::SchemaOr(alternative, ty) => {
+                return self.apart(|decoder| decoder.schema_or(*alternative, ty, place));
+            }
+            _ => {}
+        }
+        self.check_negative(shape, place)?;
+        match (self.reader.major(), shape) {
+            (Major::Tag, _) => self.tagged(|decoder| decoder.value(shape, place)),
+            (Major::Primitive, _) => self.primitive_of(shape, place),
+            (Major::Positive | Major::Negative, Shape::Int32 | Shape::Int64) => self.int(shape, place),
+            (Major::Positive | Major::Negative, Shape::Float64) => Ok(Value::Float(self.integer_as_float())),
+            (Major::Bytes | Major::Text, Shape::String) => self.text().map(Value::String),
+            (Major::Bytes, Shape::Bytes) => self.bytes(),
+            (Major::Array, Shape::Bytes) => self.byte_list(place),
+            (Major::Array, Shape::List(shape)) => self.list_of(shape, place),
+            (Major::Map, Shape::Map(shape)) => self.map_of(shape, place),
+            (Major::Map, Shape::Struct(ty)) => self.fields_of(ty, place),
+            (found @ Major::Array, Shape::Struct(_)) => {
+                let why = "cannot decode CBOR array to struct without toarray option";
+                Err(self.mismatch_with(found, &wanted(shape, place), place, why))
+            }
+            (found, _) => {
+                if found == Major::Text {
+                    self.text()?;
+                }
+                Err(self.mismatch(found, shape, place))
+            }
+        }
+    }
+
+    pub(super) fn primitive_of(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+        let head = self.reader.head();
+        match (head.info, head.float(), shape) {
+            (_, Some(number), Shape::Float64) => Ok(Value::Float(number)),
+            (20 | 21, _, Shape::Bool) => Ok(Value::Bool(head.info == 21)),
+            (22, _, _) => Ok(Value::Null),
+            (0..=19 | 23 | 24, _, _) => Err(unrecognized(head.argument)),
+            _ => Err(self.mismatch(Major::Primitive, shape, place)),
+        }
+    }
+
+    /// A negative number that is too large is wrong wherever it stands.
+    pub(super) fn check_negative(&self, shape: &Shape, place: &Place<'_>) -> Result<(), Fault> {
+        let mut ahead = self.reader;
+        if ahead.major() != Major::Negative {
+            return Ok(());
+        }
+        ahead.integer().map(drop).map_err(|number| {
+            let why = format!("{number} overflows Go's int64");
+            self.mismatch_with(Major::Negative, &wanted(shape, place), place, &why)
+        })
+    }
+
+    fn integer_as_float(&mut self) -> f64 {
+        let mut ahead = self.reader;
+        let argument = ahead.head().argument;
+        self.reader.integer().map_or(argument as f64, |number| number as f64)
+    }
+
+    pub(super) fn int(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+        let found = self.reader.major();
+        let number = match self.reader.integer() {
+            Ok(number) if matches!(shape, Shape::Int64) || i32::try_from(number).is_ok() => {
+                return Ok(Value::Int(number));
+            }
+            Ok(number) => number.to_string(),
+            Err(number) => number,
+        };
+        let wanted = wanted(shape, place);
+        Err(self.mismatch_with(found, &wanted, place, &format!("{number} overflows {wanted}")))
+    }
+
+    /// Binary data: as it is in a tag that says so, base64 otherwise.
+    fn bytes(&mut self) -> Result<Value, Fault> {
+        let bytes = self.reader.string();
+        if self.later.is_some() {
+            return Ok(Value::Bytes(bytes.into_owned().into()));
+        }
+        // A byte that is no character of base64 stays none.
+        let text: String = bytes.iter().copied().map(char::from).collect();
+        scalar::base64(&text).map(|bytes| Value::Bytes(bytes.into())).map_err(|message| {
+            Fault::new(Error::Value(format!("cbor: failed to decode base64 from byte string: {message}")))
+        })
+    }
+
+    /// Binary data as a list of numbers.
+    fn byte_list(&mut self, place: &Place<'_>) -> Result<Value, Fault> {
+        let mut elements = self.reader.elements();
+        let (mut bytes, mut first) = (Vec::new(), None);
+        while self.reader.more(&mut elements) {
+            if first.is_some() {
+                self.reader.skip();
+                continue;
+            }
+            let found = self.reader.major();
+            let place = place.index(bytes.len());
+            match self.whole(|decoder| decoder.value(&Shape::Int64, &place)) {
+                Ok(value) => {
+                    let number = value.as_i64().unwrap_or(0);
+                    let overflow = || format!("{number} overflows uint8");
+                    let byte = u8::try_from(number);
+                    let byte = byte.map_err(|_| self.mismatch_with(found, "uint8", &place, &overflow()));
+                    byte.map_or_else(|fault| first = Some(fault), |byte| bytes.push(byte));
+                }
+                Err(fault) => first = Some(fault),
+            }
+        }
+        self.ended(Value::Bytes(bytes.into()), first)
+    }
+
+    pub(super) fn list_of(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+        let mut elements = self.reader.elements();
+        let (mut list, mut first) = (Vec::new(), None);
+        while self.reader.more(&mut elements) {
+            if first.is_some() {
+                self.reader.skip();
+                continue;
+            }
+            match self.whole(|decoder| decoder.value(shape, &place.index(list.len()))) {
+                Ok(value) => list.push(if value.is_null() { shape.empty_element() } else { value }),
+                Err(fault) => first = Some(fault),
+            }
+        }
+        self.ended(list, first)
+    }
+
+    fn fields_of(&mut self, ty: &Type, place: &Place<'_>) -> Result<Value, Fault> {
+        let mut elements = self.reader.elements();
+        let mut fields: Vec<(usize, Value)> = Vec::new();
+        let mut others: Vec<(Key, Value)> = Vec::new();
+        let (mut seen, mut unknown) = (Seen::default(), HashSet::new());
+        let (mut first, mut repeated, mut entry) = (None, None, 0usize);
+        while self.reader.more(&mut elements) {
+            let at = entry;
+            entry += 1;
+            if repeated.is_some() {
+                self.reader.skip();
+                self.reader.skip();
+                continue;
+            }
+            let name = match self.whole(|decoder| decoder.field_name(place)) {
+                Ok(name) => name,
+                Err(fault) => {
+                    first.get_or_insert(fault);
+                    self.reader.skip();
+                    continue;
+                }
+            };
+            let known = match &name {
+                Name::Text(text) => ty.position(text).and_then(|at| Some((at, ty.fields.get(at)?))),
+                Name::Other(_) => None,
+            };
+            let again = match known {
+                Some((place, _)) => seen.again(place),
+                None => !unknown.insert(name.clone()),
+            };
+            if again {
+                repeated = Some(duplicate(name.text(), at));
+            }
+            if again || first.is_some() {
+                self.reader.skip();
+                continue;
+            }
+            let result = match (known, &name) {
+                (Some((at, field)), _) => {
+                    let value = self.whole(|decoder| decoder.value(&field.shape, &place.field(ty, field)));
+                    value.map(|value| {
+                        if !field.drops(&value) {
+                            fields.push((at, value));
+                        }
+                    })
+                }
+                (None, Name::Text(text)) if ty.open => {
+                    let value = self.whole(|decoder| decoder.any(&place.key(text)));
+                    value.map(|value| others.push((Key::from(&**text), value)))
+                }
+                (None, name) => {
+                    self.strict.add(|| Strict::Unknown(place.path(name.text())));
+                    self.reader.skip();
+                    Ok(())
+                }
+            };
+            first = result.err();
+        }
+        if !fields.is_sorted_by_key(|(at, _)| *at) {
+            fields.sort_unstable_by_key(|(at, _)| *at);
+        }
+        let known =
+            fields.into_iter().filter_map(|(at, value)| Some((ty.fields.get(at)?.name.clone(), value)));
+        self.ended(Map::from_distinct(known.chain(others).collect()), repeated.or(first))
+    }
+
+    /// The key of a struct's entry.
+    fn field_name(&mut self, place: &Place<'_>) -> Result<Name<'i>, Fault> {
+        match self.reader.major() {
+            found @ (Major::Bytes | Major::Text) => {
+                let text = match self.reader.string() {
+                    Cow::Borrowed(bytes) => std::str::from_utf8(bytes)
+                        .map(Cow::Borrowed)
+                        .map_err(|_| bytes.escape_ascii().to_string()),
+                    Cow::Owned(bytes) => String::from_utf8(bytes)
+                        .map(Cow::Owned)
+                        .map_err(|error| error.as_bytes().escape_ascii().to_string()),
+                };
+                match text {
+                    Ok(text) => Ok(Name::Text(text)),
+                    Err(_) if found == Major::Text => Err(invalid_text()),
+                    Err(bytes) => Ok(Name::Other(bytes)),
+                }
+            }
+            found @ (Major::Positive | Major::Negative) => {
+                let mut ahead = self.reader;
+                match (self.reader.integer(), ahead.head().argument) {
+                    (Ok(number), _) => Ok(Name::Other(number.to_string())),
+                    (Err(text), _) if found == Major::Positive => Ok(Name::Other(text)),
+                    (Err(_), argument) => {
+                        let why = format!("-1-{argument} overflows Go's int64");
+                        Err(self.mismatch_with(found, "int64", place, &why))
+                    }
+                }
+            }
+            found => {
+                let name = found.name();
+                let why = format!("map key is of type {name} and cannot be used to match struct field name");
+                Err(self.mismatch_with(found, "string", place, &why))
+            }
+        }
+    }
+}
+
+/// What the reference calls the type of a place.
+#[cold]
+pub(super) fn wanted(shape: &Shape, place: &Place<'_>) -> String {
+    match (shape, place.mismatch("", shape)) {
+        (Shape::Time | Shape::MicroTime | Shape::Duration | Shape::Quantity, _) => "string".into(),
+        (Shape::IntOrString, _) => "int32".into(),
+        (_, Error::Type(mismatch)) => mismatch.wanted,
+        _ => shape.go_name(),
+    }
+}
