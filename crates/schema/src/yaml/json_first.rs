@@ -18,22 +18,22 @@ pub(super) fn decode_shape(shape: &Shape, input: &[u8], limits: &Limits) -> Opti
         return None;
     }
     let text = std::str::from_utf8(input).ok()?;
-    if !Scan::new(text).is_alike() {
+    if !Scan::new(text, limits.depth).is_alike() {
         return None;
     }
     let decoded = crate::json::decode_shape(shape, input, limits).ok()?;
-    (decoded.strict.is_empty() && raw_is_sorted(&decoded.value)).then_some(decoded)
+    (decoded.strict.is_empty() && raw_is_sorted(&decoded.value, limits.depth)).then_some(decoded)
 }
 
 /// Whether the keys in all raw JSON stand in the order that the long way puts them in.
-fn raw_is_sorted(value: &Value) -> bool {
+fn raw_is_sorted(value: &Value, depth: usize) -> bool {
     match value {
         Value::Raw(raw) => {
-            let mut scan = Scan::new(raw.as_str());
+            let mut scan = Scan::new(raw.as_str(), depth);
             scan.is_alike() && scan.sorted
         }
-        Value::List(list) => list.iter().all(raw_is_sorted),
-        Value::Map(map) => map.values().all(raw_is_sorted),
+        Value::List(list) => list.iter().all(|value| raw_is_sorted(value, depth)),
+        Value::Map(map) => map.values().all(|value| raw_is_sorted(value, depth)),
         _ => true,
     }
 }
@@ -44,12 +44,14 @@ struct Scan<'t> {
     at: usize,
     /// The keys of the objects that are open, innermost last; none for a list.
     open: Vec<Option<Vec<&'t str>>>,
+    /// At most so many may be open.
+    depth: usize,
     sorted: bool,
 }
 
 impl<'t> Scan<'t> {
-    fn new(text: &'t str) -> Self {
-        Self { text, at: 0, open: Vec::new(), sorted: true }
+    fn new(text: &'t str, depth: usize) -> Self {
+        Self { text, at: 0, open: Vec::new(), depth, sorted: true }
     }
 
     fn peek(&self) -> Option<u8> {
@@ -72,7 +74,7 @@ impl<'t> Scan<'t> {
                 b'{' | b'[' => {
                     self.at += 1;
                     self.open.push((byte == b'{').then(Vec::new));
-                    true
+                    self.open.len() <= self.depth
                 }
                 b'}' | b']' => {
                     self.at += 1;
@@ -201,7 +203,7 @@ mod tests {
             "{\"a\":{\"a\":1},\"b\":{\"a\":1}}",
             "{\"~\":\"é😀\"}",
         ] {
-            assert!(Scan::new(json).is_alike(), "{json}");
+            assert!(Scan::new(json, 64).is_alike(), "{json}");
         }
     }
 
@@ -225,16 +227,16 @@ mod tests {
             "{a: 1}",
             "{'a': 1}",
         ] {
-            assert!(!Scan::new(json).is_alike(), "{json}");
+            assert!(!Scan::new(json, 64).is_alike(), "{json}");
         }
         let long = format!("{{\"{}\":1}}", "k".repeat(1024));
-        assert!(!Scan::new(&long).is_alike());
+        assert!(!Scan::new(&long, 64).is_alike());
     }
 
     #[test]
     fn the_order_of_keys_is_noted() {
         let sorted = |json| {
-            let mut scan = Scan::new(json);
+            let mut scan = Scan::new(json, 64);
             scan.is_alike() && scan.sorted
         };
         assert!(sorted(r#"{"a":{"x":1,"y":1},"b":1}"#));

@@ -3,12 +3,12 @@
 use super::scan::{Peeked, Scanner};
 use super::token::{Kind, Token};
 use super::{fault, fault_at};
-use crate::decode::{Budget, Fault, Limits};
+use crate::decode::{Budget, Error, Fault, Limits};
 use object::SmolStr;
 use std::collections::HashMap;
 
 /// A node's place in [`Document::nodes`].
-pub(super) type NodeId = usize;
+pub(super) type NodeId = u32;
 
 /// The nodes of a document.
 pub(super) struct Document {
@@ -20,20 +20,20 @@ pub(super) struct Document {
 pub(super) struct Node {
     pub(super) content: Content,
     /// The line that it begins on, from zero.
-    pub(super) line: usize,
+    pub(super) line: u32,
 }
 
 pub(super) enum Content {
     Scalar {
         text: SmolStr,
-        /// The whole tag, `tag:yaml.org,2002:str`; empty for none.
-        tag: SmolStr,
+        /// The whole tag, `tag:yaml.org,2002:str`.
+        tag: Option<Box<str>>,
         /// What it is follows from how it is written.
         implicit: bool,
     },
-    Sequence(Vec<NodeId>),
+    Sequence(Box<[NodeId]>),
     /// Keys and values in turn.
-    Mapping(Vec<NodeId>),
+    Mapping(Box<[NodeId]>),
     Alias {
         name: SmolStr,
         target: NodeId,
@@ -52,6 +52,7 @@ pub(super) fn parse(input: &[u8], limits: &Limits) -> Result<Document, Fault> {
     let mut parser = Parser {
         scanner: Scanner::new(input),
         budget: Budget::new(limits),
+        most_nodes: limits.values.saturating_mul(2),
         nodes: Vec::new(),
         anchors: HashMap::new(),
         tags: Vec::new(),
@@ -63,6 +64,7 @@ pub(super) fn parse(input: &[u8], limits: &Limits) -> Result<Document, Fault> {
 struct Parser<'i> {
     scanner: Scanner<'i>,
     budget: Budget,
+    most_nodes: usize,
     nodes: Vec<Node>,
     anchors: HashMap<String, NodeId>,
     /// Tag handles and what they stand for.
@@ -134,13 +136,14 @@ impl Parser<'_> {
     }
 
     fn add(&mut self, content: Content, line: usize) -> NodeId {
-        self.nodes.push(Node { content, line });
-        self.nodes.len() - 1
+        let id = self.nodes.len() as NodeId;
+        self.nodes.push(Node { content, line: line as u32 });
+        id
     }
 
     /// A scalar that is not written.
     fn empty(&mut self, line: usize) -> NodeId {
-        self.add(Content::Scalar { text: SmolStr::default(), tag: SmolStr::default(), implicit: true }, line)
+        self.add(Content::Scalar { text: SmolStr::default(), tag: None, implicit: true }, line)
     }
 
     /// A node with all that is in it. Collections that are open wait in a list, not on the call stack.
@@ -148,6 +151,10 @@ impl Parser<'_> {
         let mut open: Vec<Frame> = Vec::new();
         let mut found = self.node(Style::Block)?;
         loop {
+            // Keys and pairs are nodes as well, so that there are more of them than values.
+            if self.nodes.len() > self.most_nodes {
+                return Err(Fault::new(Error::TooMany(self.most_nodes / 2)));
+            }
             let mut complete = match found {
                 Found::Leaf(node) => Some(node),
                 Found::Collection(frame) => {
@@ -202,15 +209,17 @@ impl Parser<'_> {
             }
             Kind::Plain | Kind::Styled => {
                 let text = self.scanner.take()?.text;
-                let tag = tag.unwrap_or_default();
-                let implicit = (tag.is_empty() && token.kind == Kind::Plain) || tag == "!";
-                let content = Content::Scalar { text: text.into(), tag: tag.into(), implicit };
+                let implicit = match tag.as_deref() {
+                    None => token.kind == Kind::Plain,
+                    Some(tag) => tag == "!",
+                };
+                let content = Content::Scalar { text: text.into(), tag: tag.map(Into::into), implicit };
                 Ok(Found::Leaf(self.anchored(anchor, content, line)))
             }
             _ if anchor.is_some() || tag.is_some() => {
-                let tag = tag.unwrap_or_default();
-                let implicit = tag.is_empty();
-                let content = Content::Scalar { text: SmolStr::default(), tag: tag.into(), implicit };
+                let implicit = tag.is_none();
+                let content =
+                    Content::Scalar { text: SmolStr::default(), tag: tag.map(Into::into), implicit };
                 Ok(Found::Leaf(self.anchored(anchor, content, line)))
             }
             _ => Err(problem(token, "did not find expected node content")),
@@ -260,17 +269,17 @@ impl Parser<'_> {
 
     /// A collection that begins with such a token. Its anchor is known within it.
     fn collection(&mut self, kind: Kind, anchor: Option<String>, line: usize) -> Found {
-        let node = self.anchored(anchor, Content::Sequence(Vec::new()), line);
+        let node = self.anchored(anchor, Content::Sequence(Box::default()), line);
         Found::Collection(Frame { node, kind, children: Vec::new(), without_value: false })
     }
 
     fn close(&mut self, frame: Frame) -> NodeId {
-        if let Some(node) = self.nodes.get_mut(frame.node) {
+        if let Some(node) = self.nodes.get_mut(frame.node as usize) {
             node.content = match frame.kind {
                 Kind::BlockMappingStart | Kind::FlowMappingStart | Kind::Key => {
-                    Content::Mapping(frame.children)
+                    Content::Mapping(frame.children.into())
                 }
-                _ => Content::Sequence(frame.children),
+                _ => Content::Sequence(frame.children.into()),
             };
         }
         frame.node

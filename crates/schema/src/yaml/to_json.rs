@@ -78,7 +78,7 @@ struct Entries {
 
 impl<'d> Builder<'d> {
     fn node(&self, id: NodeId) -> Result<&'d Node, Fault> {
-        self.nodes.get(id).ok_or_else(|| fault("unknown problem parsing YAML content"))
+        self.nodes.get(id as usize).ok_or_else(|| fault("unknown problem parsing YAML content"))
     }
 
     /// Counts a node that is read.
@@ -104,7 +104,9 @@ impl<'d> Builder<'d> {
                 self.unfollow();
                 Ok(item)
             }
-            Content::Scalar { text, tag, implicit } => self.scalar(text, tag, *implicit).map(Item::Scalar),
+            Content::Scalar { text, tag, implicit } => {
+                self.scalar(text, tag.as_deref().unwrap_or_default(), *implicit).map(Item::Scalar)
+            }
             Content::Sequence(elements) => {
                 self.budget.enter()?;
                 let mut list = Vec::with_capacity(elements.len());
@@ -165,7 +167,7 @@ impl<'d> Builder<'d> {
                 }
             };
             self.budget.value()?;
-            let line = self.node(*value)?.line + 1;
+            let line = self.node(*value)?.line as usize + 1;
             let value = self.item(*value)?;
             self.set(entries, key, value, line);
         }
@@ -195,7 +197,7 @@ impl<'d> Builder<'d> {
     fn is_merge(&self, key: NodeId) -> Result<bool, Fault> {
         Ok(match &self.node(key)?.content {
             Content::Scalar { text, tag, implicit } => {
-                text == "<<" && (*implicit || tag == "tag:yaml.org,2002:merge")
+                text == "<<" && (*implicit || tag.as_deref() == Some("tag:yaml.org,2002:merge"))
             }
             _ => false,
         })
