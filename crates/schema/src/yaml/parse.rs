@@ -7,6 +7,9 @@ use crate::decode::{Budget, Error, Fault, Limits};
 use object::SmolStr;
 use std::collections::HashMap;
 
+/// Tags up to this length are kept as they are.
+const LONGEST_TAG: usize = 64;
+
 /// A node's place in [`Document::nodes`].
 pub(super) type NodeId = u32;
 
@@ -55,7 +58,7 @@ pub(super) fn parse(input: &[u8], limits: &Limits) -> Result<Document, Fault> {
         most_nodes: limits.values.saturating_mul(2),
         nodes: Vec::new(),
         anchors: HashMap::new(),
-        tags: Vec::new(),
+        tags: HashMap::new(),
     };
     let root = parser.document()?;
     Ok(Document { nodes: parser.nodes, root })
@@ -68,7 +71,7 @@ struct Parser<'i> {
     nodes: Vec<Node>,
     anchors: HashMap<String, NodeId>,
     /// Tag handles and what they stand for.
-    tags: Vec<(String, String)>,
+    tags: HashMap<String, String>,
 }
 
 impl Parser<'_> {
@@ -119,18 +122,15 @@ impl Parser<'_> {
                 Kind::Version(..) => return Err(problem(token, "found incompatible YAML document")),
                 Kind::TagDirective => {
                     let Token { text: handle, suffix: prefix, .. } = self.scanner.take()?;
-                    if self.tags.iter().any(|(known, _)| *known == handle) {
+                    if self.tags.insert(handle, prefix).is_some() {
                         return Err(problem(token, "found duplicate %TAG directive"));
                     }
-                    self.tags.push((handle, prefix));
                 }
                 _ => break,
             }
         }
         for (handle, prefix) in [("!", "!"), ("!!", "tag:yaml.org,2002:")] {
-            if !self.tags.iter().any(|(known, _)| known == handle) {
-                self.tags.push((handle.into(), prefix.into()));
-            }
+            self.tags.entry(handle.into()).or_insert_with(|| prefix.into());
         }
         Ok(())
     }
@@ -248,8 +248,12 @@ impl Parser<'_> {
             let tag = if handle.is_empty() {
                 suffix
             } else {
-                let prefix = self.tags.iter().find(|(known, _)| *known == handle).map(|(_, prefix)| prefix);
-                prefix.map(|prefix| format!("{prefix}{suffix}")).unwrap_or_default()
+                match self.tags.get(&handle) {
+                    None => String::new(),
+                    // Longer than any that means something; a long prefix must not be copied for every node.
+                    Some(prefix) if prefix.len() + suffix.len() > LONGEST_TAG => "?".into(),
+                    Some(prefix) => format!("{prefix}{suffix}"),
+                }
             };
             if tag.is_empty() && !handle.is_empty() {
                 return Err(problem(tag_at, "found undefined tag handle"));
