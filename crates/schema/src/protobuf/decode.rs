@@ -157,6 +157,11 @@ impl Decoder {
                     }
                     Value::String(string(bytes))
                 }
+                (Shape::Struct(ty), Wire::Bytes) => self.message(ty, reader.bytes()?)?,
+                (shape @ (Shape::Bool | Shape::Int32 | Shape::Int64), Wire::Varint) => {
+                    self.budget.value()?;
+                    number(shape, reader.varint()?)
+                }
                 _ => self.field(field, tag, &mut reader)?,
             };
             if !field.drops(&value) {
@@ -281,12 +286,7 @@ impl Decoder {
             Shape::Bool | Shape::Int32 | Shape::Int64 => {
                 self.budget.value()?;
                 tag.expect(Wire::Varint, name)?;
-                let number = reader.varint()?;
-                return Ok(match shape {
-                    Shape::Bool => Value::Bool(number != 0),
-                    Shape::Int32 => Value::Int((number as i32).into()),
-                    _ => Value::Int(number as i64),
-                });
+                return Ok(number(shape, reader.varint()?));
             }
             Shape::Float64 => {
                 self.budget.value()?;
@@ -406,6 +406,15 @@ fn find(parts: &[Part], next: usize, number: u32) -> Option<usize> {
 /// The reference does not check strings; what is not UTF-8 could not be written as JSON.
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
+}
+
+#[inline]
+fn number(shape: &Shape, bits: u64) -> Value {
+    match shape {
+        Shape::Bool => Value::Bool(bits != 0),
+        Shape::Int32 => Value::Int((bits as i32).into()),
+        _ => Value::Int(bits as i64),
+    }
 }
 
 #[inline]
