@@ -9,8 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use log::kv::{Key, Value, VisitSource};
 use log::{Level, LevelFilter, Log, Metadata, Record};
+use schema::json;
 use server::health::{Check, Endpoint};
-use server::json;
 
 use crate::options::LogFormat;
 
@@ -74,7 +74,7 @@ fn json_line(record: &Record<'_>, microseconds: u128) -> String {
     let mut line = String::with_capacity(160);
     let (seconds, fraction) = (microseconds / 1_000_000, microseconds % 1_000_000);
     let _ = write!(line, "{{\"ts\":{seconds}.{fraction:06},\"level\":\"{}\",\"msg\":", level(record.level()));
-    json::push_string(&mut line, &record.args().to_string());
+    line.push_str(&json::string(&record.args().to_string()));
     let _ = record.key_values().visit(&mut JsonFields(&mut line));
     line.push_str("}\n");
     line
@@ -106,14 +106,14 @@ struct JsonFields<'a>(&'a mut String);
 impl<'kvs> VisitSource<'kvs> for JsonFields<'_> {
     fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), log::kv::Error> {
         self.0.push(',');
-        json::push_string(self.0, key.as_str());
+        self.0.push_str(&json::string(key.as_str()));
         self.0.push(':');
         if let Some(number) = value.to_i64() {
             let _ = write!(self.0, "{number}");
         } else if let Some(truth) = value.to_bool() {
             let _ = write!(self.0, "{truth}");
         } else {
-            json::push_string(self.0, &value.to_string());
+            self.0.push_str(&json::string(&value.to_string()));
         }
         Ok(())
     }

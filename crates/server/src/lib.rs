@@ -18,7 +18,6 @@ mod connection;
 mod error;
 mod handler;
 pub mod health;
-pub mod json;
 mod layers;
 mod lifecycle;
 mod limits;

@@ -1,6 +1,6 @@
 //! `Status`: how the API says that something went wrong.
 
-use crate::json;
+use schema::json;
 
 /// The API's answer to a request that was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -208,7 +208,7 @@ fn push_member(out: &mut String, name: &str, value: &str) {
         out.push_str(",\"");
         out.push_str(name);
         out.push_str("\":");
-        json::push_string(out, value);
+        out.push_str(&json::string(value));
     }
 }
 

@@ -3,7 +3,9 @@
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method};
 
-use crate::{Body, Error, Response, Status, json};
+use schema::json;
+
+use crate::{Body, Error, Response, Status};
 
 /// The version of the API that is spoken, as a git tag of the reference.
 pub const API: &str = "v1.33.7";
@@ -46,9 +48,9 @@ impl Info {
         let mut out = String::with_capacity(512);
         for (name, value) in members {
             out.push_str(if out.is_empty() { "{\n  " } else { ",\n  " });
-            json::push_string(&mut out, name);
+            out.push_str(&json::string(name));
             out.push_str(": ");
-            json::push_string(&mut out, value);
+            out.push_str(&json::string(value));
         }
         out.push_str("\n}");
         out

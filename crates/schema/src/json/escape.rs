@@ -3,6 +3,18 @@
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 
+/// `text` as a JSON string, quotes included.
+///
+/// ```
+/// assert_eq!(schema::json::string("a\"b<c>\u{2028}"), r#""a\"b\u003cc\u003e\u2028""#);
+/// ```
+pub fn string(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    write_string(text, &mut out);
+    // Escapes are text, and what is left as it was is text.
+    String::from_utf8(out).unwrap_or_default()
+}
+
 /// Writes `text` between quotes.
 #[inline]
 pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {

@@ -8,6 +8,7 @@ mod scan;
 
 pub use decode::{decode, decode_shape};
 pub use encode::{encode, encode_shape};
+pub use escape::string;
 pub use indent::{compact, indent};
 
 pub(crate) use decode::{check, utf8};
