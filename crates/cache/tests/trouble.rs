@@ -12,7 +12,7 @@ use common::{Backing, Fixture, Stored, node_json, nodes, pod, pods, texts};
 use std::{
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -26,11 +26,18 @@ struct Unreliable {
     store: Arc<dyn Store>,
     lose: Arc<AtomicU32>,
     fail_loads: AtomicU32,
+    /// What is committed behind the back of whoever follows next.
+    behind: Mutex<Vec<store::Change>>,
 }
 
 impl Unreliable {
     fn new(store: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { store, lose: Arc::default(), fail_loads: AtomicU32::new(0) })
+        Arc::new(Self {
+            store,
+            lose: Arc::default(),
+            fail_loads: AtomicU32::new(0),
+            behind: Mutex::default(),
+        })
     }
 
     /// The followers there are end with the next change.
@@ -92,6 +99,10 @@ impl Store for Unreliable {
     }
 
     fn follow(&self, follow: Follow) -> Result<Box<dyn Follower>, store::Error> {
+        for change in std::mem::take(&mut *self.behind.lock().unwrap()) {
+            // A store in memory commits at once.
+            drop(self.store.commit(vec![change]));
+        }
         Ok(Box::new(Losing { follower: self.store.follow(follow)?, lose: self.lose.clone() }))
     }
 
@@ -195,4 +206,33 @@ async fn a_closed_store_closes_the_cache() {
     assert!(matches!(watching.error().await, Error::Closed));
     assert!(matches!(f.cache.commit(pod("n", "a").change(&f.pods)).await, Err(Error::Closed)));
     assert!(f.cache.is_closed());
+}
+
+/// What is committed between the load and the first look at history is applied, and told, once.
+#[tokio::test]
+async fn a_write_during_the_start_is_told_once() {
+    let first = troubled().await.f;
+    first.put(pod("n", "a")).await;
+    let store = first.stored.store();
+    let change = |name: &str| {
+        let stored = store.get(&Key::try_from("pods/n/a").unwrap()).unwrap().unwrap();
+        let text =
+            String::from_utf8(stored.value[4..].to_vec()).unwrap().replace("\"a\"", &format!("\"{name}\""));
+        let value = [&stored.value[..4], text.as_bytes()].concat();
+        store::Change::put(Key::try_from(format!("pods/n/{name}")).unwrap(), value)
+    };
+    let unreliable = Unreliable::new(store.clone());
+    unreliable.behind.lock().unwrap().extend([change("b"), change("c")]);
+    let cache = Cache::open(unreliable, [pods()], Options::default()).await.unwrap();
+    let pods = cache.resource("pods").unwrap();
+    let list = pods.list(Query::default()).await.unwrap();
+    assert_eq!(
+        (list.revision, texts(list)),
+        (Revision(3), vec!["n/a@1".into(), "n/b@2".into(), "n/c@3".into()])
+    );
+    let f = Fixture { stored: first.stored, cache, pods };
+    let mut watching = f.watch(Request::new(Start::After(Revision(0)))).await;
+    assert_eq!(watching.take(3).await, ["ADDED n/a@1", "ADDED n/b@2", "ADDED n/c@3"]);
+    assert!(watching.is_quiet().await);
+    assert_eq!(f.pods.stats().log_changes, 3);
 }

@@ -17,7 +17,7 @@ on_every_store! {
     filtered_by_labels, filtered_by_fields, filtered_by_namespace_and_name, a_deleted_object_is_told_as_it_was,
     state_first, streaming_list, the_future_is_waited_for, a_watcher_left_behind_reads_history,
     a_watcher_past_history_is_told, a_lane_made_late_has_its_past, only_those_concerned_are_woken,
-    watchers_of_a_closed_cache_end, watchers_of_a_removed_type_end, event_bytes_are_shared,
+    a_signal_during_a_read_is_not_lost, watchers_of_a_closed_cache_end, watchers_of_a_removed_type_end, event_bytes_are_shared,
 }
 
 fn after(revision: u64) -> Request {
@@ -396,6 +396,39 @@ async fn only_those_concerned_are_woken(backing: Backing) {
     assert_eq!((stats.woken, stats.watchers), (1, 101));
     drop(other);
     assert_eq!(f.pods.stats().watchers, 100);
+}
+
+/// Changes come one by one from another thread: a watcher that was woken for one is about to sleep again when the next
+/// one comes.
+async fn a_signal_during_a_read_is_not_lost(backing: Backing) {
+    let f = fixture(backing).await;
+    let rounds = if backing == Backing::Memory { 20_000 } else { 1000 };
+    let everything = f.watch(after(0)).await;
+    let lane = f.watch(after(0).filter(Filter::namespace("n"))).await;
+    let (told, mut last) = tokio::sync::mpsc::unbounded_channel();
+    let watchers = [everything, lane].map(|mut watching| {
+        let told = told.clone();
+        tokio::spawn(async move {
+            for round in 1..=rounds {
+                assert_eq!(watching.take(1).await.len(), 1);
+                if round % 4 == 0 {
+                    told.send(()).unwrap();
+                }
+            }
+        })
+    });
+    for round in 1..=rounds {
+        f.put(pod("n", "a")).await;
+        // Every now and then all have to be asleep.
+        if round % 4 == 0 {
+            for _ in 0..2 {
+                last.recv().await.unwrap();
+            }
+        }
+    }
+    for watcher in watchers {
+        watcher.await.unwrap();
+    }
 }
 
 async fn watchers_of_a_closed_cache_end(backing: Backing) {
