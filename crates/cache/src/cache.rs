@@ -1,0 +1,131 @@
+//! All resource types of a store, kept in step with it.
+
+use crate::{
+    Encodings, Error, Options, Resource, Spec,
+    follow::{self, Command},
+    load,
+    progress::Progress,
+    resource::Core,
+};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+use store::{Revision, Store};
+use tokio::sync::{mpsc, oneshot};
+
+/// The resource types that are served, by the prefixes of their keys.
+pub(crate) type Routes = RwLock<HashMap<String, Arc<Resource>>>;
+
+/// All resource types of a store, in memory, and kept in step with it by one task.
+///
+/// Dropping it ends the task; its resources and their watchers then answer [`Error::Closed`].
+pub struct Cache {
+    core: Arc<Core>,
+    routes: Arc<Routes>,
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+impl Cache {
+    /// Loads these types from a store, with the newest of their history, and follows it from there. Needs a runtime,
+    /// which the task stays on.
+    pub async fn open(
+        store: Arc<dyn Store>,
+        specs: impl IntoIterator<Item = Spec>,
+        options: Options,
+    ) -> Result<Self, Error> {
+        let mut by_prefix = HashMap::new();
+        for spec in specs {
+            let prefix = spec.prefix().to_owned();
+            if by_prefix.insert(prefix.clone(), Arc::new(spec)).is_some() {
+                return Err(Error::Exists { prefix });
+            }
+        }
+        let loaded = load::everything(store.clone(), by_prefix.into_values().collect()).await?;
+        let revision = loaded.revision;
+        let logs = load::history(&*store, &loaded, &options).await;
+        let core = Arc::new(Core {
+            progress: Progress::new(revision),
+            encodings: Encodings::new(options.encodings),
+            log_bytes: AtomicUsize::new(0),
+            options,
+            store,
+        });
+        let resources = loaded.views.into_iter().zip(logs).map(|((spec, view), log)| {
+            let resource = Resource::new(spec.clone(), core.clone(), view, log);
+            (spec.prefix().to_owned(), Arc::new(resource))
+        });
+        let routes = Arc::new(RwLock::new(resources.collect()));
+        let (commands, received) = mpsc::unbounded_channel();
+        tokio::spawn(follow::run(core.clone(), routes.clone(), received, revision));
+        Ok(Self { core, routes, commands })
+    }
+
+    /// The resource type whose keys start with a prefix.
+    pub fn resource(&self, prefix: &str) -> Option<Arc<Resource>> {
+        self.routes.read().unwrap_or_else(PoisonError::into_inner).get(prefix).cloned()
+    }
+
+    /// All resource types, in no order.
+    pub fn resources(&self) -> Vec<Arc<Resource>> {
+        self.routes.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Adds a resource type, with the objects of it that the store holds. The others go on meanwhile.
+    pub async fn add(&self, spec: Spec) -> Result<Arc<Resource>, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.commands.send(Command::Add { spec: Arc::new(spec), reply }).map_err(|_| Error::Closed)?;
+        answer.await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// Stops serving a resource type; what the store holds of it stays there. False if there was none.
+    pub async fn remove(&self, prefix: &str) -> Result<bool, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.commands
+            .send(Command::Remove { prefix: prefix.to_owned(), reply })
+            .map_err(|_| Error::Closed)?;
+        answer.await.map_err(|_| Error::Closed)
+    }
+
+    /// The newest revision that every type can serve.
+    pub fn revision(&self) -> Revision {
+        self.core.progress.revision()
+    }
+
+    /// The newest revision that was committed.
+    pub fn committed(&self) -> Revision {
+        self.core.store.revision()
+    }
+
+    /// Waits until every type can serve a revision, at most for the time that the options say.
+    pub async fn wait_for(&self, revision: Revision) -> Result<(), Error> {
+        self.core.wait_for(revision).await
+    }
+
+    /// Other encodings of entries.
+    pub fn encodings(&self) -> &Encodings {
+        &self.core.encodings
+    }
+
+    /// The bytes of superseded states that the logs of all types hold.
+    pub fn log_bytes(&self) -> usize {
+        self.core.log_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The store underneath.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.core.store
+    }
+
+    /// Whether it has stopped following its store.
+    pub fn is_closed(&self) -> bool {
+        self.core.progress.is_closed()
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+}

@@ -1,0 +1,263 @@
+//! Other encodings of entries, made from their canonical bytes by whoever asks first, kept while they are hot.
+//!
+//! 1. An entry is encoded at most once per encoding for as long as the result is kept; those who ask while it is made
+//!    wait for it.
+//! 2. What is kept stays within the budget, but for results that are being made.
+//!
+//! The clock decides what goes: a hand moves over the results, takes the mark off those that were asked for since it
+//! last came by, and drops those without one.
+
+use crate::{Entry, Form};
+use bytes::Bytes;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+use store::Revision;
+
+/// Into how many parts the results are divided, each with its own lock and its share of the budget.
+const SHARDS: usize = 16;
+/// What a result takes beside its bytes, about.
+const OVERHEAD: usize = 160;
+
+/// Which encoding: a number that the layer above chooses, one for each way of writing an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Encoding(pub u32);
+
+/// The other encodings of all entries of a cache.
+pub struct Encodings {
+    shards: Vec<Mutex<Shard>>,
+    budget: usize,
+}
+
+/// Figures of the encodings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EncodingStats {
+    /// The results that are kept.
+    pub kept: usize,
+    /// Their bytes.
+    pub bytes: usize,
+    /// How often a result was there already.
+    pub hits: u64,
+    /// How often one had to be made.
+    pub misses: u64,
+    /// How many were dropped.
+    pub evictions: u64,
+}
+
+/// A revision belongs to one change, so it tells entries apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    revision: Revision,
+    form: Form,
+    encoding: Encoding,
+}
+
+#[derive(Default)]
+struct Shard {
+    places: HashMap<Key, usize>,
+    ring: Vec<Slot>,
+    hand: usize,
+    stats: EncodingStats,
+}
+
+struct Slot {
+    key: Key,
+    result: Arc<Result>,
+    /// What it was counted with; zero while it is made.
+    size: usize,
+    hot: bool,
+}
+
+#[derive(Default)]
+struct Result {
+    making: Mutex<()>,
+    bytes: OnceLock<Bytes>,
+}
+
+impl Encodings {
+    /// Keeps about `budget` bytes.
+    pub(crate) fn new(budget: usize) -> Self {
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), budget: budget / SHARDS }
+    }
+
+    /// An encoding of an entry, made by `make` if it is not there. A failure is not kept.
+    pub fn get<E>(
+        &self,
+        entry: &Entry,
+        encoding: Encoding,
+        make: impl FnOnce(&Entry) -> std::result::Result<Bytes, E>,
+    ) -> std::result::Result<Bytes, E> {
+        let key = Key { revision: entry.mod_revision(), form: entry.form(), encoding };
+        let Some(shard) = self.shard(key) else { return make(entry) };
+        let result = lock(shard).find(key);
+        if let Some(bytes) = result.bytes.get() {
+            return Ok(bytes.clone());
+        }
+        let made = {
+            let _one = result.making.lock().unwrap_or_else(PoisonError::into_inner);
+            match result.bytes.get() {
+                Some(bytes) => return Ok(bytes.clone()),
+                None => make(entry),
+            }
+            .inspect(|bytes| {
+                result.bytes.set(bytes.clone()).ok();
+            })
+        };
+        let mut shard = lock(shard);
+        match &made {
+            Ok(bytes) => shard.count(key, &result, bytes.len() + OVERHEAD, self.budget),
+            Err(_) => shard.forget(key, &result),
+        }
+        made
+    }
+
+    /// Its figures.
+    pub fn stats(&self) -> EncodingStats {
+        self.shards.iter().fold(EncodingStats::default(), |sum, shard| {
+            let shard = lock(shard);
+            EncodingStats {
+                kept: sum.kept + shard.ring.len(),
+                bytes: sum.bytes + shard.stats.bytes,
+                hits: sum.hits + shard.stats.hits,
+                misses: sum.misses + shard.stats.misses,
+                evictions: sum.evictions + shard.stats.evictions,
+            }
+        })
+    }
+
+    fn shard(&self, key: Key) -> Option<&Mutex<Shard>> {
+        self.shards.get(key.revision.0 as usize % SHARDS)
+    }
+}
+
+impl Shard {
+    /// The result for a key, which may have to be made yet.
+    fn find(&mut self, key: Key) -> Arc<Result> {
+        if let Some(slot) = self.places.get(&key).and_then(|place| self.ring.get_mut(*place)) {
+            slot.hot = true;
+            self.stats.hits += 1;
+            return slot.result.clone();
+        }
+        self.stats.misses += 1;
+        let result = Arc::<Result>::default();
+        self.places.insert(key, self.ring.len());
+        self.ring.push(Slot { key, result: result.clone(), size: 0, hot: false });
+        result
+    }
+
+    /// Counts a result that was made, and makes room for it.
+    fn count(&mut self, key: Key, result: &Arc<Result>, size: usize, budget: usize) {
+        let Some(slot) = self.slot(key, result) else { return };
+        slot.size = size;
+        self.stats.bytes += size;
+        if size > budget {
+            self.forget(key, result);
+        }
+        while self.stats.bytes > budget && !self.ring.is_empty() {
+            self.hand %= self.ring.len();
+            let Some(slot) = self.ring.get_mut(self.hand) else { return };
+            if slot.size == 0 || std::mem::take(&mut slot.hot) {
+                self.hand += 1;
+            } else {
+                // The newest takes its place, and is passed over.
+                self.drop_at(self.hand);
+                self.hand += 1;
+                self.stats.evictions += 1;
+            }
+        }
+    }
+
+    fn forget(&mut self, key: Key, result: &Arc<Result>) {
+        if self.slot(key, result).is_some()
+            && let Some(place) = self.places.get(&key)
+        {
+            self.drop_at(*place);
+        }
+    }
+
+    /// The slot of a key, if it still holds this result.
+    fn slot(&mut self, key: Key, result: &Arc<Result>) -> Option<&mut Slot> {
+        let slot = self.places.get(&key).and_then(|place| self.ring.get_mut(*place))?;
+        Arc::ptr_eq(&slot.result, result).then_some(slot)
+    }
+
+    fn drop_at(&mut self, place: usize) {
+        if place >= self.ring.len() {
+            return;
+        }
+        let dropped = self.ring.swap_remove(place);
+        self.places.remove(&dropped.key);
+        self.stats.bytes -= dropped.size;
+        if let Some(moved) = self.ring.get(place) {
+            self.places.insert(moved.key, place);
+        }
+    }
+}
+
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Spec, testing};
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn entry(revision: u64) -> Arc<Entry> {
+        let spec = Arc::new(Spec::cluster("nodes").unwrap());
+        testing::entry(&spec, r#"{"metadata":{"name":"a"}}"#, revision)
+    }
+
+    fn size(bytes: usize) -> impl FnOnce(&Entry) -> std::result::Result<Bytes, Infallible> {
+        move |_| Ok(Bytes::from(vec![0; bytes]))
+    }
+
+    #[test]
+    fn an_encoding_is_made_once() {
+        let encodings = Encodings::new(1 << 20);
+        let (entry, made) = (entry(7), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let bytes = encodings.get(&entry, Encoding(1), |entry| {
+                        made.fetch_add(1, Ordering::SeqCst);
+                        std::thread::sleep(std::time::Duration::from_millis(20));
+                        Ok::<_, Infallible>(entry.bytes().slice(..4))
+                    });
+                    assert_eq!(bytes.unwrap().len(), 4);
+                });
+            }
+        });
+        assert_eq!(made.load(Ordering::SeqCst), 1);
+        let departed = entry.departed(Revision(7));
+        assert_eq!(encodings.get(&departed, Encoding(1), size(9)).unwrap().len(), 9);
+        assert_eq!(encodings.get(&entry, Encoding(2), size(10)).unwrap().len(), 10);
+        assert_eq!(encodings.stats().kept, 3);
+    }
+
+    #[test]
+    fn the_budget_holds_and_what_is_hot_stays() {
+        let encodings = Encodings::new(SHARDS * 10 * (1000 + OVERHEAD));
+        let hot = entry(16);
+        for revision in 2..200u64 {
+            encodings.get(&hot, Encoding(0), size(1000)).unwrap();
+            encodings.get(&entry(revision * 16), Encoding(0), size(1000)).unwrap();
+        }
+        let stats = encodings.stats();
+        assert!(stats.bytes <= 10 * (1000 + OVERHEAD), "{stats:?}");
+        assert_eq!(stats.kept, 10);
+        assert_eq!(stats.evictions, 199 - 10);
+        assert_eq!(stats.misses, 199, "the hot one was made once");
+    }
+
+    #[test]
+    fn failures_and_giants_are_not_kept() {
+        let encodings = Encodings::new(SHARDS * 1000);
+        assert_eq!(encodings.get(&entry(1), Encoding(0), |_| Err::<Bytes, _>("no")), Err("no"));
+        assert_eq!(encodings.get(&entry(1), Encoding(0), size(2000)).unwrap().len(), 2000);
+        assert_eq!(encodings.stats(), EncodingStats { misses: 2, ..Default::default() });
+    }
+}

@@ -1,0 +1,276 @@
+//! The committed state of one object: canonical bytes and index record, shared by everyone who reads it.
+
+use crate::{
+    frame,
+    record::{self, Record, Scanned},
+    spec::Spec,
+};
+use bytes::Bytes;
+use object::label::Labels;
+use std::{fmt, sync::Arc};
+use store::{Corrupt, Head, Key, Revision};
+
+/// Whether an entry is a state that was committed, or the last state of something that is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// As it was committed.
+    Live,
+    /// The last state, with the revision of the change that ended it in place of its own.
+    Departed,
+}
+
+/// The committed state of one object. There is no decoded tree: only bytes, and where in them the values lie that
+/// readers select by.
+pub struct Entry {
+    spec: Arc<Spec>,
+    key: Box<str>,
+    create_revision: Revision,
+    mod_revision: Revision,
+    bytes: Bytes,
+    /// Where in the bytes the digits of the revision start.
+    revision_at: u32,
+    namespace_len: u16,
+    form: Form,
+    record: Record,
+}
+
+impl Entry {
+    /// Reads a stored value. Anything wrong with it is reported with the key.
+    pub(crate) fn read(spec: &Arc<Spec>, key: &Key, head: &Head, stored: &[u8]) -> Result<Self, Corrupt> {
+        let corrupt = |reason: String| Corrupt { key: key.clone(), revision: head.mod_revision, reason };
+        let within = within(spec, key).ok_or_else(|| corrupt("its key is not one of its type".into()))?;
+        let frame::Unframed { json, at } =
+            frame::decode(stored, head.mod_revision.0).map_err(|reason| corrupt(reason.into()))?;
+        let text = str::from_utf8(&json).map_err(|_| corrupt("it is not UTF-8".into()))?;
+        let scanned = record::scan(spec, text).map_err(|broken| corrupt(broken.to_string()))?;
+        let revision = scanned.revision;
+        if revision.start != at || !revision.before.is_empty() {
+            return Err(corrupt("the place of its resourceVersion is wrong".into()));
+        }
+        let named = Named { spec, key: within };
+        if !named.matches(&scanned) {
+            return Err(corrupt(format!("its bytes are those of {}", named.claimed(&scanned))));
+        }
+        let short = |_| corrupt("its key is too long".into());
+        Ok(Self {
+            spec: spec.clone(),
+            namespace_len: spec.namespace_len(within).unwrap_or(0).try_into().map_err(short)?,
+            key: within.into(),
+            create_revision: head.create_revision,
+            mod_revision: head.mod_revision,
+            revision_at: at.try_into().map_err(short)?,
+            bytes: json,
+            form: Form::Live,
+            record: scanned.record,
+        })
+    }
+
+    /// This state with the revision of the change that ended it.
+    pub(crate) fn departed(&self, revision: Revision) -> Self {
+        let at = self.revision_at as usize;
+        let old_len = self.mod_revision.0.checked_ilog10().unwrap_or(0) as usize + 1;
+        let head = self.bytes.get(..at).unwrap_or_default();
+        let tail = self.bytes.get(at + old_len..).unwrap_or_default();
+        let bytes = frame::splice(head, revision.0, tail);
+        let record = self.record.moved(at, bytes.len() as isize - self.bytes.len() as isize);
+        Self {
+            spec: self.spec.clone(),
+            key: self.key.clone(),
+            mod_revision: revision,
+            bytes,
+            form: Form::Departed,
+            record,
+            ..*self
+        }
+    }
+
+    /// The type it belongs to.
+    pub fn spec(&self) -> &Arc<Spec> {
+        &self.spec
+    }
+
+    /// Its key within the type: `<namespace>/<name>`, or the name alone.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Its namespace; empty if the type has none.
+    pub fn namespace(&self) -> &str {
+        self.key.get(..usize::from(self.namespace_len)).unwrap_or_default()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self.namespace_len {
+            0 => &self.key,
+            len => self.key.get(usize::from(len) + 1..).unwrap_or_default(),
+        }
+    }
+
+    /// Its uid.
+    pub fn uid(&self) -> &str {
+        text(self.record.uid(&self.bytes))
+    }
+
+    /// The revision that created it.
+    pub fn create_revision(&self) -> Revision {
+        self.create_revision
+    }
+
+    /// The revision of its last change, which is its `resourceVersion`.
+    pub fn mod_revision(&self) -> Revision {
+        self.mod_revision
+    }
+
+    /// Whether this is a state that was committed, or the last one of something that is gone.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// The canonical bytes: JSON in the storage version, with `resourceVersion` in place.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Its labels, in the order of the object.
+    pub fn labels(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        self.record.labels(&self.bytes).map(|[key, value]| (text(key), text(value)))
+    }
+
+    /// The value of a selectable field, or of `metadata.name` and `metadata.namespace`; `None` if the type declares no
+    /// such field.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        match name {
+            "metadata.name" => Some(self.name()),
+            "metadata.namespace" => Some(self.namespace()),
+            _ => self.spec.position(name).map(|at| text(self.field_at(at))),
+        }
+    }
+
+    /// The bytes of a field's value, by its place in the spec.
+    pub(crate) fn field_at(&self, at: usize) -> &[u8] {
+        let absent = || self.spec.fields().get(at).map_or("", |field| field.absent_value()).as_bytes();
+        self.record.field(&self.bytes, at).unwrap_or_else(absent)
+    }
+
+    /// The uids of its owners.
+    pub fn owners(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.record.owners(&self.bytes).map(text)
+    }
+
+    /// Whether its deletion has begun.
+    pub fn is_deleting(&self) -> bool {
+        self.record.is_deleting()
+    }
+
+    /// The memory it takes, nearly.
+    pub(crate) fn size(&self) -> usize {
+        size_of::<Self>() + self.key.len() + self.bytes.len() + self.record.size()
+    }
+}
+
+impl Labels for Entry {
+    fn label(&self, key: &str) -> Option<&str> {
+        let found = self.record.labels(&self.bytes).find(|[own, _]| *own == key.as_bytes());
+        found.map(|[_, value]| text(value))
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}@{}", self.spec.prefix(), self.key, self.mod_revision)
+    }
+}
+
+/// The bytes were checked as a whole when the entry was read.
+fn text(bytes: &[u8]) -> &str {
+    str::from_utf8(bytes).unwrap_or_default()
+}
+
+/// The part of a store's key behind the prefix of the type.
+pub(crate) fn within<'a>(spec: &Spec, key: &'a Key) -> Option<&'a str> {
+    let key = str::from_utf8(key.as_bytes()).ok()?;
+    let within = key.strip_prefix(spec.prefix())?.strip_prefix('/')?;
+    spec.namespace_len(within).map(|_| within)
+}
+
+/// A key within a type, and the names that an object claims.
+pub(crate) struct Named<'a> {
+    pub(crate) spec: &'a Spec,
+    pub(crate) key: &'a str,
+}
+
+impl Named<'_> {
+    pub(crate) fn matches(&self, scanned: &Scanned) -> bool {
+        self.claimed(scanned) == self.key
+    }
+
+    /// The key that an object claims by its names.
+    pub(crate) fn claimed(&self, scanned: &Scanned) -> String {
+        let name = scanned.name.as_deref().unwrap_or_default();
+        self.spec.key(scanned.namespace.as_deref().unwrap_or_default(), name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Field;
+
+    fn spec() -> Arc<Spec> {
+        let spec = Spec::namespaced("pods").unwrap().field(Field::new("spec.nodeName").indexed());
+        Arc::new(spec.field(Field::new("spec.hostNetwork").absent("false")))
+    }
+
+    fn read(key: &str, json: &str, revision: u64) -> Result<Entry, Corrupt> {
+        let head =
+            Head { create_revision: Revision(3), mod_revision: Revision(revision), tag: Default::default() };
+        let place = record::scan(&spec(), json).unwrap().revision;
+        Entry::read(&spec(), &Key::try_from(key).unwrap(), &head, &frame::encode(json, place).unwrap())
+    }
+
+    const POD: &str = r#"{"kind":"Pod","metadata":{"name":"a","namespace":"default","uid":"u-1","labels":{"app":"web"}},"spec":{"nodeName":"n1"}}"#;
+
+    #[test]
+    fn an_entry_knows_what_readers_select_by() {
+        let entry = read("pods/default/a", POD, 9).unwrap();
+        assert_eq!((entry.namespace(), entry.name(), entry.uid()), ("default", "a", "u-1"));
+        assert_eq!(entry.labels().collect::<Vec<_>>(), [("app", "web")]);
+        assert_eq!((entry.label("app"), entry.label("tier")), (Some("web"), None));
+        assert_eq!(entry.field("spec.nodeName"), Some("n1"));
+        assert_eq!(entry.field("spec.hostNetwork"), Some("false"));
+        assert_eq!(entry.field("metadata.namespace"), Some("default"));
+        assert_eq!(entry.field("spec.other"), None);
+        assert_eq!((entry.create_revision(), entry.mod_revision()), (Revision(3), Revision(9)));
+        assert!(
+            str::from_utf8(entry.bytes()).unwrap().contains(r#""uid":"u-1","resourceVersion":"9","labels""#)
+        );
+    }
+
+    #[test]
+    fn a_departed_entry_differs_in_its_revision_alone() {
+        let entry = read("pods/default/a", POD, 9).unwrap();
+        for revision in [10, 123_456] {
+            let departed = entry.departed(Revision(revision));
+            let expected =
+                str::from_utf8(entry.bytes()).unwrap().replace("\"9\"", &format!("\"{revision}\""));
+            assert_eq!(departed.bytes(), expected.as_bytes());
+            assert_eq!((departed.uid(), departed.label("app")), ("u-1", Some("web")));
+            assert_eq!(departed.field("spec.nodeName"), Some("n1"));
+            assert_eq!((departed.form(), departed.mod_revision()), (Form::Departed, Revision(revision)));
+            let again = departed.departed(Revision(1));
+            assert_eq!(again.bytes(), expected.replace(&format!("\"{revision}\""), "\"1\"").as_bytes());
+            assert_eq!(again.field("spec.nodeName"), Some("n1"));
+        }
+    }
+
+    #[test]
+    fn bytes_of_another_object_are_corrupt() {
+        let corrupt = read("pods/default/b", POD, 9).unwrap_err();
+        assert_eq!(
+            corrupt.to_string(),
+            "the stored object pods/default/b (revision 9) is corrupt: its bytes are those of default/a"
+        );
+        assert!(read("pods/a", POD, 9).is_err());
+    }
+}

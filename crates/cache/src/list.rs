@@ -1,0 +1,222 @@
+//! Reading: one object, or many of a type, as fresh or as exact as asked.
+
+use crate::{
+    Entry, Error, Filter,
+    filter::{Keys, Selection},
+    log::Slot,
+    resource::Resource,
+    tree,
+    view::View,
+};
+use std::{num::NonZeroUsize, sync::Arc, vec};
+use store::{Corrupt, Revision};
+
+/// How fresh the state has to be that a reader is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Freshness {
+    /// It holds every change that was acknowledged before the question.
+    #[default]
+    MostRecent,
+    /// Whatever is at hand.
+    Any,
+    /// At least this revision.
+    NotOlderThan(Revision),
+}
+
+/// Which state of a type a list shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// A current one. With [`Freshness::Any`] the limit is ignored, as the API has it.
+    Current(Freshness),
+    /// Exactly that of a revision.
+    Exact(Revision),
+    /// The rest of a list that was given in part.
+    Continue {
+        /// The revision of the list; `None` goes on at the most recent state, which is not the one it began with.
+        revision: Option<Revision>,
+        /// Where to go on: the [`next`](List::next) of the part before.
+        start: String,
+    },
+}
+
+impl Default for Mode {
+    fn default() -> Self {
+        Self::Current(Freshness::MostRecent)
+    }
+}
+
+/// A question for the objects of a type.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    /// Which state to show.
+    pub mode: Mode,
+    /// Which objects of it.
+    pub filter: Filter,
+    /// The most objects to give.
+    pub limit: Option<NonZeroUsize>,
+}
+
+impl Query {
+    /// The objects that a filter picks, in a current state.
+    pub fn new(freshness: Freshness, filter: Filter) -> Self {
+        Self { mode: Mode::Current(freshness), filter, limit: None }
+    }
+
+    /// At most so many objects; zero for no limit.
+    #[must_use]
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = NonZeroUsize::new(limit);
+        self
+    }
+
+    /// In another state.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+}
+
+/// The answer to a [`Query`]: an iterator over shared entries in the order of their keys, and what is told beside them.
+///
+/// It holds the state that it shows, and no entry that it has given.
+#[derive(Debug)]
+pub struct List {
+    /// The revision of the state that is shown.
+    pub revision: Revision,
+    /// Where the rest starts, if there may be more.
+    pub next: Option<String>,
+    /// How many objects are left after these; told only if there are any, and nothing was asked of their contents.
+    pub remaining: Option<usize>,
+    /// Objects in this part of the keys whose bytes cannot be read; whether they match is not known.
+    pub damaged: Vec<Arc<Corrupt>>,
+    items: Items,
+}
+
+#[derive(Debug)]
+enum Items {
+    Lazy { range: tree::Range, selection: Option<Box<Selection>> },
+    Ready(vec::IntoIter<Arc<Entry>>),
+}
+
+impl Iterator for List {
+    type Item = Arc<Entry>;
+
+    fn next(&mut self) -> Option<Arc<Entry>> {
+        match &mut self.items {
+            Items::Lazy { range, selection: None } => range.next(),
+            Items::Lazy { range, selection: Some(selection) } => range.find(|entry| selection.matches(entry)),
+            Items::Ready(entries) => entries.next(),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match &self.items {
+            Items::Lazy { range, selection: None } => range.size_hint(),
+            Items::Lazy { range, selection: Some(_) } => (0, range.size_hint().1),
+            Items::Ready(entries) => entries.size_hint(),
+        }
+    }
+}
+
+impl Resource {
+    /// The object with a name, if there is one.
+    pub async fn get(
+        &self,
+        namespace: &str,
+        name: &str,
+        freshness: Freshness,
+    ) -> Result<Option<Arc<Entry>>, Error> {
+        self.freshen(freshness).await?;
+        match self.peek(&self.spec().key(namespace, name)) {
+            Slot::Entry(entry) => Ok(Some(entry)),
+            Slot::Damaged(corrupt) => Err(Error::Corrupt(corrupt)),
+            Slot::Absent => Ok(None),
+        }
+    }
+
+    /// The objects that a query picks.
+    ///
+    /// Waits for a revision that is not there yet, up to the time-out of the cache, and then fails with
+    /// [`Error::TooLarge`]. A state that is no longer kept is [`Error::Expired`] or [`Error::ContinueExpired`].
+    pub async fn list(&self, query: Query) -> Result<List, Error> {
+        let Query { mode, filter, mut limit } = query;
+        let selection = Selection::new(self.spec(), filter);
+        let (view, start) = match mode {
+            Mode::Current(freshness) => {
+                if freshness == Freshness::Any {
+                    limit = None;
+                }
+                (self.current(freshness).await?, None)
+            }
+            Mode::Exact(revision) => (self.exact(revision).await?, None),
+            Mode::Continue { revision: None, start } => {
+                (self.current(Freshness::MostRecent).await?, Some(start))
+            }
+            Mode::Continue { revision: Some(revision), start } => match self.exact(revision).await {
+                Err(Error::Expired { .. }) => return Err(Error::ContinueExpired { start }),
+                view => (view?, Some(start)),
+            },
+        };
+        let list = List::new(&view, selection, start.as_deref(), limit);
+        if list.next.is_some() {
+            self.snapshots().keep(view);
+        }
+        Ok(list)
+    }
+
+    /// Waits until the state is fresh enough.
+    pub(crate) async fn freshen(&self, freshness: Freshness) -> Result<(), Error> {
+        self.check_served()?;
+        let wanted = match freshness {
+            Freshness::MostRecent => self.core().store.revision(),
+            Freshness::NotOlderThan(revision) => revision,
+            Freshness::Any => return Ok(()),
+        };
+        self.core().wait_for(wanted).await
+    }
+
+    /// A current state.
+    pub(crate) async fn current(&self, freshness: Freshness) -> Result<View, Error> {
+        self.freshen(freshness).await?;
+        Ok(self.view())
+    }
+}
+
+impl List {
+    fn new(view: &View, selection: Selection, start: Option<&str>, limit: Option<NonZeroUsize>) -> Self {
+        let Keys { from, to } = selection.keys(start);
+        let run = selection.narrow(view, &Keys { from: from.clone(), to: to.clone() });
+        let by_key = selection.selects_by_key_alone();
+        let mut next = None;
+        let mut remaining = None;
+        let items = match limit.map(NonZeroUsize::get).filter(|limit| *limit < run.len()) {
+            Some(limit) if by_key => {
+                let last = run.tree.range(run.from + limit - 1, run.to).next();
+                next = last.map(|last| after(&last));
+                remaining = Some(run.len() - limit);
+                Items::Lazy { range: run.tree.range(run.from, run.from + limit), selection: None }
+            }
+            Some(limit) => {
+                let mut range = run.tree.range(run.from, run.to);
+                let picked: Vec<_> =
+                    range.by_ref().filter(|entry| selection.matches(entry)).take(limit).collect();
+                if picked.len() == limit && range.len() > 0 {
+                    next = picked.last().map(|last| after(last));
+                }
+                Items::Ready(picked.into_iter())
+            }
+            None => {
+                let range = run.tree.range(run.from, run.to);
+                Items::Lazy { range, selection: (!by_key).then(|| Box::new(selection)) }
+            }
+        };
+        let damaged = view.damaged(&from, next.as_deref().or(to.as_deref()));
+        Self { revision: view.revision, next, remaining, damaged, items }
+    }
+}
+
+/// The first key that can follow an entry's.
+fn after(entry: &Entry) -> String {
+    format!("{}\0", entry.key())
+}

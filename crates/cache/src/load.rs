@@ -1,0 +1,200 @@
+//! Starting: everything at one revision, and the newest part of the history before it.
+
+use crate::{
+    Entry, Error, Options, Spec,
+    entry::within,
+    log::{Log, Slot, Transition},
+    snapshots::read,
+    view::{Loaded, View},
+};
+use std::{
+    collections::HashMap,
+    ops::ControlFlow,
+    sync::{Arc, mpsc},
+    thread,
+    time::Instant,
+};
+use store::{Follow, Revision, Store};
+
+/// How many entries are handed to the readers of bytes at a time.
+const PIECE: usize = 256;
+
+/// Everything at one revision.
+pub(crate) struct Everything {
+    pub(crate) revision: Revision,
+    pub(crate) views: Vec<(Arc<Spec>, View)>,
+}
+
+/// Some entries of the store, with the types that they belong to.
+type Piece = Vec<(usize, Result<store::Entry, store::Corrupt>)>;
+
+/// Loads the entries of some types at the newest revision. What belongs to none of them is left alone.
+pub(crate) async fn everything(store: Arc<dyn Store>, specs: Vec<Arc<Spec>>) -> Result<Everything, Error> {
+    let work = move || load(&*store, &specs);
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Error::Closed))
+}
+
+/// One thread reads the store, as many as there are processors read the bytes.
+fn load(store: &dyn Store, specs: &[Arc<Spec>]) -> Result<Everything, Error> {
+    let readers = thread::available_parallelism().map_or(1, usize::from).clamp(1, 8);
+    let (pieces, received) = mpsc::sync_channel::<Piece>(2 * readers);
+    let received = std::sync::Mutex::new(received);
+    let (revision, parts) = thread::scope(|scope| {
+        let readers: Vec<_> = (0..readers).map(|_| scope.spawn(|| read_pieces(specs, &received))).collect();
+        let revision = hand_out(store, specs, pieces);
+        let parts: Vec<_> = readers.into_iter().filter_map(|reader| reader.join().ok()).collect();
+        (revision, parts)
+    });
+    let revision = revision?;
+    let mut by_type: Vec<Vec<Loaded>> = specs.iter().map(|_| Vec::new()).collect();
+    for part in parts {
+        for (all, mut some) in by_type.iter_mut().zip(part) {
+            all.append(&mut some);
+        }
+    }
+    let views =
+        specs.iter().zip(by_type).map(|(spec, loaded)| (spec.clone(), View::new(spec, revision, loaded)));
+    Ok(Everything { revision, views: views.collect() })
+}
+
+fn hand_out(
+    store: &dyn Store,
+    specs: &[Arc<Spec>],
+    pieces: mpsc::SyncSender<Piece>,
+) -> Result<Revision, Error> {
+    let places: HashMap<&[u8], usize> =
+        specs.iter().enumerate().map(|(at, spec)| (spec.prefix().as_bytes(), at)).collect();
+    // A single type is asked for alone.
+    let prefix = match specs {
+        [only] => format!("{}/", only.prefix()),
+        _ => String::new(),
+    };
+    let mut piece = Vec::with_capacity(PIECE);
+    let revision = store.load(prefix.as_bytes(), None, &mut |found| {
+        let key = found.as_ref().map_or_else(|corrupt| &corrupt.key, |entry| &entry.key);
+        if let Some(at) = places.get(prefix_of(key)) {
+            piece.push((*at, found));
+        }
+        if piece.len() == PIECE && pieces.send(std::mem::take(&mut piece)).is_err() {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    })?;
+    pieces.send(piece).map_err(|_| Error::Closed)?;
+    Ok(revision)
+}
+
+fn read_pieces(specs: &[Arc<Spec>], received: &std::sync::Mutex<mpsc::Receiver<Piece>>) -> Vec<Vec<Loaded>> {
+    let mut loaded: Vec<Vec<Loaded>> = specs.iter().map(|_| Vec::new()).collect();
+    loop {
+        let piece = received.lock().unwrap_or_else(std::sync::PoisonError::into_inner).recv();
+        let Ok(piece) = piece else { return loaded };
+        for (at, found) in piece {
+            if let (Some(spec), Some(loaded)) = (specs.get(at), loaded.get_mut(at)) {
+                loaded.push(read(spec, found, |_| Slot::Absent));
+            }
+        }
+    }
+}
+
+/// The part of a key that tells its type.
+pub(crate) fn prefix_of(key: &store::Key) -> &[u8] {
+    key.as_bytes().split(|byte| *byte == b'/').next().unwrap_or_default()
+}
+
+/// The logs of the loaded types, with the newest changes before the revision that they were loaded at. Where history
+/// cannot be read, the logs start at that revision.
+pub(crate) async fn history(store: &dyn Store, loaded: &Everything, options: &Options) -> Vec<Log> {
+    let from = Revision(loaded.revision.0.saturating_sub(options.replay));
+    for _ in 0..3 {
+        let from = from.max(store.compacted());
+        match replay(store, loaded, options, from).await {
+            Ok(logs) => return logs,
+            Err(store::Error::Compacted { .. }) => {}
+            Err(_) => break,
+        }
+    }
+    loaded.views.iter().map(|_| Log::new(loaded.revision)).collect()
+}
+
+async fn replay(
+    store: &dyn Store,
+    loaded: &Everything,
+    options: &Options,
+    from: Revision,
+) -> Result<Vec<Log>, store::Error> {
+    let mut replay = Replay {
+        types: loaded
+            .views
+            .iter()
+            .enumerate()
+            .map(|(at, (spec, _))| (spec.prefix().as_bytes(), at))
+            .collect(),
+        loaded,
+        logs: loaded.views.iter().map(|_| Log::new(from)).collect(),
+        written: HashMap::new(),
+        now: Instant::now(),
+    };
+    let mut at = from;
+    if at < loaded.revision {
+        let mut follower = store.follow(Follow::after(from).with_previous_values())?;
+        while at < loaded.revision {
+            let batch = follower.next().await?;
+            at = batch.revision;
+            for event in batch.events.into_iter().filter(|event| event.revision() <= loaded.revision) {
+                replay.add(&event);
+            }
+            replay.trim(options.log_bytes);
+        }
+    }
+    Ok(replay.logs)
+}
+
+struct Replay<'a> {
+    types: HashMap<&'a [u8], usize>,
+    loaded: &'a Everything,
+    logs: Vec<Log>,
+    /// The states that changes have made so far, so that the next change of the key shares them.
+    written: HashMap<Revision, Arc<Entry>>,
+    now: Instant,
+}
+
+impl Replay<'_> {
+    fn add(&mut self, event: &store::Event) {
+        let Some(&at) = self.types.get(prefix_of(&event.key)) else { return };
+        let Some((spec, view)) = self.loaded.views.get(at) else { return };
+        let Some(key) = within(spec, &event.key) else { return };
+        let before = match &event.previous {
+            Some(store::Stored { head, value: Some(value) }) => {
+                let shared = self.written.remove(&head.mod_revision);
+                shared.map_or_else(|| Slot::read(spec, &event.key, head, value), Slot::Entry)
+            }
+            _ => Slot::Absent,
+        };
+        let after = match (event.kind, view.get(key)) {
+            (store::Kind::Delete, _) => Slot::Absent,
+            (store::Kind::Put, Slot::Entry(entry)) if entry.mod_revision() == event.revision() => {
+                Slot::Entry(entry)
+            }
+            (store::Kind::Put, _) => Slot::read(spec, &event.key, &event.head, &event.value),
+        };
+        if let Slot::Entry(entry) = &after {
+            self.written.insert(event.revision(), entry.clone());
+        }
+        if let Some(log) = self.logs.get_mut(at) {
+            log.push(Arc::new(Transition::new(event.revision(), key, before, after)), self.now);
+        }
+    }
+
+    /// Keeps the logs within their budget, the largest first.
+    fn trim(&mut self, budget: usize) {
+        loop {
+            let total: usize = self.logs.iter().map(Log::bytes).sum();
+            let largest = self.logs.iter_mut().max_by_key(|log| log.bytes());
+            match largest.filter(|log| total > budget && log.bytes() > 0) {
+                Some(log) => log.trim(None, total - budget),
+                None => return,
+            };
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! How a cache behaves.
+
+use std::time::Duration;
+
+/// How a [`Cache`](crate::Cache) behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long a reader waits for a revision that is not there yet.
+    pub wait: Duration,
+    /// For how long the changes of a type are kept in memory.
+    pub log_retention: Duration,
+    /// How many bytes of superseded states the logs of all types may hold together. What a log has let go is read from
+    /// the store's history.
+    pub log_bytes: usize,
+    /// How many of the newest changes are read back into the logs when the cache starts.
+    pub replay: u64,
+    /// For how long a state of the past is kept after its last use.
+    pub snapshot_retention: Duration,
+    /// The most states of the past that are kept of one type.
+    pub snapshots: usize,
+    /// How many bytes of other encodings are kept.
+    pub encodings: usize,
+    /// How often a watcher that asked for them gets a bookmark.
+    pub bookmark_interval: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            wait: Duration::from_secs(3),
+            log_retention: Duration::from_secs(300),
+            log_bytes: 64 << 20,
+            replay: 20_000,
+            snapshot_retention: Duration::from_secs(75),
+            snapshots: 64,
+            encodings: 32 << 20,
+            bookmark_interval: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Options {
+    /// How often old things are looked for.
+    pub(crate) fn tick(&self) -> Duration {
+        let shortest = self.log_retention.min(self.snapshot_retention);
+        (shortest / 10).clamp(Duration::from_millis(20), Duration::from_secs(5))
+    }
+}

@@ -1,0 +1,159 @@
+//! How far the changes have been applied, across all types, and those who wait for a revision.
+//!
+//! A revision is announced after every change up to it is in the state and the log of its type: the announced revision
+//! is one that *every* type can serve. Only those who wait for no more than it are woken.
+
+use crate::Error;
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    pin::Pin,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+use store::Revision;
+
+pub(crate) struct Progress {
+    revision: AtomicU64,
+    closed: AtomicBool,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    next: u64,
+    wakers: BTreeMap<(u64, u64), Waker>,
+}
+
+impl Progress {
+    pub(crate) fn new(revision: Revision) -> Self {
+        Self {
+            revision: AtomicU64::new(revision.0),
+            closed: AtomicBool::new(false),
+            waiting: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn revision(&self) -> Revision {
+        Revision(self.revision.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn announce(&self, revision: Revision) {
+        self.revision.fetch_max(revision.0, Ordering::AcqRel);
+        let reached = {
+            let mut waiting = self.waiting();
+            let later = waiting.wakers.split_off(&(revision.0.saturating_add(1), 0));
+            std::mem::replace(&mut waiting.wakers, later)
+        };
+        reached.into_values().for_each(Waker::wake);
+    }
+
+    /// Ends all waits.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        let woken = std::mem::take(&mut self.waiting().wakers);
+        woken.into_values().for_each(Waker::wake);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Waits until a revision is announced.
+    pub(crate) fn reach(&self, revision: Revision) -> Reach<'_> {
+        Reach { progress: self, revision, place: None }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The wait for a revision.
+pub(crate) struct Reach<'a> {
+    progress: &'a Progress,
+    revision: Revision,
+    place: Option<(u64, u64)>,
+}
+
+impl Future for Reach<'_> {
+    type Output = Result<(), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if self.progress.revision() >= self.revision {
+            return Poll::Ready(Ok(()));
+        }
+        let mut waiting = self.progress.waiting();
+        if self.progress.revision() >= self.revision {
+            return Poll::Ready(Ok(()));
+        }
+        if self.progress.is_closed() {
+            return Poll::Ready(Err(Error::Closed));
+        }
+        let place = self.place.unwrap_or((self.revision.0, waiting.next));
+        waiting.next = waiting.next.wrapping_add(u64::from(self.place.is_none()));
+        waiting.wakers.insert(place, context.waker().clone());
+        drop(waiting);
+        self.place = Some(place);
+        Poll::Pending
+    }
+}
+
+impl Drop for Reach<'_> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            self.progress.waiting().wakers.remove(&place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, atomic::AtomicUsize};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn only_those_are_woken_whose_revision_has_come() {
+        let progress = Progress::new(Revision(5));
+        let counts: Vec<Arc<Count>> = (0..3).map(|_| Arc::default()).collect();
+        let mut waits: Vec<_> = [5, 6, 8].map(|revision| Box::pin(progress.reach(Revision(revision)))).into();
+        let poll = |waits: &mut Vec<Pin<Box<Reach<'_>>>>, at: usize| {
+            let waker = Waker::from(counts[at].clone());
+            waits[at].as_mut().poll(&mut Context::from_waker(&waker)).is_ready()
+        };
+        assert_eq!([0, 1, 2].map(|at| poll(&mut waits, at)), [true, false, false]);
+        progress.announce(Revision(7));
+        assert_eq!([0, 1, 2].map(|at| counts[at].0.load(Ordering::SeqCst)), [0, 1, 0]);
+        assert_eq!([1, 2].map(|at| poll(&mut waits, at)), [true, false]);
+        waits.clear();
+        assert!(progress.waiting().wakers.is_empty());
+    }
+
+    #[test]
+    fn closing_ends_the_waits() {
+        let progress = Progress::new(Revision(5));
+        let count = Arc::<Count>::default();
+        let waker = Waker::from(count.clone());
+        let mut wait = Box::pin(progress.reach(Revision(6)));
+        assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        progress.close();
+        assert_eq!(count.0.load(Ordering::SeqCst), 1);
+        assert!(matches!(
+            wait.as_mut().poll(&mut Context::from_waker(&waker)),
+            Poll::Ready(Err(Error::Closed))
+        ));
+    }
+}

@@ -1,0 +1,336 @@
+//! The index record of an object: the few values that readers select by, found in one pass over its JSON.
+//!
+//! A record copies nothing: it holds the places of its values in the object's bytes. Only a value that is written with
+//! escapes is kept in a side text.
+
+use crate::{
+    scan::{Broken, Scalar, Scanner, Text, unescape},
+    spec::{Paths, Spec},
+};
+
+/// A run of bytes in the object, or in the side text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    start: u32,
+    len: u32,
+}
+
+/// Set in the start of a span that lies in the side text.
+const SIDE: u32 = 1 << 31;
+
+/// The values that readers select by.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Record {
+    /// The uid, the selectable fields, the uids of owners, then keys and values of labels.
+    spans: Box<[Span]>,
+    side: Option<Box<str>>,
+    fields: u16,
+    owners: u16,
+    deleting: bool,
+}
+
+/// What one pass over an object finds.
+#[derive(Debug)]
+pub(crate) struct Scanned {
+    pub(crate) name: Option<String>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) uid: Option<String>,
+    pub(crate) revision: Place,
+    pub(crate) record: Record,
+}
+
+/// What to replace in order to write a `resourceVersion`: the bytes from `start` to `end` become `before`, the
+/// digits, and `after`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) before: &'static str,
+    pub(crate) after: &'static str,
+}
+
+impl Record {
+    pub(crate) fn uid<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
+        self.spans.first().map_or(&[], |span| self.bytes(*span, bytes))
+    }
+
+    /// The value of a declared field, if the object has it.
+    pub(crate) fn field<'a>(&'a self, bytes: &'a [u8], field: usize) -> Option<&'a [u8]> {
+        let span = self.spans.get(1..1 + usize::from(self.fields))?.get(field)?;
+        (span.len > 0).then(|| self.bytes(*span, bytes))
+    }
+
+    pub(crate) fn owners<'a>(&'a self, bytes: &'a [u8]) -> impl ExactSizeIterator<Item = &'a [u8]> {
+        let from = 1 + usize::from(self.fields);
+        let spans = self.spans.get(from..from + usize::from(self.owners)).unwrap_or_default();
+        spans.iter().map(move |span| self.bytes(*span, bytes))
+    }
+
+    /// Keys and values of the labels.
+    pub(crate) fn labels<'a>(&'a self, bytes: &'a [u8]) -> impl ExactSizeIterator<Item = [&'a [u8]; 2]> {
+        let from = 1 + usize::from(self.fields) + usize::from(self.owners);
+        let (pairs, _) = self.spans.get(from..).unwrap_or_default().as_chunks::<2>();
+        pairs.iter().map(move |pair| pair.map(|span| self.bytes(span, bytes)))
+    }
+
+    pub(crate) fn is_deleting(&self) -> bool {
+        self.deleting
+    }
+
+    /// The same record for bytes in which what lies after `at` has moved.
+    pub(crate) fn moved(&self, at: usize, by: isize) -> Self {
+        let moved = |span: &Span| match span.start {
+            start if start & SIDE != 0 || (start as usize) <= at => *span,
+            start => Span { start: (start as usize).saturating_add_signed(by) as u32, len: span.len },
+        };
+        Self { spans: self.spans.iter().map(moved).collect(), ..self.clone() }
+    }
+
+    /// The bytes it takes beyond its own size.
+    pub(crate) fn size(&self) -> usize {
+        size_of_val(&*self.spans) + self.side.as_ref().map_or(0, |side| side.len())
+    }
+
+    fn bytes<'a>(&'a self, span: Span, bytes: &'a [u8]) -> &'a [u8] {
+        let start = (span.start & !SIDE) as usize;
+        let source = match (&self.side, span.start & SIDE != 0) {
+            (Some(side), true) => side.as_bytes(),
+            (None, true) => return &[],
+            (_, false) => bytes,
+        };
+        source.get(start..start + span.len as usize).unwrap_or_default()
+    }
+}
+
+/// Finds everything in one pass over the JSON of an object.
+pub(crate) fn scan(spec: &Spec, json: &str) -> Result<Scanned, Broken> {
+    if json.len() >= SIDE as usize {
+        return Err(Broken { what: "an object that is too large", at: json.len() });
+    }
+    let mut pass = Pass {
+        json,
+        scanner: Scanner::new(json.as_bytes()),
+        side: String::new(),
+        fields: vec![Found::default(); spec.fields().len()],
+        meta: Meta::default(),
+    };
+    pass.object(spec)?;
+    pass.finish()
+}
+
+struct Pass<'a> {
+    json: &'a str,
+    scanner: Scanner<'a>,
+    side: String,
+    fields: Vec<Found>,
+    meta: Meta,
+}
+
+/// The best value of a field so far.
+#[derive(Clone, Copy, Default)]
+struct Found {
+    span: Span,
+    rank: usize,
+}
+
+#[derive(Default)]
+struct Meta {
+    name: Span,
+    namespace: Span,
+    uid: Span,
+    owners: Vec<Span>,
+    labels: Vec<Span>,
+    deleting: bool,
+    /// Where the metadata begins, behind its bracket.
+    start: Option<usize>,
+    /// Behind the last of the fields that come before `resourceVersion`.
+    insert: Option<usize>,
+    /// Whether `metadata` has any member.
+    members: bool,
+    revision: Option<Place>,
+}
+
+impl Pass<'_> {
+    fn object(&mut self, spec: &Spec) -> Result<(), Broken> {
+        self.scanner.expect(b'{', "no object")?;
+        let mut first = true;
+        while let Some(key) = self.scanner.key(&mut first)? {
+            match self.raw(key) {
+                b"metadata" if self.meta.start.is_some() => {
+                    return self.scanner.broken("metadata given twice");
+                }
+                b"metadata" => self.metadata()?,
+                key => match spec.paths().child(key) {
+                    Some(paths) => self.selectable(paths)?,
+                    None => self.scanner.skip()?,
+                },
+            }
+        }
+        self.scanner.end()
+    }
+
+    /// Goes down the declared paths; as deep as they are, and no deeper.
+    fn selectable(&mut self, paths: &Paths) -> Result<(), Broken> {
+        if let Some(scalar) = self.scanner.scalar()? {
+            let span = match scalar {
+                Scalar::Text(text) | Scalar::Word(text) if !paths.slots.is_empty() => self.span(text)?,
+                _ => return Ok(()),
+            };
+            for slot in &paths.slots {
+                if let Some(found) = self.fields.get_mut(slot.field)
+                    && span.len > 0
+                    && (found.span.len == 0 || slot.rank < found.rank)
+                {
+                    *found = Found { span, rank: slot.rank };
+                }
+            }
+            return Ok(());
+        }
+        if !paths.has_children() || self.scanner.peek() != Some(b'{') {
+            return self.scanner.skip();
+        }
+        self.scanner.expect(b'{', "no object")?;
+        let mut first = true;
+        while let Some(key) = self.scanner.key(&mut first)? {
+            match paths.child(self.raw(key)) {
+                Some(child) => self.selectable(child)?,
+                None => self.scanner.skip()?,
+            }
+        }
+        Ok(())
+    }
+
+    fn metadata(&mut self) -> Result<(), Broken> {
+        self.scanner.expect(b'{', "metadata that is no object")?;
+        self.meta.start = Some(self.scanner.at());
+        let mut first = true;
+        while let Some(key) = self.scanner.key(&mut first)? {
+            self.meta.members = true;
+            let before_revision = match self.raw(key) {
+                b"name" => self.text().map(|span| self.meta.name = span).map(|()| true)?,
+                b"namespace" => self.text().map(|span| self.meta.namespace = span).map(|()| true)?,
+                b"uid" => self.text().map(|span| self.meta.uid = span).map(|()| true)?,
+                b"generateName" | b"selfLink" => self.scanner.skip().map(|()| true)?,
+                b"resourceVersion" => self.revision().map(|()| false)?,
+                b"labels" => self.labels().map(|()| false)?,
+                b"ownerReferences" => self.owners().map(|()| false)?,
+                b"deletionTimestamp" => {
+                    self.meta.deleting = !matches!(self.scanner.scalar()?, Some(Scalar::Null));
+                    false
+                }
+                _ => self.scanner.skip().map(|()| false)?,
+            };
+            if before_revision {
+                self.meta.insert = Some(self.scanner.at());
+            }
+        }
+        Ok(())
+    }
+
+    fn revision(&mut self) -> Result<(), Broken> {
+        self.scanner.peek();
+        let start = self.scanner.at();
+        let place = match self.scanner.scalar()? {
+            Some(Scalar::Text(text)) => Place { start: text.start, end: text.end, before: "", after: "" },
+            Some(_) => Place { start, end: self.scanner.at(), before: "\"", after: "\"" },
+            None => {
+                self.scanner.skip()?;
+                Place { start, end: self.scanner.at(), before: "\"", after: "\"" }
+            }
+        };
+        self.meta.revision = Some(place);
+        Ok(())
+    }
+
+    fn labels(&mut self) -> Result<(), Broken> {
+        if self.scanner.peek() != Some(b'{') {
+            return self.scanner.skip();
+        }
+        self.scanner.expect(b'{', "no object")?;
+        let mut first = true;
+        while let Some(key) = self.scanner.key(&mut first)? {
+            let pair = [self.span(key)?, self.text()?];
+            self.meta.labels.extend(pair);
+        }
+        Ok(())
+    }
+
+    fn owners(&mut self) -> Result<(), Broken> {
+        if self.scanner.peek() != Some(b'[') {
+            return self.scanner.skip();
+        }
+        self.scanner.expect(b'[', "no list")?;
+        let mut first_item = true;
+        while self.scanner.item(&mut first_item)? {
+            self.scanner.expect(b'{', "an owner that is no object")?;
+            let mut first = true;
+            while let Some(key) = self.scanner.key(&mut first)? {
+                match self.raw(key) {
+                    b"uid" => {
+                        let uid = self.text()?;
+                        self.meta.owners.push(uid);
+                    }
+                    _ => self.scanner.skip()?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A value that should be a string; anything else counts as empty.
+    fn text(&mut self) -> Result<Span, Broken> {
+        match self.scanner.scalar()? {
+            Some(Scalar::Text(text)) => self.span(text),
+            Some(_) => Ok(Span::default()),
+            None => self.scanner.skip().map(|()| Span::default()),
+        }
+    }
+
+    fn span(&mut self, text: Text) -> Result<Span, Broken> {
+        if !text.escaped {
+            return Ok(Span { start: text.start as u32, len: (text.end - text.start) as u32 });
+        }
+        let inside = self.json.get(text.start..text.end).and_then(unescape);
+        let inside = inside.ok_or(Broken { what: "a wrong escape in a string", at: text.start })?;
+        let start = self.side.len() as u32 | SIDE;
+        self.side.push_str(&inside);
+        Ok(Span { start, len: inside.len() as u32 })
+    }
+
+    fn raw(&self, text: Text) -> &'_ [u8] {
+        self.json.as_bytes().get(text.start..text.end).unwrap_or_default()
+    }
+
+    fn finish(self) -> Result<Scanned, Broken> {
+        let Meta { name, namespace, uid, owners, labels, deleting, start, insert, members, revision } =
+            self.meta;
+        let Some(start) = start else { return self.scanner.broken("no metadata") };
+        let absent = match (insert, members) {
+            (Some(at), _) => Place { start: at, end: at, before: ",\"resourceVersion\":\"", after: "\"" },
+            (None, true) => Place { start, end: start, before: "\"resourceVersion\":\"", after: "\"," },
+            (None, false) => Place { start, end: start, before: "\"resourceVersion\":\"", after: "\"" },
+        };
+        let mut spans = Vec::with_capacity(1 + self.fields.len() + owners.len() + labels.len());
+        spans.push(uid);
+        spans.extend(self.fields.iter().map(|found| found.span));
+        spans.extend(&owners);
+        spans.extend(&labels);
+        let many = Broken { what: "too many owners", at: start };
+        let record = Record {
+            spans: spans.into(),
+            side: (!self.side.is_empty()).then(|| self.side.into()),
+            fields: u16::try_from(self.fields.len()).map_err(|_| many)?,
+            owners: u16::try_from(owners.len()).map_err(|_| many)?,
+            deleting,
+        };
+        let text = |span: Span| {
+            let bytes = record.bytes(span, self.json.as_bytes());
+            (!bytes.is_empty()).then(|| String::from_utf8_lossy(bytes).into_owned())
+        };
+        let (name, namespace, uid) = (text(name), text(namespace), text(uid));
+        Ok(Scanned { name, namespace, uid, revision: revision.unwrap_or(absent), record })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+//! One resource type: its state, its log, and those who watch it.
+//!
+//! 1. State and log change together, under one lock, a whole group of changes at a time: what a reader sees of the type
+//!    is the state at one revision, never inside a group.
+//! 2. The lock is held for the time of a look-up, a few pointers' copy, or the application of a group; never while
+//!    anything is decoded, sent, or waited for.
+
+use crate::{
+    Entry, Error, Options, Spec,
+    encodings::Encodings,
+    entry::within,
+    log::{Log, Slot, Transition},
+    progress::Progress,
+    snapshots::Snapshots,
+    view::View,
+    watch::Interest,
+};
+use std::{
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Instant,
+};
+use store::{Revision, Store};
+
+/// What all resource types of a cache share.
+pub(crate) struct Core {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) options: Options,
+    pub(crate) progress: Progress,
+    pub(crate) encodings: Encodings,
+    /// The bytes in the logs of all types.
+    pub(crate) log_bytes: AtomicUsize,
+}
+
+impl Core {
+    /// Waits until a revision can be served by every type.
+    pub(crate) async fn wait_for(&self, revision: Revision) -> Result<(), Error> {
+        if self.progress.revision() >= revision {
+            return Ok(());
+        }
+        match tokio::time::timeout(self.options.wait, self.progress.reach(revision)).await {
+            Ok(reached) => reached,
+            Err(_) => Err(Error::TooLarge { requested: revision, current: self.progress.revision() }),
+        }
+    }
+}
+
+/// One resource type of a [`Cache`](crate::Cache).
+pub struct Resource {
+    spec: Arc<Spec>,
+    core: Arc<Core>,
+    state: RwLock<State>,
+    snapshots: Snapshots,
+    interest: Interest,
+    removed: AtomicBool,
+}
+
+struct State {
+    view: View,
+    log: Log,
+}
+
+/// A change to apply.
+pub(crate) struct Applied {
+    pub(crate) key: Box<str>,
+    pub(crate) revision: Revision,
+    pub(crate) after: Slot,
+}
+
+/// Figures of a resource type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// How many objects there are.
+    pub entries: usize,
+    /// How many changes are in the log in memory.
+    pub log_changes: usize,
+    /// The bytes of superseded states that the log holds.
+    pub log_bytes: usize,
+    /// The states of the past that are kept.
+    pub snapshots: usize,
+    /// The watchers.
+    pub watchers: usize,
+    /// How many times a watcher was woken, ever.
+    pub woken: u64,
+}
+
+impl Resource {
+    pub(crate) fn new(spec: Arc<Spec>, core: Arc<Core>, view: View, log: Log) -> Self {
+        let indexed = spec.fields().iter().enumerate().filter(|(_, field)| field.is_indexed());
+        let interest = Interest::new(indexed.map(|(at, _)| at));
+        let snapshots = Snapshots::new(core.options.snapshot_retention, core.options.snapshots);
+        core.log_bytes.fetch_add(log.bytes(), Ordering::Relaxed);
+        let state = RwLock::new(State { view, log });
+        Self { spec, core, state, snapshots, interest, removed: AtomicBool::new(false) }
+    }
+
+    /// What the cache knows of the type.
+    pub fn spec(&self) -> &Arc<Spec> {
+        &self.spec
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.with_state(|view, _| view.len())
+    }
+
+    /// Whether there are no objects.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its figures.
+    pub fn stats(&self) -> Stats {
+        let snapshots = self.snapshots.len();
+        let (watchers, woken) = (self.interest.watchers(), self.interest.woken());
+        self.with_state(|view, log| Stats {
+            entries: view.len(),
+            log_changes: log.len(),
+            log_bytes: log.bytes(),
+            snapshots,
+            watchers,
+            woken,
+        })
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+
+    pub(crate) fn snapshots(&self) -> &Snapshots {
+        &self.snapshots
+    }
+
+    pub(crate) fn interest(&self) -> &Interest {
+        &self.interest
+    }
+
+    pub(crate) fn with_state<T>(&self, look: impl FnOnce(&View, &Log) -> T) -> T {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        look(&state.view, &state.log)
+    }
+
+    /// What a key holds now.
+    pub(crate) fn peek(&self, key: &str) -> Slot {
+        self.with_state(|view, _| view.get(key))
+    }
+
+    /// The state, at the newest revision that it is complete for.
+    pub(crate) fn view(&self) -> View {
+        self.with_state(|view, _| {
+            let mut view = view.clone();
+            view.revision = view.revision.max(self.core.progress.revision());
+            view
+        })
+    }
+
+    /// Refuses to go on after the type was removed or the cache closed.
+    pub(crate) fn check_served(&self) -> Result<(), Error> {
+        if self.removed.load(Ordering::Acquire) {
+            return Err(Error::Removed { prefix: self.spec.prefix().to_owned() });
+        }
+        if self.core.progress.is_closed() { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// The outcome of the change with a revision: the state that a put made, or that a delete ended.
+    pub(crate) fn outcome(&self, key: &str, revision: Revision) -> Option<Arc<Entry>> {
+        self.with_state(|view, log| {
+            if let Slot::Entry(entry) = view.get(key)
+                && entry.mod_revision() == revision
+            {
+                return Some(entry);
+            }
+            let change = log.get(revision)?;
+            match &change.after {
+                Slot::Absent => change.departed().cloned(),
+                after => after.entry().cloned(),
+            }
+        })
+    }
+
+    /// Reads an event of the store; `None` if its key cannot be one of this type.
+    pub(crate) fn applied(&self, event: &store::Event) -> Option<Applied> {
+        let key = within(&self.spec, &event.key)?;
+        let after = match event.kind {
+            store::Kind::Delete => Slot::Absent,
+            store::Kind::Put => Slot::read(&self.spec, &event.key, &event.head, &event.value),
+        };
+        Some(Applied { key: key.into(), revision: event.revision(), after })
+    }
+
+    /// Reads an event of the store that comes with its previous value.
+    pub(crate) fn transition(&self, event: store::Event) -> Option<Transition> {
+        let Applied { key, revision, after } = self.applied(&event)?;
+        let before = match &event.previous {
+            Some(store::Stored { head, value: Some(value) }) => {
+                Slot::read(&self.spec, &event.key, head, value)
+            }
+            _ => Slot::Absent,
+        };
+        Some(Transition::new(revision, &key, before, after))
+    }
+
+    /// Applies a group of changes that are newer than all before.
+    pub(crate) fn apply(&self, group: Vec<Applied>) {
+        let Some(end) = group.last().map(|applied| applied.revision) else { return };
+        let now = Instant::now();
+        let mut changes = Vec::with_capacity(group.len());
+        let log_start = {
+            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            let State { view, log } = &mut *state;
+            let bytes = log.bytes();
+            for Applied { key, revision, after } in group {
+                let before = view.get(&key);
+                view.set(&key, after.clone());
+                let change = Arc::new(Transition::new(revision, &key, before, after).in_group(end));
+                log.push(change.clone(), now);
+                changes.push(change);
+            }
+            view.revision = end;
+            let added = log.bytes() - bytes;
+            let total = self.core.log_bytes.fetch_add(added, Ordering::Relaxed) + added;
+            let excess = total.saturating_sub(self.core.options.log_bytes);
+            self.freed(if excess > 0 { log.trim(None, excess) } else { 0 });
+            log.start()
+        };
+        self.interest.note(&changes, log_start);
+    }
+
+    /// Starts again from a state that was loaded, after the changes up to it were lost.
+    pub(crate) fn reset(&self, view: View) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        self.freed(state.log.bytes());
+        let since = view.revision;
+        *state = State { log: Log::new(since), view };
+        drop(state);
+        self.interest.restart(since);
+    }
+
+    /// Lets go what is older than it has to be kept.
+    pub(crate) fn expire(&self, now: Instant) {
+        self.snapshots.expire(now);
+        if let Some(expired) = now.checked_sub(self.core.options.log_retention)
+            && self.with_state(|_, log| log.is_expired(expired))
+        {
+            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            self.freed(state.log.trim(Some(expired), 0));
+        }
+    }
+
+    /// Ends the type: readers and watchers are told.
+    pub(crate) fn remove(&self) {
+        self.removed.store(true, Ordering::Release);
+        self.snapshots.clear();
+        self.interest.wake_all();
+    }
+
+    fn freed(&self, bytes: usize) {
+        self.core.log_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Resource {
+    fn drop(&mut self) {
+        self.freed(self.with_state(|_, log| log.bytes()));
+    }
+}

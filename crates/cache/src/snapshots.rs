@@ -1,0 +1,196 @@
+//! States of the past: those that somebody was given a part of, kept for a while, and any other in reach, made again.
+//!
+//! A kept state shares what it can with the present one, so it costs what has changed since. One that is not kept is
+//! made from the nearest newer state by undoing the log, or, where the log in memory does not reach, loaded from the
+//! store's history.
+
+use crate::{
+    Entry, Error,
+    entry::within,
+    log::{Slot, Transition},
+    resource::Resource,
+    view::{Loaded, View},
+};
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+use store::Revision;
+
+/// Up to how many changes are undone on the thread of the reader.
+const FEW: usize = 256;
+
+pub(crate) struct Snapshots {
+    kept: Mutex<Vec<Kept>>,
+    retention: Duration,
+    most: usize,
+    /// One state is made at a time; who waits finds it kept.
+    making: tokio::sync::Mutex<()>,
+}
+
+struct Kept {
+    view: View,
+    used: Instant,
+}
+
+impl Snapshots {
+    pub(crate) fn new(retention: Duration, most: usize) -> Self {
+        Self { kept: Mutex::default(), retention, most, making: tokio::sync::Mutex::default() }
+    }
+
+    /// Keeps a state for the retention time after its last use.
+    pub(crate) fn keep(&self, view: View) {
+        let mut kept = self.kept();
+        let used = Instant::now();
+        match kept.iter_mut().find(|kept| kept.view.revision == view.revision) {
+            Some(same) => same.used = used,
+            None => kept.push(Kept { view, used }),
+        }
+        if kept.len() > self.most
+            && let Some(oldest) = (0..kept.len()).min_by_key(|at| kept.get(*at).map(|kept| kept.used))
+        {
+            kept.swap_remove(oldest);
+        }
+    }
+
+    /// Forgets what nobody used for the retention time.
+    pub(crate) fn expire(&self, now: Instant) {
+        let mut kept = self.kept();
+        kept.retain(|kept| now.saturating_duration_since(kept.used) < self.retention);
+        if kept.is_empty() {
+            kept.shrink_to_fit();
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&self) {
+        self.kept().clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.kept().len()
+    }
+
+    fn get(&self, revision: Revision) -> Option<View> {
+        let mut kept = self.kept();
+        let found = kept.iter_mut().find(|kept| kept.view.revision == revision)?;
+        found.used = Instant::now();
+        Some(found.view.clone())
+    }
+
+    /// The kept state that is nearest to a revision among those after it.
+    fn newer(&self, revision: Revision) -> Option<View> {
+        let kept = self.kept();
+        let newer = kept.iter().filter(|kept| kept.view.revision > revision);
+        newer.min_by_key(|kept| kept.view.revision).map(|kept| kept.view.clone())
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How to make a state that is not kept.
+enum Recipe {
+    /// Undo these changes, newest first.
+    Undo { from: View, changes: Vec<Arc<Transition>> },
+    /// Load it from the store's history, sharing what has not changed since.
+    Load { share: View },
+}
+
+impl Resource {
+    /// The state at exactly a revision.
+    pub(crate) async fn exact(&self, revision: Revision) -> Result<View, Error> {
+        self.check_served()?;
+        self.core().wait_for(revision).await?;
+        if let Some(view) = self.snapshots().get(revision) {
+            return Ok(view);
+        }
+        let recipe = match self.recipe(revision) {
+            Recipe::Undo { from, changes } if changes.len() <= FEW => {
+                return Ok(undo(from, &changes, revision));
+            }
+            recipe => recipe,
+        };
+        let _one = self.snapshots().making.lock().await;
+        if let Some(view) = self.snapshots().get(revision) {
+            return Ok(view);
+        }
+        let view = match recipe {
+            Recipe::Undo { from, changes } => spawn(move || Ok(undo(from, &changes, revision))).await?,
+            Recipe::Load { share } => {
+                let store = self.core().store.clone();
+                let spec = self.spec().clone();
+                spawn(move || load(&*store, &spec, revision, &share)).await?
+            }
+        };
+        self.snapshots().keep(view.clone());
+        Ok(view)
+    }
+
+    fn recipe(&self, revision: Revision) -> Recipe {
+        let newer = self.snapshots().newer(revision);
+        self.with_state(|view, log| {
+            let Some(changes) = log.after(revision) else { return Recipe::Load { share: view.clone() } };
+            let from = newer.filter(|newer| newer.revision < view.revision).unwrap_or_else(|| view.clone());
+            let changes = changes.take_while(|change| change.revision <= from.revision).cloned().collect();
+            Recipe::Undo { from, changes }
+        })
+    }
+}
+
+async fn spawn(make: impl FnOnce() -> Result<View, Error> + Send + 'static) -> Result<View, Error> {
+    tokio::task::spawn_blocking(make).await.unwrap_or(Err(Error::Closed))
+}
+
+fn undo(mut view: View, changes: &[Arc<Transition>], revision: Revision) -> View {
+    for change in changes.iter().rev() {
+        view.undo(change);
+    }
+    view.revision = revision;
+    view
+}
+
+fn load(
+    store: &dyn store::Store,
+    spec: &Arc<crate::Spec>,
+    revision: Revision,
+    share: &View,
+) -> Result<View, Error> {
+    let mut loaded = Vec::new();
+    let prefix = format!("{}/", spec.prefix());
+    let outcome = store.load(prefix.as_bytes(), Some(revision), &mut |found| {
+        loaded.push(read(spec, found, |key| share.get(key)));
+        ControlFlow::Continue(())
+    });
+    match outcome {
+        Err(store::Error::Compacted { requested, .. }) => Err(Error::Expired { requested }),
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(View::new(spec, revision, loaded)),
+    }
+}
+
+/// What a load found, as a slot; an entry that is at hand already is shared.
+pub(crate) fn read(
+    spec: &Arc<crate::Spec>,
+    found: Result<store::Entry, store::Corrupt>,
+    at_hand: impl FnOnce(&str) -> Slot,
+) -> Loaded {
+    let read = found.and_then(|found| {
+        if let Some(key) = within(spec, &found.key)
+            && let Slot::Entry(entry) = at_hand(key)
+            && entry.mod_revision() == found.head.mod_revision
+        {
+            return Ok(entry);
+        }
+        Entry::read(spec, &found.key, &found.head, &found.value).map(Arc::new)
+    });
+    match read {
+        Ok(entry) => Loaded::entry(entry),
+        Err(corrupt) => {
+            let key = within(spec, &corrupt.key).map_or_else(|| corrupt.key.to_string().into(), Into::into);
+            Loaded { key, slot: Slot::Damaged(Arc::new(corrupt)) }
+        }
+    }
+}

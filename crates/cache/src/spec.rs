@@ -1,0 +1,243 @@
+//! What the cache has to know of a resource type: where its keys lie, and which fields readers select by.
+//!
+//! ```
+//! use cache::{Field, Spec};
+//! let pods = Spec::namespaced("pods")
+//!     .unwrap()
+//!     .field(Field::new("spec.nodeName").indexed())
+//!     .field(Field::new("spec.hostNetwork").absent("false"))
+//!     .field(Field::at("source", "source.component").or("reportingComponent"));
+//! assert_eq!(pods.prefix(), "pods");
+//! assert_eq!(pods.fields().len(), 3);
+//! ```
+
+use object::SmolStr;
+use std::fmt;
+
+/// Whether the objects of a type live in namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scoped {
+    /// Keys are `<prefix>/<namespace>/<name>`.
+    Namespaced,
+    /// Keys are `<prefix>/<name>`.
+    Cluster,
+}
+
+/// A resource type, as far as the cache has to know it.
+#[derive(Debug)]
+pub struct Spec {
+    prefix: String,
+    scoped: Scoped,
+    fields: Vec<Field>,
+    paths: Paths,
+}
+
+/// A field that selectors can ask for. `metadata.name` and `metadata.namespace` need not be declared.
+#[derive(Clone, Debug)]
+pub struct Field {
+    name: SmolStr,
+    paths: Vec<String>,
+    absent: SmolStr,
+    indexed: bool,
+}
+
+/// Why a prefix cannot be one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} cannot be the prefix of a resource type's keys")]
+pub struct InvalidPrefix(String);
+
+impl Spec {
+    /// A type whose objects live in namespaces.
+    pub fn namespaced(prefix: impl Into<String>) -> Result<Self, InvalidPrefix> {
+        Self::new(prefix, Scoped::Namespaced)
+    }
+
+    /// A type whose objects belong to the cluster.
+    pub fn cluster(prefix: impl Into<String>) -> Result<Self, InvalidPrefix> {
+        Self::new(prefix, Scoped::Cluster)
+    }
+
+    /// A type whose keys start with `prefix` and a slash; the prefix itself has neither slashes nor zero bytes.
+    pub fn new(prefix: impl Into<String>, scoped: Scoped) -> Result<Self, InvalidPrefix> {
+        let prefix = prefix.into();
+        if prefix.is_empty() || prefix.contains(['/', '\0']) {
+            return Err(InvalidPrefix(prefix));
+        }
+        Ok(Self { prefix, scoped, fields: Vec::new(), paths: Paths::default() })
+    }
+
+    /// Adds a selectable field.
+    #[must_use]
+    pub fn field(mut self, field: Field) -> Self {
+        for (rank, path) in field.paths.iter().enumerate() {
+            self.paths.add(path, Slot { field: self.fields.len(), rank });
+        }
+        self.fields.push(field);
+        self
+    }
+
+    /// The first part of every key.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Whether its objects live in namespaces.
+    pub fn scoped(&self) -> Scoped {
+        self.scoped
+    }
+
+    /// The selectable fields, in the order they were added.
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// The place of a field among [`Spec::fields`].
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        self.fields.iter().position(|field| field.name == name)
+    }
+
+    pub(crate) fn paths(&self) -> &Paths {
+        &self.paths
+    }
+
+    /// The key of an object within its type: `<namespace>/<name>`, or the name alone.
+    pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
+        match self.scoped {
+            Scoped::Namespaced => format!("{namespace}/{name}"),
+            Scoped::Cluster => name.to_owned(),
+        }
+    }
+
+    /// The bytes of the namespace in a key within the type; `None` if the key cannot belong to this type.
+    pub(crate) fn namespace_len(&self, key: &str) -> Option<usize> {
+        match self.scoped {
+            Scoped::Cluster => (!key.is_empty() && !key.contains('/')).then_some(0),
+            Scoped::Namespaced => {
+                let (namespace, name) = key.split_once('/')?;
+                let whole = !namespace.is_empty() && !name.is_empty() && !name.contains('/');
+                whole.then_some(namespace.len())
+            }
+        }
+    }
+}
+
+impl Field {
+    /// A field whose selector name is also its path: `spec.nodeName`.
+    pub fn new(name: impl Into<SmolStr>) -> Self {
+        let name = name.into();
+        Self { paths: vec![name.to_string()], name, absent: SmolStr::default(), indexed: false }
+    }
+
+    /// A field whose value lies at a path other than its name.
+    pub fn at(name: impl Into<SmolStr>, path: impl Into<String>) -> Self {
+        let absent = SmolStr::default();
+        Self { name: name.into(), paths: vec![path.into()], absent, indexed: false }
+    }
+
+    /// Where else to look if what came before is missing or empty.
+    #[must_use]
+    pub fn or(mut self, path: impl Into<String>) -> Self {
+        self.paths.push(path.into());
+        self
+    }
+
+    /// The value of an object that does not have the field, in place of the empty text.
+    #[must_use]
+    pub fn absent(mut self, value: impl Into<SmolStr>) -> Self {
+        self.absent = value.into();
+        self
+    }
+
+    /// Keeps an index, for readers and watchers that ask for one value among many.
+    #[must_use]
+    pub fn indexed(mut self) -> Self {
+        self.indexed = true;
+        self
+    }
+
+    /// The name that selectors use.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether an index is kept.
+    pub fn is_indexed(&self) -> bool {
+        self.indexed
+    }
+
+    pub(crate) fn absent_value(&self) -> &str {
+        &self.absent
+    }
+}
+
+/// The declared paths as a tree, so that one pass over an object finds them all.
+#[derive(Default)]
+pub(crate) struct Paths {
+    pub(crate) slots: Vec<Slot>,
+    children: Vec<(Box<str>, Paths)>,
+}
+
+/// Which field a path gives the value of, and after how many others it is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    pub(crate) field: usize,
+    pub(crate) rank: usize,
+}
+
+impl Paths {
+    fn add(&mut self, path: &str, slot: Slot) {
+        let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+        let at = self.children.iter().position(|(key, _)| **key == *first);
+        let at = at.unwrap_or_else(|| {
+            self.children.push((first.into(), Self::default()));
+            self.children.len() - 1
+        });
+        if let Some((_, child)) = self.children.get_mut(at) {
+            match rest {
+                Some(rest) => child.add(rest, slot),
+                None => child.slots.push(slot),
+            }
+        }
+    }
+
+    pub(crate) fn child(&self, key: &[u8]) -> Option<&Self> {
+        self.children.iter().find(|(own, _)| own.as_bytes() == key).map(|(_, child)| child)
+    }
+
+    pub(crate) fn has_children(&self) -> bool {
+        !self.children.is_empty()
+    }
+}
+
+impl fmt::Debug for Paths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.children.iter().map(|(key, child)| (key, child))).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_is_one_part_of_a_path() {
+        for bad in ["", "a/b", "a\0"] {
+            assert!(Spec::namespaced(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(Spec::cluster("widgets.example.com").unwrap().prefix(), "widgets.example.com");
+    }
+
+    #[test]
+    fn keys_have_the_parts_of_their_scope() {
+        let pods = Spec::namespaced("pods").unwrap();
+        assert_eq!(pods.key("default", "a"), "default/a");
+        assert_eq!(pods.namespace_len("default/a"), Some(7));
+        for bad in ["a", "/a", "a/", "a/b/c", ""] {
+            assert_eq!(pods.namespace_len(bad), None, "{bad:?}");
+        }
+        let nodes = Spec::cluster("nodes").unwrap();
+        assert_eq!(nodes.key("", "a"), "a");
+        assert_eq!(nodes.namespace_len("a"), Some(0));
+        assert_eq!(nodes.namespace_len("a/b"), None);
+    }
+}

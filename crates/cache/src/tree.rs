@@ -1,0 +1,389 @@
+//! An ordered set of entries that shares structure between versions: a B+ tree whose nodes are reference counted.
+//!
+//! A clone is one pointer, and stays as it is while the original goes on: nodes that a clone can still see are copied
+//! before they change, the others change in place. Every branch knows how many entries lie below it, so that places
+//! are counted without walking.
+//!
+//! 1. Entries lie in the order of their [`Sort`] keys, each key once.
+//! 2. `Child::len` and `Child::first` are those of the node below.
+//! 3. No node is empty, but for the root of an empty tree; all leaves lie equally deep.
+
+use crate::Entry;
+use std::{mem, sync::Arc};
+
+/// The most entries in a leaf, and children in a branch.
+const WIDTH: usize = 32;
+/// Neighbours that together have no more than this become one.
+const MERGED: usize = WIDTH * 3 / 4;
+
+/// What the entries are sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Their key.
+    Key,
+    /// The value of a declared field, then their key.
+    Field(usize),
+}
+
+/// A place in the order: the value of the field (empty where there is none), then the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Sort<'a> {
+    pub(crate) value: &'a [u8],
+    pub(crate) key: &'a [u8],
+}
+
+impl Order {
+    pub(crate) fn of(self, entry: &Entry) -> Sort<'_> {
+        let value = match self {
+            Self::Key => &[][..],
+            Self::Field(at) => entry.field_at(at),
+        };
+        Sort { value, key: entry.key().as_bytes() }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Tree {
+    order: Order,
+    len: usize,
+    root: Arc<Node>,
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    Leaf(Vec<Arc<Entry>>),
+    Branch(Vec<Child>),
+}
+
+#[derive(Clone, Debug)]
+struct Child {
+    first: Arc<Entry>,
+    len: usize,
+    node: Arc<Node>,
+}
+
+impl Tree {
+    pub(crate) fn new(order: Order) -> Self {
+        Self { order, len: 0, root: Arc::new(Node::Leaf(Vec::new())) }
+    }
+
+    /// A tree of entries in any order; of several with the same key, one stays.
+    pub(crate) fn from_entries(order: Order, mut entries: Vec<Arc<Entry>>) -> Self {
+        entries.sort_by(|a, b| order.of(a).cmp(&order.of(b)));
+        entries.dedup_by(|a, b| order.of(a) == order.of(b));
+        let len = entries.len();
+        let mut level: Vec<Child> =
+            even_chunks(entries).into_iter().filter_map(|chunk| Child::new(Node::Leaf(chunk))).collect();
+        while level.len() > 1 {
+            level =
+                even_chunks(level).into_iter().filter_map(|chunk| Child::new(Node::Branch(chunk))).collect();
+        }
+        match level.pop() {
+            Some(root) => Self { order, len, root: root.node },
+            None => Self::new(order),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn get(&self, at: Sort<'_>) -> Option<&Arc<Entry>> {
+        let mut node = &*self.root;
+        loop {
+            match node {
+                Node::Branch(children) => {
+                    let child = self.child(children, at);
+                    node = &children.get(child)?.node;
+                }
+                Node::Leaf(entries) => {
+                    let found = entries.binary_search_by(|entry| self.order.of(entry).cmp(&at)).ok()?;
+                    return entries.get(found);
+                }
+            }
+        }
+    }
+
+    /// How many entries come before a place.
+    pub(crate) fn rank(&self, at: Sort<'_>) -> usize {
+        let mut node = &*self.root;
+        let mut before = 0;
+        loop {
+            match node {
+                Node::Branch(children) => {
+                    let child = self.child(children, at);
+                    before += children.iter().take(child).map(|child| child.len).sum::<usize>();
+                    match children.get(child) {
+                        Some(child) => node = &child.node,
+                        None => return before,
+                    }
+                }
+                Node::Leaf(entries) => {
+                    return before + entries.partition_point(|entry| self.order.of(entry) < at);
+                }
+            }
+        }
+    }
+
+    /// Puts an entry in, and returns the one whose place it took.
+    pub(crate) fn insert(&mut self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
+        let Inserted { replaced, split } = insert(self.order, Arc::make_mut(&mut self.root), entry);
+        if let Some(right) = split
+            && let Some(left) = Child::shared(self.root.clone())
+        {
+            self.root = Arc::new(Node::Branch(vec![left, right]));
+        }
+        self.len += usize::from(replaced.is_none());
+        replaced
+    }
+
+    pub(crate) fn remove(&mut self, at: Sort<'_>) -> Option<Arc<Entry>> {
+        self.get(at)?;
+        let removed = remove(self.order, Arc::make_mut(&mut self.root), at);
+        while let Node::Branch(children) = &*self.root
+            && let [only] = children.as_slice()
+        {
+            self.root = only.node.clone();
+        }
+        self.len -= usize::from(removed.is_some());
+        removed
+    }
+
+    /// The entries from one rank up to another.
+    pub(crate) fn range(&self, from: usize, to: usize) -> Range {
+        let left = to.min(self.len).saturating_sub(from);
+        let mut range = Range { stack: Vec::new(), left };
+        if left > 0 {
+            range.descend(self.root.clone(), from);
+        }
+        range
+    }
+
+    fn child(&self, children: &[Child], at: Sort<'_>) -> usize {
+        child(self.order, children, at)
+    }
+}
+
+/// Shared entries, one after the other; it holds the version of the tree that it was made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Range {
+    /// The way down to the next entry: each node with the place that comes next in it.
+    stack: Vec<(Arc<Node>, usize)>,
+    left: usize,
+}
+
+impl Range {
+    fn descend(&mut self, mut node: Arc<Node>, mut skip: usize) {
+        loop {
+            let below = match &*node {
+                Node::Leaf(_) => {
+                    self.stack.push((node, skip));
+                    return;
+                }
+                Node::Branch(children) => {
+                    let mut place = 0;
+                    for child in children {
+                        if skip < child.len {
+                            break;
+                        }
+                        skip -= child.len;
+                        place += 1;
+                    }
+                    children.get(place).map(|child| (place, child.node.clone()))
+                }
+            };
+            let Some((place, below)) = below else { return };
+            self.stack.push((mem::replace(&mut node, below), place + 1));
+        }
+    }
+}
+
+impl Iterator for Range {
+    type Item = Arc<Entry>;
+
+    fn next(&mut self) -> Option<Arc<Entry>> {
+        self.left = self.left.checked_sub(1)?;
+        loop {
+            let (node, place) = self.stack.last_mut()?;
+            let at = *place;
+            *place += 1;
+            let below = match &**node {
+                Node::Leaf(entries) => match entries.get(at) {
+                    Some(entry) => return Some(entry.clone()),
+                    None => None,
+                },
+                Node::Branch(children) => children.get(at).map(|child| child.node.clone()),
+            };
+            match below {
+                Some(below) => self.stack.push((below, 0)),
+                None => {
+                    self.stack.pop();
+                }
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Range {}
+
+impl Node {
+    fn first(&self) -> Option<&Arc<Entry>> {
+        match self {
+            Self::Leaf(entries) => entries.first(),
+            Self::Branch(children) => children.first().map(|child| &child.first),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Leaf(entries) => entries.len(),
+            Self::Branch(children) => children.iter().map(|child| child.len).sum(),
+        }
+    }
+
+    fn width(&self) -> usize {
+        match self {
+            Self::Leaf(entries) => entries.len(),
+            Self::Branch(children) => children.len(),
+        }
+    }
+
+    /// Gives away its right half if it is too wide.
+    fn split(&mut self) -> Option<Child> {
+        if self.width() <= WIDTH {
+            return None;
+        }
+        Child::new(match self {
+            Self::Leaf(entries) => Self::Leaf(entries.split_off(entries.len() / 2)),
+            Self::Branch(children) => Self::Branch(children.split_off(children.len() / 2)),
+        })
+    }
+
+    fn append(&mut self, right: &Self) {
+        match (self, right) {
+            (Self::Leaf(entries), Self::Leaf(more)) => entries.extend_from_slice(more),
+            (Self::Branch(children), Self::Branch(more)) => children.extend_from_slice(more),
+            _ => {}
+        }
+    }
+}
+
+impl Child {
+    fn new(node: Node) -> Option<Self> {
+        Self::shared(Arc::new(node))
+    }
+
+    fn shared(node: Arc<Node>) -> Option<Self> {
+        Some(Self { first: node.first()?.clone(), len: node.len(), node })
+    }
+
+    /// Restores invariant 2 after the node has changed; false if nothing is left in it.
+    fn refresh(&mut self) -> bool {
+        match self.node.first() {
+            Some(first) => {
+                if !Arc::ptr_eq(&self.first, first) {
+                    self.first = first.clone();
+                }
+                self.len = self.node.len();
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+struct Inserted {
+    replaced: Option<Arc<Entry>>,
+    split: Option<Child>,
+}
+
+/// The child in which a place lies: the last one that does not start after it.
+fn child(order: Order, children: &[Child], at: Sort<'_>) -> usize {
+    children.partition_point(|child| order.of(&child.first) <= at).saturating_sub(1)
+}
+
+fn insert(order: Order, node: &mut Node, entry: Arc<Entry>) -> Inserted {
+    let replaced = match node {
+        Node::Leaf(entries) => {
+            let found = entries.binary_search_by(|own| order.of(own).cmp(&order.of(&entry)));
+            match found.map(|at| entries.get_mut(at)) {
+                Ok(Some(own)) => Some(mem::replace(own, entry)),
+                Ok(None) => None,
+                Err(at) => {
+                    entries.insert(at, entry);
+                    None
+                }
+            }
+        }
+        Node::Branch(children) => {
+            let at = child(order, children, order.of(&entry));
+            let Some(below) = children.get_mut(at) else { return Inserted { replaced: None, split: None } };
+            let Inserted { replaced, split } = insert(order, Arc::make_mut(&mut below.node), entry);
+            below.refresh();
+            if let Some(right) = split {
+                children.insert(at + 1, right);
+            }
+            replaced
+        }
+    };
+    Inserted { replaced, split: node.split() }
+}
+
+fn remove(order: Order, node: &mut Node, at: Sort<'_>) -> Option<Arc<Entry>> {
+    match node {
+        Node::Leaf(entries) => {
+            let found = entries.binary_search_by(|own| order.of(own).cmp(&at)).ok()?;
+            Some(entries.remove(found))
+        }
+        Node::Branch(children) => {
+            let place = child(order, children, at);
+            let below = children.get_mut(place)?;
+            let removed = remove(order, Arc::make_mut(&mut below.node), at);
+            if below.refresh() {
+                merge_around(children, place);
+            } else {
+                children.remove(place);
+            }
+            removed
+        }
+    }
+}
+
+/// Joins a child with a neighbour if both are thin.
+fn merge_around(children: &mut Vec<Child>, place: usize) {
+    for left in [Some(place), place.checked_sub(1)].into_iter().flatten() {
+        let widths = children.get(left..).unwrap_or_default();
+        if let [one, two, ..] = widths
+            && one.node.width() + two.node.width() <= MERGED
+        {
+            let right = children.remove(left + 1);
+            if let Some(joined) = children.get_mut(left) {
+                Arc::make_mut(&mut joined.node).append(&right.node);
+                joined.refresh();
+            }
+            return;
+        }
+    }
+}
+
+/// Pieces of about three quarters of a node's width, so that the first changes split nothing.
+fn even_chunks<T>(mut items: Vec<T>) -> Vec<Vec<T>> {
+    let pieces = items.len().div_ceil(MERGED).max(1);
+    let mut chunks: Vec<Vec<T>> = (1..=pieces)
+        .rev()
+        .map(|left| {
+            let mut chunk = items.split_off(items.len() - items.len() / left);
+            chunk.shrink_to_fit();
+            chunk
+        })
+        .collect();
+    chunks.reverse();
+    chunks
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+use super::*;
+use crate::{Field, Spec, testing};
+use std::collections::BTreeMap;
+
+fn entry(spec: &Arc<Spec>, name: &str, node: &str, revision: u64) -> Arc<Entry> {
+    let json =
+        format!(r#"{{"metadata":{{"name":"{name}","namespace":"n"}},"spec":{{"nodeName":"{node}"}}}}"#);
+    testing::entry(spec, &json, revision)
+}
+
+fn spec() -> Arc<Spec> {
+    Arc::new(Spec::namespaced("pods").unwrap().field(Field::new("spec.nodeName")))
+}
+
+fn check(node: &Node, order: Order, depth: usize, depths: &mut Vec<usize>, root: bool) {
+    assert!(root || node.width() > 0);
+    assert!(node.width() <= WIDTH);
+    match node {
+        Node::Leaf(entries) => {
+            depths.push(depth);
+            assert!(entries.is_sorted_by(|a, b| order.of(a) < order.of(b)));
+        }
+        Node::Branch(children) => {
+            for child in children {
+                assert_eq!(child.len, child.node.len());
+                assert!(Arc::ptr_eq(&child.first, child.node.first().unwrap()));
+                check(&child.node, order, depth + 1, depths, false);
+            }
+        }
+    }
+}
+
+fn assert_same(tree: &Tree, model: &BTreeMap<String, Arc<Entry>>) {
+    let mut depths = Vec::new();
+    check(&tree.root, tree.order, 0, &mut depths, true);
+    depths.dedup();
+    assert_eq!(depths.len(), 1, "all leaves lie equally deep");
+    assert_eq!(tree.len(), model.len());
+    let all: Vec<_> = tree.range(0, usize::MAX).collect();
+    assert!(all.iter().zip(model.values()).all(|(a, b)| Arc::ptr_eq(a, b)));
+    assert_eq!(all.len(), model.len());
+}
+
+#[test]
+fn it_agrees_with_a_plain_map_through_many_changes() {
+    let (spec, mut random) = (spec(), fastrand::Rng::with_seed(3));
+    let mut tree = Tree::new(Order::Key);
+    let mut model = BTreeMap::new();
+    let mut versions = Vec::new();
+    for step in 0..12_000u64 {
+        let name = format!("p{}", random.u32(0..1500));
+        let key = format!("n/{name}");
+        let at = Sort { value: b"", key: key.as_bytes() };
+        let growing = (step / 3000) % 2 == 0;
+        if random.u32(0..10) < if growing { 7 } else { 2 } {
+            let entry = entry(&spec, &name, "", step + 1);
+            let replaced = tree.insert(entry.clone());
+            assert_eq!(
+                replaced.map(|e| e.mod_revision()),
+                model.insert(key, entry).map(|e| e.mod_revision())
+            );
+        } else {
+            assert_eq!(tree.remove(at).is_some(), model.remove(&key).is_some());
+            assert!(tree.get(at).is_none());
+        }
+        if step % 701 == 0 {
+            assert_same(&tree, &model);
+            versions.push((tree.clone(), model.clone()));
+        }
+    }
+    for (tree, model) in &versions {
+        assert_same(tree, model);
+    }
+}
+
+#[test]
+fn ranks_and_ranges_agree_with_counting() {
+    let spec = spec();
+    for count in [0usize, 1, 24, 25, 32, 33, 700, 5000] {
+        let names: Vec<String> = (0..count).map(|i| format!("p{i:05}")).collect();
+        let entries = names.iter().rev().map(|name| entry(&spec, name, "", 1)).collect();
+        let tree = Tree::from_entries(Order::Key, entries);
+        check(&tree.root, tree.order, 0, &mut Vec::new(), true);
+        for at in [0, 1, 23, 24, 25, 31, 32, 33, 699, 4999, 6000] {
+            let key = format!("n/p{at:05}");
+            let rank = tree.rank(Sort { value: b"", key: key.as_bytes() });
+            assert_eq!(rank, at.min(count));
+            let found: Vec<_> = tree.range(rank, rank + 40).map(|e| e.name().to_owned()).collect();
+            assert_eq!(found, names.iter().skip(at).take(40).cloned().collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn an_index_is_sorted_by_value_and_key() {
+    let spec = spec();
+    let entries = [("a", "n2"), ("b", "n1"), ("c", ""), ("d", "n1")];
+    let entries = entries.map(|(name, node)| entry(&spec, name, node, 1)).to_vec();
+    let mut tree = Tree::from_entries(Order::Field(0), entries);
+    tree.insert(entry(&spec, "aa", "n1", 2));
+    let from = tree.rank(Sort { value: b"n1", key: b"" });
+    let to = tree.rank(Sort { value: b"n1\0", key: b"" });
+    let names: Vec<_> = tree.range(from, to).map(|e| e.name().to_owned()).collect();
+    assert_eq!(names, ["aa", "b", "d"]);
+}

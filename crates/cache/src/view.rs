@@ -1,0 +1,178 @@
+//! The state of a resource type at one revision: all entries in the order of their keys, the secondary indexes, and what
+//! could not be read. A clone is cheap, and stays as it is.
+
+use crate::{
+    Entry, Spec,
+    log::{Slot, Transition},
+    tree::{Order, Sort, Tree},
+};
+use std::{collections::BTreeMap, sync::Arc};
+use store::{Corrupt, Revision};
+
+/// 1. `indexes` hold the same entries as `entries`, in other orders.
+/// 2. A key is in `entries`, in `damaged`, or in neither.
+/// 3. Every change of the type up to `revision` is in, and none after it.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    pub(crate) revision: Revision,
+    entries: Tree,
+    indexes: Vec<Index>,
+    damaged: Arc<BTreeMap<Box<str>, Arc<Corrupt>>>,
+}
+
+#[derive(Clone, Debug)]
+struct Index {
+    field: usize,
+    tree: Tree,
+}
+
+impl View {
+    /// A state that was loaded.
+    pub(crate) fn new(spec: &Spec, revision: Revision, loaded: Vec<Loaded>) -> Self {
+        let mut entries = Vec::with_capacity(loaded.len());
+        let mut damaged = BTreeMap::new();
+        for Loaded { key, slot } in loaded {
+            match slot {
+                Slot::Entry(entry) => entries.push(entry),
+                Slot::Damaged(corrupt) => {
+                    damaged.insert(key, corrupt);
+                }
+                Slot::Absent => {}
+            }
+        }
+        let indexed = spec.fields().iter().enumerate().filter(|(_, field)| field.is_indexed());
+        let index =
+            |(field, _)| Index { field, tree: Tree::from_entries(Order::Field(field), entries.clone()) };
+        let indexes = indexed.map(index).collect();
+        Self {
+            revision,
+            indexes,
+            entries: Tree::from_entries(Order::Key, entries),
+            damaged: Arc::new(damaged),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Slot {
+        match self.entries.get(Sort { value: b"", key: key.as_bytes() }) {
+            Some(entry) => Slot::Entry(entry.clone()),
+            None => self.damaged.get(key).map_or(Slot::Absent, |corrupt| Slot::Damaged(corrupt.clone())),
+        }
+    }
+
+    /// Makes a key hold something else.
+    pub(crate) fn set(&mut self, key: &str, slot: Slot) {
+        if !self.damaged.is_empty() && self.damaged.contains_key(key) {
+            Arc::make_mut(&mut self.damaged).remove(key);
+        }
+        let before = match slot {
+            Slot::Entry(entry) => {
+                let before = self.entries.insert(entry.clone());
+                for index in &mut self.indexes {
+                    let order = Order::Field(index.field);
+                    if let Some(before) =
+                        before.as_deref().filter(|before| order.of(before) != order.of(&entry))
+                    {
+                        index.tree.remove(order.of(before));
+                    }
+                    index.tree.insert(entry.clone());
+                }
+                return;
+            }
+            Slot::Damaged(corrupt) => {
+                Arc::make_mut(&mut self.damaged).insert(key.into(), corrupt);
+                self.entries.remove(Sort { value: b"", key: key.as_bytes() })
+            }
+            Slot::Absent => self.entries.remove(Sort { value: b"", key: key.as_bytes() }),
+        };
+        if let Some(before) = before {
+            for index in &mut self.indexes {
+                index.tree.remove(Order::Field(index.field).of(&before));
+            }
+        }
+    }
+
+    /// Goes back before a change.
+    pub(crate) fn undo(&mut self, change: &Transition) {
+        self.set(&change.key, change.before.clone());
+    }
+
+    pub(crate) fn entries(&self) -> &Tree {
+        &self.entries
+    }
+
+    /// The entries in the order of a field, if it is indexed.
+    pub(crate) fn index(&self, field: usize) -> Option<&Tree> {
+        self.indexes.iter().find(|index| index.field == field).map(|index| &index.tree)
+    }
+
+    /// What cannot be read, under keys from one up to another.
+    pub(crate) fn damaged(&self, from: &str, to: Option<&str>) -> Vec<Arc<Corrupt>> {
+        let reached = |key: &str| key >= from && to.is_none_or(|to| key < to);
+        self.damaged.iter().filter(|(key, _)| reached(key)).map(|(_, corrupt)| corrupt.clone()).collect()
+    }
+}
+
+/// What a load found under a key within the type.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) key: Box<str>,
+    pub(crate) slot: Slot,
+}
+
+impl Loaded {
+    pub(crate) fn entry(entry: Arc<Entry>) -> Self {
+        Self { key: entry.key().into(), slot: Slot::Entry(entry) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Field, testing};
+
+    fn spec() -> Arc<Spec> {
+        Arc::new(Spec::namespaced("pods").unwrap().field(Field::new("spec.nodeName").indexed()))
+    }
+
+    fn pod(spec: &Arc<Spec>, name: &str, node: &str, revision: u64) -> Arc<Entry> {
+        let json =
+            format!(r#"{{"metadata":{{"name":"{name}","namespace":"n"}},"spec":{{"nodeName":"{node}"}}}}"#);
+        testing::entry(spec, &json, revision)
+    }
+
+    fn on(view: &View, node: &str) -> Vec<String> {
+        let tree = view.index(0).unwrap();
+        let all = tree.range(0, tree.len()).filter(|entry| entry.field("spec.nodeName") == Some(node));
+        all.map(|entry| entry.name().to_owned()).collect()
+    }
+
+    #[test]
+    fn indexes_follow_the_entries() {
+        let spec = spec();
+        let mut view = View::new(&spec, Revision(1), vec![Loaded::entry(pod(&spec, "a", "n1", 1))]);
+        let kept = view.clone();
+        view.set("n/b", Slot::Entry(pod(&spec, "b", "n1", 2)));
+        view.set("n/a", Slot::Entry(pod(&spec, "a", "n2", 3)));
+        assert_eq!((on(&view, "n1"), on(&view, "n2")), (vec!["b".to_owned()], vec!["a".to_owned()]));
+        view.set("n/b", Slot::Absent);
+        assert_eq!((view.len(), on(&view, "n1").len()), (1, 0));
+        assert_eq!((kept.len(), on(&kept, "n1").len(), on(&kept, "n2").len()), (1, 1, 0));
+    }
+
+    #[test]
+    fn what_is_damaged_is_not_an_entry() {
+        let spec = spec();
+        let mut view = View::new(&spec, Revision(1), vec![Loaded::entry(pod(&spec, "a", "n1", 1))]);
+        let key = store::Key::try_from("pods/n/a").unwrap();
+        let corrupt = Arc::new(Corrupt { key, revision: Revision(2), reason: "torn".into() });
+        view.set("n/a", Slot::Damaged(corrupt));
+        assert_eq!((view.len(), on(&view, "n1").len(), view.damaged("n/", Some("n0")).len()), (0, 0, 1));
+        assert!(matches!(view.get("n/a"), Slot::Damaged(_)));
+        view.set("n/a", Slot::Entry(pod(&spec, "a", "n1", 3)));
+        assert_eq!((view.len(), view.damaged("", None).len()), (1, 0));
+    }
+}

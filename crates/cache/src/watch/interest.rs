@@ -1,0 +1,346 @@
+//! Who waits for what: watchers in lanes, so that a change wakes those whom it could concern, and no others.
+//!
+//! A lane is one namespace, one key, or one value of an indexed field; whoever cannot be put into such a lane waits for
+//! everything. A lane notes which changes of the log belong to it, so that its watchers look at those alone.
+//!
+//! 1. A watcher sits in exactly one lane, and every change that its filter could match is one of that lane.
+//! 2. A lane knows all of its changes with revisions past `since`, but for those up to `pruned`.
+//! 3. A change is in the log before it is in a lane, and in a lane before its watchers are woken.
+
+use crate::{
+    filter::{Indexed, Scope, Selection},
+    log::{Slot, Transition},
+};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+use store::Revision;
+
+/// The lanes of a resource type.
+pub(crate) struct Interest {
+    everything: Arc<Lane>,
+    tables: Mutex<Tables>,
+    woken: AtomicU64,
+}
+
+/// Lanes by a text.
+type Texts = HashMap<Box<str>, Arc<Lane>>;
+
+/// Lanes by the values of one field.
+struct Values {
+    field: usize,
+    lanes: HashMap<Box<[u8]>, Arc<Lane>>,
+}
+
+struct Tables {
+    namespaces: Texts,
+    keys: Texts,
+    /// For each indexed field.
+    fields: Vec<Values>,
+    /// The lanes with changes of which their watchers do not know yet.
+    touched: Vec<Arc<Lane>>,
+    seats: usize,
+}
+
+/// Some of the changes of a type, and the watchers that wait for them.
+pub(crate) struct Lane {
+    touched: AtomicBool,
+    waiters: Mutex<Vec<Arc<Waiter>>>,
+    /// None in the lane of everything, whose changes are the log.
+    changes: Option<Mutex<Changes>>,
+}
+
+pub(crate) struct Changes {
+    pub(crate) since: Revision,
+    pub(crate) pruned: Revision,
+    pub(crate) revisions: VecDeque<Revision>,
+}
+
+/// A watcher that waits, as those see it who wake it.
+#[derive(Default)]
+pub(crate) struct Waiter {
+    signaled: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+    /// Its place among the waiters of the lane.
+    place: AtomicUsize,
+}
+
+/// The place of a watcher in its lane. It has to be given back with [`Interest::leave`].
+pub(crate) struct Seat {
+    pub(crate) lane: Arc<Lane>,
+    pub(crate) waiter: Arc<Waiter>,
+}
+
+impl Interest {
+    /// The lanes of a type with these indexed fields.
+    pub(crate) fn new(indexed: impl Iterator<Item = usize>) -> Self {
+        let tables = Tables {
+            namespaces: HashMap::new(),
+            keys: HashMap::new(),
+            fields: indexed.map(|field| Values { field, lanes: HashMap::new() }).collect(),
+            touched: Vec::new(),
+            seats: 0,
+        };
+        Self { everything: Arc::new(Lane::new(None)), tables: Mutex::new(tables), woken: AtomicU64::new(0) }
+    }
+
+    /// Seats a watcher. `newest` tells the newest revision in the log; it is asked while no lane can miss a change.
+    pub(crate) fn sit(&self, selection: &Selection, newest: impl FnOnce() -> Revision) -> Seat {
+        let mut tables = self.tables();
+        tables.seats += 1;
+        let make = || Arc::new(Lane::new(Some(newest())));
+        let lane = match tables.place(selection) {
+            Place::Everything => self.everything.clone(),
+            Place::Text(table, key) => table.entry(key.into()).or_insert_with(make).clone(),
+            Place::Value(table, value) => table.entry(value.into()).or_insert_with(make).clone(),
+        };
+        let waiter = Arc::<Waiter>::default();
+        lane.join(waiter.clone());
+        Seat { lane, waiter }
+    }
+
+    /// Gives a seat back; a lane without watchers is forgotten.
+    pub(crate) fn leave(&self, selection: &Selection, seat: &Seat) {
+        let mut tables = self.tables();
+        tables.seats = tables.seats.saturating_sub(1);
+        if seat.lane.part(&seat.waiter) > 0 {
+            return;
+        }
+        match tables.place(selection) {
+            Place::Everything => {}
+            Place::Text(table, key) => {
+                table.remove(key);
+                shrink(table);
+            }
+            Place::Value(table, value) => {
+                table.remove(value);
+                shrink(table);
+            }
+        }
+    }
+
+    /// Notes changes in their lanes, which forget those that the log no longer holds.
+    pub(crate) fn note(&self, changes: &[Arc<Transition>], log_start: Revision) {
+        let mut tables = self.tables();
+        if tables.seats == 0 {
+            return;
+        }
+        let Tables { namespaces, keys, fields, touched, .. } = &mut *tables;
+        let lanes = Lanes { namespaces, keys, fields };
+        for change in changes {
+            self.everything.touch(touched);
+            lanes.each(change, |lane| {
+                lane.note(change.revision, log_start);
+                lane.touch(touched);
+            });
+        }
+    }
+
+    /// Wakes the watchers of all lanes that have changes.
+    pub(crate) fn wake(&self) {
+        let touched = std::mem::take(&mut self.tables().touched);
+        let woken: u64 = touched.iter().map(|lane| lane.wake()).sum();
+        self.woken.fetch_add(woken, Ordering::Relaxed);
+    }
+
+    /// Wakes everyone.
+    pub(crate) fn wake_all(&self) {
+        for lane in self.tables().all().chain([&self.everything]) {
+            lane.wake();
+        }
+    }
+
+    /// Forgets what the lanes noted, because changes up to `since` were lost, and wakes everyone.
+    pub(crate) fn restart(&self, since: Revision) {
+        for mut changes in self.tables().all().filter_map(|lane| lane.changes()) {
+            changes.since = since;
+            changes.revisions.clear();
+        }
+        self.wake_all();
+    }
+
+    /// How many watchers there are.
+    pub(crate) fn watchers(&self) -> usize {
+        self.tables().seats
+    }
+
+    /// How many times a watcher was woken.
+    pub(crate) fn woken(&self) -> u64 {
+        self.woken.load(Ordering::Relaxed)
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The table in which the lane of a selection is, and its key there.
+enum Place<'t, 's> {
+    Everything,
+    Text(&'t mut Texts, &'s str),
+    Value(&'t mut HashMap<Box<[u8]>, Arc<Lane>>, &'s [u8]),
+}
+
+impl Tables {
+    /// All lanes but that of everything.
+    fn all(&self) -> impl Iterator<Item = &Arc<Lane>> {
+        let texts = self.namespaces.values().chain(self.keys.values());
+        texts.chain(self.fields.iter().flat_map(|values| values.lanes.values()))
+    }
+
+    /// The narrowest lane of a selection.
+    fn place<'t, 's>(&'t mut self, selection: &'s Selection) -> Place<'t, 's> {
+        match (selection.scope(), selection.indexed()) {
+            (Scope::Key(key), _) => Place::Text(&mut self.keys, key),
+            (scope, Some(Indexed { field, value })) => {
+                match self.fields.iter_mut().find(|values| values.field == *field) {
+                    Some(values) => Place::Value(&mut values.lanes, value.as_bytes()),
+                    None => match scope {
+                        Scope::Namespace(namespace) => Place::Text(&mut self.namespaces, namespace),
+                        _ => Place::Everything,
+                    },
+                }
+            }
+            (Scope::Namespace(namespace), None) => Place::Text(&mut self.namespaces, namespace),
+            (Scope::All, None) => Place::Everything,
+        }
+    }
+}
+
+/// The tables, to be looked up in.
+struct Lanes<'a> {
+    namespaces: &'a Texts,
+    keys: &'a Texts,
+    fields: &'a [Values],
+}
+
+impl Lanes<'_> {
+    /// Visits the lanes that a change belongs to, each once.
+    fn each(&self, change: &Transition, mut visit: impl FnMut(&Arc<Lane>)) {
+        let key = &*change.key;
+        self.keys.get(key).into_iter().for_each(&mut visit);
+        if !self.namespaces.is_empty()
+            && let Some((namespace, _)) = key.split_once('/')
+        {
+            self.namespaces.get(namespace).into_iter().for_each(&mut visit);
+        }
+        for Values { field, lanes } in self.fields.iter().filter(|values| !values.lanes.is_empty()) {
+            let value = |slot| Slot::entry(slot).map(|entry| entry.field_at(*field));
+            let (before, after) = (value(&change.before), value(&change.after));
+            let before = before.filter(|before| Some(*before) != after);
+            before.into_iter().chain(after).filter_map(|value| lanes.get(value)).for_each(&mut visit);
+        }
+    }
+}
+
+impl Lane {
+    fn new(since: Option<Revision>) -> Self {
+        let changes =
+            since.map(|since| Changes { since, pruned: Revision::ZERO, revisions: VecDeque::new() });
+        Self { touched: AtomicBool::new(false), waiters: Mutex::default(), changes: changes.map(Mutex::new) }
+    }
+
+    /// The changes that it notes; `None` in the lane of everything.
+    pub(crate) fn changes(&self) -> Option<MutexGuard<'_, Changes>> {
+        self.changes.as_ref().map(|changes| changes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn touch(self: &Arc<Self>, touched: &mut Vec<Arc<Self>>) {
+        if !self.touched.swap(true, Ordering::AcqRel) {
+            touched.push(self.clone());
+        }
+    }
+
+    fn note(&self, revision: Revision, log_start: Revision) {
+        let Some(mut changes) = self.changes() else { return };
+        while let Some(oldest) = changes.revisions.front().copied()
+            && oldest <= log_start
+        {
+            changes.pruned = oldest;
+            changes.revisions.pop_front();
+        }
+        if revision > changes.since {
+            changes.revisions.push_back(revision);
+        }
+    }
+
+    fn join(&self, waiter: Arc<Waiter>) {
+        let mut waiters = self.waiters();
+        waiter.place.store(waiters.len(), Ordering::Relaxed);
+        waiters.push(waiter);
+    }
+
+    /// Removes a waiter and tells how many are left.
+    fn part(&self, waiter: &Arc<Waiter>) -> usize {
+        let mut waiters = self.waiters();
+        let place = waiter.place.load(Ordering::Relaxed);
+        if waiters.get(place).is_some_and(|own| Arc::ptr_eq(own, waiter)) {
+            waiters.swap_remove(place);
+            if let Some(moved) = waiters.get(place) {
+                moved.place.store(place, Ordering::Relaxed);
+            }
+        }
+        if waiters.len() < waiters.capacity() / 4 {
+            let room = waiters.len() * 2;
+            waiters.shrink_to(room);
+        }
+        waiters.len()
+    }
+
+    /// Wakes the waiters and tells how many there were to be woken.
+    fn wake(&self) -> u64 {
+        self.touched.store(false, Ordering::Release);
+        self.waiters().iter().map(|waiter| u64::from(waiter.wake())).sum()
+    }
+
+    fn waiters(&self) -> MutexGuard<'_, Vec<Arc<Waiter>>> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiter {
+    /// Signals that there is something to read; false if that was known.
+    fn wake(&self) -> bool {
+        if self.signaled.swap(true, Ordering::AcqRel) {
+            return false;
+        }
+        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        true
+    }
+
+    /// Forgets signals; what they told of is read next.
+    pub(crate) fn clear(&self) {
+        self.signaled.store(false, Ordering::Release);
+    }
+
+    /// Ready when there was a signal since [`Waiter::clear`].
+    pub(crate) fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
+        if self.signaled.load(Ordering::Acquire) {
+            return Poll::Ready(());
+        }
+        let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*waker {
+            Some(own) if own.will_wake(context.waker()) => {}
+            _ => *waker = Some(context.waker().clone()),
+        }
+        drop(waker);
+        match self.signaled.load(Ordering::Acquire) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }
+}
+
+fn shrink<K: std::hash::Hash + Eq>(table: &mut HashMap<K, Arc<Lane>>) {
+    if table.len() < table.capacity() / 4 {
+        table.shrink_to(table.len() * 2);
+    }
+}

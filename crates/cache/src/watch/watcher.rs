@@ -1,0 +1,338 @@
+//! The cursor of one watcher.
+
+use super::{
+    Batch, Bookmarks, Event, Item, Kind, Mark, Request, Start,
+    interest::{Lane, Seat},
+};
+use crate::{
+    Entry, Error,
+    filter::{Scope, Selection},
+    log::{Log, Slot, Transition},
+    resource::Resource,
+    tree,
+};
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+use store::{Follow, Follower, Revision};
+use tokio::time::{Instant, Sleep};
+
+/// The most items in one batch, unless a group of changes is larger.
+const ITEMS: usize = 256;
+/// The most changes that are looked at for one batch.
+const LOOKS: usize = 8192;
+
+/// A stream of events, pulled batch by batch. Dropping it ends the watch.
+pub struct Watcher {
+    resource: Arc<Resource>,
+    selection: Box<Selection>,
+    seat: Seat,
+    /// Everything up to here has been told, or does not match.
+    cursor: Revision,
+    phase: Phase,
+    bookmarks: Option<Timer>,
+}
+
+enum Phase {
+    /// Telling the initial state.
+    Initial { range: tree::Range, mark: bool },
+    /// Reading what the log has let go from the store.
+    History(Box<dyn Follower>),
+    /// Reading the log.
+    Live,
+}
+
+struct Timer {
+    sleep: Pin<Box<Sleep>>,
+    interval: Duration,
+}
+
+/// What a look at the log came to.
+enum Read {
+    /// Everything there is has been looked at, or enough for one batch.
+    Items { items: Vec<Item>, more: bool },
+    /// The log does not reach back to the cursor.
+    Behind,
+}
+
+impl Resource {
+    /// Starts a watch.
+    ///
+    /// Fails with [`Error::TooOld`] if the changes after the revision asked for are gone, and with [`Error::TooLarge`] if
+    /// a state was asked for that did not come in time.
+    pub async fn watch(self: &Arc<Self>, request: Request) -> Result<Watcher, Error> {
+        let Request { start, filter, bookmarks } = request;
+        self.check_served()?;
+        if let Start::State(freshness) | Start::StreamingList(freshness) = start {
+            self.freshen(freshness).await?;
+        }
+        let selection = Box::new(Selection::new(self.spec(), filter));
+        let seat = self.interest().sit(&selection, || self.with_state(|view, _| view.revision));
+        let interval = self.core().options.bookmark_interval;
+        let bookmarks = (bookmarks == Bookmarks::Periodic).then(|| Timer::new(interval));
+        let (cursor, phase) = match start {
+            Start::After(revision) => (revision, Phase::Live),
+            Start::State(_) | Start::StreamingList(_) => {
+                let view = self.view();
+                let run = selection.narrow(&view, &selection.keys(None));
+                let mark = matches!(start, Start::StreamingList(_));
+                (view.revision, Phase::Initial { range: run.tree.range(run.from, run.to), mark })
+            }
+        };
+        let mut watcher = Watcher { resource: self.clone(), selection, seat, cursor, phase, bookmarks };
+        if matches!(start, Start::After(_)) && self.with_state(|_, log| cursor < log.start()) {
+            watcher.open_history()?;
+        }
+        Ok(watcher)
+    }
+}
+
+impl Watcher {
+    /// Waits for the next batch. Safe to drop and call again: nothing is lost.
+    ///
+    /// Ends with [`Error::TooOld`] if the watcher was so slow that what it has to read next is gone, with
+    /// [`Error::Removed`] if the type was, and with [`Error::Closed`].
+    pub async fn next(&mut self) -> Result<Batch, Error> {
+        loop {
+            self.resource.check_served()?;
+            let items = match &mut self.phase {
+                Phase::Initial { .. } => self.initial(),
+                Phase::History(_) => self.history().await?,
+                Phase::Live => {
+                    self.seat.waiter.clear();
+                    match self.read() {
+                        Read::Behind => {
+                            self.open_history()?;
+                            continue;
+                        }
+                        Read::Items { mut items, more } => {
+                            if !more && self.bookmark_due() {
+                                items.push(self.bookmark(Mark::Periodic));
+                            }
+                            if items.is_empty() && !more {
+                                self.wait().await;
+                            }
+                            items
+                        }
+                    }
+                }
+            };
+            if !items.is_empty() {
+                return Ok(Batch { items });
+            }
+        }
+    }
+
+    /// Everything up to this revision has been told: the place to resume from, once every batch has been passed on.
+    /// During the initial events there is none.
+    pub fn revision(&self) -> Option<Revision> {
+        (!matches!(self.phase, Phase::Initial { .. })).then_some(self.cursor)
+    }
+
+    fn bookmark(&self, mark: Mark) -> Item {
+        Item::Bookmark { revision: self.cursor, mark }
+    }
+
+    /// The next part of the initial state.
+    fn initial(&mut self) -> Vec<Item> {
+        let Phase::Initial { range, mark } = &mut self.phase else { return Vec::new() };
+        let matching = range.by_ref().filter(|entry| self.selection.matches(entry));
+        let added = matching.map(|entry| Item::Event(Event { kind: Kind::Added, entry }));
+        let mut items: Vec<Item> = added.take(ITEMS).collect();
+        if range.len() == 0 {
+            let mark = *mark;
+            self.phase = Phase::Live;
+            if mark {
+                items.push(self.bookmark(Mark::InitialEventsEnd));
+            }
+        }
+        items
+    }
+
+    fn read(&mut self) -> Read {
+        let Self { resource, selection, seat, cursor, .. } = self;
+        let mut reader =
+            Reader { selection, items: Vec::new(), cursor: *cursor, group: Revision::ZERO, looks: 0 };
+        let lane = seat.lane.clone();
+        let outcome = match lane.changes().map(|changes| changes.since) {
+            None => resource.with_state(|view, log| {
+                let served = view.revision.max(resource.core().progress.revision());
+                reader.scan(log, served, served)
+            }),
+            Some(since) => reader.lane(resource, &lane, since),
+        };
+        *cursor = reader.cursor;
+        match outcome {
+            None if reader.items.is_empty() => Read::Behind,
+            None => Read::Items { items: reader.items, more: true },
+            Some(more) => Read::Items { items: reader.items, more },
+        }
+    }
+
+    /// Turns to the store's history for what the log has let go.
+    fn open_history(&mut self) -> Result<(), Error> {
+        let spec = self.resource.spec();
+        let prefix = match self.selection.scope() {
+            Scope::All => format!("{}/", spec.prefix()),
+            Scope::Namespace(namespace) => format!("{}/{namespace}/", spec.prefix()),
+            Scope::Key(key) => format!("{}/{key}", spec.prefix()),
+        };
+        let follow = Follow::after(self.cursor).prefix(prefix).with_previous_values();
+        let follower = self.resource.core().store.follow(follow).map_err(|error| self.ended(error))?;
+        self.phase = Phase::History(follower);
+        Ok(())
+    }
+
+    async fn history(&mut self) -> Result<Vec<Item>, Error> {
+        if self.resource.with_state(|_, log| self.cursor >= log.start()) {
+            self.phase = Phase::Live;
+            return Ok(Vec::new());
+        }
+        let Phase::History(follower) = &mut self.phase else { return Ok(Vec::new()) };
+        let batch = match follower.next().await {
+            Ok(batch) => batch,
+            Err(error) => return Err(self.ended(error)),
+        };
+        let changes = batch.events.into_iter().filter_map(|event| self.resource.transition(event));
+        let items = changes.filter_map(|change| tell(&self.selection, &change)).collect();
+        self.cursor = batch.revision;
+        Ok(items)
+    }
+
+    /// What a failure of the history means for a watcher.
+    fn ended(&self, error: store::Error) -> Error {
+        let oldest = self.resource.core().store.compacted();
+        match error {
+            store::Error::Compacted { .. } | store::Error::Unusable { .. } | store::Error::Future { .. } => {
+                Error::TooOld { requested: self.cursor, oldest: oldest.max(self.cursor.next()) }
+            }
+            other => other.into(),
+        }
+    }
+
+    /// Waits until there may be something to tell.
+    async fn wait(&mut self) {
+        let Self { seat, bookmarks, .. } = self;
+        poll_fn(|context| match seat.waiter.poll(context) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => bookmarks.as_mut().map_or(Poll::Pending, |timer| timer.poll(context)),
+        })
+        .await;
+    }
+
+    /// Whether it is time for a bookmark; if so, the next one is due an interval later.
+    fn bookmark_due(&mut self) -> bool {
+        let Some(timer) = &mut self.bookmarks else { return false };
+        let now = Instant::now();
+        let due = timer.sleep.deadline() <= now;
+        if due {
+            timer.sleep.as_mut().reset(now + timer.interval);
+        }
+        due
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.resource.interest().leave(&self.selection, &self.seat);
+    }
+}
+
+impl Timer {
+    fn new(interval: Duration) -> Self {
+        Self { sleep: Box::pin(tokio::time::sleep(interval)), interval }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.sleep.as_mut().poll(context)
+    }
+}
+
+/// One pass over some changes.
+struct Reader<'a> {
+    selection: &'a Selection,
+    items: Vec<Item>,
+    cursor: Revision,
+    /// The end of the group that was looked at last.
+    group: Revision,
+    looks: usize,
+}
+
+impl Reader<'_> {
+    /// Looks at the changes of the log up to `until`, and says whether there are more; `None` if the log does not reach
+    /// back to the cursor. When there are none, the cursor moves on to `served`.
+    fn scan(&mut self, log: &Log, until: Revision, served: Revision) -> Option<bool> {
+        for change in log.after(self.cursor)? {
+            if change.revision > until {
+                break;
+            }
+            if self.is_full() && change.revision > self.group {
+                return Some(true);
+            }
+            self.take(change);
+        }
+        self.cursor = self.cursor.max(served);
+        Some(false)
+    }
+
+    /// Looks at the changes of a lane: those from before it was made in the log, the others where it noted them.
+    fn lane(&mut self, resource: &Resource, lane: &Lane, since: Revision) -> Option<bool> {
+        if self.cursor < since && resource.with_state(|_, log| self.scan(log, since, since))? {
+            return Some(true);
+        }
+        let served = resource.core().progress.revision();
+        loop {
+            let noted: Vec<Revision> = {
+                let changes = lane.changes()?;
+                if self.cursor < changes.pruned {
+                    return None;
+                }
+                let from = changes.revisions.partition_point(|revision| *revision <= self.cursor);
+                changes.revisions.range(from..).copied().take(ITEMS).collect()
+            };
+            if noted.is_empty() {
+                self.cursor = self.cursor.max(served);
+                return Some(false);
+            }
+            let full = resource.with_state(|_, log| {
+                for revision in noted {
+                    if self.is_full() && revision > self.group {
+                        return Some(true);
+                    }
+                    self.take(log.get(revision)?);
+                }
+                Some(false)
+            })?;
+            if full {
+                return Some(true);
+            }
+        }
+    }
+
+    fn take(&mut self, change: &Transition) {
+        self.looks += 1;
+        self.cursor = change.revision;
+        self.group = change.group;
+        self.items.extend(tell(self.selection, change));
+    }
+
+    fn is_full(&self) -> bool {
+        self.items.len() >= ITEMS || self.looks >= LOOKS
+    }
+}
+
+/// What a change means for a watcher.
+fn tell(selection: &Selection, change: &Transition) -> Option<Item> {
+    let matching = |slot: &Slot| slot.entry().is_some_and(|entry| selection.matches(entry));
+    let (kind, entry): (Kind, &Arc<Entry>) = match (matching(&change.before), matching(&change.after)) {
+        (false, false) => return None,
+        (false, true) => (Kind::Added, change.after.entry()?),
+        (true, true) => (Kind::Modified, change.after.entry()?),
+        (true, false) => (Kind::Deleted, change.departed()?),
+    };
+    Some(Item::Event(Event { kind, entry: entry.clone() }))
+}

@@ -1,0 +1,238 @@
+//! What a cache does when its store cannot tell it what happened.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+mod common;
+
+use cache::{
+    Cache, Change, Error, Filter, Freshness, Mode, Options, Query,
+    watch::{Request, Start},
+};
+use common::{Backing, Fixture, Stored, node_json, nodes, pod, pods, texts};
+use std::{
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+use store::{
+    BackupReport, Batch, BoxFuture, Committed, Entry, Follow, Follower, Health, Key, Revision, Store, Visitor,
+};
+
+/// A store that loses its followers, and fails to load, as often as it is told to.
+struct Unreliable {
+    store: Arc<dyn Store>,
+    lose: Arc<AtomicU32>,
+    fail_loads: AtomicU32,
+    /// What is committed behind the back of whoever follows next.
+    behind: Mutex<Vec<store::Change>>,
+}
+
+impl Unreliable {
+    fn new(store: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            lose: Arc::default(),
+            fail_loads: AtomicU32::new(0),
+            behind: Mutex::default(),
+        })
+    }
+
+    /// The followers there are end with the next change.
+    fn lose_follower(&self, failing_loads: u32) {
+        self.fail_loads.store(failing_loads, Ordering::SeqCst);
+        self.lose.store(1, Ordering::SeqCst);
+    }
+}
+
+fn count_down(count: &AtomicU32) -> bool {
+    count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+}
+
+struct Losing {
+    follower: Box<dyn Follower>,
+    lose: Arc<AtomicU32>,
+}
+
+impl Follower for Losing {
+    fn next(&mut self) -> BoxFuture<'_, Result<Batch, store::Error>> {
+        Box::pin(async {
+            let batch = self.follower.next().await?;
+            if count_down(&self.lose) {
+                return Err(store::Error::Compacted { requested: Revision(0), compacted: batch.revision });
+            }
+            Ok(batch)
+        })
+    }
+}
+
+impl Store for Unreliable {
+    fn commit(&self, group: Vec<store::Change>) -> BoxFuture<'static, Result<Vec<Committed>, store::Error>> {
+        self.store.commit(group)
+    }
+
+    fn revision(&self) -> Revision {
+        self.store.revision()
+    }
+
+    fn compacted(&self) -> Revision {
+        self.store.compacted()
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Entry>, store::Error> {
+        self.store.get(key)
+    }
+
+    fn load(
+        &self,
+        prefix: &[u8],
+        at: Option<Revision>,
+        visit: &mut Visitor<'_>,
+    ) -> Result<Revision, store::Error> {
+        if count_down(&self.fail_loads) {
+            let source = Arc::new(std::io::Error::other("unplugged"));
+            return Err(store::Error::Io { fate: store::Fate::NotWritten, source });
+        }
+        self.store.load(prefix, at, visit)
+    }
+
+    fn follow(&self, follow: Follow) -> Result<Box<dyn Follower>, store::Error> {
+        for change in std::mem::take(&mut *self.behind.lock().unwrap()) {
+            // A store in memory commits at once.
+            drop(self.store.commit(vec![change]));
+        }
+        Ok(Box::new(Losing { follower: self.store.follow(follow)?, lose: self.lose.clone() }))
+    }
+
+    fn compact(&self, to: Revision) -> BoxFuture<'static, Result<(), store::Error>> {
+        self.store.compact(to)
+    }
+
+    fn backup(&self, path: &Path) -> Result<BackupReport, store::Error> {
+        self.store.backup(path)
+    }
+
+    fn health(&self) -> Health {
+        self.store.health()
+    }
+
+    fn close(&self) {
+        self.store.close();
+    }
+}
+
+struct Troubled {
+    unreliable: Arc<Unreliable>,
+    f: Fixture,
+}
+
+async fn troubled() -> Troubled {
+    let stored = Stored::new(Backing::Memory);
+    let unreliable = Unreliable::new(stored.store());
+    let cache = Cache::open(unreliable.clone(), [pods(), nodes()], Options::default()).await.unwrap();
+    let pods = cache.resource("pods").unwrap();
+    Troubled { unreliable, f: Fixture { stored, cache, pods } }
+}
+
+#[tokio::test]
+async fn a_cache_that_was_left_behind_loads_everything_again() {
+    let Troubled { unreliable, f } = troubled().await;
+    f.put(pod("n", "a")).await;
+    let mut all = f.watch(Request::new(Start::After(Revision(1)))).await;
+    let mut lane = f.watch(Request::new(Start::After(Revision(1))).filter(Filter::namespace("n"))).await;
+    unreliable.lose_follower(0);
+    assert_eq!(f.put(pod("n", "b")).await, Revision(2), "the writer is answered all the same");
+    f.delete("n", "a").await;
+    let list = f.list(Mode::default(), Filter::all()).await.unwrap();
+    assert_eq!((list.revision, texts(list)), (Revision(3), vec!["n/b@2".to_owned()]));
+    // The log starts anew, so the watchers find what they missed in the store.
+    assert_eq!(all.take(2).await, ["ADDED n/b@2", "DELETED n/a@3"]);
+    assert_eq!(lane.take(2).await, ["ADDED n/b@2", "DELETED n/a@3"]);
+}
+
+#[tokio::test]
+async fn a_watcher_ends_if_the_store_has_lost_what_it_missed() {
+    let Troubled { unreliable, f } = troubled().await;
+    f.put(pod("n", "a")).await;
+    let mut watching = f.watch(Request::new(Start::After(Revision(1)))).await;
+    unreliable.lose_follower(0);
+    f.put(pod("n", "b")).await;
+    f.put(pod("n", "c")).await;
+    f.stored.store().compact(Revision(3)).await.unwrap();
+    assert_eq!(watching.error().await.to_string(), "too old resource version: 1 (3)");
+}
+
+#[tokio::test]
+async fn loading_is_tried_until_it_works_and_reads_go_on_meanwhile() {
+    let Troubled { unreliable, f } = troubled().await;
+    f.put(pod("n", "a")).await;
+    unreliable.lose_follower(2);
+    let writing = f.put(pod("n", "b"));
+    let reading = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        f.pods.get("n", "a", Freshness::Any).await.unwrap().unwrap().mod_revision()
+    };
+    let (written, read) = tokio::join!(writing, reading);
+    assert_eq!((written, read), (Revision(2), Revision(1)));
+    assert_eq!(f.pods.len(), 2);
+}
+
+#[tokio::test]
+async fn a_type_that_is_added_meanwhile_misses_nothing() {
+    let Troubled { unreliable, f } = troubled().await;
+    let nodes = f.cache.resource("nodes").unwrap();
+    f.cache.remove("pods").await.unwrap();
+    unreliable.lose_follower(1);
+    let writing = async { f.commit(Change::put(&nodes, "", "x", node_json("x"))).await.revision() };
+    let (written, added) = tokio::join!(writing, f.cache.add(pods()));
+    assert_eq!(written, Revision(1));
+    // Whether the failing load was this one's depends on who came first.
+    let added = match added {
+        Ok(added) => added,
+        Err(Error::Store(_)) => f.cache.add(pods()).await.unwrap(),
+        Err(error) => panic!("{error}"),
+    };
+    f.cache.commit(pod("n", "a").change(&added)).await.unwrap();
+    assert_eq!(texts(added.list(Query::default()).await.unwrap()), ["n/a@2"]);
+}
+
+#[tokio::test]
+async fn a_closed_store_closes_the_cache() {
+    let Troubled { f, .. } = troubled().await;
+    let mut watching = f.watch(Request::new(Start::After(Revision(0)))).await;
+    f.stored.store().close();
+    assert!(matches!(watching.error().await, Error::Closed));
+    assert!(matches!(f.cache.commit(pod("n", "a").change(&f.pods)).await, Err(Error::Closed)));
+    assert!(f.cache.is_closed());
+}
+
+/// What is committed between the load and the first look at history is applied, and told, once.
+#[tokio::test]
+async fn a_write_during_the_start_is_told_once() {
+    let first = troubled().await.f;
+    first.put(pod("n", "a")).await;
+    let store = first.stored.store();
+    let change = |name: &str| {
+        let stored = store.get(&Key::try_from("pods/n/a").unwrap()).unwrap().unwrap();
+        let text =
+            String::from_utf8(stored.value[4..].to_vec()).unwrap().replace("\"a\"", &format!("\"{name}\""));
+        let value = [&stored.value[..4], text.as_bytes()].concat();
+        store::Change::put(Key::try_from(format!("pods/n/{name}")).unwrap(), value)
+    };
+    let unreliable = Unreliable::new(store.clone());
+    unreliable.behind.lock().unwrap().extend([change("b"), change("c")]);
+    let cache = Cache::open(unreliable, [pods()], Options::default()).await.unwrap();
+    let pods = cache.resource("pods").unwrap();
+    let list = pods.list(Query::default()).await.unwrap();
+    assert_eq!(
+        (list.revision, texts(list)),
+        (Revision(3), vec!["n/a@1".into(), "n/b@2".into(), "n/c@3".into()])
+    );
+    let f = Fixture { stored: first.stored, cache, pods };
+    let mut watching = f.watch(Request::new(Start::After(Revision(0)))).await;
+    assert_eq!(watching.take(3).await, ["ADDED n/a@1", "ADDED n/b@2", "ADDED n/c@3"]);
+    assert!(watching.is_quiet().await);
+    assert_eq!(f.pods.stats().log_changes, 3);
+}

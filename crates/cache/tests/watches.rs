@@ -1,0 +1,481 @@
+//! The guarantees of watches, each by its name, on every store.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+mod common;
+
+use cache::{
+    Change, Error, Filter, Freshness, Mode, Options,
+    watch::{Item, Request, Start},
+};
+use common::{Backing, Fixture, fields, labels, node_json, pod, text, texts};
+use std::time::Duration;
+use store::Revision;
+
+on_every_store! {
+    unique, ordered, reliable, atomic, resumable, resumable_after_a_restart, bookmarkable, bookmarks_are_periodic,
+    filtered_by_labels, filtered_by_fields, filtered_by_namespace_and_name, a_deleted_object_is_told_as_it_was,
+    state_first, streaming_list, the_future_is_waited_for, a_watcher_left_behind_reads_history,
+    a_watcher_past_history_is_told, a_lane_made_late_has_its_past, only_those_concerned_are_woken,
+    a_signal_during_a_read_is_not_lost, watchers_of_a_closed_cache_end, watchers_of_a_removed_type_end, event_bytes_are_shared,
+}
+
+fn after(revision: u64) -> Request {
+    Request::new(Start::After(Revision(revision)))
+}
+
+async fn fixture(backing: Backing) -> Fixture {
+    Fixture::new(backing, Options::default()).await
+}
+
+async fn unique(backing: Backing) {
+    let f = fixture(backing).await;
+    let mut watching = f.watch(after(0)).await;
+    for _ in 0..3 {
+        f.put(pod("n", "a")).await;
+    }
+    f.put(pod("n", "b")).await;
+    assert_eq!(watching.take(4).await, ["ADDED n/a@1", "MODIFIED n/a@2", "MODIFIED n/a@3", "ADDED n/b@4"]);
+    assert!(watching.is_quiet().await);
+}
+
+async fn ordered(backing: Backing) {
+    let f = fixture(backing).await;
+    let mut watching = f.watch(after(0)).await;
+    let writers = (0..8).map(|writer| {
+        let (pods, f) = (f.pods.clone(), &f);
+        async move {
+            for _ in 0..50 {
+                f.cache.commit(pod("n", &format!("p{writer}")).change(&pods)).await.unwrap();
+            }
+        }
+    });
+    for writer in writers {
+        writer.await;
+    }
+    let mut last = Revision(0);
+    for _ in 0..400 {
+        let Item::Event(event) = watching.item().await.unwrap() else { panic!("no bookmark was asked for") };
+        assert!(event.revision() > last);
+        last = event.revision();
+    }
+}
+
+/// A watcher that reads while many write, with a log so small that it is left behind again and again, misses nothing.
+async fn reliable(backing: Backing) {
+    let f = Fixture::new(backing, Options { log_bytes: 20_000, ..Options::default() }).await;
+    let watchers = [Filter::all(), Filter::namespace("n1"), fields("spec.nodeName=x"), labels("app=a")];
+    let mut watching = Vec::new();
+    for filter in watchers {
+        watching.push(f.watch(after(0).filter(filter)).await);
+    }
+    let writer = tokio::spawn({
+        let (pods, cache) = (f.pods.clone(), f.cache);
+        async move {
+            for round in 0..300u32 {
+                let namespace = format!("n{}", round % 2);
+                let name = format!("p{}", round % 7);
+                let pod = pod(&namespace, &name)
+                    .app(["a", "b"][round as usize % 3 / 2])
+                    .node(["x", "y"][round as usize % 2]);
+                cache.commit(pod.change(&pods)).await.unwrap();
+            }
+            cache
+        }
+    });
+    let mut counts = Vec::new();
+    for watching in &mut watching {
+        let mut last = 0;
+        let mut count = 0;
+        loop {
+            let wait = tokio::time::timeout(Duration::from_millis(500), watching.item()).await;
+            let Ok(item) = wait else { break };
+            let Item::Event(event) = item.unwrap() else { continue };
+            assert!(event.revision().0 > last);
+            last = event.revision().0;
+            count += 1;
+        }
+        counts.push(count);
+    }
+    let _cache = writer.await.unwrap();
+    assert_eq!(counts[..3], [300, 150, 150]);
+    assert!(counts[3] >= 200, "{counts:?}");
+}
+
+/// A group of changes is seen as a whole: by lists at every revision, and by watchers in one batch.
+async fn atomic(backing: Backing) {
+    let f = fixture(backing).await;
+    let mut watching = f.watch(after(0)).await;
+    let writing = async {
+        for round in 0..30 {
+            let group =
+                ["a", "b", "c"].map(|name| pod("n", name).phase(["x", "y"][round % 2]).change(&f.pods));
+            f.cache.commit_all(group.into()).await.unwrap();
+        }
+    };
+    let reading = async {
+        let mut seen = Revision(0);
+        while seen < Revision(90) {
+            let list = f.list(Mode::Current(Freshness::Any), Filter::all()).await.unwrap();
+            seen = list.revision;
+            let phases: Vec<_> = list.map(|entry| entry.field("status.phase").unwrap().to_owned()).collect();
+            assert!(phases.is_empty() || phases.len() == 3 && phases.iter().all(|phase| *phase == phases[0]));
+            assert_eq!(seen.0 % 3, 0, "a list never stops inside a group");
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::join!(writing, reading);
+    let mut count = 0;
+    while count < 90 {
+        count += watching.watcher.next().await.unwrap().items.len();
+        assert_eq!(count % 3, 0, "a batch ends where a group ends");
+    }
+}
+
+async fn resumable(backing: Backing) {
+    let f = fixture(backing).await;
+    for name in ["a", "b", "c", "d"] {
+        f.put(pod("n", name)).await;
+    }
+    let mut first = f.watch(after(1)).await;
+    assert_eq!(first.take(2).await, ["ADDED n/b@2", "ADDED n/c@3"]);
+    drop(first);
+    f.delete("n", "a").await;
+    let mut second = f.watch(after(3)).await;
+    assert_eq!(second.take(2).await, ["ADDED n/d@4", "DELETED n/a@5"]);
+    assert_eq!(second.watcher.revision(), Some(Revision(5)));
+}
+
+async fn resumable_after_a_restart(backing: Backing) {
+    for replay in [0, 3, 20_000] {
+        let options = Options { replay, ..Options::default() };
+        let f = fixture(backing).await;
+        for name in ["a", "b", "c"] {
+            f.put(pod("n", name).app("x")).await;
+        }
+        f.put(pod("n", "a").app("y")).await;
+        f.delete("n", "b").await;
+        let f = f.restart(options).await;
+        let mut all = f.watch(after(1)).await;
+        let expected = ["ADDED n/b@2", "ADDED n/c@3", "MODIFIED n/a@4", "DELETED n/b@5"];
+        assert_eq!(all.take(4).await, expected);
+        let mut some = f.watch(after(2).filter(labels("app=x"))).await;
+        assert_eq!(some.take(3).await, ["ADDED n/c@3", "DELETED n/a@4", "DELETED n/b@5"]);
+        f.put(pod("n", "c").app("x")).await;
+        assert_eq!(all.take(1).await, ["MODIFIED n/c@6"]);
+        assert_eq!(some.take(1).await, ["MODIFIED n/c@6"]);
+    }
+}
+
+/// Changes of other types move the revision up to which a watcher is complete.
+async fn bookmarkable(backing: Backing) {
+    let f = fixture(backing).await;
+    f.put(pod("n", "a")).await;
+    let nodes = f.cache.resource("nodes").unwrap();
+    for name in ["x", "y"] {
+        f.commit(Change::put(&nodes, "", name, node_json(name))).await;
+    }
+    for filter in
+        [Filter::all(), Filter::namespace("n"), Filter::namespace("other"), fields("spec.nodeName=q")]
+    {
+        let request = Request::new(Start::StreamingList(Freshness::MostRecent)).filter(filter);
+        let mut watching = f.watch(request).await;
+        let bookmark = loop {
+            if let Item::Bookmark { revision, .. } = watching.item().await.unwrap() {
+                break revision;
+            }
+        };
+        assert_eq!(bookmark, Revision(3));
+        let mut resumed = f.watch(after(bookmark.0)).await;
+        assert!(resumed.is_quiet().await);
+    }
+}
+
+async fn bookmarks_are_periodic(backing: Backing) {
+    let options = Options { bookmark_interval: Duration::from_millis(40), ..Options::default() };
+    let f = Fixture::new(backing, options).await;
+    f.put(pod("n", "a")).await;
+    let mut without = f.watch(after(1)).await;
+    let mut with = f.watch(after(0).with_bookmarks()).await;
+    assert_eq!(with.take(2).await, ["ADDED n/a@1", "BOOKMARK 1 Periodic"]);
+    let nodes = f.cache.resource("nodes").unwrap();
+    f.commit(Change::put(&nodes, "", "x", node_json("x"))).await;
+    assert_eq!(with.take(1).await, ["BOOKMARK 2 Periodic"]);
+    assert!(without.is_quiet().await);
+    // Under load a bookmark still comes, and never before what it covers.
+    let writer = async {
+        for _ in 0..100 {
+            f.put(pod("n", "a")).await;
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    let reader = async {
+        let (mut last, mut bookmarks) = (2, 0);
+        while last < 102 {
+            match with.item().await.unwrap() {
+                Item::Event(event) => {
+                    assert_eq!(event.revision().0, last + 1);
+                    last += 1;
+                }
+                Item::Bookmark { revision, .. } => {
+                    assert_eq!(revision.0, last);
+                    bookmarks += 1;
+                }
+            }
+        }
+        assert!(bookmarks >= 2, "{bookmarks}");
+    };
+    tokio::join!(writer, reader);
+}
+
+async fn filtered_by_labels(backing: Backing) {
+    let f = fixture(backing).await;
+    let mut watching = f.watch(after(0).filter(labels("app=web"))).await;
+    f.put(pod("n", "a").app("web")).await;
+    f.put(pod("n", "b").app("db")).await;
+    f.put(pod("n", "b").app("web")).await;
+    f.put(pod("n", "a").app("db")).await;
+    f.delete("n", "a").await;
+    f.put(pod("n", "b").app("web").phase("x")).await;
+    f.delete("n", "b").await;
+    let expected = ["ADDED n/a@1", "ADDED n/b@3", "DELETED n/a@4", "MODIFIED n/b@6", "DELETED n/b@7"];
+    assert_eq!(watching.take(5).await, expected);
+    assert!(watching.is_quiet().await);
+}
+
+async fn filtered_by_fields(backing: Backing) {
+    let f = fixture(backing).await;
+    let mut indexed = f.watch(after(0).filter(fields("spec.nodeName=x"))).await;
+    let mut plain = f.watch(after(0).filter(fields("status.phase!=Running"))).await;
+    f.put(pod("n", "a")).await;
+    f.put(pod("n", "a").node("x")).await;
+    f.put(pod("n", "a").node("x").phase("Running")).await;
+    f.put(pod("n", "a").node("y").phase("Running")).await;
+    assert_eq!(indexed.take(3).await, ["ADDED n/a@2", "MODIFIED n/a@3", "DELETED n/a@4"]);
+    assert_eq!(plain.take(3).await, ["ADDED n/a@1", "MODIFIED n/a@2", "DELETED n/a@3"]);
+    assert!(indexed.is_quiet().await && plain.is_quiet().await);
+}
+
+async fn filtered_by_namespace_and_name(backing: Backing) {
+    let f = fixture(backing).await;
+    let mut namespace = f.watch(after(0).filter(Filter::namespace("x"))).await;
+    let mut name = f.watch(after(0).filter(Filter::namespace("x").name("a"))).await;
+    let mut anywhere = f.watch(after(0).filter(fields("metadata.name=a"))).await;
+    for (namespace, name) in [("x", "a"), ("x-1", "a"), ("x", "b"), ("y", "c")] {
+        f.put(pod(namespace, name)).await;
+    }
+    f.delete("x", "a").await;
+    assert_eq!(namespace.take(3).await, ["ADDED x/a@1", "ADDED x/b@3", "DELETED x/a@5"]);
+    assert_eq!(name.take(2).await, ["ADDED x/a@1", "DELETED x/a@5"]);
+    assert_eq!(anywhere.take(3).await, ["ADDED x/a@1", "ADDED x-1/a@2", "DELETED x/a@5"]);
+    assert!(namespace.is_quiet().await && name.is_quiet().await && anywhere.is_quiet().await);
+}
+
+async fn a_deleted_object_is_told_as_it_was(backing: Backing) {
+    let f = fixture(backing).await;
+    let mut watching = f.watch(after(0).filter(labels("app=web"))).await;
+    f.put(pod("n", "a").app("web").node("x")).await;
+    f.put(pod("n", "a").app("db").node("y")).await;
+    watching.take(1).await;
+    let Item::Event(event) = watching.item().await.unwrap() else { panic!("a deletion is an event") };
+    assert_eq!(text(&Item::Event(event.clone())), "DELETED n/a@2");
+    let object: serde_json::Value = serde_json::from_slice(event.entry.bytes()).unwrap();
+    assert_eq!(object["metadata"]["resourceVersion"], "2");
+    assert_eq!(object["metadata"]["labels"]["app"], "web");
+    assert_eq!(object["spec"]["nodeName"], "x");
+    let line = event.json().concat();
+    let line: serde_json::Value = serde_json::from_slice(&line).unwrap();
+    assert_eq!((&line["type"], &line["object"]), (&"DELETED".into(), &object));
+}
+
+async fn state_first(backing: Backing) {
+    let f = fixture(backing).await;
+    for name in ["b", "a", "c"] {
+        f.put(pod("n", name).app(if name == "c" { "db" } else { "web" })).await;
+    }
+    for freshness in [Freshness::MostRecent, Freshness::Any, Freshness::NotOlderThan(Revision(2))] {
+        let mut watching = f.watch(Request::new(Start::State(freshness)).filter(labels("app=web"))).await;
+        assert_eq!(watching.watcher.revision(), None);
+        assert_eq!(watching.take(2).await, ["ADDED n/a@2", "ADDED n/b@1"]);
+        assert!(watching.is_quiet().await);
+    }
+    let mut watching = f.watch(Request::new(Start::State(Freshness::MostRecent))).await;
+    f.put(pod("n", "a")).await;
+    assert_eq!(watching.take(4).await, ["ADDED n/a@2", "ADDED n/b@1", "ADDED n/c@3", "MODIFIED n/a@4"]);
+}
+
+async fn streaming_list(backing: Backing) {
+    let f = fixture(backing).await;
+    for name in 0..600 {
+        f.put(pod("n", &format!("p{name:03}"))).await;
+    }
+    let mut watching = f.watch(Request::new(Start::StreamingList(Freshness::MostRecent))).await;
+    f.put(pod("n", "p000")).await;
+    let items = watching.take(602).await;
+    assert_eq!(items[0], "ADDED n/p000@1");
+    assert_eq!(items[599..], ["ADDED n/p599@600", "BOOKMARK 600 InitialEventsEnd", "MODIFIED n/p000@601"]);
+    let early = Request::new(Start::StreamingList(Freshness::NotOlderThan(Revision(602))));
+    let (watching, _) = tokio::join!(f.watch(early), async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        f.put(pod("n", "p001")).await
+    });
+    assert_eq!(watching.watcher.revision(), None);
+}
+
+async fn the_future_is_waited_for(backing: Backing) {
+    let f = fixture(backing).await;
+    let mut future = f.watch(after(2)).await;
+    let mut lane = f.watch(after(2).filter(Filter::namespace("n"))).await;
+    for name in ["a", "b", "c"] {
+        f.put(pod("n", name)).await;
+    }
+    assert_eq!(future.take(1).await, ["ADDED n/c@3"]);
+    assert_eq!(lane.take(1).await, ["ADDED n/c@3"]);
+}
+
+async fn a_watcher_left_behind_reads_history(backing: Backing) {
+    let f = Fixture::new(backing, Options { log_bytes: 0, ..Options::default() }).await;
+    let mut slow = f.watch(after(0)).await;
+    let mut lane = f.watch(after(0).filter(fields("spec.nodeName=x"))).await;
+    for round in 0..20 {
+        f.put(pod("n", "a").node(["x", "y"][round % 2])).await;
+    }
+    assert_eq!(f.pods.stats().log_bytes, 0);
+    let all = slow.take(20).await;
+    assert_eq!((&*all[0], &*all[19]), ("ADDED n/a@1", "MODIFIED n/a@20"));
+    let some = lane.take(20).await;
+    assert_eq!(some[..3], ["ADDED n/a@1", "DELETED n/a@2", "ADDED n/a@3"]);
+    f.put(pod("n", "a").node("x")).await;
+    assert_eq!(slow.take(1).await, ["MODIFIED n/a@21"]);
+    assert_eq!(lane.take(1).await, ["ADDED n/a@21"]);
+}
+
+async fn a_watcher_past_history_is_told(backing: Backing) {
+    let f = Fixture::new(backing, Options { log_bytes: 0, ..Options::default() }).await;
+    let mut slow = f.watch(after(0)).await;
+    for _ in 0..9 {
+        f.put(pod("n", "a")).await;
+    }
+    f.stored.store().compact(Revision(7)).await.unwrap();
+    assert_eq!(slow.error().await.to_string(), "too old resource version: 0 (7)");
+    let Err(error) = f.pods.watch(after(5)).await else { panic!("revision 5 is gone") };
+    assert_eq!(error.to_string(), "too old resource version: 5 (7)");
+    assert_eq!(f.watch(after(7)).await.take(2).await, ["MODIFIED n/a@8", "MODIFIED n/a@9"]);
+}
+
+async fn a_lane_made_late_has_its_past(backing: Backing) {
+    let f = fixture(backing).await;
+    for round in 0..6 {
+        f.put(pod(["x", "y"][round % 2], "a").node(["p", "q"][round % 2])).await;
+    }
+    for filter in [Filter::namespace("y"), fields("spec.nodeName=q"), Filter::namespace("y").name("a")] {
+        let mut first = f.watch(after(2).filter(filter.clone())).await;
+        assert_eq!(first.take(2).await, ["MODIFIED y/a@4", "MODIFIED y/a@6"]);
+        let mut second = f.watch(after(5).filter(filter)).await;
+        assert_eq!(second.take(1).await, ["MODIFIED y/a@6"]);
+    }
+}
+
+async fn only_those_concerned_are_woken(backing: Backing) {
+    let f = fixture(backing).await;
+    let mut watchers = Vec::new();
+    for node in 0..100 {
+        let mut watching = f.watch(after(0).filter(fields(&format!("spec.nodeName=n{node}")))).await;
+        assert!(watching.watcher.revision().is_some());
+        watchers.push(tokio::spawn(async move {
+            let items = watching.take(1).await;
+            (watching, items)
+        }));
+    }
+    let other = f.watch(after(0).filter(Filter::namespace("other"))).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    f.put(pod("n", "a").node("n42")).await;
+    let (_watching, items) = watchers.swap_remove(42).await.unwrap();
+    assert_eq!(items, ["ADDED n/a@1"]);
+    let stats = f.pods.stats();
+    assert_eq!((stats.woken, stats.watchers), (1, 101));
+    drop(other);
+    assert_eq!(f.pods.stats().watchers, 100);
+}
+
+/// Changes come one by one from another thread: a watcher that was woken for one is about to sleep again when the next
+/// one comes.
+async fn a_signal_during_a_read_is_not_lost(backing: Backing) {
+    let f = fixture(backing).await;
+    let rounds = if backing == Backing::Memory { 20_000 } else { 1000 };
+    let everything = f.watch(after(0)).await;
+    let lane = f.watch(after(0).filter(Filter::namespace("n"))).await;
+    let (told, mut last) = tokio::sync::mpsc::unbounded_channel();
+    let watchers = [everything, lane].map(|mut watching| {
+        let told = told.clone();
+        tokio::spawn(async move {
+            for round in 1..=rounds {
+                assert_eq!(watching.take(1).await.len(), 1);
+                if round % 4 == 0 {
+                    told.send(()).unwrap();
+                }
+            }
+        })
+    });
+    for round in 1..=rounds {
+        f.put(pod("n", "a")).await;
+        // Every now and then all have to be asleep.
+        if round % 4 == 0 {
+            for _ in 0..2 {
+                last.recv().await.unwrap();
+            }
+        }
+    }
+    for watcher in watchers {
+        watcher.await.unwrap();
+    }
+}
+
+async fn watchers_of_a_closed_cache_end(backing: Backing) {
+    let f = fixture(backing).await;
+    let mut watching = f.watch(after(0)).await;
+    let mut lane = f.watch(after(0).filter(Filter::namespace("n"))).await;
+    let Fixture { cache, pods, stored } = f;
+    let waiting = tokio::spawn(async move { watching.error().await });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    drop(cache);
+    assert!(matches!(waiting.await.unwrap(), Error::Closed));
+    assert!(matches!(lane.error().await, Error::Closed));
+    assert!(matches!(pods.get("n", "a", Freshness::Any).await, Err(Error::Closed)));
+    drop(stored);
+}
+
+async fn watchers_of_a_removed_type_end(backing: Backing) {
+    let f = fixture(backing).await;
+    f.put(pod("n", "a")).await;
+    let mut watching = f.watch(after(1)).await;
+    let waiting = tokio::spawn(async move { watching.error().await });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(f.cache.remove("pods").await.unwrap());
+    assert_eq!(waiting.await.unwrap().to_string(), "the resource type pods was removed");
+    assert!(!f.cache.remove("pods").await.unwrap());
+    let again = f.cache.add(common::pods()).await.unwrap();
+    let list = again.list(cache::Query::default()).await.unwrap();
+    assert_eq!(texts(list), ["n/a@1"]);
+}
+
+async fn event_bytes_are_shared(backing: Backing) {
+    let f = fixture(backing).await;
+    let mut watchers = Vec::new();
+    for _ in 0..3 {
+        watchers.push(f.watch(after(0)).await);
+    }
+    let committed = f.commit(pod("n", "a").change(&f.pods)).await;
+    f.delete("n", "a").await;
+    let mut pointers = vec![[committed.entry().unwrap().bytes().as_ptr(); 1].to_vec()];
+    for watching in &mut watchers {
+        let mut bytes = Vec::new();
+        for _ in 0..2 {
+            let Item::Event(event) = watching.item().await.unwrap() else { panic!("an event") };
+            bytes.push(event.json()[1].as_ptr());
+        }
+        pointers.push(bytes);
+    }
+    assert_eq!(pointers[0][0], pointers[1][0]);
+    assert!(pointers[1..].iter().all(|pointer| *pointer == pointers[1]));
+}
