@@ -2,6 +2,7 @@
 //! lines with `--json`. Figures are printed, never asserted: they belong to a machine.
 
 mod codec;
+mod fanout;
 mod process;
 mod report;
 mod store;
@@ -23,6 +24,7 @@ struct Subcommand {
 
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { name: "codec", about: codec::ABOUT, run: codec::run },
+    Subcommand { name: "fanout", about: fanout::ABOUT, run: fanout::run },
     Subcommand { name: "store", about: store::ABOUT, run: store::run },
 ];
 

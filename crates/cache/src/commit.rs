@@ -6,7 +6,7 @@
 
 use crate::{
     Cache, Entry, Error, Freshness, Resource,
-    entry::{Named, within},
+    entry::{claimed, is_named, within},
     error::{Conflict, Invalid},
     frame, record,
 };
@@ -114,13 +114,12 @@ impl Change {
                 let wrong = |reason: String| Invalid::Json(reason);
                 let json = str::from_utf8(json).map_err(|error| wrong(error.to_string()))?;
                 let scanned = record::scan(spec, json).map_err(|broken| wrong(broken.to_string()))?;
-                let named = Named { spec, key: &within };
-                if !named.matches(&scanned) {
-                    return Err(Invalid::Named(named.claimed(&scanned)));
+                if !is_named(spec, &within, &scanned) {
+                    return Err(Invalid::Named(claimed(spec, &scanned)));
                 }
                 let framed = frame::encode(json, scanned.revision);
                 let framed = framed.ok_or_else(|| wrong("it is too large".into()))?;
-                store::Change::put(key, framed).tag(scanned.uid.as_deref().unwrap_or_default())
+                store::Change::put(key, framed).tag(Bytes::copy_from_slice(scanned.uid()))
             }
         };
         change.guard.revision = self.expect;

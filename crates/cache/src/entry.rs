@@ -47,9 +47,8 @@ impl Entry {
         if revision.start != at || !revision.before.is_empty() {
             return Err(corrupt("the place of its resourceVersion is wrong".into()));
         }
-        let named = Named { spec, key: within };
-        if !named.matches(&scanned) {
-            return Err(corrupt(format!("its bytes are those of {}", named.claimed(&scanned))));
+        if !is_named(spec, within, &scanned) {
+            return Err(corrupt(format!("its bytes are those of {}", claimed(spec, &scanned))));
         }
         let short = |_| corrupt("its key is too long".into());
         Ok(Self {
@@ -59,9 +58,9 @@ impl Entry {
             create_revision: head.create_revision,
             mod_revision: head.mod_revision,
             revision_at: at.try_into().map_err(short)?,
-            bytes: json,
             form: Form::Live,
             record: scanned.record,
+            bytes: json,
         })
     }
 
@@ -153,6 +152,11 @@ impl Entry {
         self.record.field(&self.bytes, at).unwrap_or_else(absent)
     }
 
+    /// Whether it may have a label with these marks; if not, it has no such label.
+    pub(crate) fn may_have(&self, marks: u64) -> bool {
+        self.record.may_have(marks)
+    }
+
     /// The uids of its owners.
     pub fn owners(&self) -> impl ExactSizeIterator<Item = &str> {
         self.record.owners(&self.bytes).map(text)
@@ -194,22 +198,20 @@ pub(crate) fn within<'a>(spec: &Spec, key: &'a Key) -> Option<&'a str> {
     spec.namespace_len(within).map(|_| within)
 }
 
-/// A key within a type, and the names that an object claims.
-pub(crate) struct Named<'a> {
-    pub(crate) spec: &'a Spec,
-    pub(crate) key: &'a str,
+/// The key that an object claims by its names.
+pub(crate) fn claimed(spec: &Spec, scanned: &Scanned<'_>) -> String {
+    let text = |bytes| String::from_utf8_lossy(bytes);
+    spec.key(&text(scanned.namespace()), &text(scanned.name()))
 }
 
-impl Named<'_> {
-    pub(crate) fn matches(&self, scanned: &Scanned) -> bool {
-        self.claimed(scanned) == self.key
-    }
-
-    /// The key that an object claims by its names.
-    pub(crate) fn claimed(&self, scanned: &Scanned) -> String {
-        let name = scanned.name.as_deref().unwrap_or_default();
-        self.spec.key(scanned.namespace.as_deref().unwrap_or_default(), name)
-    }
+/// Whether the names of an object are those of a key within its type.
+pub(crate) fn is_named(spec: &Spec, key: &str, scanned: &Scanned<'_>) -> bool {
+    let namespace_len = spec.namespace_len(key).unwrap_or(0);
+    let (namespace, name) = match namespace_len {
+        0 => ("", key),
+        len => (key.get(..len).unwrap_or_default(), key.get(len + 1..).unwrap_or_default()),
+    };
+    scanned.name() == name.as_bytes() && (namespace_len == 0 || scanned.namespace() == namespace.as_bytes())
 }
 
 #[cfg(test)]

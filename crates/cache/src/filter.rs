@@ -2,6 +2,7 @@
 
 use crate::{
     Entry, Spec,
+    record::label_marks,
     spec::Scoped,
     tree::{Sort, Tree},
     view::View,
@@ -82,7 +83,12 @@ pub(crate) struct Selection {
     scope: Scope,
     /// Fields that are indexed and have to have one value.
     indexed: Vec<Indexed>,
+    /// For each label of which one of some values is demanded, the marks of those.
+    marks: Vec<Box<[u64]>>,
 }
+
+/// Of so many values of one label, each is looked for in the signature of an entry.
+const FEW: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Indexed {
@@ -106,7 +112,15 @@ impl Selection {
         let indexed = fields.filter_map(|(at, field)| {
             exact(field.name()).map(|value| Indexed { field: at, value: value.to_owned() })
         });
-        Self { scope, indexed: indexed.collect(), filter }
+        let demanded = filter.labels.requirements().unwrap_or_default().iter().filter(|requirement| {
+            use label::Operator::{DoubleEquals, Equals, In};
+            matches!(requirement.operator(), In | Equals | DoubleEquals) && requirement.values().len() <= FEW
+        });
+        let marks = demanded.map(|requirement| {
+            let key = requirement.key().as_bytes();
+            requirement.values().iter().map(|value| label_marks(key, value.as_bytes())).collect()
+        });
+        Self { scope, indexed: indexed.collect(), marks: marks.collect(), filter }
     }
 
     pub(crate) fn scope(&self) -> &Scope {
@@ -127,6 +141,7 @@ impl Selection {
         let Filter { namespace, name, labels, fields } = &self.filter;
         namespace.as_deref().is_none_or(|namespace| namespace == entry.namespace())
             && name.as_deref().is_none_or(|name| name == entry.name())
+            && self.marks.iter().all(|values| values.iter().any(|marks| entry.may_have(*marks)))
             && labels.matches(entry)
             && fields.matches_with(|field| entry.field(field))
     }

@@ -109,7 +109,7 @@ impl Task {
                         self.install(loaded);
                     }
                 }
-                _ = tick.tick() => self.expire(),
+                _ = tick.tick() => self.tick(),
                 batch = follower.next() => self.apply(batch?),
             }
         }
@@ -230,10 +230,10 @@ impl Task {
         reply.send(Ok(resource)).ok();
     }
 
-    fn expire(&self) {
+    fn tick(&self) {
         let now = Instant::now();
         for resource in self.routes.read().unwrap_or_else(PoisonError::into_inner).values() {
-            resource.expire(now);
+            resource.tick(now);
         }
     }
 

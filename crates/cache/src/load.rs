@@ -9,8 +9,9 @@ use crate::{
 };
 use std::{
     collections::HashMap,
+    mem,
     ops::ControlFlow,
-    sync::{Arc, mpsc},
+    sync::{Arc, Mutex, PoisonError, mpsc},
     thread,
     time::Instant,
 };
@@ -25,8 +26,14 @@ pub(crate) struct Everything {
     pub(crate) views: Vec<(Arc<Spec>, View)>,
 }
 
-/// Some entries of the store, with the types that they belong to.
-type Piece = Vec<(usize, Result<store::Entry, store::Corrupt>)>;
+/// Some entries of the store, in the order of their keys, with the types that they belong to.
+struct Piece<T> {
+    place: usize,
+    found: Vec<(usize, T)>,
+}
+
+/// What the store has.
+type Raw = Piece<Result<store::Entry, store::Corrupt>>;
 
 /// Loads the entries of some types at the newest revision. What belongs to none of them is left alone.
 pub(crate) async fn everything(store: Arc<dyn Store>, specs: Vec<Arc<Spec>>) -> Result<Everything, Error> {
@@ -37,19 +44,20 @@ pub(crate) async fn everything(store: Arc<dyn Store>, specs: Vec<Arc<Spec>>) -> 
 /// One thread reads the store, as many as there are processors read the bytes.
 fn load(store: &dyn Store, specs: &[Arc<Spec>]) -> Result<Everything, Error> {
     let readers = thread::available_parallelism().map_or(1, usize::from).clamp(1, 8);
-    let (pieces, received) = mpsc::sync_channel::<Piece>(2 * readers);
-    let received = std::sync::Mutex::new(received);
-    let (revision, parts) = thread::scope(|scope| {
+    let (pieces, received) = mpsc::sync_channel::<Raw>(2 * readers);
+    let received = Mutex::new(received);
+    let (revision, mut parts) = thread::scope(|scope| {
         let readers: Vec<_> = (0..readers).map(|_| scope.spawn(|| read_pieces(specs, &received))).collect();
         let revision = hand_out(store, specs, pieces);
-        let parts: Vec<_> = readers.into_iter().filter_map(|reader| reader.join().ok()).collect();
-        (revision, parts)
-    });
-    let revision = revision?;
+        let parts: Result<Vec<_>, _> = readers.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        let parts = parts.map_err(|_| Error::Closed)?;
+        Ok::<_, Error>((revision?, parts.into_iter().flatten().collect::<Vec<_>>()))
+    })?;
+    parts.sort_unstable_by_key(|part| part.place);
     let mut by_type: Vec<Vec<Loaded>> = specs.iter().map(|_| Vec::new()).collect();
-    for part in parts {
-        for (all, mut some) in by_type.iter_mut().zip(part) {
-            all.append(&mut some);
+    for (at, loaded) in parts.into_iter().flat_map(|part| part.found) {
+        if let Some(all) = by_type.get_mut(at) {
+            all.push(loaded);
         }
     }
     let views =
@@ -60,7 +68,7 @@ fn load(store: &dyn Store, specs: &[Arc<Spec>]) -> Result<Everything, Error> {
 fn hand_out(
     store: &dyn Store,
     specs: &[Arc<Spec>],
-    pieces: mpsc::SyncSender<Piece>,
+    pieces: mpsc::SyncSender<Raw>,
 ) -> Result<Revision, Error> {
     let places: HashMap<&[u8], usize> =
         specs.iter().enumerate().map(|(at, spec)| (spec.prefix().as_bytes(), at)).collect();
@@ -69,31 +77,35 @@ fn hand_out(
         [only] => format!("{}/", only.prefix()),
         _ => String::new(),
     };
-    let mut piece = Vec::with_capacity(PIECE);
+    let mut piece = Piece { place: 0, found: Vec::with_capacity(PIECE) };
     let revision = store.load(prefix.as_bytes(), None, &mut |found| {
         let key = found.as_ref().map_or_else(|corrupt| &corrupt.key, |entry| &entry.key);
         if let Some(at) = places.get(prefix_of(key)) {
-            piece.push((*at, found));
+            piece.found.push((*at, found));
         }
-        if piece.len() == PIECE && pieces.send(std::mem::take(&mut piece)).is_err() {
-            return ControlFlow::Break(());
+        if piece.found.len() < PIECE {
+            return ControlFlow::Continue(());
         }
-        ControlFlow::Continue(())
+        let next = Piece { place: piece.place + 1, found: Vec::with_capacity(PIECE) };
+        match pieces.send(mem::replace(&mut piece, next)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
     })?;
     pieces.send(piece).map_err(|_| Error::Closed)?;
     Ok(revision)
 }
 
-fn read_pieces(specs: &[Arc<Spec>], received: &std::sync::Mutex<mpsc::Receiver<Piece>>) -> Vec<Vec<Loaded>> {
-    let mut loaded: Vec<Vec<Loaded>> = specs.iter().map(|_| Vec::new()).collect();
+fn read_pieces(specs: &[Arc<Spec>], received: &Mutex<mpsc::Receiver<Raw>>) -> Vec<Piece<Loaded>> {
+    let mut pieces = Vec::new();
     loop {
-        let piece = received.lock().unwrap_or_else(std::sync::PoisonError::into_inner).recv();
-        let Ok(piece) = piece else { return loaded };
-        for (at, found) in piece {
-            if let (Some(spec), Some(loaded)) = (specs.get(at), loaded.get_mut(at)) {
-                loaded.push(read(spec, found, |_| Slot::Absent));
-            }
-        }
+        let piece = received.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Piece { place, found }) = piece else { return pieces };
+        let loaded = found
+            .into_iter()
+            .filter_map(|(at, found)| Some((at, read(specs.get(at)?, found, |_| Slot::Absent))))
+            .collect();
+        pieces.push(Piece { place, found: loaded });
     }
 }
 

@@ -40,9 +40,9 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How often old things are looked for.
+    /// How often it is looked for what is due.
     pub(crate) fn tick(&self) -> Duration {
-        let shortest = self.log_retention.min(self.snapshot_retention);
-        (shortest / 10).clamp(Duration::from_millis(20), Duration::from_secs(5))
+        let shortest = self.log_retention.min(self.snapshot_retention).min(self.bookmark_interval);
+        (shortest / 30).clamp(Duration::from_millis(5), Duration::from_secs(5))
     }
 }

@@ -24,19 +24,47 @@ pub(crate) struct Record {
     /// The uid, the selectable fields, the uids of owners, then keys and values of labels.
     spans: Box<[Span]>,
     side: Option<Box<str>>,
+    /// The marks of all labels, so that most of those that do not match are told without a look at their text.
+    signature: u64,
     fields: u16,
     owners: u16,
     deleting: bool,
 }
 
+/// The marks that a label leaves in a signature: two bits of it, as a rule.
+pub(crate) fn label_marks(key: &[u8], value: &[u8]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    for byte in key.iter().chain(b"=").chain(value) {
+        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    (1 << (hash >> 58)) | (1 << ((hash >> 52) & 63))
+}
+
 /// What one pass over an object finds.
 #[derive(Debug)]
-pub(crate) struct Scanned {
-    pub(crate) name: Option<String>,
-    pub(crate) namespace: Option<String>,
-    pub(crate) uid: Option<String>,
+pub(crate) struct Scanned<'a> {
+    json: &'a str,
+    name: Span,
+    namespace: Span,
     pub(crate) revision: Place,
     pub(crate) record: Record,
+}
+
+impl Scanned<'_> {
+    /// The name that the object claims.
+    pub(crate) fn name(&self) -> &[u8] {
+        self.record.bytes(self.name, self.json.as_bytes())
+    }
+
+    /// The namespace that the object claims.
+    pub(crate) fn namespace(&self) -> &[u8] {
+        self.record.bytes(self.namespace, self.json.as_bytes())
+    }
+
+    /// The uid of the object.
+    pub(crate) fn uid(&self) -> &[u8] {
+        self.record.uid(self.json.as_bytes())
+    }
 }
 
 /// What to replace in order to write a `resourceVersion`: the bytes from `start` to `end` become `before`, the
@@ -73,6 +101,11 @@ impl Record {
         pairs.iter().map(move |pair| pair.map(|span| self.bytes(span, bytes)))
     }
 
+    /// Whether an object with this record may have a label with these marks.
+    pub(crate) fn may_have(&self, marks: u64) -> bool {
+        self.signature & marks == marks
+    }
+
     pub(crate) fn is_deleting(&self) -> bool {
         self.deleting
     }
@@ -103,7 +136,7 @@ impl Record {
 }
 
 /// Finds everything in one pass over the JSON of an object.
-pub(crate) fn scan(spec: &Spec, json: &str) -> Result<Scanned, Broken> {
+pub(crate) fn scan<'a>(spec: &Spec, json: &'a str) -> Result<Scanned<'a>, Broken> {
     if json.len() >= SIDE as usize {
         return Err(Broken { what: "an object that is too large", at: json.len() });
     }
@@ -150,7 +183,7 @@ struct Meta {
     revision: Option<Place>,
 }
 
-impl Pass<'_> {
+impl<'a> Pass<'a> {
     fn object(&mut self, spec: &Spec) -> Result<(), Broken> {
         self.scanner.expect(b'{', "no object")?;
         let mut first = true;
@@ -301,7 +334,7 @@ impl Pass<'_> {
         self.json.as_bytes().get(text.start..text.end).unwrap_or_default()
     }
 
-    fn finish(self) -> Result<Scanned, Broken> {
+    fn finish(self) -> Result<Scanned<'a>, Broken> {
         let Meta { name, namespace, uid, owners, labels, deleting, start, insert, members, revision } =
             self.meta;
         let Some(start) = start else { return self.scanner.broken("no metadata") };
@@ -316,19 +349,17 @@ impl Pass<'_> {
         spans.extend(&owners);
         spans.extend(&labels);
         let many = Broken { what: "too many owners", at: start };
-        let record = Record {
+        let mut record = Record {
             spans: spans.into(),
+            signature: 0,
             side: (!self.side.is_empty()).then(|| self.side.into()),
             fields: u16::try_from(self.fields.len()).map_err(|_| many)?,
             owners: u16::try_from(owners.len()).map_err(|_| many)?,
             deleting,
         };
-        let text = |span: Span| {
-            let bytes = record.bytes(span, self.json.as_bytes());
-            (!bytes.is_empty()).then(|| String::from_utf8_lossy(bytes).into_owned())
-        };
-        let (name, namespace, uid) = (text(name), text(namespace), text(uid));
-        Ok(Scanned { name, namespace, uid, revision: revision.unwrap_or(absent), record })
+        let labels = record.labels(self.json.as_bytes());
+        record.signature = labels.fold(0, |marks, [key, value]| marks | label_marks(key, value));
+        Ok(Scanned { json: self.json, name, namespace, revision: revision.unwrap_or(absent), record })
     }
 }
 

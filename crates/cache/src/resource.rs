@@ -13,11 +13,12 @@ use crate::{
     progress::Progress,
     snapshots::Snapshots,
     view::View,
-    watch::Interest,
+    watch::{Interest, Waiter},
 };
+use crossbeam_utils::sync::ShardedLock;
 use std::{
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Instant,
@@ -51,7 +52,7 @@ impl Core {
 pub struct Resource {
     spec: Arc<Spec>,
     core: Arc<Core>,
-    state: RwLock<State>,
+    state: ShardedLock<State>,
     snapshots: Snapshots,
     interest: Interest,
     removed: AtomicBool,
@@ -92,7 +93,7 @@ impl Resource {
         let interest = Interest::new(indexed.map(|(at, _)| at));
         let snapshots = Snapshots::new(core.options.snapshot_retention, core.options.snapshots);
         core.log_bytes.fetch_add(log.bytes(), Ordering::Relaxed);
-        let state = RwLock::new(State { view, log });
+        let state = ShardedLock::new(State { view, log });
         Self { spec, core, state, snapshots, interest, removed: AtomicBool::new(false) }
     }
 
@@ -238,15 +239,22 @@ impl Resource {
         self.interest.restart(since);
     }
 
-    /// Lets go what is older than it has to be kept.
-    pub(crate) fn expire(&self, now: Instant) {
+    /// Does what is due: lets go what is older than it has to be kept, and wakes watchers for their bookmarks.
+    pub(crate) fn tick(&self, now: Instant) {
         self.snapshots.expire(now);
+        self.interest.wake_for_bookmarks(now);
         if let Some(expired) = now.checked_sub(self.core.options.log_retention)
             && self.with_state(|_, log| log.is_expired(expired))
         {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             self.freed(state.log.trim(Some(expired), 0));
         }
+    }
+
+    /// Makes a watcher due a bookmark an interval from now.
+    pub(crate) fn schedule_bookmark(&self, waiter: &Arc<Waiter>) {
+        let at = Instant::now() + self.core.options.bookmark_interval;
+        self.interest.schedule_bookmark(at, waiter);
     }
 
     /// Ends the type: readers and watchers are told.

@@ -3,8 +3,6 @@
 //! Skipping counts brackets and knows strings; it does not judge what lies between. Nothing here panics or recurses,
 //! whatever the bytes are: text that cannot be followed is [`Broken`], with the place where it ended.
 
-use memchr::memchr2;
-
 /// Where and why text could not be followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at byte {at}")]
@@ -104,18 +102,12 @@ impl<'a> Scanner<'a> {
     pub(crate) fn string(&mut self) -> Result<Text, Broken> {
         self.expect(b'"', "no string")?;
         let start = self.at;
-        let mut escaped = false;
-        loop {
-            let rest = self.bytes.get(self.at..).unwrap_or_default();
-            let Some(found) = memchr2(b'"', b'\\', rest) else {
-                return self.broken("a string without an end");
-            };
-            self.at += found + 1;
-            if rest.get(found) == Some(&b'"') {
-                return Ok(Text { start, end: self.at - 1, escaped });
+        match string_end(self.bytes, start) {
+            Some(StringEnd { end, escaped }) => {
+                self.at = end + 1;
+                Ok(Text { start, end, escaped })
             }
-            escaped = true;
-            self.at += 1;
+            None => self.broken("a string without an end"),
         }
     }
 
@@ -154,24 +146,75 @@ impl<'a> Scanner<'a> {
     }
 
     fn skip_nested(&mut self) -> Result<(), Broken> {
-        let mut depth = 0usize;
-        while let Some(&byte) = self.bytes.get(self.at) {
-            match byte {
-                b'"' => {
-                    self.string()?;
-                    continue;
-                }
-                b'{' | b'[' => depth += 1,
-                b'}' | b']' => depth -= 1,
-                _ => {}
+        match nested_end(self.bytes, self.at) {
+            Some(end) => {
+                self.at = end;
+                Ok(())
             }
-            self.at += 1;
-            if depth == 0 {
-                return Ok(());
+            None => {
+                self.at = self.bytes.len();
+                self.broken("a bracket that is not closed")
             }
         }
-        self.broken("a bracket that is not closed")
     }
+}
+
+/// Where the object or list that starts at a place ends.
+fn nested_end(bytes: &[u8], mut at: usize) -> Option<usize> {
+    let mut depth = 0usize;
+    loop {
+        let byte = *bytes.get(at)?;
+        at += 1;
+        match byte {
+            b'"' => at = string_end(bytes, at)?.end + 1,
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    return Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+struct StringEnd {
+    end: usize,
+    escaped: bool,
+}
+
+/// The closing quote of a string whose inside starts at a place.
+#[inline]
+fn string_end(bytes: &[u8], mut at: usize) -> Option<StringEnd> {
+    let mut escaped = false;
+    loop {
+        at = quote_or_backslash(bytes, at)?;
+        if bytes.get(at) == Some(&b'"') {
+            return Some(StringEnd { end: at, escaped });
+        }
+        escaped = true;
+        at += 2;
+    }
+}
+
+/// The first quote or backslash from a place on, looked for in eight bytes at a time.
+#[inline]
+fn quote_or_backslash(bytes: &[u8], mut at: usize) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = 0x8080_8080_8080_8080;
+    // The lowest flag is right, those above it may be false.
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
+    while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+        let word = u64::from_le_bytes(*chunk);
+        let found = zeros(word ^ (ONES * b'"' as u64)) | zeros(word ^ (ONES * b'\\' as u64));
+        if found != 0 {
+            return Some(at + found.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    let rest = bytes.get(at..)?.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+    Some(at + rest)
 }
 
 /// The text of a string whose inside has escapes; `None` if one of them is wrong.
@@ -243,6 +286,23 @@ mod tests {
             Scanner::new(b"[1,").skip().unwrap_err().to_string(),
             "a bracket that is not closed at byte 3"
         );
+    }
+
+    #[test]
+    fn strings_of_every_length_end_where_they_do() {
+        for length in 0..40 {
+            for escape in [None, Some(0), Some(length / 2), Some(length)] {
+                let mut inside: String = (0..length).map(|at| ['a', 'é', '#', '!', ']'][at % 5]).collect();
+                if let Some(at) = escape {
+                    let at = inside.char_indices().nth(at).map_or(inside.len(), |(at, _)| at);
+                    inside.insert_str(at, "\\\"");
+                }
+                let text = format!("\"{inside}\",");
+                let found = Scanner::new(text.as_bytes()).string().unwrap();
+                assert_eq!((found.start, found.end, found.escaped), (1, inside.len() + 1, escape.is_some()));
+                assert!(Scanner::new(&text.as_bytes()[..text.len() - 2]).string().is_err());
+            }
+        }
     }
 
     #[test]

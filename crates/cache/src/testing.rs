@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "test code")]
 
-use crate::{Entry, Spec, entry::Named, frame, record};
+use crate::{Entry, Spec, entry::claimed, frame, record};
 use std::sync::Arc;
 use store::{Head, Key, Revision};
 
 /// The entry that some JSON becomes when it is committed at a revision.
 pub(crate) fn entry(spec: &Arc<Spec>, json: &str, revision: u64) -> Arc<Entry> {
     let scanned = record::scan(spec, json).unwrap();
-    let key = Named { spec, key: "" }.claimed(&scanned);
+    let key = claimed(spec, &scanned);
     let key = Key::try_from(format!("{}/{key}", spec.prefix())).unwrap();
     let framed = frame::encode(json, scanned.revision).unwrap();
     let head =

@@ -67,10 +67,15 @@ impl Tree {
         Self { order, len: 0, root: Arc::new(Node::Leaf(Vec::new())) }
     }
 
-    /// A tree of entries in any order; of several with the same key, one stays.
+    /// A tree of entries in any order, quickest in the order of keys; of several with the same key, one stays.
     pub(crate) fn from_entries(order: Order, mut entries: Vec<Arc<Entry>>) -> Self {
-        entries.sort_by(|a, b| order.of(a).cmp(&order.of(b)));
-        entries.dedup_by(|a, b| order.of(a) == order.of(b));
+        if !entries.is_sorted_by(|a, b| a.key() < b.key()) {
+            entries.sort_by(|a, b| a.key().cmp(b.key()));
+            entries.dedup_by(|a, b| a.key() == b.key());
+        }
+        if order != Order::Key {
+            entries.sort_by(|a, b| order.of(a).value.cmp(order.of(b).value));
+        }
         let len = entries.len();
         let mut level: Vec<Child> =
             even_chunks(entries).into_iter().filter_map(|chunk| Child::new(Node::Leaf(chunk))).collect();

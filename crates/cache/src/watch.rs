@@ -29,7 +29,7 @@
 mod interest;
 mod watcher;
 
-pub(crate) use interest::Interest;
+pub(crate) use interest::{Interest, Waiter};
 pub use watcher::Watcher;
 
 use crate::{Entry, Filter, Freshness};
@@ -170,9 +170,47 @@ pub enum Item {
     },
 }
 
-/// Some items in their order; never empty.
-#[derive(Clone, Debug)]
+/// Some items in their order; never empty. One item alone, which is the rule, takes no allocation.
+#[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// What to tell.
-    pub items: Vec<Item>,
+    first: Option<Item>,
+    rest: Vec<Item>,
+}
+
+impl Batch {
+    /// The items in their order.
+    pub fn iter(&self) -> impl Iterator<Item = &Item> {
+        self.first.iter().chain(&self.rest)
+    }
+
+    pub(crate) fn push(&mut self, item: Item) {
+        match self.first {
+            None => self.first = Some(item),
+            Some(_) => self.rest.push(item),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.rest.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+}
+
+impl FromIterator<Item> for Batch {
+    fn from_iter<I: IntoIterator<Item = Item>>(items: I) -> Self {
+        let mut items = items.into_iter();
+        Self { first: items.next(), rest: items.collect() }
+    }
+}
+
+impl IntoIterator for Batch {
+    type Item = Item;
+    type IntoIter = std::iter::Chain<std::option::IntoIter<Item>, std::vec::IntoIter<Item>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.first.into_iter().chain(self.rest)
+    }
 }

@@ -127,7 +127,7 @@ async fn atomic(backing: Backing) {
     tokio::join!(writing, reading);
     let mut count = 0;
     while count < 90 {
-        count += watching.watcher.next().await.unwrap().items.len();
+        count += watching.watcher.next().await.unwrap().into_iter().count();
         assert_eq!(count % 3, 0, "a batch ends where a group ends");
     }
 }

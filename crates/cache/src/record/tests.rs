@@ -25,9 +25,9 @@ fn metadata_is_found() {
         "labels":{"app":"x","tier":""},"ownerReferences":[{"kind":"A","uid":"o1"},{"uid":"o2","controller":true}],
         "managedFields":[{"fieldsV1":{"f:metadata":{"f:labels":{}}}}]}}"#;
     let scanned = scan(&spec(), json).unwrap();
-    assert_eq!(scanned.name.as_deref(), Some("a"));
-    assert_eq!(scanned.namespace.as_deref(), Some("b"));
-    assert_eq!(scanned.uid.as_deref(), Some("u"));
+    assert_eq!(scanned.name(), b"a");
+    assert_eq!(scanned.namespace(), b"b");
+    assert_eq!(scanned.uid(), b"u");
     let record = scanned.record;
     assert!(record.is_deleting());
     assert_eq!(texts(record.owners(json.as_bytes())), ["o1", "o2"]);
@@ -41,7 +41,7 @@ fn absence_and_null_count_as_empty() {
     let scanned = scan(&spec(), json).unwrap();
     assert!(!scanned.record.is_deleting());
     assert_eq!(scanned.record.labels(json.as_bytes()).len(), 0);
-    assert_eq!((scanned.name, scanned.uid), (None, None));
+    assert!(scanned.name().is_empty() && scanned.uid().is_empty());
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn escaped_values_are_kept_aside() {
     let json = r#"{"metadata":{"name":"a\u0062","labels":{"k\n":"\"v\""}},"reason":"a\u003cb"}"#;
     assert_eq!(field(json, 3).as_deref(), Some("a<b"));
     let scanned = scan(&spec(), json).unwrap();
-    assert_eq!(scanned.name.as_deref(), Some("ab"));
+    assert_eq!(scanned.name(), b"ab");
     let labels: Vec<_> = scanned.record.labels(json.as_bytes()).map(|pair| texts(pair.into_iter())).collect();
     assert_eq!(labels, [["k\n", "\"v\""]]);
 }

@@ -14,10 +14,11 @@ use crate::{
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
+    time::Instant,
 };
 use store::Revision;
 
@@ -25,6 +26,8 @@ use store::Revision;
 pub(crate) struct Interest {
     everything: Arc<Lane>,
     tables: Mutex<Tables>,
+    /// Who is due a bookmark when, the next one first.
+    bookmarks: Mutex<VecDeque<(Instant, Weak<Waiter>)>>,
     woken: AtomicU64,
 }
 
@@ -65,6 +68,7 @@ pub(crate) struct Changes {
 #[derive(Default)]
 pub(crate) struct Waiter {
     signaled: AtomicBool,
+    bookmark: AtomicBool,
     waker: Mutex<Option<Waker>>,
     /// Its place among the waiters of the lane.
     place: AtomicUsize,
@@ -86,7 +90,12 @@ impl Interest {
             touched: Vec::new(),
             seats: 0,
         };
-        Self { everything: Arc::new(Lane::new(None)), tables: Mutex::new(tables), woken: AtomicU64::new(0) }
+        Self {
+            everything: Arc::new(Lane::new(None)),
+            tables: Mutex::new(tables),
+            bookmarks: Mutex::default(),
+            woken: AtomicU64::new(0),
+        }
     }
 
     /// Seats a watcher. `newest` tells the newest revision in the log; it is asked while no lane can miss a change.
@@ -146,6 +155,28 @@ impl Interest {
         let touched = std::mem::take(&mut self.tables().touched);
         let woken: u64 = touched.iter().map(|lane| lane.wake()).sum();
         self.woken.fetch_add(woken, Ordering::Relaxed);
+    }
+
+    /// Makes a watcher due a bookmark at a time, which must not lie before those of others.
+    pub(crate) fn schedule_bookmark(&self, at: Instant, waiter: &Arc<Waiter>) {
+        self.bookmarks().push_back((at, Arc::downgrade(waiter)));
+    }
+
+    /// Wakes those who are due a bookmark.
+    pub(crate) fn wake_for_bookmarks(&self, now: Instant) {
+        let due: Vec<_> = {
+            let mut bookmarks = self.bookmarks();
+            let due = bookmarks.partition_point(|(at, _)| *at <= now);
+            bookmarks.drain(..due).collect()
+        };
+        for waiter in due.iter().filter_map(|(_, waiter)| waiter.upgrade()) {
+            waiter.bookmark.store(true, Ordering::Release);
+            waiter.wake();
+        }
+    }
+
+    fn bookmarks(&self) -> MutexGuard<'_, VecDeque<(Instant, Weak<Waiter>)>> {
+        self.bookmarks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes everyone.
@@ -309,9 +340,8 @@ impl Waiter {
         if self.signaled.swap(true, Ordering::AcqRel) {
             return false;
         }
-        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(waker) = waker {
-            waker.wake();
+        if let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
+            waker.wake_by_ref();
         }
         true
     }
@@ -319,6 +349,11 @@ impl Waiter {
     /// Forgets signals; what they told of is read next.
     pub(crate) fn clear(&self) {
         self.signaled.store(false, Ordering::Release);
+    }
+
+    /// Whether a bookmark is due; if so, it is not any more.
+    pub(crate) fn take_bookmark(&self) -> bool {
+        self.bookmark.load(Ordering::Acquire) && self.bookmark.swap(false, Ordering::AcqRel)
     }
 
     /// Ready when there was a signal since [`Waiter::clear`].

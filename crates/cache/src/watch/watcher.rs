@@ -11,15 +11,8 @@ use crate::{
     resource::Resource,
     tree,
 };
-use std::{
-    future::poll_fn,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{future::poll_fn, sync::Arc};
 use store::{Follow, Follower, Revision};
-use tokio::time::{Instant, Sleep};
 
 /// The most items in one batch, unless a group of changes is larger.
 const ITEMS: usize = 256;
@@ -34,7 +27,7 @@ pub struct Watcher {
     /// Everything up to here has been told, or does not match.
     cursor: Revision,
     phase: Phase,
-    bookmarks: Option<Timer>,
+    bookmarks: Bookmarks,
 }
 
 enum Phase {
@@ -46,15 +39,10 @@ enum Phase {
     Live,
 }
 
-struct Timer {
-    sleep: Pin<Box<Sleep>>,
-    interval: Duration,
-}
-
 /// What a look at the log came to.
 enum Read {
     /// Everything there is has been looked at, or enough for one batch.
-    Items { items: Vec<Item>, more: bool },
+    Items { items: Batch, more: bool },
     /// The log does not reach back to the cursor.
     Behind,
 }
@@ -72,8 +60,9 @@ impl Resource {
         }
         let selection = Box::new(Selection::new(self.spec(), filter));
         let seat = self.interest().sit(&selection, || self.with_state(|view, _| view.revision));
-        let interval = self.core().options.bookmark_interval;
-        let bookmarks = (bookmarks == Bookmarks::Periodic).then(|| Timer::new(interval));
+        if bookmarks == Bookmarks::Periodic {
+            self.schedule_bookmark(&seat.waiter);
+        }
         let (cursor, phase) = match start {
             Start::After(revision) => (revision, Phase::Live),
             Start::State(_) | Start::StreamingList(_) => {
@@ -114,7 +103,8 @@ impl Watcher {
                                 items.push(self.bookmark(Mark::Periodic));
                             }
                             if items.is_empty() && !more {
-                                self.wait().await;
+                                let waiter = &self.seat.waiter;
+                                poll_fn(|context| waiter.poll(context)).await;
                             }
                             items
                         }
@@ -122,7 +112,7 @@ impl Watcher {
                 }
             };
             if !items.is_empty() {
-                return Ok(Batch { items });
+                return Ok(items);
             }
         }
     }
@@ -138,11 +128,11 @@ impl Watcher {
     }
 
     /// The next part of the initial state.
-    fn initial(&mut self) -> Vec<Item> {
-        let Phase::Initial { range, mark } = &mut self.phase else { return Vec::new() };
+    fn initial(&mut self) -> Batch {
+        let Phase::Initial { range, mark } = &mut self.phase else { return Batch::default() };
         let matching = range.by_ref().filter(|entry| self.selection.matches(entry));
         let added = matching.map(|entry| Item::Event(Event { kind: Kind::Added, entry }));
-        let mut items: Vec<Item> = added.take(ITEMS).collect();
+        let mut items: Batch = added.take(ITEMS).collect();
         if range.len() == 0 {
             let mark = *mark;
             self.phase = Phase::Live;
@@ -156,14 +146,14 @@ impl Watcher {
     fn read(&mut self) -> Read {
         let Self { resource, selection, seat, cursor, .. } = self;
         let mut reader =
-            Reader { selection, items: Vec::new(), cursor: *cursor, group: Revision::ZERO, looks: 0 };
-        let lane = seat.lane.clone();
-        let outcome = match lane.changes().map(|changes| changes.since) {
+            Reader { selection, items: Batch::default(), cursor: *cursor, group: Revision::ZERO, looks: 0 };
+        let since = seat.lane.changes().map(|changes| changes.since);
+        let outcome = match since {
             None => resource.with_state(|view, log| {
                 let served = view.revision.max(resource.core().progress.revision());
                 reader.scan(log, served, served)
             }),
-            Some(since) => reader.lane(resource, &lane, since),
+            Some(since) => reader.lane(resource, &seat.lane, since),
         };
         *cursor = reader.cursor;
         match outcome {
@@ -187,12 +177,12 @@ impl Watcher {
         Ok(())
     }
 
-    async fn history(&mut self) -> Result<Vec<Item>, Error> {
+    async fn history(&mut self) -> Result<Batch, Error> {
         if self.resource.with_state(|_, log| self.cursor >= log.start()) {
             self.phase = Phase::Live;
-            return Ok(Vec::new());
+            return Ok(Batch::default());
         }
-        let Phase::History(follower) = &mut self.phase else { return Ok(Vec::new()) };
+        let Phase::History(follower) = &mut self.phase else { return Ok(Batch::default()) };
         let batch = match follower.next().await {
             Ok(batch) => batch,
             Err(error) => return Err(self.ended(error)),
@@ -214,23 +204,11 @@ impl Watcher {
         }
     }
 
-    /// Waits until there may be something to tell.
-    async fn wait(&mut self) {
-        let Self { seat, bookmarks, .. } = self;
-        poll_fn(|context| match seat.waiter.poll(context) {
-            Poll::Ready(()) => Poll::Ready(()),
-            Poll::Pending => bookmarks.as_mut().map_or(Poll::Pending, |timer| timer.poll(context)),
-        })
-        .await;
-    }
-
     /// Whether it is time for a bookmark; if so, the next one is due an interval later.
     fn bookmark_due(&mut self) -> bool {
-        let Some(timer) = &mut self.bookmarks else { return false };
-        let now = Instant::now();
-        let due = timer.sleep.deadline() <= now;
+        let due = self.bookmarks == Bookmarks::Periodic && self.seat.waiter.take_bookmark();
         if due {
-            timer.sleep.as_mut().reset(now + timer.interval);
+            self.resource.schedule_bookmark(&self.seat.waiter);
         }
         due
     }
@@ -242,20 +220,10 @@ impl Drop for Watcher {
     }
 }
 
-impl Timer {
-    fn new(interval: Duration) -> Self {
-        Self { sleep: Box::pin(tokio::time::sleep(interval)), interval }
-    }
-
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.sleep.as_mut().poll(context)
-    }
-}
-
 /// One pass over some changes.
 struct Reader<'a> {
     selection: &'a Selection,
-    items: Vec<Item>,
+    items: Batch,
     cursor: Revision,
     /// The end of the group that was looked at last.
     group: Revision,
@@ -317,7 +285,9 @@ impl Reader<'_> {
         self.looks += 1;
         self.cursor = change.revision;
         self.group = change.group;
-        self.items.extend(tell(self.selection, change));
+        if let Some(item) = tell(self.selection, change) {
+            self.items.push(item);
+        }
     }
 
     fn is_full(&self) -> bool {

@@ -198,7 +198,7 @@ impl Watching {
     pub async fn item(&mut self) -> Result<Item, Error> {
         if self.ahead.is_empty() {
             let batch = tokio::time::timeout(Duration::from_secs(20), self.watcher.next()).await;
-            self.ahead = batch.expect("an item is due")?.items;
+            self.ahead = batch.expect("an item is due")?.into_iter().collect();
         }
         Ok(self.ahead.remove(0))
     }

@@ -113,7 +113,11 @@ pub(crate) async fn write(cache: Arc<Cache>, mut random: Rng, record: Arc<Record
         }
         let from = cache.committed();
         let answer = match cache.commit_all(group).await {
-            Ok(committed) => Ok(committed.iter().map(answer).collect()),
+            Ok(committed) => {
+                let newest = committed.iter().map(Committed::revision).max();
+                assert!(newest <= Some(cache.revision()), "an answer came before its change could be read");
+                Ok(committed.iter().map(answer).collect())
+            }
             Err(Error::Conflict(conflict)) => {
                 Err(Refused { index: conflict.index, found: conflict.found.as_deref().map(Version::of) })
             }
@@ -450,7 +454,7 @@ impl Watch {
                     return None;
                 }
             };
-            let told = batch.items.iter().map(Told::of).collect();
+            let told = batch.iter().map(Told::of).collect();
             seen.lock().unwrap().batches.push((watcher.revision(), told));
             let rest = self.random.u8(0..10);
             if rest < self.plan.restless && watcher.revision().is_some() {

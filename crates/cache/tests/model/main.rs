@@ -27,7 +27,7 @@ use store::Revision;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_agrees_with_the_model() {
-    check(Backing::Memory, 1, 1500).await;
+    check(Backing::Memory, 1, 1000).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -141,7 +141,7 @@ async fn caught_up(record: &Record, reference: &Reference) -> Result<(), String>
             record.seen.lock().unwrap().iter().find_map(|seen| reference.is_late(&seen.lock().unwrap()));
         let Some(late) = late else { return Ok(()) };
         if tokio::time::Instant::now() > deadline {
-            return Err(format!("a watcher was not told of {late}"));
+            return Err(format!("a watcher was not told {late}"));
         }
         tokio::time::sleep(Duration::from_micros(200)).await;
     }

@@ -250,22 +250,27 @@ impl Reference {
         Ok(())
     }
 
-    /// An event that a running watcher is due and has not been told.
+    /// What a running watcher is due and has not been told.
     pub(crate) fn is_late(&self, seen: &Seen) -> Option<String> {
         if seen.end != End::Running {
             return None;
         }
-        let last = seen.batches.iter().flat_map(|(_, told)| told).filter_map(|told| match told {
-            Told::Event(_, version) => Some(version.revision),
-            _ => None,
-        });
-        let from = match seen.start {
-            Start::After(revision) => revision,
-            _ => seen.from,
+        let told = seen.batches.iter().flat_map(|(_, told)| told);
+        let told: Vec<&Told> = told.filter(|told| !matches!(told, Told::Bookmark(_))).collect();
+        let all = |start: Revision| {
+            let mut due = match seen.start {
+                Start::After(_) => Vec::new(),
+                _ => self.initial(seen, start),
+            };
+            due.extend(self.events(&seen.wanted, start, self.newest()));
+            due
         };
-        let last = last.max().unwrap_or(from).max(from);
-        let due = self.events(&seen.wanted, last, self.newest());
-        due.last().map(|due| format!("{due:?} after {last}: {:?}", seen.start))
+        let starts = match seen.start {
+            Start::After(revision) => revision.0..=revision.0,
+            _ => least(seen).0..=self.newest().0,
+        };
+        let done = starts.into_iter().any(|start| told.iter().copied().eq(&all(Revision(start))));
+        (!done).then(|| format!("all: {:?} from {} was told {told:?}", seen.start, seen.from))
     }
 }
 

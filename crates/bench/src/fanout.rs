@@ -1,0 +1,498 @@
+//! `bench fanout`: the cache on top of a store: start-up, memory, lists, and changes to many watchers.
+//!
+//! Start-up and memory are measured in a process of their own, on the embedded store. The rest runs on the store in
+//! memory, where a commit costs little, so that what is seen is the cache. The cost of a change for its watchers is the
+//! processor time of the whole process with them, less that of the same changes without any.
+
+use crate::{
+    Outcome,
+    process::{cpu_time, memory},
+    report::{Row, Style},
+};
+use bytes::Bytes;
+use cache::{
+    Cache, Change, Encoding, Field, Filter, Freshness, Mode, Options, Query, Resource, Spec,
+    watch::{Item, Request, Start},
+};
+use object::field_selector::Selector;
+use std::{
+    convert::Infallible,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use store::{
+    Revision, Store,
+    embedded::{self, Embedded},
+    memory::Memory,
+};
+use tokio::{runtime::Runtime, task::JoinHandle};
+
+pub(crate) const ABOUT: &str =
+    "the cache: start-up, memory, lists, changes to many watchers (--entries N, --dir PATH)";
+
+const POD: &str = include_str!("pod.json");
+const START: &str = "--start";
+const NODES: u64 = 1000;
+
+/// How large the pods are: an allocator rounds sizes up, some more than others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Size {
+    /// The sample as it is, 5.4 kB.
+    Whole,
+    /// The sample without its environment variables, 5.0 kB.
+    WithoutVariables,
+}
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+struct Settings {
+    style: Style,
+    entries: u64,
+    directory: Option<PathBuf>,
+    start: bool,
+}
+
+pub(crate) fn run(arguments: &[String]) -> Outcome {
+    let settings = Settings::parse(arguments)?;
+    if settings.start {
+        return start(&settings);
+    }
+    let scratch = match &settings.directory {
+        Some(directory) => tempfile::tempdir_in(directory)?,
+        None => tempfile::tempdir()?,
+    };
+    let runtime = Runtime::new()?;
+    // First, because it looks at the memory of this process.
+    idle(&runtime)?.print(settings.style)?;
+    for watchers in [1, 100, 10_000] {
+        for pace in [Pace::OneByOne, Pace::AtOnce] {
+            fan_out(&runtime, watchers, pace)?.print(settings.style)?;
+        }
+    }
+    by_node(&runtime)?.print(settings.style)?;
+    reads(&runtime, settings.style)?;
+    drop(runtime);
+    for size in [Size::WithoutVariables, Size::Whole] {
+        let path = scratch.path().join(if size == Size::Whole { "whole" } else { "smaller" });
+        fill(&settings, &path, size)?;
+        let mut child = Command::new(std::env::current_exe()?);
+        child.args(["fanout", START, "--dir"]).arg(&path);
+        if settings.style == Style::Json {
+            child.arg("--json");
+        }
+        if !child.status()?.success() {
+            return Err("the start-up failed".into());
+        }
+    }
+    Ok(())
+}
+
+fn fill(settings: &Settings, path: &Path, size: Size) -> Outcome {
+    let runtime = Runtime::new()?;
+    let store: Arc<dyn Store> = Arc::new(Embedded::open(path, embedded::Options::default())?);
+    let (started, cpu) = (Instant::now(), cpu_time()?);
+    runtime.block_on(async {
+        let cache = Arc::new(Cache::open(store.clone(), [pods()?], Options::default()).await?);
+        write(&cache, 256, settings.entries, size).await?;
+        Ok::<_, Failure>(())
+    })?;
+    let (elapsed, cpu) = (started.elapsed(), cpu_time()? - cpu);
+    Row::new("create, 256 writers")
+        .figure("bytes", pod("namespace-000", "web-00000000", 0, size).len() as f64, "")
+        .figure("commits", settings.entries as f64 / elapsed.as_secs_f64(), "/s")
+        .figure("cpu per commit", micros(cpu) / settings.entries as f64, "us")
+        .print(settings.style)?;
+    drop(runtime);
+    store.close();
+    Ok(())
+}
+
+/// Runs in its own process: opens the store, and the cache on it.
+fn start(settings: &Settings) -> Outcome {
+    let path = settings.directory.as_deref().ok_or("--start needs --dir")?;
+    let runtime = Runtime::new()?;
+    let begun = Instant::now();
+    let store: Arc<dyn Store> = Arc::new(Embedded::open(path, embedded::Options::default())?);
+    let (opened, before, cpu) = (begun.elapsed(), memory()?, cpu_time()?);
+    let load = |options: Options| {
+        runtime.block_on(Cache::open(store.clone(), [pods()?], options)).map_err(Failure::from)
+    };
+    let begun = Instant::now();
+    let cache = load(Options { replay: 0, ..Options::default() })?;
+    let (loaded, cpu, after) = (begun.elapsed(), cpu_time()? - cpu, memory()?);
+    let resource = pods_of(&cache)?;
+    let list = runtime.block_on(resource.list(Query::new(Freshness::Any, Filter::all())))?;
+    let (mut raw, mut count) = (0u64, 0u64);
+    for entry in list {
+        raw += entry.bytes().len() as u64;
+        count += 1;
+    }
+    Row::new("start")
+        .figure("entries", count as f64, "")
+        .figure("store", millis(opened), "ms")
+        .figure("cache", millis(loaded), "ms")
+        .figure("cpu of the cache", millis(cpu), "ms")
+        .print(settings.style)?;
+    Row::new("memory")
+        .figure("raw", raw as f64 / 1e6, "MB")
+        .figure("cache over raw", after.saturating_sub(before) as f64 / raw as f64, "x")
+        .figure("process over raw", after as f64 / raw as f64, "x")
+        .print(settings.style)?;
+    drop((cache, resource));
+    let begun = Instant::now();
+    let cache = load(Options::default())?;
+    Row::new("start with history")
+        .figure("changes", pods_of(&cache)?.stats().log_changes as f64, "")
+        .figure("cache", millis(begun.elapsed()), "ms")
+        .print(settings.style)?;
+    Ok(())
+}
+
+fn reads(runtime: &Runtime, style: Style) -> Outcome {
+    let (cache, resource) = small(runtime, 10_000)?;
+    let query = || Query::new(Freshness::Any, Filter::all());
+    let all = each(runtime, 200, || resource.list(query()))?;
+    Row::new("list 10,000")
+        .figure("iterate", millis(all.time), "ms")
+        .figure("per entry", micros(all.time) * 1e3 / 10_000.0, "ns")
+        .print(style)?;
+    let on_node = Filter::all().fields(Selector::equal("spec.nodeName", "node-7"));
+    let some = each(runtime, 2000, || resource.list(Query::new(Freshness::Any, on_node.clone())))?;
+    Row::new("list by node")
+        .figure("found", some.found as f64, "")
+        .figure("each", micros(some.time), "us")
+        .print(style)?;
+    let labels = object::label::Selector::parse("app=web,pod-template-hash!=other")?;
+    let labelled = each(runtime, 50, || {
+        resource.list(Query::new(Freshness::Any, Filter::all().labels(labels.clone())))
+    })?;
+    Row::new("list by labels")
+        .figure("found", labelled.found as f64, "")
+        .figure("per entry", micros(labelled.time) * 1e3 / 10_000.0, "ns")
+        .print(style)?;
+    let page =
+        each(runtime, 2000, || resource.list(Query::new(Freshness::MostRecent, Filter::all()).limit(500)))?;
+    Row::new("list 500 of them").figure("each", micros(page.time), "us").print(style)?;
+    let get = Instant::now();
+    for number in 0..100_000 {
+        let (namespace, name) = names(number % 10_000);
+        if runtime.block_on(resource.get(&namespace, &name, Freshness::MostRecent))?.is_none() {
+            return Err("an entry is missing".into());
+        }
+    }
+    Row::new("get").figure("each", micros(get.elapsed()) / 1e5, "us").print(style)?;
+    let before = cache.revision();
+    runtime.block_on(write(&cache, 16, 10_000, Size::Whole))?;
+    let exact = |behind: u64| query().mode(Mode::Exact(Revision(before.0 + 10_000 - behind))).limit(1);
+    for behind in [100, 9_000] {
+        let begun = Instant::now();
+        runtime.block_on(resource.list(exact(behind)))?;
+        let first = begun.elapsed();
+        let kept = each(runtime, 1000, || resource.list(exact(behind)))?;
+        Row::new(format!("exact, {behind} changes ago"))
+            .figure("first", micros(first), "us")
+            .figure("again", micros(kept.time), "us")
+            .print(style)?;
+    }
+    encode(runtime, &cache, &resource)?.print(style)?;
+    Ok(())
+}
+
+fn encode(runtime: &Runtime, cache: &Cache, resource: &Resource) -> Result<Row, Failure> {
+    let list: Vec<_> =
+        runtime.block_on(resource.list(Query::new(Freshness::Any, Filter::all())))?.take(1000).collect();
+    let make = |entry: &cache::Entry| Ok::<_, Infallible>(Bytes::copy_from_slice(entry.bytes()));
+    let mut times = [Duration::ZERO; 2];
+    for time in &mut times {
+        let begun = Instant::now();
+        for entry in &list {
+            cache.encodings().get(entry, Encoding(1), make)?;
+        }
+        *time = begun.elapsed();
+    }
+    let [first, again] = times.map(|time| micros(time) * 1e3 / list.len() as f64);
+    Ok(Row::new("other encoding").figure("first", first, "ns").figure("again", again, "ns"))
+}
+
+/// How changes follow each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// Each waits until all watchers were told of the one before.
+    OneByOne,
+    /// As fast as one writer can.
+    AtOnce,
+}
+
+/// Changes to many watchers of everything, each of which takes the pieces of the event's JSON.
+fn fan_out(runtime: &Runtime, watchers: u64, pace: Pace) -> Result<Row, Failure> {
+    let changes = (2_000_000 / watchers).clamp(300, 20_000);
+    let (cache, resource) = small(runtime, 1000)?;
+    let alone = cost(|| runtime.block_on(write(&cache, 1, changes, Size::Whole)))?;
+    let seen = Arc::<Seen>::default();
+    let from = cache.revision();
+    let tasks = runtime.block_on(watch(&resource, from, &seen, (0..watchers).map(|_| Filter::all())))?;
+    let total = changes * watchers;
+    let begun = Instant::now();
+    let work =
+        changing(cache.clone(), resource.clone(), seen.clone(), Changes { count: changes, watchers, pace });
+    let with = cost(|| runtime.block_on(runtime.spawn(work))?)?;
+    let elapsed = begun.elapsed();
+    let woken = resource.stats().woken as f64;
+    tasks.iter().for_each(JoinHandle::abort);
+    let pace = if pace == Pace::OneByOne { "one by one" } else { "at once" };
+    Ok(Row::new(format!("fan-out to {watchers}, {pace}"))
+        .figure("cpu per event and watcher", micros(with.saturating_sub(alone)) / total as f64, "us")
+        .figure("cpu per event", micros(with) / changes as f64, "us")
+        .figure("without watchers", micros(alone) / changes as f64, "us")
+        .figure("wake-ups", woken / changes as f64, "")
+        .figure("deliveries", total as f64 / elapsed.as_secs_f64(), "/s"))
+}
+
+struct Changes {
+    count: u64,
+    watchers: u64,
+    pace: Pace,
+}
+
+/// Makes changes until all watchers have seen them.
+async fn changing(cache: Arc<Cache>, resource: Arc<Resource>, seen: Arc<Seen>, changes: Changes) -> Outcome {
+    for number in 1..=changes.count {
+        put(&cache, &resource, number % 1000, Size::Whole).await?;
+        if changes.pace == Pace::OneByOne {
+            seen.reach(number * changes.watchers).await;
+        }
+    }
+    seen.reach(changes.count * changes.watchers).await;
+    Ok(())
+}
+
+/// Changes of pods on a thousand nodes, each of which watches its own.
+fn by_node(runtime: &Runtime) -> Result<Row, Failure> {
+    let changes = 20_000;
+    let (cache, resource) = small(runtime, NODES)?;
+    let alone = cost(|| runtime.block_on(write(&cache, 1, changes, Size::Whole)))?;
+    let seen = Arc::<Seen>::default();
+    let filters =
+        (0..NODES).map(|node| Filter::all().fields(Selector::equal("spec.nodeName", format!("node-{node}"))));
+    let tasks = runtime.block_on(watch(&resource, cache.revision(), &seen, filters))?;
+    let with = cost(|| {
+        runtime.block_on(async {
+            write(&cache, 1, changes, Size::Whole).await?;
+            seen.reach(changes).await;
+            Ok(())
+        })
+    })?;
+    let woken = resource.stats().woken as f64;
+    tasks.iter().for_each(JoinHandle::abort);
+    Ok(Row::new("1,000 watch their node")
+        .figure("wake-ups per write", woken / changes as f64, "")
+        .figure("cpu per write", micros(with) / changes as f64, "us")
+        .figure("without watchers", micros(alone) / changes as f64, "us"))
+}
+
+/// Ten thousand watchers to whom nothing happens, while other objects change.
+fn idle(runtime: &Runtime) -> Result<Row, Failure> {
+    let watchers = 10_000;
+    let (cache, resource) = small(runtime, 1000)?;
+    let seen = Arc::<Seen>::default();
+    let before = memory()?;
+    let filters = (0..watchers).map(|number| {
+        Filter::namespace("quiet").fields(Selector::equal("metadata.name", format!("config-{number}")))
+    });
+    let tasks = runtime.block_on(watch(&resource, cache.revision(), &seen, filters))?;
+    std::thread::sleep(Duration::from_millis(200));
+    let each = memory()?.saturating_sub(before) as f64 / watchers as f64;
+    let alone = cost(|| {
+        std::thread::sleep(Duration::from_secs(3));
+        Ok(())
+    })?;
+    let changes = 20_000;
+    let busy = cost(|| runtime.block_on(write(&cache, 1, changes, Size::Whole)))?;
+    let woken = resource.stats().woken;
+    tasks.iter().for_each(JoinHandle::abort);
+    Ok(Row::new("10,000 idle watchers")
+        .figure("memory each", each, "B")
+        .figure("cpu in 3 s", millis(alone), "ms")
+        .figure("cpu per write of others", micros(busy) / changes as f64, "us")
+        .figure("wake-ups", woken as f64, ""))
+}
+
+/// How many events all watchers have seen, counted in many places so that counting does not hold them up.
+#[derive(Default)]
+struct Seen {
+    counts: [Count; 32],
+}
+
+#[derive(Default)]
+#[repr(align(128))]
+struct Count(AtomicU64);
+
+impl Seen {
+    fn add(&self, watcher: usize, told: u64) {
+        if let Some(Count(count)) = self.counts.get(watcher % self.counts.len()) {
+            count.fetch_add(told, Ordering::Relaxed);
+        }
+    }
+
+    async fn reach(&self, wanted: u64) {
+        while self.counts.iter().map(|Count(count)| count.load(Ordering::Relaxed)).sum::<u64>() < wanted {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+async fn watch(
+    resource: &Arc<Resource>,
+    from: Revision,
+    seen: &Arc<Seen>,
+    filters: impl Iterator<Item = Filter>,
+) -> Result<Vec<JoinHandle<()>>, Failure> {
+    let mut tasks = Vec::new();
+    for (number, filter) in filters.enumerate() {
+        let request = Request::new(Start::After(from)).filter(filter).with_bookmarks();
+        let mut watcher = resource.watch(request).await?;
+        let seen = seen.clone();
+        tasks.push(tokio::spawn(async move {
+            while let Ok(batch) = watcher.next().await {
+                let events = batch.iter().filter_map(|item| match item {
+                    Item::Event(event) => Some(event.json()),
+                    Item::Bookmark { .. } => None,
+                });
+                let told = events.filter(|pieces| !std::hint::black_box(pieces).is_empty()).count();
+                seen.add(number, told as u64);
+            }
+        }));
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    Ok(tasks)
+}
+
+/// Puts pods one after the other, in as many tasks as there are writers.
+async fn write(cache: &Arc<Cache>, writers: u64, count: u64, size: Size) -> Result<(), Failure> {
+    let tasks: Vec<_> = (0..writers)
+        .map(|writer| {
+            let cache = cache.clone();
+            tokio::spawn(async move {
+                let resource = pods_of(&cache)?;
+                for number in (writer..count).step_by(writers as usize) {
+                    put(&cache, &resource, number, size).await?;
+                }
+                Ok::<_, Failure>(())
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await??;
+    }
+    Ok(())
+}
+
+async fn put(cache: &Cache, resource: &Arc<Resource>, number: u64, size: Size) -> Result<(), Failure> {
+    let (namespace, name) = names(number);
+    let change = Change::put(resource, &namespace, &name, pod(&namespace, &name, number, size));
+    cache.commit(change).await?;
+    Ok(())
+}
+
+/// A cache on a store in memory, with some pods.
+fn small(runtime: &Runtime, entries: u64) -> Result<(Arc<Cache>, Arc<Resource>), Failure> {
+    runtime.block_on(async {
+        let cache = Arc::new(Cache::open(Arc::new(Memory::default()), [pods()?], Options::default()).await?);
+        write(&cache, 16, entries, Size::Whole).await?;
+        let resource = pods_of(&cache)?;
+        Ok((cache, resource))
+    })
+}
+
+struct Each {
+    time: Duration,
+    found: usize,
+}
+
+/// The time of a list with all its entries, out of many.
+fn each<F>(runtime: &Runtime, rounds: u32, list: impl Fn() -> F) -> Result<Each, Failure>
+where
+    F: Future<Output = Result<cache::List, cache::Error>>,
+{
+    let begun = Instant::now();
+    let mut found = 0;
+    for _ in 0..rounds {
+        let list = runtime.block_on(list())?;
+        found = list.inspect(|entry| _ = std::hint::black_box(entry.bytes().len())).count();
+    }
+    Ok(Each { time: begun.elapsed() / rounds, found })
+}
+
+fn cost(work: impl FnOnce() -> Result<(), Failure>) -> Result<Duration, Failure> {
+    let before = cpu_time()?;
+    work()?;
+    Ok(cpu_time()?.saturating_sub(before))
+}
+
+fn pods() -> Result<Spec, Failure> {
+    let names = [
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "status.phase",
+        "status.podIP",
+    ];
+    let spec = Spec::namespaced("pods")?.field(Field::new("spec.nodeName").indexed());
+    let spec = spec.field(Field::new("spec.hostNetwork").absent("false"));
+    Ok(names.into_iter().fold(spec, |spec, name| spec.field(Field::new(name))))
+}
+
+fn pods_of(cache: &Cache) -> Result<Arc<Resource>, Failure> {
+    cache.resource("pods").ok_or_else(|| "there are no pods".into())
+}
+
+fn names(number: u64) -> (String, String) {
+    (format!("namespace-{:03}", number % 100), format!("web-{number:08}"))
+}
+
+fn pod(namespace: &str, name: &str, number: u64, size: Size) -> String {
+    let uid = format!("{number:08x}-0000-4000-8000-{number:012x}");
+    let text = POD
+        .replace("web-7d9f8b6c5-x7k2p", name)
+        .replace("\"namespace\":\"default\"", &format!("\"namespace\":\"{namespace}\""))
+        .replace("0f4e1c9a-6b1d-4f0e-9a53-2f2a3b0c7d11", &uid)
+        .replace("\"nodeName\":\"node-17\"", &format!("\"nodeName\":\"node-{}\"", number % NODES));
+    match size {
+        Size::Whole => text,
+        Size::WithoutVariables => (0..8).fold(text, |text, variable| {
+            let variable = format!(r#"{{"name":"VAR_{variable}","value":"value-of-variable-{variable}"}},"#);
+            text.replacen(&variable, "", 1)
+        }),
+    }
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+impl Settings {
+    fn parse(arguments: &[String]) -> Result<Self, Failure> {
+        let mut settings = Self { style: Style::Table, entries: 100_000, directory: None, start: false };
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
+            match argument.as_str() {
+                "--json" => settings.style = Style::Json,
+                "--entries" => settings.entries = value()?.parse::<u64>()?.max(1),
+                "--dir" => settings.directory = Some(value()?.into()),
+                START => settings.start = true,
+                other => return Err(format!("there is no option {other:?}").into()),
+            }
+        }
+        Ok(settings)
+    }
+}
