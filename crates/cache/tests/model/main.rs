@@ -37,12 +37,12 @@ async fn embedded_agrees_with_the_model() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_memory_agrees_with_the_model_for_long() {
-    check(Backing::Memory, 100_000, 20_000).await;
+    check(Backing::Memory, 100_000, 5000).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_embedded_agrees_with_the_model_for_long() {
-    check(Backing::Embedded, 100_000, 1000).await;
+    check(Backing::Embedded, 100_000, 250).await;
 }
 
 async fn check(backing: Backing, first: u64, histories: u64) {
