@@ -14,7 +14,7 @@ use crate::{
 use std::{
     collections::HashMap,
     mem,
-    sync::{Arc, PoisonError},
+    sync::{Arc, PoisonError, atomic::Ordering},
     time::{Duration, Instant},
 };
 use store::{Batch, Event, Follow, Follower, Revision};
@@ -135,6 +135,7 @@ impl Task {
                 }
             }
         }
+        self.trim();
         self.revision = batch.revision;
         self.core.progress.announce(batch.revision);
         for resource in touched {
@@ -228,6 +229,24 @@ impl Task {
         }
         resource.apply(group);
         reply.send(Ok(resource)).ok();
+    }
+
+    /// Keeps the logs within their budget, with some room for what comes next; the largest gives first.
+    fn trim(&self) {
+        let budget = self.core.options.log_bytes;
+        let total = || self.core.log_bytes.load(Ordering::Relaxed);
+        if total() <= budget {
+            return;
+        }
+        let resources: Vec<Arc<Resource>> =
+            self.routes.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let room = budget - budget / 8;
+        while let Some(excess) = total().checked_sub(room).filter(|excess| *excess > 0)
+            && let Some(largest) = resources.iter().max_by_key(|resource| resource.log_bytes())
+            && largest.log_bytes() > 0
+        {
+            largest.trim(excess.min(largest.log_bytes().div_ceil(4)));
+        }
     }
 
     fn tick(&self) {

@@ -18,7 +18,7 @@ use std::{
 use store::{Follow, Revision, Store};
 
 /// How many entries are handed to the readers of bytes at a time.
-const PIECE: usize = 256;
+const PIECE: usize = 64;
 
 /// Everything at one revision.
 pub(crate) struct Everything {

@@ -220,13 +220,21 @@ impl Resource {
                 changes.push(change);
             }
             view.revision = end;
-            let added = log.bytes() - bytes;
-            let total = self.core.log_bytes.fetch_add(added, Ordering::Relaxed) + added;
-            let excess = total.saturating_sub(self.core.options.log_bytes);
-            self.freed(if excess > 0 { log.trim(None, excess) } else { 0 });
+            self.core.log_bytes.fetch_add(log.bytes() - bytes, Ordering::Relaxed);
             log.start()
         };
         self.interest.note(&changes, log_start);
+    }
+
+    /// Lets go the oldest changes of the log, at least so many bytes of them, or all.
+    pub(crate) fn trim(&self, excess: usize) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        self.freed(state.log.trim(None, excess));
+    }
+
+    /// The bytes in its log.
+    pub(crate) fn log_bytes(&self) -> usize {
+        self.with_state(|_, log| log.bytes())
     }
 
     /// Starts again from a state that was loaded, after the changes up to it were lost.

@@ -187,10 +187,10 @@ pub(crate) fn read(
         Entry::read(spec, &found.key, &found.head, &found.value).map(Arc::new)
     });
     match read {
-        Ok(entry) => Loaded::entry(entry),
+        Ok(entry) => Loaded::Entry(entry),
         Err(corrupt) => {
             let key = within(spec, &corrupt.key).map_or_else(|| corrupt.key.to_string().into(), Into::into);
-            Loaded { key, slot: Slot::Damaged(Arc::new(corrupt)) }
+            Loaded::Damaged { key, corrupt: Arc::new(corrupt) }
         }
     }
 }

@@ -9,7 +9,7 @@
 //! 3. No node is empty, but for the root of an empty tree; all leaves lie equally deep.
 
 use crate::Entry;
-use std::{mem, sync::Arc};
+use std::{collections::HashMap, mem, sync::Arc};
 
 /// The most entries in a leaf, and children in a branch.
 const WIDTH: usize = 32;
@@ -74,7 +74,7 @@ impl Tree {
             entries.dedup_by(|a, b| a.key() == b.key());
         }
         if order != Order::Key {
-            entries.sort_by(|a, b| order.of(a).value.cmp(order.of(b).value));
+            entries = by_value(order, &entries);
         }
         let len = entries.len();
         let mut level: Vec<Child> =
@@ -373,6 +373,18 @@ fn merge_around(children: &mut Vec<Child>, place: usize) {
             return;
         }
     }
+}
+
+/// Entries that are in the order of their keys, in the order of their values. There are few values for many entries,
+/// as a rule, so the values alone are compared.
+fn by_value(order: Order, entries: &[Arc<Entry>]) -> Vec<Arc<Entry>> {
+    let mut groups: HashMap<&[u8], Vec<&Arc<Entry>>> = HashMap::new();
+    for entry in entries {
+        groups.entry(order.of(entry).value).or_default().push(entry);
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_unstable_by_key(|(value, _)| *value);
+    groups.into_iter().flat_map(|(_, entries)| entries).cloned().collect()
 }
 
 /// Pieces of about three quarters of a node's width, so that the first changes split nothing.

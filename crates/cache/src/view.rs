@@ -31,13 +31,12 @@ impl View {
     pub(crate) fn new(spec: &Spec, revision: Revision, loaded: Vec<Loaded>) -> Self {
         let mut entries = Vec::with_capacity(loaded.len());
         let mut damaged = BTreeMap::new();
-        for Loaded { key, slot } in loaded {
-            match slot {
-                Slot::Entry(entry) => entries.push(entry),
-                Slot::Damaged(corrupt) => {
+        for found in loaded {
+            match found {
+                Loaded::Entry(entry) => entries.push(entry),
+                Loaded::Damaged { key, corrupt } => {
                     damaged.insert(key, corrupt);
                 }
-                Slot::Absent => {}
             }
         }
         let indexed = spec.fields().iter().enumerate().filter(|(_, field)| field.is_indexed());
@@ -116,17 +115,13 @@ impl View {
     }
 }
 
-/// What a load found under a key within the type.
+/// What a load found.
 #[derive(Debug)]
-pub(crate) struct Loaded {
-    pub(crate) key: Box<str>,
-    pub(crate) slot: Slot,
-}
-
-impl Loaded {
-    pub(crate) fn entry(entry: Arc<Entry>) -> Self {
-        Self { key: entry.key().into(), slot: Slot::Entry(entry) }
-    }
+pub(crate) enum Loaded {
+    /// An object.
+    Entry(Arc<Entry>),
+    /// Bytes that cannot be read, under a key within the type.
+    Damaged { key: Box<str>, corrupt: Arc<Corrupt> },
 }
 
 #[cfg(test)]
@@ -153,7 +148,7 @@ mod tests {
     #[test]
     fn indexes_follow_the_entries() {
         let spec = spec();
-        let mut view = View::new(&spec, Revision(1), vec![Loaded::entry(pod(&spec, "a", "n1", 1))]);
+        let mut view = View::new(&spec, Revision(1), vec![Loaded::Entry(pod(&spec, "a", "n1", 1))]);
         let kept = view.clone();
         view.set("n/b", Slot::Entry(pod(&spec, "b", "n1", 2)));
         view.set("n/a", Slot::Entry(pod(&spec, "a", "n2", 3)));
@@ -166,7 +161,7 @@ mod tests {
     #[test]
     fn what_is_damaged_is_not_an_entry() {
         let spec = spec();
-        let mut view = View::new(&spec, Revision(1), vec![Loaded::entry(pod(&spec, "a", "n1", 1))]);
+        let mut view = View::new(&spec, Revision(1), vec![Loaded::Entry(pod(&spec, "a", "n1", 1))]);
         let key = store::Key::try_from("pods/n/a").unwrap();
         let corrupt = Arc::new(Corrupt { key, revision: Revision(2), reason: "torn".into() });
         view.set("n/a", Slot::Damaged(corrupt));

@@ -16,7 +16,7 @@ on_every_store! {
     a_continued_list_survives_changes, a_revision_that_does_not_come_is_too_large, every_type_serves_every_revision,
     a_put_is_answered_with_its_entry, a_delete_is_answered_with_the_last_state, conflicts_tell_what_is_there,
     a_group_commits_as_a_whole, what_cannot_be_stored_is_refused, types_come_and_go, snapshots_expire,
-    a_restart_keeps_everything, damaged_objects_are_reported_and_the_others_served,
+    the_largest_log_gives_first, a_restart_keeps_everything, damaged_objects_are_reported_and_the_others_served,
 }
 
 async fn fixture(backing: Backing) -> Fixture {
@@ -455,4 +455,22 @@ async fn damaged_objects_are_reported_and_the_others_served(backing: Backing) {
     assert!(f.pods.get("n", "b", Freshness::MostRecent).await.unwrap().is_none());
     f.put(pod("n", "b")).await;
     assert_eq!(f.pods.len(), 2);
+}
+
+/// A type that has filled the logs' budget and gone quiet leaves room for the others.
+async fn the_largest_log_gives_first(backing: Backing) {
+    let f = Fixture::new(backing, Options { log_bytes: 40_000, ..Options::default() }).await;
+    let nodes = f.cache.resource("nodes").unwrap();
+    for _ in 0..100 {
+        f.put(pod("n", "a")).await;
+    }
+    let full = f.pods.stats().log_bytes;
+    assert!((20_000..=40_000).contains(&full), "{full}");
+    for _ in 0..30 {
+        f.commit(Change::put(&nodes, "", "x", node_json("x"))).await;
+    }
+    assert!(f.cache.log_bytes() <= 40_000);
+    let (quiet, busy) = (f.pods.stats(), nodes.stats());
+    assert!(busy.log_changes >= 25, "{busy:?}");
+    assert!(quiet.log_bytes < full && quiet.log_bytes > 10_000, "{quiet:?}");
 }

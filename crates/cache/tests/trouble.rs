@@ -28,6 +28,8 @@ struct Unreliable {
     fail_loads: AtomicU32,
     /// What is committed behind the back of whoever follows next.
     behind: Mutex<Vec<store::Change>>,
+    /// The key whose bytes fail their checksum.
+    damaged: Mutex<Option<Key>>,
 }
 
 impl Unreliable {
@@ -37,6 +39,7 @@ impl Unreliable {
             lose: Arc::default(),
             fail_loads: AtomicU32::new(0),
             behind: Mutex::default(),
+            damaged: Mutex::default(),
         })
     }
 
@@ -95,7 +98,15 @@ impl Store for Unreliable {
             let source = Arc::new(std::io::Error::other("unplugged"));
             return Err(store::Error::Io { fate: store::Fate::NotWritten, source });
         }
-        self.store.load(prefix, at, visit)
+        let damaged = self.damaged.lock().unwrap().clone();
+        self.store.load(prefix, at, &mut |entry| match entry {
+            Ok(entry) if Some(&entry.key) == damaged.as_ref() => visit(Err(store::Corrupt {
+                key: entry.key,
+                revision: entry.head.mod_revision,
+                reason: "it fails its checksum".into(),
+            })),
+            entry => visit(entry),
+        })
     }
 
     fn follow(&self, follow: Follow) -> Result<Box<dyn Follower>, store::Error> {
@@ -235,4 +246,26 @@ async fn a_write_during_the_start_is_told_once() {
     assert_eq!(watching.take(3).await, ["ADDED n/a@1", "ADDED n/b@2", "ADDED n/c@3"]);
     assert!(watching.is_quiet().await);
     assert_eq!(f.pods.stats().log_changes, 3);
+}
+
+#[tokio::test]
+async fn what_the_store_finds_damaged_is_reported_by_its_key() {
+    let first = troubled().await.f;
+    for name in ["a", "b", "c"] {
+        first.put(pod("n", name)).await;
+    }
+    let unreliable = Unreliable::new(first.stored.store());
+    *unreliable.damaged.lock().unwrap() = Some(Key::try_from("pods/n/b").unwrap());
+    let cache = Cache::open(unreliable, [pods()], Options::default()).await.unwrap();
+    let pods = cache.resource("pods").unwrap();
+    let error = pods.get("n", "b", Freshness::MostRecent).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the stored object pods/n/b (revision 2) is corrupt: it fails its checksum"
+    );
+    let list = pods.list(Query::default()).await.unwrap();
+    assert_eq!(list.damaged.len(), 1);
+    assert_eq!(texts(list), ["n/a@1", "n/c@3"]);
+    cache.commit(pod("n", "b").change(&pods)).await.unwrap();
+    assert_eq!(texts(pods.list(Query::default()).await.unwrap()), ["n/a@1", "n/b@4", "n/c@3"]);
 }

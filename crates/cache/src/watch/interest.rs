@@ -348,7 +348,7 @@ impl Waiter {
 
     /// Forgets signals; what they told of is read next.
     pub(crate) fn clear(&self) {
-        self.signaled.store(false, Ordering::Release);
+        self.signaled.swap(false, Ordering::AcqRel);
     }
 
     /// Whether a bookmark is due; if so, it is not any more.

@@ -39,9 +39,9 @@ enum Phase {
     Live,
 }
 
-/// What a look at the log came to.
+/// What a look came to.
 enum Read {
-    /// Everything there is has been looked at, or enough for one batch.
+    /// What there is to tell, and whether there may be more to look at.
     Items { items: Batch, more: bool },
     /// The log does not reach back to the cursor.
     Behind,
@@ -88,31 +88,29 @@ impl Watcher {
     pub async fn next(&mut self) -> Result<Batch, Error> {
         loop {
             self.resource.check_served()?;
-            let items = match &mut self.phase {
-                Phase::Initial { .. } => self.initial(),
-                Phase::History(_) => self.history().await?,
+            let read = match &mut self.phase {
+                Phase::Initial { .. } => Read::Items { items: self.initial(), more: true },
+                Phase::History(_) => Read::Items { items: self.history().await?, more: true },
                 Phase::Live => {
                     self.seat.waiter.clear();
-                    match self.read() {
-                        Read::Behind => {
-                            self.open_history()?;
-                            continue;
-                        }
-                        Read::Items { mut items, more } => {
-                            if !more && self.bookmark_due() {
-                                items.push(self.bookmark(Mark::Periodic));
-                            }
-                            if items.is_empty() && !more {
-                                let waiter = &self.seat.waiter;
-                                poll_fn(|context| waiter.poll(context)).await;
-                            }
-                            items
-                        }
-                    }
+                    self.read()
                 }
             };
-            if !items.is_empty() {
-                return Ok(items);
+            match read {
+                Read::Behind => self.open_history()?,
+                // It looked at many that do not match: others may have their turn.
+                Read::Items { items, more: true } if items.is_empty() => tokio::task::yield_now().await,
+                Read::Items { items, more: true } => return Ok(items),
+                Read::Items { mut items, more: false } => {
+                    if self.bookmark_due() {
+                        items.push(self.bookmark(Mark::Periodic));
+                    }
+                    if !items.is_empty() {
+                        return Ok(items);
+                    }
+                    let waiter = &self.seat.waiter;
+                    poll_fn(|context| waiter.poll(context)).await;
+                }
             }
         }
     }
@@ -130,9 +128,15 @@ impl Watcher {
     /// The next part of the initial state.
     fn initial(&mut self) -> Batch {
         let Phase::Initial { range, mark } = &mut self.phase else { return Batch::default() };
-        let matching = range.by_ref().filter(|entry| self.selection.matches(entry));
-        let added = matching.map(|entry| Item::Event(Event { kind: Kind::Added, entry }));
-        let mut items: Batch = added.take(ITEMS).collect();
+        let mut items = Batch::default();
+        for entry in range.by_ref().take(LOOKS) {
+            if self.selection.matches(&entry) {
+                items.push(Item::Event(Event { kind: Kind::Added, entry }));
+            }
+            if items.len() >= ITEMS {
+                break;
+            }
+        }
         if range.len() == 0 {
             let mark = *mark;
             self.phase = Phase::Live;
