@@ -1,0 +1,8 @@
+//! The kinds of `apiextensions.k8s.io`.
+
+use crate::Kind;
+
+mod custom_resource_definition;
+
+/// The rows, in the order of discovery.
+pub(crate) const KINDS: &[&Kind] = &[&custom_resource_definition::KIND];

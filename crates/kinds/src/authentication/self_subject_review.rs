@@ -1,0 +1,15 @@
+//! `selfsubjectreviews`.
+
+use crate::{Kind, Scope, Storage, Verb};
+
+/// The row.
+pub(crate) const KIND: Kind = Kind {
+    group: "authentication.k8s.io",
+    resource: "selfsubjectreviews",
+    singular: "selfsubjectreview",
+    kind: "SelfSubjectReview",
+    scope: Scope::Cluster,
+    verbs: Verb::CREATE,
+    storage: Storage::Nowhere,
+    ..Kind::PLAIN
+};

@@ -1,0 +1,15 @@
+//! `selfsubjectaccessreviews`.
+
+use crate::{Kind, Scope, Storage, Verb};
+
+/// The row.
+pub(crate) const KIND: Kind = Kind {
+    group: "authorization.k8s.io",
+    resource: "selfsubjectaccessreviews",
+    singular: "selfsubjectaccessreview",
+    kind: "SelfSubjectAccessReview",
+    scope: Scope::Cluster,
+    verbs: Verb::CREATE,
+    storage: Storage::Nowhere,
+    ..Kind::PLAIN
+};

@@ -1,0 +1,8 @@
+//! The kinds of `autoscaling`.
+
+use crate::Kind;
+
+mod horizontal_pod_autoscaler;
+
+/// The rows, in the order of discovery.
+pub(crate) const KINDS: &[&Kind] = &[&horizontal_pod_autoscaler::KIND];

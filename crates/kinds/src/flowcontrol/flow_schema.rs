@@ -1,0 +1,15 @@
+//! `flowschemas`.
+
+use crate::{Kind, Scope, Subresource, WithStatus};
+
+/// The row.
+pub(crate) const KIND: Kind = Kind {
+    group: "flowcontrol.apiserver.k8s.io",
+    resource: "flowschemas",
+    singular: "flowschema",
+    kind: "FlowSchema",
+    scope: Scope::Cluster,
+    subresources: &[Subresource::STATUS],
+    strategy: &WithStatus,
+    ..Kind::PLAIN
+};

@@ -1,0 +1,72 @@
+//! The built-in kinds: one file for each, one folder for each API group.
+//!
+//! A [`Kind`] is what a custom resource definition would be, plus hooks: names, scope, versions, verbs, subresources, columns,
+//! selectable fields, and a [`Strategy`] where it has behaviour. Everything that serves a kind derives from its row; nothing
+//! here handles a request.
+
+mod admissionregistration;
+mod apiextensions;
+mod apiregistration;
+mod apiserverinternal;
+mod apps;
+mod authentication;
+mod authorization;
+mod autoscaling;
+mod batch;
+mod certificates;
+mod coordination;
+mod core;
+mod discovery;
+mod events;
+mod flowcontrol;
+mod kind;
+mod networking;
+mod node;
+mod policy;
+mod rbac;
+mod resource;
+mod scheduling;
+mod storage;
+mod strategy;
+mod table;
+
+pub use kind::{
+    Action, Body, Conversion, Deleted, Dependents, Fields, Generation, Kind, Part, Refusal, ScalePaths,
+    Scope, Selectable, Storage, Subresource, Verb, Version,
+};
+pub use strategy::{Caller, Context, NameRule, Plain, Strategy, WithStatus, keep, keep_all_but, map_at};
+pub use table::{About, Cell, Column, Columns, Condition, Row, metadata};
+
+/// The groups, in the order in which they are announced to clients, each with its kinds.
+const GROUPS: &[&[&Kind]] = &[
+    core::KINDS,
+    apiregistration::KINDS,
+    apps::KINDS,
+    events::KINDS,
+    authentication::KINDS,
+    authorization::KINDS,
+    autoscaling::KINDS,
+    batch::KINDS,
+    certificates::KINDS,
+    networking::KINDS,
+    policy::KINDS,
+    rbac::KINDS,
+    storage::KINDS,
+    admissionregistration::KINDS,
+    apiextensions::KINDS,
+    scheduling::KINDS,
+    coordination::KINDS,
+    node::KINDS,
+    discovery::KINDS,
+    resource::KINDS,
+    flowcontrol::KINDS,
+    apiserverinternal::KINDS,
+];
+
+/// Every kind: groups in the order in which they are announced to clients, kinds of a group by name.
+pub fn all() -> impl Iterator<Item = &'static Kind> {
+    GROUPS.iter().flat_map(|group| group.iter().copied())
+}
+
+#[cfg(test)]
+mod tests;

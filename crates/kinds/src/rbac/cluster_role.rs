@@ -1,0 +1,13 @@
+//! `clusterroles`.
+
+use crate::{Kind, Scope};
+
+/// The row.
+pub(crate) const KIND: Kind = Kind {
+    group: "rbac.authorization.k8s.io",
+    resource: "clusterroles",
+    singular: "clusterrole",
+    kind: "ClusterRole",
+    scope: Scope::Cluster,
+    ..Kind::PLAIN
+};

@@ -1,0 +1,12 @@
+//! `roles`.
+
+use crate::Kind;
+
+/// The row.
+pub(crate) const KIND: Kind = Kind {
+    group: "rbac.authorization.k8s.io",
+    resource: "roles",
+    singular: "role",
+    kind: "Role",
+    ..Kind::PLAIN
+};

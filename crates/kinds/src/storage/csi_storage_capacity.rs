@@ -1,0 +1,12 @@
+//! `csistoragecapacities`.
+
+use crate::Kind;
+
+/// The row.
+pub(crate) const KIND: Kind = Kind {
+    group: "storage.k8s.io",
+    resource: "csistoragecapacities",
+    singular: "csistoragecapacity",
+    kind: "CSIStorageCapacity",
+    ..Kind::PLAIN
+};

@@ -1,0 +1,144 @@
+//! The behaviour of a kind: hooks that the registry calls at fixed points of a write.
+
+use object::field;
+use object::{Map, Value};
+
+/// What a hook may know of the request.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The time of the request, RFC 3339 in UTC with seconds.
+    pub now: &'a str,
+    /// Who is asking.
+    pub caller: Caller<'a>,
+}
+
+/// Who is asking.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Caller<'a> {
+    /// The user's name.
+    pub name: &'a str,
+    /// The user's uid.
+    pub uid: &'a str,
+    /// The user's groups.
+    pub groups: &'a [String],
+    /// Everything else that is known of the user.
+    pub extra: &'a [(String, Vec<String>)],
+}
+
+/// What a kind adds to the writes of its objects. Hooks get trees in the stored version.
+///
+/// A hook changes nothing but the object it is given, and leaves `metadata` alone except where it says so: names, uid,
+/// times, generation, managed fields and finalizers of deletion are the registry's.
+pub trait Strategy: Sync {
+    /// Sets defaults that depend on more than one field. Runs on every object that comes from a client, after the
+    /// static defaults of the schema.
+    fn default(&self, _object: &mut Map) {}
+
+    /// Runs before a new object is checked: sets what only the server decides, drops what a client may not set.
+    /// Without a word from the kind, what its status subresource governs is dropped.
+    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
+        object.remove("status");
+    }
+
+    /// Runs before a changed object is checked: takes back what this way of writing may not change. Without a word from the
+    /// kind, the status stays what it was.
+    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        keep(new, old, "status");
+    }
+
+    /// Runs before a changed status is checked. Without a word from the kind, everything else but metadata stays what it was.
+    fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
+    }
+
+    /// Runs before a change through any other subresource is checked.
+    fn prepare_part(&self, _part: crate::Part, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+
+    /// What stands against a new object, beside the declared constraints.
+    fn validate_create(&self, _object: &Map) -> field::List {
+        field::List::default()
+    }
+
+    /// What stands against a change, beside the declared constraints.
+    fn validate_update(&self, _new: &Map, _old: &Map) -> field::List {
+        field::List::default()
+    }
+
+    /// Which form names of this kind have.
+    fn name_rule(&self) -> NameRule {
+        NameRule::Subdomain
+    }
+
+    /// Whether PUT may create.
+    fn creates_on_update(&self) -> bool {
+        false
+    }
+
+    /// Whether PUT may do without a resourceVersion.
+    fn updates_unconditionally(&self) -> bool {
+        true
+    }
+
+    /// The seconds that an object gets before it goes, if its kind goes gracefully: asked with what the request says, if
+    /// it says anything. `None` for kinds that go at once.
+    fn grace(&self, _object: &Map, _requested: Option<i64>) -> Option<i64> {
+        None
+    }
+
+    /// Runs when an object is about to be marked as being deleted.
+    fn prepare_deletion(&self, _object: &mut Map, _context: &Context<'_>) {}
+
+    /// Whether an object that is marked, and has no finalizers left in its metadata, may go.
+    fn is_finished(&self, _object: &Map) -> bool {
+        true
+    }
+}
+
+/// The behaviour of a kind that has none of its own.
+#[derive(Debug)]
+pub struct Plain;
+
+impl Strategy for Plain {
+    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
+    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+}
+
+/// The behaviour of a kind whose only peculiarity is its status.
+#[derive(Debug)]
+pub struct WithStatus;
+
+impl Strategy for WithStatus {}
+
+/// The forms of names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// A DNS subdomain (RFC 1123).
+    Subdomain,
+    /// A DNS label (RFC 1123).
+    Label,
+    /// A DNS label (RFC 1035).
+    Label1035,
+    /// Anything that can stand in a path.
+    PathSegment,
+}
+
+/// Makes the value at `key` of `new` that of `old`.
+pub fn keep(new: &mut Map, old: &Map, key: &'static str) {
+    match old.get(key) {
+        Some(value) => drop(new.insert(key, value.clone())),
+        None => drop(new.remove(key)),
+    }
+}
+
+/// Makes everything in `new` what it is in `old`, except at `keys`.
+pub fn keep_all_but(new: &mut Map, old: &Map, keys: &[&str]) {
+    new.retain(|key, _| keys.contains(&key.as_str()));
+    for (key, value) in old.iter().filter(|(key, _)| !keys.contains(&key.as_str())) {
+        new.insert(key.clone(), value.clone());
+    }
+}
+
+/// The map at `key`, made if it is not there.
+pub fn map_at<'a>(object: &'a mut Map, key: &'static str) -> Option<&'a mut Map> {
+    object.get_or_insert_with(key, || Value::from(Map::new())).as_map_mut()
+}
