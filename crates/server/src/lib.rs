@@ -26,7 +26,6 @@ mod query;
 mod request;
 mod serve;
 mod stack;
-mod status;
 pub mod tls;
 pub mod version;
 
@@ -38,9 +37,9 @@ pub use lifecycle::{Lifecycle, Phase};
 pub use limits::Limits;
 pub use query::Query;
 pub use request::{Peer, Request, RequestBody};
+pub use schema::status::{Cause, Details, Reason, Status};
 pub use serve::{Outcome, Server, StartError};
 pub use stack::stack;
-pub use status::{Cause, Details, Reason, Status};
 
 /// What every handler answers with.
 pub type Response = http::Response<Body>;
