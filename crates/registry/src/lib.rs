@@ -7,8 +7,26 @@
 //!
 //! Sockets, media types and encodings of answers are left to the layer above.
 
+mod admit;
 mod content;
+mod convert;
+mod create;
+mod delete;
+mod delete_collection;
+mod error;
+mod get;
+mod list;
+mod object_meta;
+mod options;
+mod registry;
+mod scale;
 mod served;
+mod token;
+mod update;
+mod watch;
 
 pub use content::{Answer, Content, List};
+pub use options::{DeleteOptions, FieldValidation, Forced, Gate, ListOptions, Pairs, Write, WriteOptions};
+pub use registry::{Error, Registry, Selection, Settings, Target, specs};
 pub use served::{Served, Stored, api_version};
+pub use watch::Watch;

@@ -15,6 +15,8 @@ pub struct Status {
     pub message: String,
     /// What it is about. Some answers of the reference carry empty details, some none: a client can tell.
     pub details: Option<Details>,
+    /// A token with which a list can go on nevertheless; empty if there is none.
+    pub token: String,
 }
 
 /// What a [`Status`] is about.
@@ -114,6 +116,7 @@ impl Status {
             reason: Reason::NotFound,
             message: "the server could not find the requested resource".into(),
             details: Some(Details::default()),
+            token: String::new(),
         }
     }
 
@@ -124,12 +127,19 @@ impl Status {
             reason: Reason::MethodNotAllowed,
             message: "the server does not allow this method on the requested resource".into(),
             details: Some(Details::default()),
+            token: String::new(),
         }
     }
 
     /// 401 for a caller that could not show who it is.
     pub fn unauthorized() -> Self {
-        Self { code: 401, reason: Reason::Unauthorized, message: "Unauthorized".into(), details: None }
+        Self {
+            code: 401,
+            reason: Reason::Unauthorized,
+            message: "Unauthorized".into(),
+            details: None,
+            token: String::new(),
+        }
     }
 
     /// 413 for a body past its limit.
@@ -139,12 +149,19 @@ impl Status {
             reason: Reason::RequestEntityTooLarge,
             message: format!("Request entity too large: {why}"),
             details: None,
+            token: String::new(),
         }
     }
 
     /// 504 for a request whose time ran out.
     pub fn timeout(why: &str) -> Self {
-        Self { code: 504, reason: Reason::Timeout, message: format!("Timeout: {why}"), details: None }
+        Self {
+            code: 504,
+            reason: Reason::Timeout,
+            message: format!("Timeout: {why}"),
+            details: None,
+            token: String::new(),
+        }
     }
 
     /// 404 for an object that is not there.
@@ -154,6 +171,7 @@ impl Status {
             reason: Reason::NotFound,
             message: format!("{} {} not found", qualified(group, resource), Quoted(name)),
             details: Some(Details::of(group, resource, name)),
+            token: String::new(),
         }
     }
 
@@ -164,6 +182,7 @@ impl Status {
             reason: Reason::AlreadyExists,
             message: format!("{} {} already exists", qualified(group, resource), Quoted(name)),
             details: Some(Details::of(group, resource, name)),
+            token: String::new(),
         }
     }
 
@@ -178,6 +197,7 @@ impl Status {
                 Quoted(name)
             ),
             details: Some(Details::of(group, resource, name)),
+            token: String::new(),
         }
     }
 
@@ -193,6 +213,7 @@ impl Status {
             reason: Reason::Forbidden,
             message,
             details: Some(Details::of(group, resource, name)),
+            token: String::new(),
         }
     }
 
@@ -212,12 +233,13 @@ impl Status {
             reason: Reason::Invalid,
             message,
             details: Some(Details { causes: causes.collect(), ..Details::of(group, kind, name) }),
+            token: String::new(),
         }
     }
 
     /// 410 for a state that is not kept any more.
     pub fn expired(why: impl Into<String>) -> Self {
-        Self { code: 410, reason: Reason::Expired, message: why.into(), details: None }
+        Self { code: 410, reason: Reason::Expired, message: why.into(), details: None, token: String::new() }
     }
 
     /// 500 for a fault of the server.
@@ -230,33 +252,62 @@ impl Status {
                 causes: vec![Cause { message: why.to_owned(), ..Cause::default() }],
                 ..Details::default()
             }),
+            token: String::new(),
         }
     }
 
     /// 503 for a server that cannot do it now.
     pub fn service_unavailable(why: impl Into<String>) -> Self {
-        Self { code: 503, reason: Reason::ServiceUnavailable, message: why.into(), details: None }
+        Self {
+            code: 503,
+            reason: Reason::ServiceUnavailable,
+            message: why.into(),
+            details: None,
+            token: String::new(),
+        }
     }
 
     /// 406 for a client that takes nothing that could be made.
     pub fn not_acceptable(why: impl Into<String>) -> Self {
-        Self { code: 406, reason: Reason::NotAcceptable, message: why.into(), details: None }
+        Self {
+            code: 406,
+            reason: Reason::NotAcceptable,
+            message: why.into(),
+            details: None,
+            token: String::new(),
+        }
     }
 
     /// 415 for a body that cannot be read.
     pub fn unsupported_media_type(why: impl Into<String>) -> Self {
-        Self { code: 415, reason: Reason::UnsupportedMediaType, message: why.into(), details: None }
+        Self {
+            code: 415,
+            reason: Reason::UnsupportedMediaType,
+            message: why.into(),
+            details: None,
+            token: String::new(),
+        }
     }
 
     /// 400 for a request that makes no sense.
     pub fn bad_request(why: impl Into<String>) -> Self {
-        Self { code: 400, reason: Reason::BadRequest, message: why.into(), details: None }
+        Self {
+            code: 400,
+            reason: Reason::BadRequest,
+            message: why.into(),
+            details: None,
+            token: String::new(),
+        }
     }
 
     /// The JSON form, with the line feed that the reference ends it with.
     pub fn to_json(&self) -> String {
         let mut out = String::with_capacity(192 + self.message.len());
-        out.push_str(r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure""#);
+        out.push_str(r#"{"kind":"Status","apiVersion":"v1","metadata":"#);
+        let start = out.len();
+        push_member(&mut out, "continue", &self.token);
+        open_object(&mut out, start);
+        out.push_str(r#","status":"Failure""#);
         push_member(&mut out, "message", &self.message);
         push_member(&mut out, "reason", self.reason.as_str());
         if let Some(details) = &self.details {
@@ -373,6 +424,7 @@ mod tests {
                 retry_after_seconds: 3,
                 ..Details::default()
             }),
+            token: String::new(),
         };
         assert_eq!(
             status.to_json(),

@@ -94,6 +94,7 @@ mod tests {
             reason: Reason::TooManyRequests,
             message: "later".into(),
             details: Some(Details { retry_after_seconds: 7, ..Details::default() }),
+            token: String::new(),
         };
         let response = Error::from(status).into_response();
         assert_eq!(response.status(), 429);
