@@ -37,8 +37,8 @@ impl Registry {
             message: format!("namespace {} is being terminated", target.namespace),
             field: "metadata.namespace".into(),
         };
-        let details = refused.details.clone().unwrap_or_default();
-        Err(Status { details: Some(Details { causes: vec![cause], ..details }), ..refused })
+        let details = refused.details.clone().map_or_else(Details::default, |details| *details);
+        Err(Status { details: Some(Details { causes: vec![cause], ..details }.into()), ..refused })
     }
 
     /// Refuses a change in a namespace that is not there.

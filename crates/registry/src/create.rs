@@ -156,8 +156,8 @@ fn already_exists(target: &Target<'_>, object: &Map, is_going: bool) -> Status {
     let mut refused = Status::already_exists(kind.group, kind.resource, name);
     if !object_meta::text(object, "generateName").is_empty() {
         refused.message.push_str(", the server was not able to generate a unique name for the object");
-        let details = Details { retry_after_seconds: 1, ..refused.details.unwrap_or_default() };
-        refused.details = Some(details);
+        let details = refused.details.take().map_or_else(Details::default, |details| *details);
+        refused.details = Some(Details { retry_after_seconds: 1, ..details }.into());
     }
     if is_going {
         refused.message = format!("object is being deleted: {}", refused.message);

@@ -12,15 +12,18 @@ pub(crate) fn status(error: cache::Error) -> Status {
             Status::expired(error.to_string())
         }
         error @ TooLarge { .. } => Status {
-            details: Some(Details {
-                causes: vec![Cause {
-                    reason: "ResourceVersionTooLarge".into(),
-                    message: "Too large resource version".into(),
-                    field: String::new(),
-                }],
-                retry_after_seconds: 1,
-                ..Details::default()
-            }),
+            details: Some(
+                Details {
+                    causes: vec![Cause {
+                        reason: "ResourceVersionTooLarge".into(),
+                        message: "Too large resource version".into(),
+                        field: String::new(),
+                    }],
+                    retry_after_seconds: 1,
+                    ..Details::default()
+                }
+                .into(),
+            ),
             ..Status::timeout(&error.to_string())
         },
         Corrupt(corrupt) => Status::internal_error(&corrupt.to_string()),

@@ -47,10 +47,9 @@ pub(crate) fn apply(
         )));
     }
     let version = object_meta::text(scale, "resourceVersion");
-    if !version.is_empty() {
-        if revision(version).is_err() || version != object_meta::text(object, "resourceVersion") {
-            return Err(target.conflict(MODIFIED));
-        }
+    let there = object_meta::text(object, "resourceVersion");
+    if !version.is_empty() && (revision(version).is_err() || version != there) {
+        return Err(target.conflict(MODIFIED));
     }
     set(object, paths.wanted, wanted);
     Ok(())

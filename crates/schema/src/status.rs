@@ -14,7 +14,7 @@ pub struct Status {
     /// The sentence a human sees.
     pub message: String,
     /// What it is about. Some answers of the reference carry empty details, some none: a client can tell.
-    pub details: Option<Details>,
+    pub details: Option<Box<Details>>,
     /// A token with which a list can go on nevertheless; empty if there is none.
     pub token: String,
 }
@@ -115,7 +115,7 @@ impl Status {
             code: 404,
             reason: Reason::NotFound,
             message: "the server could not find the requested resource".into(),
-            details: Some(Details::default()),
+            details: Some(Box::default()),
             token: String::new(),
         }
     }
@@ -126,7 +126,7 @@ impl Status {
             code: 405,
             reason: Reason::MethodNotAllowed,
             message: "the server does not allow this method on the requested resource".into(),
-            details: Some(Details::default()),
+            details: Some(Box::default()),
             token: String::new(),
         }
     }
@@ -170,7 +170,7 @@ impl Status {
             code: 404,
             reason: Reason::NotFound,
             message: format!("{} {} not found", qualified(group, resource), Quoted(name)),
-            details: Some(Details::of(group, resource, name)),
+            details: Some(Details::of(group, resource, name).into()),
             token: String::new(),
         }
     }
@@ -181,7 +181,7 @@ impl Status {
             code: 409,
             reason: Reason::AlreadyExists,
             message: format!("{} {} already exists", qualified(group, resource), Quoted(name)),
-            details: Some(Details::of(group, resource, name)),
+            details: Some(Details::of(group, resource, name).into()),
             token: String::new(),
         }
     }
@@ -196,7 +196,7 @@ impl Status {
                 qualified(group, resource),
                 Quoted(name)
             ),
-            details: Some(Details::of(group, resource, name)),
+            details: Some(Details::of(group, resource, name).into()),
             token: String::new(),
         }
     }
@@ -212,7 +212,7 @@ impl Status {
             code: 403,
             reason: Reason::Forbidden,
             message,
-            details: Some(Details::of(group, resource, name)),
+            details: Some(Details::of(group, resource, name).into()),
             token: String::new(),
         }
     }
@@ -232,7 +232,7 @@ impl Status {
             code: 422,
             reason: Reason::Invalid,
             message,
-            details: Some(Details { causes: causes.collect(), ..Details::of(group, kind, name) }),
+            details: Some(Details { causes: causes.collect(), ..Details::of(group, kind, name) }.into()),
             token: String::new(),
         }
     }
@@ -248,10 +248,13 @@ impl Status {
             code: 500,
             reason: Reason::InternalError,
             message: format!("Internal error occurred: {why}"),
-            details: Some(Details {
-                causes: vec![Cause { message: why.to_owned(), ..Cause::default() }],
-                ..Details::default()
-            }),
+            details: Some(
+                Details {
+                    causes: vec![Cause { message: why.to_owned(), ..Cause::default() }],
+                    ..Details::default()
+                }
+                .into(),
+            ),
             token: String::new(),
         }
     }
@@ -414,16 +417,23 @@ mod tests {
             code: 422,
             reason: Reason::Invalid,
             message: "ConfigMap \"a\" is invalid".into(),
-            details: Some(Details {
-                name: "a".into(),
-                kind: "ConfigMap".into(),
-                causes: vec![
-                    Cause { reason: "FieldValueInvalid".into(), message: "no".into(), field: "data".into() },
-                    Cause { message: "really".into(), ..Cause::default() },
-                ],
-                retry_after_seconds: 3,
-                ..Details::default()
-            }),
+            details: Some(
+                Details {
+                    name: "a".into(),
+                    kind: "ConfigMap".into(),
+                    causes: vec![
+                        Cause {
+                            reason: "FieldValueInvalid".into(),
+                            message: "no".into(),
+                            field: "data".into(),
+                        },
+                        Cause { message: "really".into(), ..Cause::default() },
+                    ],
+                    retry_after_seconds: 3,
+                    ..Details::default()
+                }
+                .into(),
+            ),
             token: String::new(),
         };
         assert_eq!(
