@@ -25,7 +25,7 @@ pub struct Settings {
 }
 
 /// Which versions of which kinds are served: what `--runtime-config` says, and otherwise what is on by default.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     rules: BTreeMap<String, bool>,
 }
@@ -156,6 +156,8 @@ impl Registry {
             "" => None,
             name => Some(served.subresource(name).ok_or_else(Status::unknown_resource)?),
         };
+        // A namespace is in itself for authorization, and nowhere for the store.
+        let namespace = if served.kind.is_namespaced() { namespace.as_str() } else { "" };
         Ok(Target { proof, served, subresource, namespace, name })
     }
 }
