@@ -16,6 +16,7 @@ mod batch;
 mod certificates;
 mod coordination;
 mod core;
+mod defaults;
 mod discovery;
 mod events;
 mod flowcontrol;
