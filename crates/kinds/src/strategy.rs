@@ -69,6 +69,11 @@ pub trait Strategy: Sync {
         NameRule::Subdomain
     }
 
+    /// Whether a new object without a name gets a random one, a UUID, whatever it says of generating names.
+    fn names_itself(&self) -> bool {
+        false
+    }
+
     /// Whether PUT may create.
     fn creates_on_update(&self) -> bool {
         false
@@ -135,6 +140,23 @@ pub fn keep_all_but(new: &mut Map, old: &Map, keys: &[&str]) {
     new.retain(|key, _| keys.contains(&key.as_str()));
     for (key, value) in old.iter().filter(|(key, _)| !keys.contains(&key.as_str())) {
         new.insert(key.clone(), value.clone());
+    }
+}
+
+/// Makes the metadata of `new` that of `old`, as far as those who report on an object may not change it.
+pub fn keep_metadata(new: &mut Map, old: &Map) {
+    let old = old.get("metadata").and_then(Value::as_map);
+    let (Some(new), Some(old)) = (map_at(new, "metadata"), old) else { return };
+    for key in [
+        "deletionTimestamp",
+        "generation",
+        "selfLink",
+        "labels",
+        "annotations",
+        "finalizers",
+        "ownerReferences",
+    ] {
+        keep(new, old, key);
     }
 }
 
