@@ -11,6 +11,9 @@
 //! | `update`, `status`, `finalize`, `ephemeralcontainers`, `resize` | new object, old object | the object as it would be stored |
 //! | `grace` | object, seconds asked for | seconds given |
 //! | `convert` | event | the event in the other group |
+//! | `duration` | seconds | their short form |
+//!
+//! `reference/core/columns.tsv` has the columns of each kind.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a broken fixture should stop the test")]
 
 use kinds::{Caller, Cell, Context, Kind, Part, Row};
@@ -228,6 +231,107 @@ fn at(value: &Value, path: &str) -> String {
         Some(Value::Bool(flag)) => flag.to_string(),
         Some(Value::Int(number)) => number.to_string(),
         _ => String::new(),
+    }
+}
+
+fn told(errors: &[object::field::Error]) -> Vec<String> {
+    errors.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn finalizers_of_namespaces_are_standard_or_qualified() {
+    let namespace = |name: &str| {
+        let text = r#"{"apiVersion":"v1","kind":"Namespace","spec":{"finalizers":["kubernetes","NAME"]}}"#;
+        Object::read(&text.replace("NAME", name))
+    };
+    let problem =
+        r#"Invalid value: "plain": name is neither a standard finalizer name nor is it fully qualified"#;
+    let plain = namespace("plain");
+    let strategy = plain.kind.strategy;
+    assert_eq!(told(&strategy.validate_create(plain.map())), [format!("spec.finalizers: {problem}")]);
+    assert_eq!(
+        told(&strategy.validate_update(plain.map(), plain.map())),
+        [format!("spec.finalizers: {problem}")]
+    );
+    assert_eq!(
+        told(&strategy.validate_part(Part::Finalize, plain.map(), plain.map())),
+        [format!("spec.finalizers[1]: {problem}")]
+    );
+    assert_eq!(strategy.validate_create(namespace("a b").map()).len(), 2);
+    assert!(strategy.validate_create(namespace("example.com/mine").map()).is_empty());
+}
+
+#[test]
+fn the_phase_of_a_namespace_fits_its_deletion() {
+    let told_of = |metadata: &str, phase: &str| {
+        let text = r#"{"apiVersion":"v1","kind":"Namespace","metadata":META,"status":{"phase":"PHASE"}}"#;
+        let namespace = Object::read(&text.replace("META", metadata).replace("PHASE", phase));
+        told(&namespace.kind.strategy.validate_status(namespace.map(), &Map::new()))
+    };
+    let deleted = r#"{"deletionTimestamp":"2030-01-02T03:04:05Z"}"#;
+    assert!(told_of("{}", "Active").is_empty());
+    assert!(told_of(deleted, "Terminating").is_empty());
+    assert_eq!(
+        told_of("{}", "Odd"),
+        [r#"status.Phase: Invalid value: "Odd": may only be 'Active' if `deletionTimestamp` is empty"#]
+    );
+    assert_eq!(
+        told_of(deleted, "Active"),
+        [
+            r#"status.Phase: Invalid value: "Active": may only be 'Terminating' if `deletionTimestamp` is not empty"#
+        ]
+    );
+}
+
+#[test]
+fn a_namespace_that_is_deleted_waits_for_its_content() {
+    let mut namespace =
+        Object::defaulted(r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}"#);
+    let strategy = namespace.kind.strategy;
+    strategy.prepare_create(namespace.map_mut(), &CONTEXT);
+    assert!(!strategy.is_finished(namespace.map()));
+    strategy.prepare_deletion(namespace.map_mut(), &CONTEXT);
+    assert_eq!(at(&namespace.value, "status.phase"), "Terminating");
+    namespace.map_mut().remove("spec");
+    assert!(strategy.is_finished(namespace.map()));
+}
+
+#[test]
+fn durations_are_written_as_by_the_reference() {
+    for line in lines(include_str!("reference/core/durations.tsv"), &["duration"]) {
+        assert_eq!(
+            any(line[2]).as_str(),
+            Some(kinds::human_duration(line[1].parse().unwrap()).as_str()),
+            "{line:?}"
+        );
+    }
+}
+
+#[test]
+fn ages_count_from_whole_and_from_broken_seconds() {
+    let now: MicroTime = "2030-01-02T03:04:05.500000Z".parse().unwrap();
+    assert_eq!(kinds::age(Some("2030-01-02T03:04:00Z"), now), "5s");
+    assert_eq!(kinds::age(Some("2030-01-02T03:04:03.600000Z"), now), "1s");
+    assert_eq!(kinds::age(Some("2030-01-02T03:04:07Z"), now), "0s");
+    assert_eq!(kinds::age(Some("2030-01-02T03:04:08Z"), now), "<invalid>");
+    assert_eq!(kinds::age(Some("0001-01-01T00:00:00Z"), now), "<unknown>");
+    assert_eq!(kinds::age(Some("no time"), now), "<unknown>");
+    assert_eq!(kinds::age(Some("0900-01-01T00:00:00Z"), now), "292y");
+}
+
+#[test]
+fn columns_are_those_of_the_reference() {
+    for line in include_str!("reference/core/columns.tsv").lines() {
+        let (path, columns) = line.split_once('\t').unwrap();
+        let (group_version, resource) = path.rsplit_once('/').unwrap();
+        let group = group_version.split_once('/').map_or("", |(group, _)| group);
+        let kind = kinds::all().find(|kind| kind.group == group && kind.resource == resource).unwrap();
+        let ours = kind.columns.list.iter().map(|column| {
+            let priority = if column.priority == 0 { String::new() } else { column.priority.to_string() };
+            let text = format!("{}:{}:{}:{priority}", column.name, column.ty, column.format);
+            text.trim_end_matches(':').to_owned()
+        });
+        assert_eq!(ours.collect::<Vec<_>>().join(" | "), columns, "{path}");
     }
 }
 
