@@ -293,7 +293,7 @@ impl Fields {
 pub enum Refusal {
     /// `"x" is not a known field selector: only "metadata.name", "metadata.namespace"`.
     Known,
-    /// `field label not supported: x`.
+    /// `field label not supported: x`. Of a kind without namespaces, that is the answer to `metadata.namespace` too.
     NotSupported,
     /// `field label "x" not supported for Kind`.
     NotSupportedFor(&'static str),

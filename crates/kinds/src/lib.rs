@@ -16,6 +16,7 @@ mod batch;
 mod certificates;
 mod coordination;
 mod core;
+mod defaults;
 mod discovery;
 mod events;
 mod flowcontrol;
@@ -34,8 +35,10 @@ pub use kind::{
     Action, Body, Conversion, Deleted, Dependents, Fields, Generation, Kind, Part, Refusal, ScalePaths,
     Scope, Selectable, Storage, Subresource, Verb, Version,
 };
-pub use strategy::{Caller, Context, NameRule, Plain, Strategy, WithStatus, keep, keep_all_but, map_at};
-pub use table::{About, Cell, Column, Columns, Condition, Row, metadata};
+pub use strategy::{
+    Caller, Context, NameRule, Plain, Strategy, WithStatus, keep, keep_all_but, keep_metadata, map_at,
+};
+pub use table::{About, Cell, Column, Columns, Condition, Row, age, human_duration, metadata};
 
 /// The groups, in the order in which they are announced to clients, each with its kinds.
 const GROUPS: &[&[&Kind]] = &[

@@ -64,9 +64,24 @@ pub trait Strategy: Sync {
         field::List::default()
     }
 
+    /// What stands against a changed status, beside the declared constraints.
+    fn validate_status(&self, _new: &Map, _old: &Map) -> field::List {
+        field::List::default()
+    }
+
+    /// What stands against a change through any other subresource, beside the declared constraints.
+    fn validate_part(&self, _part: crate::Part, _new: &Map, _old: &Map) -> field::List {
+        field::List::default()
+    }
+
     /// Which form names of this kind have.
     fn name_rule(&self) -> NameRule {
         NameRule::Subdomain
+    }
+
+    /// Whether a new object without a name gets a random one, a UUID, whatever it says of generating names.
+    fn names_itself(&self) -> bool {
+        false
     }
 
     /// Whether PUT may create.
@@ -135,6 +150,23 @@ pub fn keep_all_but(new: &mut Map, old: &Map, keys: &[&str]) {
     new.retain(|key, _| keys.contains(&key.as_str()));
     for (key, value) in old.iter().filter(|(key, _)| !keys.contains(&key.as_str())) {
         new.insert(key.clone(), value.clone());
+    }
+}
+
+/// Makes the metadata of `new` that of `old`, as far as those who report on an object may not change it.
+pub fn keep_metadata(new: &mut Map, old: &Map) {
+    let old = old.get("metadata").and_then(Value::as_map);
+    let (Some(new), Some(old)) = (map_at(new, "metadata"), old) else { return };
+    for key in [
+        "deletionTimestamp",
+        "generation",
+        "selfLink",
+        "labels",
+        "annotations",
+        "finalizers",
+        "ownerReferences",
+    ] {
+        keep(new, old, key);
     }
 }
 

@@ -1,0 +1,87 @@
+//! Small tools for defaults: they change a tree where something is absent, and leave alone what is not of the expected form.
+
+use object::quantity::canonicalize_milli;
+use object::{Key, Map, Value};
+use std::borrow::Cow;
+
+/// Puts `value` at `key` if nothing is there.
+pub(crate) fn fill(map: &mut Map, key: &'static str, value: impl Into<Value>) {
+    if !map.contains_key(key) {
+        map.insert(Key::known(key), value);
+    }
+}
+
+/// Puts a text of the program at `key` if nothing is there.
+pub(crate) fn fill_text(map: &mut Map, key: &'static str, text: &'static str) {
+    if !map.contains_key(key) {
+        map.insert(Key::known(key), Value::String(object::SmolStr::new_static(text)));
+    }
+}
+
+/// Applies `to` to the map at `key`, if there is one.
+pub(crate) fn at(map: &mut Map, key: &str, to: impl FnOnce(&mut Map)) {
+    if let Some(inner) = map.get_mut(key).and_then(Value::as_map_mut) {
+        to(inner);
+    }
+}
+
+/// Applies `to` to each map in the list at `key`, if there is one.
+pub(crate) fn each(map: &mut Map, key: &str, to: impl FnMut(&mut Map)) {
+    let list = map.get_mut(key).and_then(Value::as_list_mut);
+    list.into_iter().flatten().filter_map(Value::as_map_mut).for_each(to);
+}
+
+/// Applies `to` to the struct at `key`, which counts as there even when nothing in it is set; an empty one is not kept.
+pub(crate) fn within(map: &mut Map, key: &'static str, to: impl FnOnce(&mut Map)) {
+    match map.get_mut(key) {
+        Some(value) => {
+            if let Some(inner) = value.as_map_mut() {
+                to(inner);
+            }
+        }
+        None => {
+            let mut inner = Map::new();
+            to(&mut inner);
+            if !inner.is_empty() {
+                map.insert(Key::known(key), inner);
+            }
+        }
+    }
+}
+
+/// Rounds the amounts of the resource list at `key` up to whole thousandths.
+pub(crate) fn round_up(map: &mut Map, key: &str) {
+    at(map, key, |list| {
+        for (_, amount) in list.iter_mut() {
+            let rounded = match amount.as_str().map(canonicalize_milli) {
+                Some(Ok(Cow::Owned(text))) => text,
+                _ => continue,
+            };
+            *amount = rounded.into();
+        }
+    });
+}
+
+/// Rounds the limits and requests of the requirements at `key`.
+pub(crate) fn round_up_requirements(map: &mut Map, key: &str) {
+    at(map, key, |requirements| {
+        round_up(requirements, "limits");
+        round_up(requirements, "requests");
+    });
+}
+
+/// Puts the entries of `from` into the map at `key` that are not there yet.
+pub(crate) fn fill_entries(map: &mut Map, key: &'static str, from: &Map) {
+    if from.is_empty() {
+        return;
+    }
+    if let Some(target) = crate::map_at(map, key) {
+        let missing: Vec<_> = {
+            let there = target.index();
+            from.iter().filter(|(name, _)| !there.contains_key(name.as_str())).collect()
+        };
+        for (name, value) in missing {
+            target.insert_at(usize::MAX, name.clone(), value.clone());
+        }
+    }
+}
