@@ -13,6 +13,7 @@ mod authentication;
 mod authorization;
 mod autoscaling;
 mod batch;
+mod cells;
 mod certificates;
 mod coordination;
 mod core;
@@ -35,7 +36,10 @@ pub use kind::{
     Action, Body, Conversion, Deleted, Dependents, Fields, Generation, Kind, Part, Refusal, ScalePaths,
     Scope, Selectable, Storage, Subresource, Verb, Version,
 };
-pub use strategy::{Caller, Context, NameRule, Plain, Strategy, WithStatus, keep, keep_all_but, map_at};
+pub use strategy::{
+    Caller, Context, METADATA_BESIDE_STATUS, NameRule, Plain, Strategy, WithStatus, differs_but_for, keep,
+    keep_all_but, keep_metadata, map_at,
+};
 pub use table::{About, Cell, Column, Columns, Condition, Row, metadata};
 
 /// The groups, in the order in which they are announced to clients, each with its kinds.
