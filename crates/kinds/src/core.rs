@@ -2,11 +2,12 @@
 
 use crate::Kind;
 
+mod app_armor;
 mod binding;
 mod component_status;
 mod config_map;
 mod endpoints;
-mod event;
+pub(crate) mod event;
 mod image;
 mod limit_range;
 mod namespace;
@@ -14,13 +15,18 @@ mod node;
 mod persistent_volume;
 mod persistent_volume_claim;
 mod pod;
+mod pod_defaults;
+pub(crate) mod pod_gates;
+mod pod_row;
 pub(crate) mod pod_spec;
 mod pod_template;
+mod qos;
 mod replication_controller;
 mod resource_quota;
 mod secret;
 mod service;
 mod service_account;
+mod service_update;
 
 /// The rows, in the order of discovery.
 pub(crate) const KINDS: &[&Kind] = &[

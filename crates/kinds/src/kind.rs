@@ -306,14 +306,14 @@ impl Fields {
 /// The words for a field that cannot be selected by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// `"x" is not a known field selector: only "metadata.name", "metadata.namespace"`. With any other wording,
-    /// `metadata.namespace` is refused too where objects have no namespace.
+    /// `"x" is not a known field selector: only "metadata.name", "metadata.namespace"`.
     Known,
-    /// `field label not supported: x`.
+    /// `field label not supported: x`. Of a kind without namespaces, that is the answer to `metadata.namespace` too.
     NotSupported,
     /// `field label "x" not supported for Kind`.
     NotSupportedFor(&'static str),
-    /// `field label not supported for group/version, Kind=Kind: x`, with the version of the request.
+    /// `field label not supported for group/version, Kind=Kind: x`, with the version of the request. Of a kind without
+    /// namespaces, that is the answer to `metadata.namespace` too.
     NotSupportedForVersion,
 }
 

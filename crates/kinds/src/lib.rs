@@ -37,10 +37,10 @@ pub use kind::{
     Scope, Selectable, Storage, Subresource, Verb, Version,
 };
 pub use strategy::{
-    Caller, Context, METADATA_BESIDE_STATUS, NameRule, Plain, Strategy, WithStatus, differs_but_for, keep,
-    keep_all_but, keep_metadata, map_at,
+    Caller, Context, NameRule, Plain, Strategy, WithStatus, differs_but_for, keep, keep_all_but, keep_metadata,
+    map_at,
 };
-pub use table::{About, Cell, Column, Columns, Condition, Row, metadata};
+pub use table::{About, Cell, Column, Columns, Condition, Row, age, human_duration, metadata};
 
 /// The groups, in the order in which they are announced to clients, each with its kinds.
 const GROUPS: &[&[&Kind]] = &[

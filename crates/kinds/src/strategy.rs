@@ -75,6 +75,11 @@ pub trait Strategy: Sync {
         NameRule::Subdomain
     }
 
+    /// Whether a new object without a name gets a random one, a UUID, whatever it says of generating names.
+    fn names_itself(&self) -> bool {
+        false
+    }
+
     /// Whether PUT may create.
     fn creates_on_update(&self) -> bool {
         false
@@ -148,18 +153,22 @@ pub fn keep_all_but(new: &mut Map, old: &Map, keys: &[&str]) {
     }
 }
 
-/// Makes the metadata of `new` what it is in `old` at `keys`.
-pub fn keep_metadata(new: &mut Map, old: &Map, keys: &[&'static str]) {
-    static NOTHING: Map = Map::new();
-    let old = old.get("metadata").and_then(Value::as_map).unwrap_or(&NOTHING);
-    if let Some(new) = map_at(new, "metadata") {
-        keys.iter().for_each(|key| keep(new, old, key));
+/// Makes the metadata of `new` that of `old`, as far as those who report on an object may not change it.
+pub fn keep_metadata(new: &mut Map, old: &Map) {
+    let old = old.get("metadata").and_then(Value::as_map);
+    let (Some(new), Some(old)) = (map_at(new, "metadata"), old) else { return };
+    for key in [
+        "deletionTimestamp",
+        "generation",
+        "selfLink",
+        "labels",
+        "annotations",
+        "finalizers",
+        "ownerReferences",
+    ] {
+        keep(new, old, key);
     }
 }
-
-/// What stays of the metadata when most kinds' status is written: labels, annotations, owners and finalizers. Times,
-/// generation and managed fields are the registry's.
-pub const METADATA_BESIDE_STATUS: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences"];
 
 /// Whether anything in `new` is not what it is in `old`, except at `keys`.
 pub fn differs_but_for(new: &Map, old: &Map, keys: &[&str]) -> bool {

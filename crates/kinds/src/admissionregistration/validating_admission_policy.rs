@@ -4,7 +4,7 @@ use super::match_resources;
 use crate::cells::{UNSET, count};
 use crate::defaults::{at, fill_text, within};
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, METADATA_BESIDE_STATUS, Row, Scope, Strategy,
+    About, Cell, Column, Columns, Context, Generation, Kind, Row, Scope, Strategy,
     Subresource, Version, keep_all_but, keep_metadata,
 };
 use object::Map;
@@ -65,7 +65,7 @@ impl Strategy for Behaviour {
 
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
-        keep_metadata(new, old, METADATA_BESIDE_STATUS);
+        keep_metadata(new, old);
     }
 
     fn updates_unconditionally(&self) -> bool {

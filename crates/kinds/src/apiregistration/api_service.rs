@@ -2,7 +2,7 @@
 
 use crate::defaults::{at, fill};
 use crate::{
-    About, Cell, Column, Columns, Context, Kind, METADATA_BESIDE_STATUS, NameRule, Row, Scope, Strategy,
+    About, Cell, Column, Columns, Context, Kind, NameRule, Row, Scope, Strategy,
     Subresource, keep_all_but, keep_metadata,
 };
 use object::{Key, Map, Value};
@@ -83,7 +83,7 @@ impl Strategy for Behaviour {
 
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
-        keep_metadata(new, old, METADATA_BESIDE_STATUS);
+        keep_metadata(new, old);
     }
 
     fn updates_unconditionally(&self) -> bool {

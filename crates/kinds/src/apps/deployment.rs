@@ -5,9 +5,9 @@ use crate::core::pod_spec;
 use crate::defaults::{at, fill, fill_text, within};
 use crate::{
     About, Cell, Column, Columns, Context, Generation, Kind, Row, ScalePaths, Strategy, Subresource,
-    differs_but_for, keep_all_but, keep_metadata,
+    differs_but_for, keep_all_but, map_at,
 };
-use object::{Map, Value};
+use object::{Key, Map, Value};
 use schema::view::View;
 use schema::views::apps::v1::Deployment;
 
@@ -84,7 +84,13 @@ impl Strategy for Behaviour {
 
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
-        keep_metadata(new, old, &["labels"]);
+        let labels = old.get("metadata").and_then(|metadata| metadata.get("labels")).cloned();
+        if let Some(metadata) = map_at(new, "metadata") {
+            match labels {
+                Some(labels) => drop(metadata.insert(Key::known("labels"), labels)),
+                None => drop(metadata.remove("labels")),
+            }
+        }
         super::drop_terminating(new, old);
     }
 

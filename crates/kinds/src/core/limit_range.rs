@@ -1,6 +1,8 @@
 //! `limitranges`.
 
-use crate::Kind;
+use crate::defaults::{at, each, fill_entries, round_up};
+use crate::{Context, Kind, Strategy};
+use object::{Map, Value};
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -8,5 +10,41 @@ pub(crate) const KIND: Kind = Kind {
     singular: "limitrange",
     kind: "LimitRange",
     short_names: &["limits"],
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    fn default(&self, object: &mut Map) {
+        at(object, "spec", |spec| each(spec, "limits", default_item));
+    }
+
+    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
+
+    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+
+    fn names_itself(&self) -> bool {
+        true
+    }
+
+    fn creates_on_update(&self) -> bool {
+        true
+    }
+}
+
+/// For containers, what is not limited by default is limited to the most, and what is not requested by default is what
+/// it is limited to, or else the least.
+fn default_item(item: &mut Map) {
+    if item.get("type").and_then(Value::as_str) == Some("Container") {
+        for (to, from) in [("default", "max"), ("defaultRequest", "default"), ("defaultRequest", "min")] {
+            if let Some(from) = item.get(from).and_then(Value::as_map).cloned() {
+                fill_entries(item, to, &from);
+            }
+        }
+    }
+    for list in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
+        round_up(item, list);
+    }
+}

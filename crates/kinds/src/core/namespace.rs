@@ -1,6 +1,13 @@
 //! `namespaces`.
 
-use crate::{Action, Body, Kind, Part, Scope, Subresource, Verb, WithStatus};
+use crate::defaults::{fill_text, within};
+use crate::{
+    About, Action, Body, Cell, Column, Columns, Context, Deleted, Fields, Kind, NameRule, Part, Refusal, Row,
+    Scope, Selectable, Strategy, Subresource, Verb, keep, map_at,
+};
+use object::{Key, Map, Value};
+use schema::view::View;
+use schema::views::core::v1::Namespace;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -19,6 +26,81 @@ pub(crate) const KIND: Kind = Kind {
         },
         Subresource::STATUS,
     ],
-    strategy: &WithStatus,
+    columns: Columns { list: COLUMNS, row },
+    fields: Fields { list: &[Selectable::at(&["status.phase"])], refusal: Refusal::NotSupported },
+    deleted: Deleted::Object,
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+const COLUMNS: &[Column] =
+    &[Column::NAME, Column::text("Status", About::Text("The status of the namespace")), Column::AGE];
+
+fn row(object: &Map) -> Row {
+    let phase = Namespace::of(object).status().phase();
+    vec![Cell::name(object), Cell::text(phase), Cell::age(object)].into()
+}
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    /// Also writes the label with the namespace's name, as far as the name is known.
+    fn default(&self, namespace: &mut Map) {
+        label_with_name(namespace);
+        within(namespace, "status", |status| fill_text(status, "phase", "Active"));
+    }
+
+    /// Also writes the label with the namespace's name, which has been made by now if it is a generated one.
+    fn prepare_create(&self, namespace: &mut Map, _context: &Context<'_>) {
+        namespace.insert(Key::known("status"), Map::from_iter([(Key::known("phase"), "Active")]));
+        let finalizers = map_at(namespace, "spec").and_then(|spec| {
+            spec.get_or_insert_with(Key::known("finalizers"), || Vec::new().into()).as_list_mut()
+        });
+        if let Some(finalizers) = finalizers
+            && !finalizers.iter().any(|name| name.as_str() == Some(FINALIZER))
+        {
+            finalizers.push(FINALIZER.into());
+        }
+        label_with_name(namespace);
+    }
+
+    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        keep(new, old, "status");
+        keep(new, old, "spec");
+        label_with_name(new);
+    }
+
+    fn prepare_part(&self, part: Part, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        if part == Part::Finalize {
+            keep(new, old, "status");
+        }
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::Label
+    }
+
+    fn prepare_deletion(&self, namespace: &mut Map, _context: &Context<'_>) {
+        if let Some(status) = map_at(namespace, "status") {
+            status.insert(Key::known("phase"), "Terminating");
+        }
+    }
+
+    fn is_finished(&self, namespace: &Map) -> bool {
+        Namespace::of(namespace).spec().finalizers().is_empty()
+    }
+}
+
+/// What stands for the content of a namespace, until there is none.
+const FINALIZER: &str = "kubernetes";
+
+/// The label that selects a namespace by its name.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+fn label_with_name(namespace: &mut Map) {
+    let Some(metadata) = map_at(namespace, "metadata") else { return };
+    let Some(name @ Value::String(_)) = metadata.get("name").cloned() else { return };
+    if let Some(labels) = map_at(metadata, "labels") {
+        labels.insert(Key::known(NAME_LABEL), name);
+    }
+}

@@ -1,6 +1,14 @@
 //! `nodes`.
 
-use crate::{Action, Body, Kind, Scope, Subresource, Verb, WithStatus};
+use crate::defaults::{at, fill, round_up};
+use crate::{
+    About, Action, Body, Cell, Column, Columns, Context, Fields, Kind, Refusal, Row, Scope, Selectable,
+    Strategy, Subresource, Verb, keep, keep_all_but, metadata,
+};
+use object::{Key, Map, Value};
+use schema::view::View;
+use schema::views::core::v1::{Node, NodeStatus};
+use std::collections::BTreeSet;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -18,6 +26,125 @@ pub(crate) const KIND: Kind = Kind {
         },
         Subresource::STATUS,
     ],
-    strategy: &WithStatus,
+    columns: Columns { list: COLUMNS, row },
+    fields: Fields {
+        list: &[Selectable {
+            name: "spec.unschedulable",
+            paths: &["spec.unschedulable"],
+            absent: "false",
+            indexed: false,
+        }],
+        refusal: Refusal::NotSupported,
+    },
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Status", About::Text("The status of the node")),
+    Column::text("Roles", About::Text("The roles of the node")),
+    Column::AGE,
+    Column::text("Version", About::Field("core.v1.NodeSystemInfo", "kubeletVersion")),
+    Column::text("Internal-IP", About::Field("core.v1.NodeStatus", "addresses")).wide(),
+    Column::text("External-IP", About::Field("core.v1.NodeStatus", "addresses")).wide(),
+    Column::text("OS-Image", About::Field("core.v1.NodeSystemInfo", "osImage")).wide(),
+    Column::text("Kernel-Version", About::Field("core.v1.NodeSystemInfo", "kernelVersion")).wide(),
+    Column::text("Container-Runtime", About::Field("core.v1.NodeSystemInfo", "containerRuntimeVersion"))
+        .wide(),
+];
+
+fn row(object: &Map) -> Row {
+    let node = Node::of(object);
+    let info = node.status().node_info();
+    vec![
+        Cell::name(object),
+        Cell::Text(status(node)),
+        Cell::text_or(&roles(object), "<none>"),
+        Cell::age(object),
+        Cell::text(info.kubelet_version()),
+        Cell::text(address(node.status(), "InternalIP")),
+        Cell::text(address(node.status(), "ExternalIP")),
+        Cell::text_or(info.os_image(), "<unknown>"),
+        Cell::text_or(info.kernel_version(), "<unknown>"),
+        Cell::text_or(info.container_runtime_version(), "<unknown>"),
+    ]
+    .into()
+}
+
+fn status(node: Node<'_>) -> String {
+    let ready = node.status().conditions().iter().filter(|condition| condition.r#type() == "Ready").last();
+    let status = match ready {
+        Some(condition) if condition.status() == "True" => "Ready",
+        Some(_) => "NotReady",
+        None => "Unknown",
+    };
+    if node.spec().unschedulable() { format!("{status},SchedulingDisabled") } else { status.into() }
+}
+
+fn roles(object: &Map) -> String {
+    let labels = metadata(object).labels();
+    let roles: BTreeSet<_> = labels
+        .iter()
+        .filter_map(|(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {
+            Some(role) => Some(role),
+            None => (key == "kubernetes.io/role").then_some(value),
+        })
+        .filter(|role| !role.is_empty())
+        .collect();
+    roles.into_iter().collect::<Vec<_>>().join(",")
+}
+
+fn address<'a>(status: NodeStatus<'a>, kind: &str) -> &'a str {
+    let address = status.addresses().iter().find(|address| address.r#type() == kind);
+    address.map_or("<none>", |address| address.address())
+}
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    fn default(&self, node: &mut Map) {
+        at(node, "spec", mirror_ranges);
+        at(node, "status", |status| {
+            if let Some(capacity) = status.get("capacity").cloned() {
+                fill(status, "allocatable", capacity);
+            }
+            round_up(status, "capacity");
+            round_up(status, "allocatable");
+        });
+    }
+
+    /// A node comes with its status.
+    fn prepare_create(&self, node: &mut Map, _context: &Context<'_>) {
+        at(node, "spec", |spec| drop(spec.remove("configSource")));
+        at(node, "status", |status| drop(status.remove("config")));
+    }
+
+    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        keep(new, old, "status");
+        if Node::of(old).spec().config_source().is_none() {
+            at(new, "spec", |spec| drop(spec.remove("configSource")));
+        }
+    }
+
+    fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
+        if Node::of(old).status().config().is_none() {
+            at(new, "status", |status| drop(status.remove("config")));
+        }
+    }
+}
+
+/// Writes the first range of pod addresses in both of its places; where they differ, the older one counts, alone.
+fn mirror_ranges(spec: &mut Map) {
+    let first = spec.get("podCIDRs").and_then(Value::as_list).and_then(|list| list.first()).cloned();
+    match (spec.get("podCIDR").cloned(), first) {
+        (Some(range), first) if first.as_ref() != Some(&range) => {
+            spec.insert(Key::known("podCIDRs"), Value::from_iter([range]));
+        }
+        (None, Some(range)) if range.as_str() != Some("") => {
+            spec.insert(Key::known("podCIDR"), range);
+        }
+        _ => {}
+    }
+}

@@ -1,6 +1,14 @@
 //! `persistentvolumes`.
 
-use crate::{Kind, Scope, Subresource, WithStatus};
+use super::pod_spec::{default_azure_disk, default_host_path};
+use crate::defaults::{at, fill_text, round_up, within};
+use crate::{
+    About, Cell, Column, Columns, Context, Deleted, Kind, Row, Scope, Strategy, Subresource, keep,
+    keep_all_but, metadata,
+};
+use object::{Key, Map};
+use schema::view::{Items, View};
+use schema::views::core::v1::PersistentVolume;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -10,6 +18,117 @@ pub(crate) const KIND: Kind = Kind {
     short_names: &["pv"],
     scope: Scope::Cluster,
     subresources: &[Subresource::STATUS],
-    strategy: &WithStatus,
+    columns: Columns { list: COLUMNS, row },
+    deleted: Deleted::Object,
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Capacity", About::Field("core.v1.PersistentVolumeSpec", "capacity")),
+    Column::text("Access Modes", About::Field("core.v1.PersistentVolumeSpec", "accessModes")),
+    Column::text(
+        "Reclaim Policy",
+        About::Field("core.v1.PersistentVolumeSpec", "persistentVolumeReclaimPolicy"),
+    ),
+    Column::text("Status", About::Field("core.v1.PersistentVolumeStatus", "phase")),
+    Column::text("Claim", About::Field("core.v1.PersistentVolumeSpec", "claimRef")),
+    Column::text("StorageClass", About::Text("StorageClass of the pv")),
+    Column::text("VolumeAttributesClass", About::Text("VolumeAttributesClass of the pv")),
+    Column::text("Reason", About::Field("core.v1.PersistentVolumeStatus", "reason")),
+    Column::AGE,
+    Column::text("VolumeMode", About::Field("core.v1.PersistentVolumeSpec", "volumeMode")).wide(),
+];
+
+fn row(object: &Map) -> Row {
+    let volume = PersistentVolume::of(object);
+    let (spec, status) = (volume.spec(), volume.status());
+    let claim = spec.claim_ref().map(|claim| format!("{}/{}", claim.namespace(), claim.name()));
+    vec![
+        Cell::name(object),
+        Cell::text(spec.capacity().get("storage").unwrap_or("0")),
+        Cell::Text(access_modes(spec.access_modes())),
+        Cell::text(spec.persistent_volume_reclaim_policy()),
+        Cell::text(phase(object, status.phase())),
+        Cell::Text(claim.unwrap_or_default()),
+        Cell::text(storage_class(object, spec.storage_class_name())),
+        Cell::text(spec.volume_attributes_class_name().unwrap_or("<unset>")),
+        Cell::text(status.reason()),
+        Cell::age(object),
+        Cell::text(spec.volume_mode().unwrap_or("<unset>")),
+    ]
+    .into()
+}
+
+/// The short names of access modes.
+pub(super) fn access_modes(modes: Items<'_, &str>) -> String {
+    let known = [
+        ("ReadWriteOnce", "RWO"),
+        ("ReadOnlyMany", "ROX"),
+        ("ReadWriteMany", "RWX"),
+        ("ReadWriteOncePod", "RWOP"),
+    ];
+    let there = known.iter().filter(|(mode, _)| modes.iter().any(|there| there == *mode));
+    there.map(|(_, short)| *short).collect::<Vec<_>>().join(",")
+}
+
+/// The phase, or that the object is going.
+pub(super) fn phase<'a>(object: &Map, phase: &'a str) -> &'a str {
+    if metadata(object).deletion_timestamp().is_some() { "Terminating" } else { phase }
+}
+
+/// The class, which an old annotation can name too.
+pub(super) fn storage_class<'a>(object: &'a Map, class: &'a str) -> &'a str {
+    metadata(object).annotations().get("volume.beta.kubernetes.io/storage-class").unwrap_or(class)
+}
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    fn default(&self, volume: &mut Map) {
+        within(volume, "status", |status| fill_text(status, "phase", "Pending"));
+        within(volume, "spec", |spec| {
+            fill_text(spec, "persistentVolumeReclaimPolicy", "Retain");
+            fill_text(spec, "volumeMode", "Filesystem");
+            round_up(spec, "capacity");
+            at(spec, "hostPath", default_host_path);
+            at(spec, "azureDisk", default_azure_disk);
+        });
+    }
+
+    fn prepare_create(&self, volume: &mut Map, context: &Context<'_>) {
+        at(volume, "spec", |spec| drop(spec.remove("volumeAttributesClassName")));
+        let status = [("phase", "Pending"), ("lastPhaseTransitionTime", context.now)];
+        volume.insert(Key::known("status"), Map::from_iter(status));
+    }
+
+    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        keep(new, old, "status");
+        if PersistentVolume::of(old).spec().volume_attributes_class_name().is_none() {
+            at(new, "spec", |spec| drop(spec.remove("volumeAttributesClassName")));
+        }
+    }
+
+    fn prepare_status(&self, new: &mut Map, old: &Map, context: &Context<'_>) {
+        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
+        let before = PersistentVolume::of(old).status();
+        let since = before.last_phase_transition_time();
+        at(new, "status", |status| {
+            let now = status.get("lastPhaseTransitionTime").and_then(|time| time.as_str());
+            let same_phase =
+                status.get("phase").and_then(|phase| phase.as_str()).unwrap_or_default() == before.phase();
+            match (same_phase, now) {
+                (true, None) => {
+                    if let Some(time) = since {
+                        status.insert(Key::known("lastPhaseTransitionTime"), time);
+                    }
+                }
+                (false, time) if time.is_none() || time == since => {
+                    status.insert(Key::known("lastPhaseTransitionTime"), context.now);
+                }
+                _ => {}
+            }
+        });
+    }
+}

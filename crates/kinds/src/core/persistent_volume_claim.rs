@@ -1,6 +1,14 @@
 //! `persistentvolumeclaims`.
 
-use crate::{Kind, Subresource, WithStatus};
+use super::persistent_volume::{access_modes, phase, storage_class};
+use super::pod_spec::default_claim;
+use crate::defaults::{at, fill_text, round_up, within};
+use crate::{
+    About, Cell, Column, Columns, Context, Deleted, Kind, Row, Strategy, Subresource, keep, keep_all_but,
+};
+use object::{Key, Map, Value};
+use schema::view::View;
+use schema::views::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec};
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -9,6 +17,127 @@ pub(crate) const KIND: Kind = Kind {
     kind: "PersistentVolumeClaim",
     short_names: &["pvc"],
     subresources: &[Subresource::STATUS],
-    strategy: &WithStatus,
+    columns: Columns { list: COLUMNS, row },
+    deleted: Deleted::Object,
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Status", About::Field("core.v1.PersistentVolumeClaimStatus", "phase")),
+    Column::text("Volume", About::Field("core.v1.PersistentVolumeClaimSpec", "volumeName")),
+    Column::text("Capacity", About::Field("core.v1.PersistentVolumeClaimStatus", "capacity")),
+    Column::text("Access Modes", About::Field("core.v1.PersistentVolumeClaimStatus", "accessModes")),
+    Column::text("StorageClass", About::Text("StorageClass of the pvc")),
+    Column::text("VolumeAttributesClass", About::Text("VolumeAttributesClass of the pvc")),
+    Column::AGE,
+    Column::text("VolumeMode", About::Field("core.v1.PersistentVolumeClaimSpec", "volumeMode")).wide(),
+];
+
+fn row(object: &Map) -> Row {
+    let claim = PersistentVolumeClaim::of(object);
+    let (spec, status) = (claim.spec(), claim.status());
+    let (capacity, modes) = match spec.volume_name() {
+        "" => ("", String::new()),
+        _ => (status.capacity().get("storage").unwrap_or("0"), access_modes(status.access_modes())),
+    };
+    vec![
+        Cell::name(object),
+        Cell::text(phase(object, status.phase())),
+        Cell::text(spec.volume_name()),
+        Cell::text(capacity),
+        Cell::Text(modes),
+        Cell::text(storage_class(object, spec.storage_class_name().unwrap_or_default())),
+        Cell::text(spec.volume_attributes_class_name().unwrap_or("<unset>")),
+        Cell::age(object),
+        Cell::text(spec.volume_mode().unwrap_or("<unset>")),
+    ]
+    .into()
+}
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    fn default(&self, claim: &mut Map) {
+        within(claim, "status", |status| {
+            fill_text(status, "phase", "Pending");
+            round_up(status, "capacity");
+            round_up(status, "allocatedResources");
+        });
+        within(claim, "spec", default_claim);
+    }
+
+    fn prepare_create(&self, claim: &mut Map, _context: &Context<'_>) {
+        claim.remove("status");
+        at(claim, "spec", |spec| {
+            drop_disabled(spec, None);
+            settle_data_source(spec, None);
+        });
+    }
+
+    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        keep(new, old, "status");
+        let old = PersistentVolumeClaim::of(old).spec();
+        at(new, "spec", |spec| {
+            drop_disabled(spec, Some(old));
+            settle_data_source(spec, Some(old));
+        });
+    }
+
+    fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
+        let old = PersistentVolumeClaim::of(old).status();
+        at(new, "status", |status| {
+            if old.current_volume_attributes_class_name().is_none() {
+                status.remove("currentVolumeAttributesClassName");
+            }
+            if old.modify_volume_status().is_none() {
+                status.remove("modifyVolumeStatus");
+            }
+        });
+    }
+}
+
+/// Drops what belongs to features that are off, unless the object had it before: classes of volume attributes, and data
+/// from other namespaces.
+pub(crate) fn drop_disabled(spec: &mut Map, old: Option<PersistentVolumeClaimSpec<'_>>) {
+    if old.is_none_or(|old| old.volume_attributes_class_name().is_none()) {
+        spec.remove("volumeAttributesClassName");
+    }
+    let elsewhere =
+        PersistentVolumeClaimSpec::of(spec).data_source_ref().and_then(|source| source.namespace());
+    if elsewhere.is_some_and(|namespace| !namespace.is_empty())
+        && old.is_none_or(|old| old.data_source_ref().is_none())
+    {
+        spec.remove("dataSourceRef");
+    }
+}
+
+/// Makes the two places that say where the data of a volume comes from agree. The older one only ever took claims and
+/// snapshots, and anything else in it was as good as nothing.
+fn settle_data_source(spec: &mut Map, old: Option<PersistentVolumeClaimSpec<'_>>) {
+    let had_source = old.is_some_and(|old| old.data_source().is_some() || old.data_source_ref().is_some());
+    let view = PersistentVolumeClaimSpec::of(spec);
+    if !had_source
+        && view.data_source_ref().is_none()
+        && view.data_source().is_some_and(|source| {
+            !matches!(
+                (source.kind(), source.api_group().unwrap_or_default()),
+                ("PersistentVolumeClaim", "") | ("VolumeSnapshot", "snapshot.storage.k8s.io")
+            )
+        })
+    {
+        spec.remove("dataSource");
+    }
+    let (from, to) = match (spec.get("dataSource"), spec.get("dataSourceRef")) {
+        (Some(source), None) => (source, "dataSourceRef"),
+        (None, Some(source)) if source.get("namespace").and_then(Value::as_str).is_none_or(str::is_empty) => {
+            (source, "dataSource")
+        }
+        _ => return,
+    };
+    let same = from.as_map().into_iter().flat_map(Map::iter).filter(|(key, _)| key.as_str() != "namespace");
+    let copy: Map = same.map(|(key, value)| (key.clone(), value.clone())).collect();
+    spec.insert(Key::known(to), copy);
+}

@@ -1,9 +1,15 @@
 //! `pods`.
 
-use super::pod_spec;
-use crate::defaults::{at, each, fill, fill_entries, round_up, round_up_requirements, within};
-use crate::{Action, Body, Kind, Part, Strategy, Subresource, Verb};
+use super::{app_armor, pod_defaults, pod_gates, pod_row, pod_spec, qos};
+use crate::defaults::{at, each, within};
+use crate::{
+    About, Action, Body, Column, Columns, Context, Deleted, Fields, Generation, Kind, Part, Refusal,
+    Selectable, Strategy, Subresource, Verb, keep, keep_all_but, keep_metadata, map_at,
+};
 use object::{Key, Map, Value};
+use schema::view::View;
+use schema::views::core::v1::Pod;
+use std::collections::HashMap;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -64,73 +70,252 @@ pub(crate) const KIND: Kind = Kind {
         },
         Subresource::STATUS,
     ],
+    columns: Columns { list: COLUMNS, row: pod_row::row },
+    fields: Fields {
+        list: &[
+            Selectable { indexed: true, ..Selectable::at(&["spec.nodeName"]) },
+            Selectable { name: "spec.host", indexed: true, ..Selectable::at(&["spec.nodeName"]) },
+            Selectable::at(&["spec.restartPolicy"]),
+            Selectable::at(&["spec.schedulerName"]),
+            Selectable::at(&["spec.serviceAccountName"]),
+            Selectable { absent: "false", ..Selectable::at(&["spec.hostNetwork"]) },
+            Selectable::at(&["status.phase"]),
+            Selectable::at(&["status.podIP"]),
+            Selectable { name: "status.podIPs", paths: &[], absent: "", indexed: false },
+            Selectable::at(&["status.nominatedNodeName"]),
+        ],
+        refusal: Refusal::NotSupported,
+    },
+    generation: Generation::Counted,
+    deleted: Deleted::Object,
     strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Ready", About::Text("The aggregate readiness state of this pod for accepting traffic.")),
+    Column::text("Status", About::Text("The aggregate status of the containers in this pod.")),
+    Column::text(
+        "Restarts",
+        About::Text(
+            "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted.",
+        ),
+    ),
+    Column::AGE,
+    Column::text("IP", About::Field("core.v1.PodStatus", "podIP")).wide(),
+    Column::text("Node", About::Field("core.v1.PodSpec", "nodeName")).wide(),
+    Column::text("Nominated Node", About::Field("core.v1.PodStatus", "nominatedNodeName")).wide(),
+    Column::text("Readiness Gates", About::Field("core.v1.PodSpec", "readinessGates")).wide(),
+];
 
 struct Behaviour;
 
 impl Strategy for Behaviour {
     fn default(&self, pod: &mut Map) {
         pod_spec::drop_legacy_annotations(pod);
-        within(pod, "spec", default_spec);
-        at(pod, "status", default_status);
+        within(pod, "spec", pod_defaults::spec);
+        at(pod, "status", pod_defaults::status);
     }
-}
 
-/// What the spec of a pod gets beyond that of a template.
-fn default_spec(spec: &mut Map) {
-    for list in ["containers", "initContainers"] {
-        each(spec, list, request_what_is_limited);
-    }
-    fill(spec, "enableServiceLinks", true);
-    if spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or_default() {
-        for list in ["containers", "initContainers"] {
-            each(spec, list, |container| each(container, "ports", open_on_host));
+    /// Also writes the annotations that older nodes read AppArmor profiles from, and reads them where they stand alone.
+    fn prepare_create(&self, pod: &mut Map, context: &Context<'_>) {
+        let class = match Pod::of(pod).status().qos_class() {
+            "" => qos::class(Pod::of(pod).spec()),
+            given => given.to_owned().into(),
+        };
+        let mut status = Map::from_iter([("phase", Value::from("Pending")), ("qosClass", class)]);
+        at(pod, "spec", |spec| {
+            pod_spec::mirror_service_account(spec);
+            pod_gates::drop_disabled(spec, None);
+        });
+        if !Pod::of(pod).spec().scheduling_gates().is_empty() {
+            status.insert(Key::known("conditions"), Value::from_iter([gated(context)]));
         }
+        pod.insert(Key::known("status"), status);
+        apply_label_keys(pod);
+        app_armor::settle(pod);
     }
-    pod_spec::default(spec);
-    if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
-        spec.insert(Key::known("terminationGracePeriodSeconds"), 1i64);
+
+    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        keep(new, old, "status");
+        drop_disabled(new, old);
+    }
+
+    /// Also keeps owners: old nodes corrupt them.
+    fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
+        let old_metadata = old.get("metadata").and_then(Value::as_map);
+        if let (Some(metadata), Some(old)) = (map_at(new, "metadata"), old_metadata) {
+            keep(metadata, old, "deletionTimestamp");
+            keep(metadata, old, "ownerReferences");
+        }
+        let before = Pod::of(old).status();
+        within(new, "status", |status| {
+            if !status.contains_key("qosClass") && !before.qos_class().is_empty() {
+                status.insert(Key::known("qosClass"), before.qos_class());
+            }
+            keep_observed_generations(status, old);
+        });
+        drop_disabled(new, old);
+    }
+
+    /// Ephemeral containers, or the resources of containers, change; all else of the spec stays.
+    fn prepare_part(&self, part: Part, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        match part {
+            Part::EphemeralContainers => keep_all_but_spec(new, old, |new, old| {
+                let containers = new.get("ephemeralContainers").cloned();
+                *new = old.clone();
+                match containers {
+                    Some(containers) => drop(new.insert(Key::known("ephemeralContainers"), containers)),
+                    None => drop(new.remove("ephemeralContainers")),
+                }
+            }),
+            Part::Resize => resize(new, old),
+            Part::Status | Part::Finalize | Part::Approval => return,
+        }
+        drop_disabled(new, old);
+    }
+
+    fn grace(&self, pod: &Map, requested: Option<i64>) -> Option<i64> {
+        let pod = Pod::of(pod);
+        let seconds = requested.or(pod.spec().termination_grace_period_seconds()).unwrap_or_default();
+        let at_once =
+            pod.spec().node_name().is_empty() || matches!(pod.status().phase(), "Failed" | "Succeeded");
+        Some(match seconds {
+            _ if at_once => 0,
+            ..0 => 1,
+            _ => seconds,
+        })
     }
 }
 
-fn request_what_is_limited(container: &mut Map) {
-    at(container, "resources", |resources| {
-        if let Some(limits) = resources.get("limits").and_then(Value::as_map).cloned() {
-            fill_entries(resources, "requests", &limits);
+fn drop_disabled(new: &mut Map, old: &Map) {
+    let old_pod = Pod::of(old);
+    at(new, "spec", |spec| pod_gates::drop_disabled(spec, Some(old_pod.spec().map())));
+    at(new, "status", |status| {
+        pod_gates::drop_disabled_status(status, Some(old_pod.status()), Some(old_pod.spec()));
+    });
+}
+
+/// The condition of a pod that is not to be scheduled yet.
+fn gated(context: &Context<'_>) -> Map {
+    Map::from_iter([
+        ("type", "PodScheduled"),
+        ("status", "False"),
+        ("lastTransitionTime", context.now),
+        ("reason", "SchedulingGated"),
+        ("message", "Scheduling is blocked due to non-empty scheduling gates"),
+    ])
+}
+
+/// Keeps the generations that old status and conditions were seen at, where the new ones do not say.
+fn keep_observed_generations(status: &mut Map, old: &Map) {
+    let before = Pod::of(old).status();
+    if !status.contains_key("observedGeneration") && before.observed_generation() != 0 {
+        status.insert(Key::known("observedGeneration"), before.observed_generation());
+    }
+    let mut seen: HashMap<&str, Vec<i64>> = HashMap::new();
+    for condition in before.conditions().iter() {
+        seen.entry(condition.r#type()).or_default().push(condition.observed_generation());
+    }
+    seen.values_mut().for_each(|generations| generations.reverse());
+    each(status, "conditions", |condition| {
+        let ty = condition.get("type").and_then(Value::as_str).unwrap_or_default();
+        let generation = seen.get_mut(ty).and_then(Vec::pop).unwrap_or_default();
+        if !condition.contains_key("observedGeneration") && generation != 0 {
+            condition.insert(Key::known("observedGeneration"), generation);
         }
     });
 }
 
-fn open_on_host(port: &mut Map) {
-    if let Some(number) = port.get("containerPort").cloned() {
-        fill(port, "hostPort", number);
+/// Makes `new` what `old` is, except for what `change` makes of the specs, and metadata that only a status may not change.
+fn keep_all_but_spec(new: &mut Map, old: &Map, change: impl FnOnce(&mut Map, &Map)) {
+    keep(new, old, "status");
+    keep_metadata(new, old);
+    if let Some(spec) = map_at(new, "spec") {
+        change(spec, Pod::of(old).spec().map());
     }
 }
 
-fn default_status(status: &mut Map) {
-    for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
-        each(status, list, |status| {
-            round_up(status, "allocatedResources");
-            round_up_requirements(status, "resources");
+/// Takes from `new` the resources and resize policies of containers. Containers that are not the same ones leave the pod
+/// as it was sent, for validation to refuse.
+fn resize(new: &mut Map, old: &Map) {
+    let (before, after) = (Pod::of(old).spec(), Pod::of(new).spec());
+    if after.containers().len() != before.containers().len()
+        || after.init_containers().len() != before.init_containers().len()
+    {
+        return;
+    }
+    keep_all_but_spec(new, old, |new, old| {
+        let sent = std::mem::replace(new, old.clone());
+        for list in ["containers", "initContainers"] {
+            let Some(sent) = sent.get(list).and_then(Value::as_list) else {
+                new.remove(list);
+                continue;
+            };
+            let resized = resized(sent, old.get(list).and_then(Value::as_list).unwrap_or_default());
+            new.insert(Key::known(list), resized.unwrap_or_else(|| sent.to_vec()));
+        }
+    });
+}
+
+/// The containers of `old` with the resources of those in `sent`; nothing if they are not the same ones.
+fn resized(sent: &[Value], old: &[Value]) -> Option<Vec<Value>> {
+    let pairs = sent.iter().zip(old).map(|(sent, old)| {
+        let (sent, mut result) = (sent.as_map()?, old.as_map()?.clone());
+        if sent.get("name") != result.get("name") {
+            return None;
+        }
+        keep(&mut result, sent, "resources");
+        keep(&mut result, sent, "resizePolicy");
+        Some(result.into())
+    });
+    pairs.collect()
+}
+
+/// Turns the label keys of affinity terms into requirements, with the values that the pod has.
+fn apply_label_keys(pod: &mut Map) {
+    let labels = crate::metadata(pod).labels().map().clone();
+    at(pod, "spec", |spec| {
+        at(spec, "affinity", |affinity| {
+            for kind in ["podAffinity", "podAntiAffinity"] {
+                at(affinity, kind, |affinity| {
+                    each(affinity, "preferredDuringSchedulingIgnoredDuringExecution", |term| {
+                        at(term, "podAffinityTerm", |term| apply_label_keys_of(term, &labels));
+                    });
+                    each(affinity, "requiredDuringSchedulingIgnoredDuringExecution", |term| {
+                        apply_label_keys_of(term, &labels);
+                    });
+                });
+            }
         });
-    }
-    mirror_addresses(status);
+    });
 }
 
-/// Writes the first address in both of its places; where they differ, the older one counts, alone.
-fn mirror_addresses(status: &mut Map) {
-    let first = status.get("podIPs").and_then(Value::as_list).and_then(|list| list.first());
-    let first = first.map(|address| address.get("ip").cloned().unwrap_or_else(|| "".into()));
-    match (status.get("podIP").cloned(), first) {
-        (Some(address), first) if first.as_ref() != Some(&address) => {
-            let list = Value::from_iter([Map::from_iter([(Key::known("ip"), address)])]);
-            status.insert(Key::known("podIPs"), list);
-        }
-        (None, Some(address)) if address.as_str() != Some("") => {
-            status.insert(Key::known("podIP"), address);
-        }
-        _ => {}
+fn apply_label_keys_of(term: &mut Map, labels: &Map) {
+    if !term.contains_key("labelSelector") {
+        return;
     }
+    let labels = labels.index();
+    let mut requirements: Vec<Value> = Vec::new();
+    for (keys, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
+        for key in term.get(keys).and_then(Value::as_list).unwrap_or_default() {
+            if let Some(value) = key.as_str().and_then(|key| labels.get(key)) {
+                let requirement = [
+                    ("key", key.clone()),
+                    ("operator", operator.into()),
+                    ("values", Value::from_iter([(*value).clone()])),
+                ];
+                requirements.push(Map::from_iter(requirement).into());
+            }
+        }
+    }
+    if requirements.is_empty() {
+        return;
+    }
+    at(term, "labelSelector", |selector| {
+        let list = selector.get_or_insert_with(Key::known("matchExpressions"), || Vec::new().into());
+        list.as_list_mut().into_iter().for_each(|list| list.append(&mut requirements));
+    });
 }

@@ -1,6 +1,15 @@
 //! `services`.
 
-use crate::{Action, Body, Kind, Subresource, Verb, WithStatus};
+use super::service_update;
+use crate::defaults::{at, each, fill, fill_text, within};
+use crate::{
+    About, Action, Body, Cell, Column, Columns, Context, Deleted, Fields, Kind, NameRule, Refusal, Row,
+    Selectable, Strategy, Subresource, Verb, table,
+};
+use object::{Key, Map, Value};
+use schema::view::{Items, View};
+use schema::views::core::v1::{LoadBalancerStatus, Service, ServicePort, ServiceSpec};
+use std::collections::BTreeSet;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -18,6 +27,160 @@ pub(crate) const KIND: Kind = Kind {
         },
         Subresource::STATUS,
     ],
-    strategy: &WithStatus,
+    columns: Columns { list: COLUMNS, row },
+    fields: Fields {
+        list: &[Selectable::at(&["spec.clusterIP"]), Selectable::at(&["spec.type"])],
+        refusal: Refusal::NotSupported,
+    },
+    deleted: Deleted::Object,
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+const COLUMNS: &[Column] = &[
+    Column::NAME,
+    Column::text("Type", About::Field("core.v1.ServiceSpec", "type")),
+    Column::text("Cluster-IP", About::Field("core.v1.ServiceSpec", "clusterIP")),
+    Column::text("External-IP", About::Field("core.v1.ServiceSpec", "externalIPs")),
+    Column::text("Port(s)", About::Field("core.v1.ServiceSpec", "ports")),
+    Column::AGE,
+    Column::text("Selector", About::Field("core.v1.ServiceSpec", "selector")).wide(),
+];
+
+fn row(object: &Map) -> Row {
+    let service = Service::of(object);
+    let spec = service.spec();
+    let address = spec.cluster_ips().get(0).unwrap_or(spec.cluster_ip());
+    vec![
+        Cell::name(object),
+        Cell::text(spec.r#type()),
+        Cell::text_or(address, "<none>"),
+        Cell::Text(external_addresses(spec, service.status().load_balancer())),
+        Cell::text_or(&ports(spec.ports()), "<none>"),
+        Cell::age(object),
+        Cell::Text(table::labels(spec.selector())),
+    ]
+    .into()
+}
+
+fn external_addresses(spec: ServiceSpec<'_>, balancer: LoadBalancerStatus<'_>) -> String {
+    let external = spec.external_ips().iter();
+    let (addresses, none): (Vec<&str>, _) = match spec.r#type() {
+        "ClusterIP" | "NodePort" => (external.collect(), "<none>"),
+        "LoadBalancer" => {
+            let ingress = balancer.ingress();
+            let balanced: BTreeSet<&str> = ingress
+                .iter()
+                .map(|ingress| if ingress.ip().is_empty() { ingress.hostname() } else { ingress.ip() })
+                .filter(|address| !address.is_empty())
+                .collect();
+            (balanced.into_iter().chain(external).collect(), "<pending>")
+        }
+        "ExternalName" => return spec.external_name().to_owned(),
+        _ => return "<unknown>".into(),
+    };
+    if addresses.is_empty() { none.into() } else { addresses.join(",") }
+}
+
+fn ports(ports: Items<'_, ServicePort<'_>>) -> String {
+    let pieces = ports.iter().map(|port| match port.node_port() {
+        ..=0 => format!("{}/{}", port.port(), port.protocol()),
+        node => format!("{}:{node}/{}", port.port(), port.protocol()),
+    });
+    pieces.collect::<Vec<_>>().join(",")
+}
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    fn default(&self, service: &mut Map) {
+        within(service, "spec", default_spec);
+        if Service::of(service).spec().r#type() == "LoadBalancer" {
+            at(service, "status", |status| {
+                at(status, "loadBalancer", |balancer| each(balancer, "ingress", default_ingress))
+            });
+        }
+    }
+
+    /// Leaves addresses and ports to those who give them out.
+    fn prepare_create(&self, service: &mut Map, _context: &Context<'_>) {
+        service.remove("status");
+        at(service, "spec", |spec| {
+            let address = spec.get("clusterIP").cloned();
+            if let Some(address) = address {
+                fill(spec, "clusterIPs", Value::from_iter([address]));
+            }
+        });
+    }
+
+    /// Keeps what was given out and is still of use, where the new object does not say; drops what is of no use any more.
+    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        service_update::prepare(new, old);
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::Label1035
+    }
+
+    fn creates_on_update(&self) -> bool {
+        true
+    }
+}
+
+fn default_spec(spec: &mut Map) {
+    fill_text(spec, "sessionAffinity", "None");
+    match ServiceSpec::of(spec).session_affinity() {
+        "None" => drop(spec.remove("sessionAffinityConfig")),
+        "ClientIP" => {
+            let config =
+                ServiceSpec::of(spec).session_affinity_config().and_then(|config| config.client_ip());
+            if config.and_then(|config| config.timeout_seconds()).is_none() {
+                let seconds = Map::from_iter([("timeoutSeconds", DEFAULT_AFFINITY_SECONDS)]);
+                spec.insert(Key::known("sessionAffinityConfig"), Map::from_iter([("clientIP", seconds)]));
+            }
+        }
+        _ => {}
+    }
+    fill_text(spec, "type", "ClusterIP");
+    each(spec, "ports", default_port);
+    if is_reachable_from_outside(ServiceSpec::of(spec)) {
+        fill_text(spec, "externalTrafficPolicy", "Cluster");
+    }
+    let balanced = ServiceSpec::of(spec).r#type() == "LoadBalancer";
+    if balanced || matches!(ServiceSpec::of(spec).r#type(), "NodePort" | "ClusterIP") {
+        fill_text(spec, "internalTrafficPolicy", "Cluster");
+    }
+    if balanced {
+        fill(spec, "allocateLoadBalancerNodePorts", true);
+    }
+}
+
+/// Three hours.
+const DEFAULT_AFFINITY_SECONDS: i64 = 10800;
+
+fn default_port(port: &mut Map) {
+    fill_text(port, "protocol", "TCP");
+    let unset = port.get("targetPort").is_none_or(|target| target.as_str() == Some(""));
+    if unset {
+        let number = port.get("port").cloned();
+        match number {
+            Some(number) => drop(port.insert(Key::known("targetPort"), number)),
+            None => drop(port.remove("targetPort")),
+        }
+    }
+}
+
+fn default_ingress(ingress: &mut Map) {
+    if ingress.contains_key("ip") {
+        fill_text(ingress, "ipMode", "VIP");
+    }
+}
+
+/// Whether traffic from outside of the cluster comes to a service.
+pub(super) fn is_reachable_from_outside(spec: ServiceSpec<'_>) -> bool {
+    match spec.r#type() {
+        "LoadBalancer" | "NodePort" => true,
+        "ClusterIP" => !spec.external_ips().is_empty(),
+        _ => false,
+    }
+}

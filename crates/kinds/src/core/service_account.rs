@@ -1,6 +1,12 @@
 //! `serviceaccounts`.
 
-use crate::{Action, Body, Kind, Subresource, Verb};
+use crate::defaults::each;
+use crate::{
+    About, Action, Body, Cell, Column, Columns, Context, Deleted, Kind, Row, Strategy, Subresource, Verb,
+};
+use object::Map;
+use schema::view::View;
+use schema::views::core::v1::ServiceAccount;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -14,5 +20,33 @@ pub(crate) const KIND: Kind = Kind {
         body: Body::Kind { group: "authentication.k8s.io", version: "v1", kind: "TokenRequest" },
         action: Action::Unserved,
     }],
+    columns: Columns { list: COLUMNS, row },
+    deleted: Deleted::Object,
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+const COLUMNS: &[Column] =
+    &[Column::NAME, Column::text("Secrets", About::Field("core.v1.ServiceAccount", "secrets")), Column::AGE];
+
+fn row(object: &Map) -> Row {
+    let secrets = ServiceAccount::of(object).secrets().len();
+    vec![Cell::name(object), Cell::count(secrets), Cell::age(object)].into()
+}
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    fn prepare_create(&self, account: &mut Map, _context: &Context<'_>) {
+        keep_names_of_secrets(account);
+    }
+
+    fn prepare_update(&self, new: &mut Map, _old: &Map, _context: &Context<'_>) {
+        keep_names_of_secrets(new);
+    }
+}
+
+/// Secrets are of the account's own namespace: of each reference only the name counts.
+fn keep_names_of_secrets(account: &mut Map) {
+    each(account, "secrets", |reference| reference.retain(|key, _| key.as_str() == "name"));
+}

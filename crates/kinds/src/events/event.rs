@@ -1,6 +1,8 @@
-//! `events`.
+//! `events`: the events of the core group, with other names for their fields.
 
-use crate::{Kind, Storage};
+use crate::core::event::{Behaviour, COLUMNS};
+use crate::{Conversion, Dependents, Fields, Kind, NameRule, Refusal, Selectable, Storage, Version};
+use object::{Key, Map, Value};
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -9,6 +11,57 @@ pub(crate) const KIND: Kind = Kind {
     singular: "event",
     kind: "Event",
     short_names: &["ev"],
+    versions: &[Version { conversion: Some(&Conversion { to_stored, from_stored }), ..Version::V1 }],
     storage: Storage::Shared { group: "", resource: "events" },
+    columns: COLUMNS,
+    fields: Fields {
+        list: &[
+            Selectable::at(&["reason"]),
+            stored("regarding.kind", &["involvedObject.kind"]),
+            stored("regarding.namespace", &["involvedObject.namespace"]),
+            stored("regarding.name", &["involvedObject.name"]),
+            stored("regarding.uid", &["involvedObject.uid"]),
+            stored("regarding.apiVersion", &["involvedObject.apiVersion"]),
+            stored("regarding.resourceVersion", &["involvedObject.resourceVersion"]),
+            stored("regarding.fieldPath", &["involvedObject.fieldPath"]),
+            stored("reportingController", &["reportingComponent"]),
+            Selectable::at(&["type"]),
+        ],
+        refusal: Refusal::NotSupported,
+    },
+    dependents: Dependents::Unsupported,
+    strategy: &Behaviour(NameRule::Subdomain),
     ..Kind::PLAIN
 };
+
+const fn stored(name: &'static str, paths: &'static [&'static str]) -> Selectable {
+    Selectable { name, paths, absent: "", indexed: false }
+}
+
+/// What a field is called here, and in the core group.
+const NAMES: &[(&str, &str)] = &[
+    ("reportingController", "reportingComponent"),
+    ("regarding", "involvedObject"),
+    ("note", "message"),
+    ("deprecatedSource", "source"),
+    ("deprecatedFirstTimestamp", "firstTimestamp"),
+    ("deprecatedLastTimestamp", "lastTimestamp"),
+    ("deprecatedCount", "count"),
+];
+
+fn to_stored(event: &mut Value) {
+    rename(event, |name| NAMES.iter().find(|(here, _)| *here == name).map(|(_, there)| *there));
+}
+
+fn from_stored(event: &mut Value) {
+    rename(event, |name| NAMES.iter().find(|(_, there)| *there == name).map(|(here, _)| *here));
+}
+
+fn rename(event: &mut Value, new_name: impl Fn(&str) -> Option<&'static str>) {
+    if let Some(map) = event.as_map_mut() {
+        let entries = std::mem::take(map)
+            .into_iter()
+            .map(|(key, value)| (new_name(&key).map_or(key, Key::known), value));
+        *map = Map::from_distinct(entries.collect());
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::cells::joined;
 use crate::{
-    About, Cell, Column, Columns, Context, Kind, METADATA_BESIDE_STATUS, Row, Scope, Strategy, Subresource,
+    About, Cell, Column, Columns, Context, Kind, Row, Scope, Strategy, Subresource,
     Version, keep_all_but, keep_metadata,
 };
 use object::Map;
@@ -45,6 +45,6 @@ impl Strategy for Behaviour {
 
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
-        keep_metadata(new, old, METADATA_BESIDE_STATUS);
+        keep_metadata(new, old);
     }
 }

@@ -3,7 +3,7 @@
 use crate::core::pod_spec;
 use crate::defaults::{at, round_up};
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Kind, METADATA_BESIDE_STATUS, Row, Scope, Strategy,
+    About, Cell, Column, Columns, Context, Deleted, Kind, Row, Scope, Strategy,
     Subresource, keep_all_but, keep_metadata,
 };
 use object::Map;
@@ -60,7 +60,7 @@ impl Strategy for Behaviour {
 
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
-        keep_metadata(new, old, METADATA_BESIDE_STATUS);
+        keep_metadata(new, old);
         let status = VolumeAttachment::of(old).status();
         let errors = [("attachError", status.attach_error()), ("detachError", status.detach_error())];
         for (key, before) in errors {

@@ -1,0 +1,121 @@
+//! The fields of pods that belong to features that are off: a client may not start to use them, but what an object
+//! already has stays.
+//!
+//! Off are pod-level resources, dynamic resource allocation, trust bundles in projected volumes, image volumes, stop signals,
+//! the health of allocated resources, and the observed generation of pods.
+
+use crate::defaults::{at, each};
+use object::{Map, Value};
+use schema::view::View;
+use schema::views::core::v1::{PodSpec, PodStatus};
+use std::collections::HashSet;
+
+/// Drops from a pod spec what `old` does not use already.
+pub(crate) fn drop_disabled(spec: &mut Map, old: Option<&Map>) {
+    let old = old.map(PodSpec::of);
+    if !old.is_some_and(has_resources) {
+        spec.remove("resources");
+    }
+    if old.is_none_or(|old| old.resource_claims().is_empty()) {
+        spec.remove("resourceClaims");
+        each_container(spec, |container| {
+            remove_within(container, "resources", "claims");
+        });
+    }
+    if !old.is_some_and(has_trust_bundles) {
+        each(spec, "volumes", |volume| {
+            at(volume, "projected", |projected| {
+                each(projected, "sources", |source| drop(source.remove("clusterTrustBundle")));
+            });
+        });
+    }
+    if old.is_none_or(|old| old.volumes().iter().all(|volume| volume.image().is_none())) {
+        drop_image_volumes(spec);
+    }
+    if !old.is_some_and(has_stop_signals) {
+        each_container(spec, |container| {
+            remove_within(container, "lifecycle", "stopSignal");
+        });
+    }
+}
+
+/// Drops from the status of a pod what the old pod does not use already.
+pub(super) fn drop_disabled_status(
+    status: &mut Map,
+    old: Option<PodStatus<'_>>,
+    old_spec: Option<PodSpec<'_>>,
+) {
+    if old_spec.is_none_or(|old| old.resource_claims().is_empty()) {
+        status.remove("resourceClaimStatuses");
+    }
+    for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
+        each(status, list, |container| drop(container.remove("allocatedResourcesStatus")));
+    }
+    let tracked = old.is_some_and(|old| {
+        old.observed_generation() != 0
+            || old.conditions().iter().any(|condition| condition.observed_generation() != 0)
+    });
+    if !tracked {
+        status.remove("observedGeneration");
+        each(status, "conditions", |condition| drop(condition.remove("observedGeneration")));
+    }
+}
+
+fn each_container(spec: &mut Map, mut to: impl FnMut(&mut Map)) {
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        each(spec, list, &mut to);
+    }
+}
+
+/// Takes a field out of the map at `outer`, and the map with it if nothing else is in it.
+fn remove_within(map: &mut Map, outer: &str, field: &str) {
+    let mut emptied = false;
+    at(map, outer, |inner| emptied = inner.remove(field).is_some() && inner.is_empty());
+    if emptied {
+        map.remove(outer);
+    }
+}
+
+fn has_resources(spec: PodSpec<'_>) -> bool {
+    spec.resources()
+        .is_some_and(|resources| !resources.requests().is_empty() || !resources.limits().is_empty())
+}
+
+fn has_trust_bundles(spec: PodSpec<'_>) -> bool {
+    let mut sources =
+        spec.volumes().iter().filter_map(|volume| volume.projected()).flat_map(|p| p.sources().iter());
+    sources.any(|source| source.cluster_trust_bundle().is_some())
+}
+
+fn has_stop_signals(spec: PodSpec<'_>) -> bool {
+    let containers = spec.init_containers().iter().chain(spec.containers().iter()).map(|c| c.lifecycle());
+    let ephemeral = spec.ephemeral_containers().iter().map(|c| c.lifecycle());
+    containers.chain(ephemeral).flatten().any(|lifecycle| lifecycle.stop_signal().is_some())
+}
+
+fn drop_image_volumes(spec: &mut Map) {
+    let volumes = PodSpec::of(spec).volumes();
+    let names: HashSet<String> = volumes
+        .iter()
+        .filter(|volume| volume.image().is_some())
+        .map(|volume| volume.name().to_owned())
+        .collect();
+    if names.is_empty() {
+        return;
+    }
+    retain(spec, "volumes", |volume| volume.get("image").is_none());
+    each_container(spec, |container| {
+        retain(container, "volumeMounts", |mount| {
+            mount.get("name").and_then(Value::as_str).is_none_or(|name| !names.contains(name))
+        });
+    });
+}
+
+/// Keeps the elements of the list at `key` for which `keep` says so, and no list where none is left.
+fn retain(map: &mut Map, key: &str, keep: impl FnMut(&Value) -> bool) {
+    let Some(list) = map.get_mut(key).and_then(Value::as_list_mut) else { return };
+    list.retain(keep);
+    if list.is_empty() {
+        map.remove(key);
+    }
+}

@@ -1,0 +1,217 @@
+//! A pod as a row of a table: what its containers are up to, in a word.
+
+use crate::{Cell, Condition, Row};
+use object::Map;
+use schema::view::{Items, View};
+use schema::views::core::v1::{
+    ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus,
+};
+use std::collections::{HashMap, HashSet};
+
+/// Makes a pod a row.
+pub(super) fn row(object: &Map) -> Row {
+    let pod = Pod::of(object);
+    let (spec, status) = (pod.spec(), pod.status());
+    let summary = Summary::of(spec, status);
+    let deleted = pod.metadata().deletion_timestamp().is_some();
+    let reason = match status.phase() {
+        _ if deleted && status.reason() == "NodeLost" => "Unknown".into(),
+        "Failed" | "Succeeded" => summary.reason,
+        _ if deleted => "Terminating".into(),
+        _ => summary.reason,
+    };
+    let conditions = match status.phase() {
+        "Succeeded" => vec![SUCCEEDED],
+        "Failed" => vec![FAILED],
+        _ => Vec::new(),
+    };
+    let address = match (status.pod_ip(), status.pod_ips().get(0)) {
+        ("", Some(first)) => first.ip(),
+        (address, _) => address,
+    };
+    let cells = vec![
+        Cell::name(object),
+        Cell::Text(format!("{}/{}", summary.ready, summary.total)),
+        Cell::Text(reason),
+        summary.restarts.cell(),
+        Cell::age(object),
+        Cell::text_or(address, "<none>"),
+        Cell::text_or(spec.node_name(), "<none>"),
+        Cell::text_or(status.nominated_node_name(), "<none>"),
+        Cell::Text(readiness_gates(spec, status)),
+    ];
+    Row { cells, conditions }
+}
+
+const SUCCEEDED: Condition = Condition {
+    ty: "Completed",
+    status: "True",
+    reason: "Succeeded",
+    message: "The pod has completed successfully.",
+};
+const FAILED: Condition =
+    Condition { ty: "Completed", status: "True", reason: "Failed", message: "The pod failed." };
+
+/// What the containers of a pod are up to.
+struct Summary<'a> {
+    reason: String,
+    ready: usize,
+    total: usize,
+    restarts: Restarts<'a>,
+}
+
+/// How often containers started again, and when one last ended before.
+#[derive(Clone, Copy, Default)]
+struct Restarts<'a> {
+    count: i64,
+    last: Option<&'a str>,
+}
+
+impl<'a> Restarts<'a> {
+    fn add(&mut self, container: ContainerStatus<'a>) {
+        self.count = self.count.saturating_add(container.restart_count());
+        self.last = self.last.max(container.last_state().terminated().and_then(|state| state.finished_at()));
+    }
+
+    fn cell(self) -> Cell {
+        match self.last {
+            Some(time) if self.count != 0 => Cell::Since {
+                before: format!("{} (", self.count).into(),
+                time: Some(time.to_owned()),
+                after: " ago)",
+            },
+            _ => Cell::Text(self.count.to_string()),
+        }
+    }
+}
+
+impl<'a> Summary<'a> {
+    fn of(spec: PodSpec<'a>, status: PodStatus<'a>) -> Self {
+        let sidecars = sidecars(spec);
+        let mut this = Self {
+            reason: first_reason(status).into(),
+            ready: 0,
+            total: spec.containers().len() + sidecars.count,
+            restarts: Restarts::default(),
+        };
+        let mut restarts_of_sidecars = Restarts::default();
+        let mut initializing = false;
+        for (at, container) in status.init_container_statuses().iter().enumerate() {
+            this.restarts.add(container);
+            let is_sidecar = sidecars.names.contains(container.name());
+            if is_sidecar {
+                restarts_of_sidecars.add(container);
+            }
+            let state = container.state();
+            let waiting = state.waiting().map(|waiting| waiting.reason()).filter(|reason| !reason.is_empty());
+            this.reason = match (state.terminated(), waiting) {
+                (Some(terminated), _) if terminated.exit_code() == 0 => continue,
+                _ if is_sidecar && container.started() == Some(true) => {
+                    this.ready += usize::from(container.ready());
+                    continue;
+                }
+                (Some(terminated), _) => format!("Init:{}", end(terminated)),
+                (None, Some(reason)) if reason != "PodInitializing" => format!("Init:{reason}"),
+                _ => format!("Init:{at}/{}", spec.init_containers().len()),
+            };
+            initializing = true;
+            break;
+        }
+        if !initializing || is_initialized(status) {
+            this.restarts = restarts_of_sidecars;
+            this.add_main(status);
+        }
+        this
+    }
+
+    /// Goes on from what is known of init containers with the main ones: the reason of the first that has one counts.
+    fn add_main(&mut self, status: PodStatus<'a>) {
+        let mut reason = None;
+        let mut running = false;
+        for container in status.container_statuses().iter() {
+            self.restarts.add(container);
+            let state = container.state();
+            let waiting = state.waiting().map(|waiting| waiting.reason()).filter(|reason| !reason.is_empty());
+            match (waiting, state.terminated()) {
+                (Some(waiting), _) => drop(reason.get_or_insert_with(|| waiting.to_owned())),
+                (None, Some(terminated)) => drop(reason.get_or_insert_with(|| end(terminated))),
+                (None, None) if container.ready() && state.running().is_some() => {
+                    running = true;
+                    self.ready += 1;
+                }
+                (None, None) => {}
+            }
+        }
+        if let Some(reason) = reason {
+            self.reason = reason;
+        }
+        if running && self.reason == "Completed" {
+            let ready =
+                |condition: PodCondition<'_>| condition.r#type() == "Ready" && condition.status() == "True";
+            self.reason = if status.conditions().iter().any(ready) { "Running" } else { "NotReady" }.into();
+        }
+    }
+}
+
+/// The init containers that go on running.
+struct Sidecars<'a> {
+    names: HashSet<&'a str>,
+    count: usize,
+}
+
+fn sidecars<'a>(spec: PodSpec<'a>) -> Sidecars<'a> {
+    let mut sidecars = Sidecars { names: HashSet::new(), count: 0 };
+    for container in spec.init_containers().iter() {
+        if container.restart_policy() == Some("Always") {
+            sidecars.names.insert(container.name());
+            sidecars.count += 1;
+        } else {
+            sidecars.names.remove(container.name());
+        }
+    }
+    sidecars
+}
+
+/// What the pod as a whole says.
+fn first_reason<'a>(status: PodStatus<'a>) -> &'a str {
+    let gated = |condition: PodCondition<'_>| {
+        condition.r#type() == "PodScheduled" && condition.reason() == "SchedulingGated"
+    };
+    match status.reason() {
+        _ if status.conditions().iter().any(gated) => "SchedulingGated",
+        "" => status.phase(),
+        reason => reason,
+    }
+}
+
+/// Why a container ended.
+fn end(state: ContainerStateTerminated<'_>) -> String {
+    match (state.reason(), state.signal()) {
+        ("", 0) => format!("ExitCode:{}", state.exit_code()),
+        ("", signal) => format!("Signal:{signal}"),
+        (reason, _) => reason.to_owned(),
+    }
+}
+
+fn is_initialized(status: PodStatus<'_>) -> bool {
+    let condition = status.conditions().iter().find(|condition| condition.r#type() == "Initialized");
+    condition.is_some_and(|condition| condition.status() == "True")
+}
+
+fn readiness_gates(spec: PodSpec<'_>, status: PodStatus<'_>) -> String {
+    let gates = spec.readiness_gates();
+    if gates.is_empty() {
+        return "<none>".into();
+    }
+    let conditions = first_by_type(status.conditions());
+    let open = gates.iter().filter(|gate| conditions.get(gate.condition_type()) == Some(&"True")).count();
+    format!("{open}/{}", gates.len())
+}
+
+fn first_by_type<'a>(conditions: Items<'a, PodCondition<'a>>) -> HashMap<&'a str, &'a str> {
+    let mut first = HashMap::new();
+    for condition in conditions.iter() {
+        first.entry(condition.r#type()).or_insert(condition.status());
+    }
+    first
+}
