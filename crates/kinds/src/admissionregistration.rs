@@ -1,6 +1,10 @@
 //! The kinds of `admissionregistration.k8s.io`.
 
 use crate::Kind;
+use crate::defaults::{at, each, fill, fill_text};
+use object::Map;
+use schema::views::meta::v1::LabelSelector;
+use std::fmt::Write;
 
 mod mutating_admission_policy;
 mod mutating_admission_policy_binding;
@@ -18,3 +22,58 @@ pub(crate) const KINDS: &[&Kind] = &[
     &mutating_admission_policy::KIND,
     &mutating_admission_policy_binding::KIND,
 ];
+
+/// Sets what a webhook gets.
+fn webhook(webhook: &mut Map) {
+    fill_text(webhook, "failurePolicy", "Fail");
+    fill_text(webhook, "matchPolicy", "Equivalent");
+    fill(webhook, "namespaceSelector", Map::new());
+    fill(webhook, "objectSelector", Map::new());
+    fill(webhook, "timeoutSeconds", 10i64);
+    each(webhook, "rules", rule);
+    at(webhook, "clientConfig", |config| at(config, "service", |service| fill(service, "port", 443i64)));
+}
+
+/// Sets what the choice of a policy's resources gets.
+fn match_resources(resources: &mut Map) {
+    fill_text(resources, "matchPolicy", "Equivalent");
+    fill(resources, "namespaceSelector", Map::new());
+    fill(resources, "objectSelector", Map::new());
+    each(resources, "resourceRules", rule);
+    each(resources, "excludeResourceRules", rule);
+}
+
+fn rule(rule: &mut Map) {
+    fill_text(rule, "scope", "*");
+}
+
+/// Which parameters a binding uses. A selector is written the way the reference's own types write themselves.
+fn parameters(name: &str, namespace: &str, selector: Option<LabelSelector<'_>>) -> String {
+    match (name, namespace, selector) {
+        ("", _, None) => crate::cells::UNSET.into(),
+        ("", _, Some(selector)) => spelled(selector),
+        (name, "", _) => format!("*/{name}"),
+        (name, namespace, _) => format!("{namespace}/{name}"),
+    }
+}
+
+fn spelled(selector: LabelSelector<'_>) -> String {
+    let mut labels: Vec<(&str, &str)> = selector.match_labels().iter().collect();
+    labels.sort_unstable();
+    let mut out = String::from("&LabelSelector{MatchLabels:map[string]string{");
+    for (key, value) in labels {
+        let _ = write!(out, "{key}: {value},");
+    }
+    out.push_str("},MatchExpressions:[]LabelSelectorRequirement{");
+    for expression in selector.match_expressions().iter() {
+        let values = crate::cells::joined(expression.values().iter(), " ");
+        let _ = write!(
+            out,
+            "LabelSelectorRequirement{{Key:{},Operator:{},Values:[{values}],}},",
+            expression.key(),
+            expression.operator()
+        );
+    }
+    out.push_str("},}");
+    out
+}

@@ -1,6 +1,8 @@
 //! The kinds of `apps`.
 
 use crate::Kind;
+use crate::defaults::at;
+use object::{Map, Value};
 
 mod controller_revision;
 mod daemon_set;
@@ -16,3 +18,11 @@ pub(crate) const KINDS: &[&Kind] = &[
     &replica_set::KIND,
     &stateful_set::KIND,
 ];
+
+/// The feature `DeploymentReplicaSetTerminatingReplicas` is off: the field stays only where it already is.
+fn drop_terminating(new: &mut Map, old: &Map) {
+    let kept = old.get("status").is_some_and(|status| status.get("terminatingReplicas").is_some());
+    if !kept {
+        at(new, "status", |status: &mut Map| drop::<Option<Value>>(status.remove("terminatingReplicas")));
+    }
+}

@@ -3,6 +3,7 @@
 use crate::Kind;
 
 mod horizontal_pod_autoscaler;
+mod v1;
 
 /// The rows, in the order of discovery.
 pub(crate) const KINDS: &[&Kind] = &[&horizontal_pod_autoscaler::KIND];

@@ -27,6 +27,8 @@ pub struct Kind {
     pub subresources: &'static [Subresource],
     /// Where its objects are kept.
     pub storage: Storage,
+    /// The version that discovery hashes as the stored one, where it is another than that.
+    pub announced_storage: Option<&'static str>,
     /// How it looks as a table.
     pub columns: Columns,
     /// What field selectors can ask for beside `metadata.name` and `metadata.namespace`.
@@ -55,6 +57,7 @@ impl Kind {
         verbs: Verb::ALL,
         subresources: &[],
         storage: Storage::Own,
+        announced_storage: None,
         columns: Columns::NAME_AND_CREATION,
         fields: Fields::NONE,
         generation: Generation::Unused,
@@ -111,10 +114,22 @@ pub struct Version {
 impl Version {
     /// `v1`, served by default, stored.
     pub const V1: Self = Self { name: "v1", by_default: true, stored: true, conversion: None };
+    /// `v1`, served by default, while objects are kept in another version.
+    pub const V1_NOT_STORED: Self = Self { stored: false, ..Self::V1 };
 
     /// A version that is off by default.
     pub const fn on_request(name: &'static str) -> Self {
         Self { name, by_default: false, stored: false, conversion: None }
+    }
+
+    /// This version, as the one that objects are kept in.
+    pub const fn stored(self) -> Self {
+        Self { stored: true, ..self }
+    }
+
+    /// This version, with the ways between it and the stored one.
+    pub const fn by(self, conversion: &'static Conversion) -> Self {
+        Self { conversion: Some(conversion), ..self }
     }
 }
 
@@ -297,6 +312,9 @@ pub enum Refusal {
     NotSupported,
     /// `field label "x" not supported for Kind`.
     NotSupportedFor(&'static str),
+    /// `field label not supported for group/version, Kind=Kind: x`, with the version of the request. Of a kind without
+    /// namespaces, that is the answer to `metadata.namespace` too.
+    NotSupportedForVersion,
 }
 
 /// A field that selectors can ask for.
@@ -323,8 +341,12 @@ impl Selectable {
 pub enum Generation {
     /// It does not.
     Unused,
-    /// One at creation, and one more with each change outside of metadata and status.
+    /// One at creation, and one more with each change that [counts](Strategy::counts).
     Counted,
+    /// Nothing at creation, and one more with each change that [counts](Strategy::counts).
+    CountedLater,
+    /// One at creation, whatever changes later.
+    One,
 }
 
 /// What becomes of dependents if a delete does not say.

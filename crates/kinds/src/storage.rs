@@ -1,6 +1,7 @@
 //! The kinds of `storage.k8s.io`.
 
-use crate::Kind;
+use crate::{Context, Kind, Strategy};
+use object::Map;
 
 mod csi_driver;
 mod csi_node;
@@ -18,3 +19,16 @@ pub(crate) const KINDS: &[&Kind] = &[
     &volume_attachment::KIND,
     &volume_attributes_class::KIND,
 ];
+
+/// The behaviour of kinds that are changed only by who has read them.
+struct Conditional;
+
+impl Strategy for Conditional {
+    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
+
+    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+
+    fn updates_unconditionally(&self) -> bool {
+        false
+    }
+}

@@ -54,6 +54,12 @@ pub trait Strategy: Sync {
     /// Runs before a change through any other subresource is checked.
     fn prepare_part(&self, _part: crate::Part, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
+    /// Whether a change moves `metadata.generation`, of a kind that counts it; asked after `prepare_update`. Without a word
+    /// from the kind, anything outside of metadata and status does.
+    fn counts(&self, new: &Map, old: &Map) -> bool {
+        differs_but_for(new, old, &["apiVersion", "kind", "metadata", "status"])
+    }
+
     /// What stands against a new object, beside the declared constraints.
     fn validate_create(&self, _object: &Map) -> field::List {
         field::List::default()
@@ -135,6 +141,10 @@ pub enum NameRule {
     Label1035,
     /// Anything that can stand in a path.
     PathSegment,
+    /// An IP address in its canonical form; the name that `generateName` makes is that text as it is.
+    IpAddress,
+    /// A group, which is a DNS subdomain (RFC 1123), a dot, and a resource, which is a DNS label (RFC 1035).
+    GroupAndResource,
 }
 
 /// Makes the value at `key` of `new` that of `old`.
@@ -168,6 +178,16 @@ pub fn keep_metadata(new: &mut Map, old: &Map) {
     ] {
         keep(new, old, key);
     }
+}
+
+/// Whether anything in `new` is not what it is in `old`, except at `keys`.
+pub fn differs_but_for(new: &Map, old: &Map, keys: &[&str]) -> bool {
+    let rest = |map: &Map| map.keys().filter(|key| !keys.contains(&key.as_str())).count();
+    rest(new) != rest(old)
+        || new
+            .iter()
+            .filter(|(key, _)| !keys.contains(&key.as_str()))
+            .any(|(key, value)| old.get(key) != Some(value))
 }
 
 /// The map at `key`, made if it is not there.

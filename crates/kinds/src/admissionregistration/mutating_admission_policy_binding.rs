@@ -1,6 +1,11 @@
 //! `mutatingadmissionpolicybindings`.
 
-use crate::{Kind, Scope, Version};
+use super::{match_resources, parameters};
+use crate::defaults::{at, fill_text};
+use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Scope, Strategy, Version};
+use object::Map;
+use schema::view::View;
+use schema::views::admissionregistration::v1alpha1::MutatingAdmissionPolicyBinding;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -10,6 +15,56 @@ pub(crate) const KIND: Kind = Kind {
     kind: "MutatingAdmissionPolicyBinding",
     categories: &["api-extensions"],
     scope: Scope::Cluster,
-    versions: &[Version::on_request("v1alpha1")],
+    versions: &[Version::on_request("v1alpha1").stored()],
+    columns: Columns {
+        list: &[
+            Column::NAME,
+            Column::text(
+                "PolicyName",
+                About::Text("PolicyName indicates the policy definition which the policy binding binded to"),
+            ),
+            Column::text(
+                "ParamRef",
+                About::Text("ParamRef indicates the param resource which sets the configration param"),
+            ),
+            Column::AGE,
+        ],
+        row,
+    },
+    generation: Generation::Counted,
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+fn row(object: &Map) -> Row {
+    let spec = MutatingAdmissionPolicyBinding::of(object).spec();
+    let parameters = spec.param_ref().map(|reference| {
+        parameters(reference.name(), reference.namespace(), reference.selector())
+    });
+    vec![
+        Cell::name(object),
+        Cell::text(spec.policy_name()),
+        Cell::Text(parameters.unwrap_or_else(|| crate::cells::UNSET.into())),
+        Cell::age(object),
+    ]
+    .into()
+}
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    fn default(&self, object: &mut Map) {
+        at(object, "spec", |spec| {
+            at(spec, "matchResources", match_resources);
+            at(spec, "paramRef", |reference| fill_text(reference, "parameterNotFoundAction", "Deny"));
+        });
+    }
+
+    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
+
+    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+
+    fn updates_unconditionally(&self) -> bool {
+        false
+    }
+}

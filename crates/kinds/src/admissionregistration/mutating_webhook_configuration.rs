@@ -1,6 +1,12 @@
 //! `mutatingwebhookconfigurations`.
 
-use crate::{Kind, Scope};
+use super::webhook;
+use crate::cells::count;
+use crate::defaults::{each, fill_text};
+use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Scope, Strategy};
+use object::Map;
+use schema::view::View;
+use schema::views::admissionregistration::v1::MutatingWebhookConfiguration;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -10,5 +16,42 @@ pub(crate) const KIND: Kind = Kind {
     kind: "MutatingWebhookConfiguration",
     categories: &["api-extensions"],
     scope: Scope::Cluster,
+    columns: Columns {
+        list: &[
+            Column::NAME,
+            Column::integer(
+                "Webhooks",
+                About::Text("Webhooks indicates the number of webhooks registered in this configuration"),
+            ),
+            Column::AGE,
+        ],
+        row,
+    },
+    generation: Generation::Counted,
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+fn row(object: &Map) -> Row {
+    let webhooks = MutatingWebhookConfiguration::of(object).webhooks();
+    vec![Cell::name(object), count(webhooks), Cell::age(object)].into()
+}
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    fn default(&self, object: &mut Map) {
+        each(object, "webhooks", |hook| {
+            webhook(hook);
+            fill_text(hook, "reinvocationPolicy", "Never");
+        });
+    }
+
+    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
+
+    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+
+    fn updates_unconditionally(&self) -> bool {
+        false
+    }
+}

@@ -1,6 +1,12 @@
 //! `validatingwebhookconfigurations`.
 
-use crate::{Kind, Scope};
+use super::webhook;
+use crate::cells::count;
+use crate::defaults::each;
+use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Scope, Strategy};
+use object::Map;
+use schema::view::View;
+use schema::views::admissionregistration::v1::ValidatingWebhookConfiguration;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -10,5 +16,39 @@ pub(crate) const KIND: Kind = Kind {
     kind: "ValidatingWebhookConfiguration",
     categories: &["api-extensions"],
     scope: Scope::Cluster,
+    columns: Columns {
+        list: &[
+            Column::NAME,
+            Column::integer(
+                "Webhooks",
+                About::Text("Webhooks indicates the number of webhooks registered in this configuration"),
+            ),
+            Column::AGE,
+        ],
+        row,
+    },
+    generation: Generation::Counted,
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+fn row(object: &Map) -> Row {
+    let webhooks = ValidatingWebhookConfiguration::of(object).webhooks();
+    vec![Cell::name(object), count(webhooks), Cell::age(object)].into()
+}
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    fn default(&self, object: &mut Map) {
+        each(object, "webhooks", webhook);
+    }
+
+    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
+
+    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+
+    fn updates_unconditionally(&self) -> bool {
+        false
+    }
+}

@@ -1,8 +1,12 @@
 //! `customresourcedefinitions`.
 
-use crate::{Kind, Scope, Subresource, WithStatus};
+use crate::defaults::{at, fill, fill_text, within};
+use crate::{Context, Generation, Kind, Scope, Strategy, Subresource, keep, map_at};
+use object::{Key, Map, Value};
+use schema::view::View;
+use schema::views::apiextensions::v1::CustomResourceDefinition;
 
-/// The row.
+/// The row. The reference keeps these objects in `v1beta1`, which it does not serve, and says so in discovery.
 pub(crate) const KIND: Kind = Kind {
     group: "apiextensions.k8s.io",
     resource: "customresourcedefinitions",
@@ -12,6 +16,72 @@ pub(crate) const KIND: Kind = Kind {
     categories: &["api-extensions"],
     scope: Scope::Cluster,
     subresources: &[Subresource::STATUS],
-    strategy: &WithStatus,
+    announced_storage: Some("v1beta1"),
+    generation: Generation::Counted,
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    fn default(&self, object: &mut Map) {
+        within(object, "spec", |spec| {
+            within(spec, "names", names);
+            if !spec.contains_key("conversion") {
+                let mut conversion = Map::new();
+                fill_text(&mut conversion, "strategy", "None");
+                fill(spec, "conversion", conversion);
+            }
+            at(spec, "conversion", |conversion| {
+                at(conversion, "webhook", |webhook| {
+                    at(webhook, "clientConfig", |config| {
+                        at(config, "service", |service| fill(service, "port", 443i64));
+                    });
+                });
+            });
+        });
+        if CustomResourceDefinition::of(object).status().stored_versions().is_empty() {
+            note_stored_version(object);
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
+        object.remove("status");
+        note_stored_version(object);
+    }
+
+    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        keep(new, old, "status");
+        note_stored_version(new);
+    }
+
+    fn updates_unconditionally(&self) -> bool {
+        false
+    }
+}
+
+fn names(names: &mut Map) {
+    let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
+    if kind.is_empty() {
+        return;
+    }
+    fill(names, "singular", kind.to_lowercase());
+    fill(names, "listKind", format!("{kind}List"));
+}
+
+/// The version that objects are written in now is one that there may be objects in.
+fn note_stored_version(object: &mut Map) {
+    let definition = CustomResourceDefinition::of(object);
+    let versions = definition.spec().versions();
+    let Some(version) = versions.iter().find(|version| version.storage()) else { return };
+    let name = Value::from(version.name());
+    if definition.status().stored_versions().values().contains(&name) {
+        return;
+    }
+    let stored = map_at(object, "status")
+        .map(|status| status.get_or_insert_with(Key::known("storedVersions"), || Value::from(Vec::new())));
+    if let Some(stored) = stored.and_then(Value::as_list_mut) {
+        stored.push(name);
+    }
+}

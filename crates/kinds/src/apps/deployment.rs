@@ -1,6 +1,15 @@
 //! `deployments`.
 
-use crate::{Kind, ScalePaths, Subresource, WithStatus};
+use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, read_selector};
+use crate::core::pod_spec;
+use crate::defaults::{at, fill, fill_text, within};
+use crate::{
+    About, Cell, Column, Columns, Context, Generation, Kind, Row, ScalePaths, Strategy, Subresource,
+    differs_but_for, keep_all_but, map_at,
+};
+use object::{Key, Map, Value};
+use schema::view::View;
+use schema::views::apps::v1::Deployment;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -11,7 +20,28 @@ pub(crate) const KIND: Kind = Kind {
     short_names: &["deploy"],
     categories: &["all"],
     subresources: &[Subresource::scale(&SCALE), Subresource::STATUS],
-    strategy: &WithStatus,
+    columns: Columns {
+        list: &[
+            Column::NAME,
+            Column::text("Ready", About::Text("Number of the pod with ready state")),
+            Column::text("Up-to-date", About::Field("apps.v1.DeploymentStatus", "updatedReplicas")),
+            Column::text("Available", About::Field("apps.v1.DeploymentStatus", "availableReplicas")),
+            Column::AGE,
+            CONTAINERS,
+            IMAGES,
+            Column::text(
+                "Selector",
+                About::Text(
+                    "Label selector for pods. Existing ReplicaSets whose pods are selected by this will be the \
+                     ones affected by this deployment.",
+                ),
+            )
+            .wide(),
+        ],
+        row,
+    },
+    generation: Generation::Counted,
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
 
@@ -20,3 +50,76 @@ const SCALE: ScalePaths = ScalePaths {
     there: &["status", "replicas"],
     selector: &["spec", "selector"],
 };
+
+fn row(object: &Map) -> Row {
+    let deployment = Deployment::of(object);
+    let (spec, status) = (deployment.spec(), deployment.status());
+    let selector = read_selector(spec.selector());
+    vec![
+        Cell::name(object),
+        Cell::Text(format!("{}/{}", status.ready_replicas(), spec.replicas().unwrap_or_default())),
+        Cell::Integer(status.updated_replicas()),
+        Cell::Integer(status.available_replicas()),
+        Cell::age(object),
+        container_names(spec.template()),
+        container_images(spec.template()),
+        Cell::Text(selector.map_or_else(|_| "<invalid>".into(), |selector| selector.to_string())),
+    ]
+    .into()
+}
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    fn default(&self, object: &mut Map) {
+        at(object, "metadata", |metadata| at(metadata, "annotations", rollback));
+        within(object, "spec", |spec| {
+            within(spec, "template", pod_spec::default_template);
+            fill(spec, "replicas", 1i64);
+            within(spec, "strategy", strategy);
+            fill(spec, "revisionHistoryLimit", 10i64);
+            fill(spec, "progressDeadlineSeconds", 600i64);
+        });
+    }
+
+    fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
+        let labels = old.get("metadata").and_then(|metadata| metadata.get("labels")).cloned();
+        if let Some(metadata) = map_at(new, "metadata") {
+            match labels {
+                Some(labels) => drop(metadata.insert(Key::known("labels"), labels)),
+                None => drop(metadata.remove("labels")),
+            }
+        }
+        super::drop_terminating(new, old);
+    }
+
+    /// Annotations count too.
+    fn counts(&self, new: &Map, old: &Map) -> bool {
+        let annotations = |object: &Map| object.get("metadata").and_then(|metadata| metadata.get("annotations")).cloned();
+        differs_but_for(new, old, &["apiVersion", "kind", "metadata", "status"])
+            || annotations(new) != annotations(old)
+    }
+}
+
+fn strategy(strategy: &mut Map) {
+    fill_text(strategy, "type", "RollingUpdate");
+    if strategy.get("type").and_then(Value::as_str) == Some("RollingUpdate") {
+        fill(strategy, "rollingUpdate", Map::new());
+        at(strategy, "rollingUpdate", |update| {
+            fill_text(update, "maxUnavailable", "25%");
+            fill_text(update, "maxSurge", "25%");
+        });
+    }
+}
+
+/// The revision to roll back to is a number, and no annotation at all where it is empty.
+fn rollback(annotations: &mut Map) {
+    const ROLLBACK: &str = "deprecated.deployment.rollback.revision";
+    let Some(text) = annotations.get(ROLLBACK).and_then(Value::as_str) else { return };
+    if text.is_empty() {
+        annotations.remove(ROLLBACK);
+    } else if let Ok(number) = text.parse::<i64>() {
+        annotations.insert(ROLLBACK, number.to_string());
+    }
+}

@@ -1,6 +1,15 @@
 //! `replicasets`.
 
-use crate::{Kind, ScalePaths, Subresource, WithStatus};
+use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, selector};
+use crate::core::pod_spec;
+use crate::defaults::{fill, within};
+use crate::{
+    About, Cell, Column, Columns, Context, Generation, Kind, Row, ScalePaths, Strategy, Subresource,
+    keep_all_but,
+};
+use object::Map;
+use schema::view::View;
+use schema::views::apps::v1::ReplicaSet;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -11,7 +20,30 @@ pub(crate) const KIND: Kind = Kind {
     short_names: &["rs"],
     categories: &["all"],
     subresources: &[Subresource::scale(&SCALE), Subresource::STATUS],
-    strategy: &WithStatus,
+    columns: Columns {
+        list: &[
+            Column::NAME,
+            Column::integer("Desired", About::Field("apps.v1.ReplicaSetSpec", "replicas")),
+            Column::integer("Current", About::Field("apps.v1.ReplicaSetStatus", "replicas")),
+            Column::integer("Ready", About::Field("apps.v1.ReplicaSetStatus", "readyReplicas")),
+            Column::AGE,
+            CONTAINERS,
+            IMAGES,
+            Column::text(
+                "Selector",
+                About::Text(
+                    "Selector is a label query over pods that should match the replica count. If the selector is \
+                     empty, it is defaulted to the labels present on the pod template. Label keys and values that \
+                     must match in order to be controlled by this replica set. More info: \
+                     https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors",
+                ),
+            )
+            .wide(),
+        ],
+        row,
+    },
+    generation: Generation::Counted,
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
 
@@ -20,3 +52,35 @@ const SCALE: ScalePaths = ScalePaths {
     there: &["status", "replicas"],
     selector: &["spec", "selector"],
 };
+
+fn row(object: &Map) -> Row {
+    let set = ReplicaSet::of(object);
+    let (spec, status) = (set.spec(), set.status());
+    vec![
+        Cell::name(object),
+        Cell::Integer(spec.replicas().unwrap_or_default()),
+        Cell::Integer(status.replicas()),
+        Cell::Integer(status.ready_replicas()),
+        Cell::age(object),
+        container_names(spec.template()),
+        container_images(spec.template()),
+        selector(spec.selector()),
+    ]
+    .into()
+}
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    fn default(&self, object: &mut Map) {
+        within(object, "spec", |spec| {
+            within(spec, "template", pod_spec::default_template);
+            fill(spec, "replicas", 1i64);
+        });
+    }
+
+    fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
+        super::drop_terminating(new, old);
+    }
+}

@@ -1,6 +1,16 @@
 //! `horizontalpodautoscalers`.
 
-use crate::{Kind, Subresource, Version, WithStatus};
+use super::v1;
+use crate::cells::{NONE, UNSET};
+use crate::defaults::{at, fill, fill_text, within};
+use crate::{
+    About, Cell, Column, Columns, Context, Kind, Row, Strategy, Subresource, Version, keep,
+};
+use object::{Key, Map, Value};
+use schema::view::{Items, View};
+use schema::views::autoscaling::v2::{
+    HorizontalPodAutoscaler, MetricSpec, MetricStatus, MetricTarget, MetricValueStatus,
+};
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -10,8 +20,175 @@ pub(crate) const KIND: Kind = Kind {
     kind: "HorizontalPodAutoscaler",
     short_names: &["hpa"],
     categories: &["all"],
-    versions: &[Version { name: "v2", ..Version::V1 }, Version { stored: false, ..Version::V1 }],
+    versions: &[Version { name: "v2", ..Version::V1 }, Version::V1_NOT_STORED.by(&v1::CONVERSION)],
     subresources: &[Subresource::STATUS],
-    strategy: &WithStatus,
+    columns: Columns {
+        list: &[
+            Column::NAME,
+            Column::text("Reference", About::Field("autoscaling.v2.HorizontalPodAutoscalerSpec", "scaleTargetRef")),
+            Column::text(
+                "Targets",
+                About::Text(
+                    "metrics contains the specifications for which to use to calculate the desired replica count (the \
+                     maximum replica count across all metrics will be used).  The desired replica count is calculated \
+                     multiplying the ratio between the target value and the current value by the current number of \
+                     pods.  Ergo, metrics used must decrease as the pod count is increased, and vice-versa.  See the \
+                     individual metric source types for more information about how each type of metric must respond.",
+                ),
+            ),
+            Column::text("MinPods", About::Field("autoscaling.v2.HorizontalPodAutoscalerSpec", "minReplicas")),
+            Column::text("MaxPods", About::Field("autoscaling.v2.HorizontalPodAutoscalerSpec", "maxReplicas")),
+            Column::text("Replicas", About::Field("autoscaling.v2.HorizontalPodAutoscalerStatus", "currentReplicas")),
+            Column::AGE,
+        ],
+        row,
+    },
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+fn row(object: &Map) -> Row {
+    let scaler = HorizontalPodAutoscaler::of(object);
+    let (spec, status) = (scaler.spec(), scaler.status());
+    let target = spec.scale_target_ref();
+    let least = spec.min_replicas().map(|least| least.to_string());
+    vec![
+        Cell::name(object),
+        Cell::Text(format!("{}/{}", target.kind(), target.name())),
+        Cell::Text(metrics(spec.metrics(), status.current_metrics())),
+        Cell::Text(least.unwrap_or_else(|| UNSET.into())),
+        Cell::Integer(spec.max_replicas()),
+        Cell::Integer(status.current_replicas()),
+        Cell::age(object),
+    ]
+    .into()
+}
+
+/// The first two metrics, as what there is and what is wanted, and how many more there are.
+fn metrics(specs: Items<'_, MetricSpec<'_>>, statuses: Items<'_, MetricStatus<'_>>) -> String {
+    const MOST: usize = 2;
+    if specs.is_empty() {
+        return NONE.into();
+    }
+    let shown = specs.iter().take(MOST).enumerate().map(|(at, spec)| metric(spec, statuses.get(at)));
+    let text = crate::cells::joined(shown, ", ");
+    match specs.len().saturating_sub(MOST) {
+        0 => text,
+        more => format!("{text} + {more} more..."),
+    }
+}
+
+fn metric(spec: MetricSpec<'_>, status: Option<MetricStatus<'_>>) -> String {
+    match spec.r#type() {
+        "External" => {
+            let current = status.and_then(|status| status.external()).map(|external| external.current());
+            amounts(spec.external().map(|external| external.target()), current)
+        }
+        "Object" => {
+            let current = status.and_then(|status| status.object()).map(|object| object.current());
+            amounts(spec.object().map(|object| object.target()), current)
+        }
+        "Pods" => {
+            let current = status.and_then(|status| status.pods()).map(|pods| pods.current());
+            let target = spec.pods().and_then(|pods| pods.target().average_value());
+            format!("{}/{}", average(current), target.unwrap_or(NIL))
+        }
+        "Resource" => {
+            let current = status.and_then(|status| status.resource()).map(|resource| resource.current());
+            let name = spec.resource().map(|resource| resource.name()).unwrap_or_default();
+            usage(name, spec.resource().map(|resource| resource.target()), current)
+        }
+        "ContainerResource" => {
+            let current = status.and_then(|status| status.container_resource()).map(|resource| resource.current());
+            let name = spec.container_resource().map(|resource| resource.name()).unwrap_or_default();
+            usage(name, spec.container_resource().map(|resource| resource.target()), current)
+        }
+        _ => "<unknown type>".into(),
+    }
+}
+
+/// How the reference writes an amount that is not there.
+const NIL: &str = "<nil>";
+const UNKNOWN: &str = "<unknown>";
+
+fn average<'a>(current: Option<MetricValueStatus<'a>>) -> &'a str {
+    current.map_or(UNKNOWN, |current| current.average_value().unwrap_or(NIL))
+}
+
+fn amounts(target: Option<MetricTarget<'_>>, current: Option<MetricValueStatus<'_>>) -> String {
+    match target.and_then(|target| target.average_value()) {
+        Some(target) => {
+            let current = current.and_then(|current| current.average_value()).unwrap_or(UNKNOWN);
+            format!("{current}/{target} (avg)")
+        }
+        None => {
+            let current = current.map_or(UNKNOWN, |current| current.value().unwrap_or(NIL));
+            format!("{current}/{}", target.and_then(|target| target.value()).unwrap_or(NIL))
+        }
+    }
+}
+
+fn usage(name: &str, target: Option<MetricTarget<'_>>, current: Option<MetricValueStatus<'_>>) -> String {
+    if let Some(target) = target.and_then(|target| target.average_value()) {
+        return format!("{name}: {}/{target}", average(current));
+    }
+    let percent = |share: Option<i64>, absent: &str| share.map_or_else(|| absent.into(), |share| format!("{share}%"));
+    let current = percent(current.and_then(|current| current.average_utilization()), UNKNOWN);
+    let target = percent(target.and_then(|target| target.average_utilization()), "<auto>");
+    format!("{name}: {current}/{target}")
+}
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    fn default(&self, object: &mut Map) {
+        v1::drop_annotations(object);
+        within(object, "spec", |spec| {
+            fill(spec, "minReplicas", 1i64);
+            fill(spec, "metrics", Value::from_iter([v1::cpu(80)]));
+            at(spec, "behavior", |behavior| {
+                within(behavior, "scaleUp", |rules| {
+                    fill(rules, "stabilizationWindowSeconds", 0i64);
+                    fill_rules(rules, &[("Pods", 4), ("Percent", 100)]);
+                });
+                within(behavior, "scaleDown", |rules| fill_rules(rules, &[("Percent", 100)]));
+            });
+        });
+    }
+
+    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
+        object.remove("status");
+        drop_tolerance(object);
+    }
+
+    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        keep(new, old, "status");
+        let behavior = HorizontalPodAutoscaler::of(old).spec().behavior();
+        let rules = behavior.map(|behavior| [behavior.scale_up(), behavior.scale_down()]);
+        let mut rules = rules.into_iter().flatten().flatten();
+        if !rules.any(|rules| rules.tolerance().is_some()) {
+            drop_tolerance(new);
+        }
+    }
+}
+
+fn fill_rules(rules: &mut Map, policies: &[(&'static str, i64)]) {
+    fill_text(rules, "selectPolicy", "Max");
+    if !rules.contains_key("policies") {
+        let policies = policies.iter().map(|(ty, value)| {
+            Map::from_iter([("type", Value::from(*ty)), ("value", (*value).into()), ("periodSeconds", 15i64.into())])
+        });
+        rules.insert(Key::known("policies"), Value::from_iter(policies));
+    }
+}
+
+/// The feature `HPAConfigurableTolerance` is off: the field stays only where it already is.
+fn drop_tolerance(object: &mut Map) {
+    at(object, "spec", |spec| {
+        at(spec, "behavior", |behavior| {
+            for direction in ["scaleUp", "scaleDown"] {
+                at(behavior, direction, |rules| drop(rules.remove("tolerance")));
+            }
+        });
+    });
+}

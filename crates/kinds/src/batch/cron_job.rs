@@ -1,6 +1,12 @@
 //! `cronjobs`.
 
-use crate::{Kind, Subresource, WithStatus};
+use crate::cells::{CONTAINERS, IMAGES, NONE, boolean, container_images, container_names, count, selector, text_or, word};
+use crate::core::pod_spec;
+use crate::defaults::{fill, fill_text, within};
+use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Strategy, Subresource};
+use object::Map;
+use schema::view::View;
+use schema::views::batch::v1::CronJob;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -11,6 +17,57 @@ pub(crate) const KIND: Kind = Kind {
     short_names: &["cj"],
     categories: &["all"],
     subresources: &[Subresource::STATUS],
-    strategy: &WithStatus,
+    columns: Columns {
+        list: &[
+            Column::NAME,
+            Column::text("Schedule", About::Field("batch.v1.CronJobSpec", "schedule")),
+            Column::text("Timezone", About::Field("batch.v1.CronJobSpec", "timeZone")),
+            boolean("Suspend", About::Field("batch.v1.CronJobSpec", "suspend")),
+            Column::integer("Active", About::Field("batch.v1.CronJobStatus", "active")),
+            Column::text("Last Schedule", About::Field("batch.v1.CronJobStatus", "lastScheduleTime")),
+            Column::AGE,
+            CONTAINERS,
+            IMAGES,
+            Column::text("Selector", About::Field("batch.v1.JobSpec", "selector")).wide(),
+        ],
+        row,
+    },
+    generation: Generation::Counted,
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+fn row(object: &Map) -> Row {
+    let job = CronJob::of(object);
+    let (spec, status) = (job.spec(), job.status());
+    let made = spec.job_template().spec();
+    vec![
+        Cell::name(object),
+        Cell::text(spec.schedule()),
+        text_or(spec.time_zone(), NONE),
+        word(spec.suspend()),
+        count(status.active()),
+        status.last_schedule_time().map_or_else(|| Cell::text(NONE), |time| Cell::since(Some(time))),
+        Cell::age(object),
+        container_names(made.template()),
+        container_images(made.template()),
+        selector(made.selector()),
+    ]
+    .into()
+}
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    fn default(&self, object: &mut Map) {
+        within(object, "spec", |spec| {
+            within(spec, "jobTemplate", |job| {
+                within(job, "spec", |job| within(job, "template", pod_spec::default_template));
+            });
+            fill_text(spec, "concurrencyPolicy", "Allow");
+            fill(spec, "suspend", false);
+            fill(spec, "successfulJobsHistoryLimit", 3i64);
+            fill(spec, "failedJobsHistoryLimit", 1i64);
+        });
+    }
+}

@@ -1,6 +1,16 @@
 //! `certificatesigningrequests`.
+//!
+//! Who asks is written by the server, and stays; who approves or denies writes conditions, and nothing takes them back.
 
-use crate::{Action, Body, Kind, Part, Scope, Subresource, Verb, WithStatus};
+use crate::cells::NONE;
+use crate::table::human_duration;
+use crate::{
+    About, Action, Body, Cell, Column, Columns, Context, Fields, Kind, NameRule, Part, Refusal, Row, Scope,
+    Selectable, Strategy, Subresource, Verb, keep, keep_all_but, map_at,
+};
+use object::{Key, Map, Value};
+use schema::view::View;
+use schema::views::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestStatus};
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -19,6 +29,167 @@ pub(crate) const KIND: Kind = Kind {
         },
         Subresource::STATUS,
     ],
-    strategy: &WithStatus,
+    columns: Columns {
+        list: &[
+            Column::NAME,
+            Column::AGE,
+            Column::text(
+                "SignerName",
+                About::Text(
+                    "Requested signer for the request. It is a qualified name in the form: `scope-hostname.io/name`. \
+                     If empty, it will be defaulted:\n 1. If it's a kubelet client certificate, it is assigned\n    \
+                     \"kubernetes.io/kube-apiserver-client-kubelet\".\n 2. If it's a kubelet serving certificate, it \
+                     is assigned\n    \"kubernetes.io/kubelet-serving\".\n 3. Otherwise, it is assigned \
+                     \"kubernetes.io/legacy-unknown\".\nDistribution of trust for signers happens out of band. You can \
+                     select on this field using `spec.signerName`.",
+                ),
+            ),
+            Column::text("Requestor", About::Text("Base64-encoded PKCS#10 CSR data")),
+            Column::text(
+                "RequestedDuration",
+                About::Field("certificates.v1.CertificateSigningRequestSpec", "expirationSeconds"),
+            ),
+            Column::text(
+                "Condition",
+                About::Text("Conditions applied to the request, such as approval or denial."),
+            ),
+        ],
+        row,
+    },
+    fields: Fields { list: &[Selectable::at(&["spec.signerName"])], refusal: Refusal::NotSupported },
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+fn row(object: &Map) -> Row {
+    let request = CertificateSigningRequest::of(object);
+    let spec = request.spec();
+    let signer = spec.signer_name();
+    vec![
+        Cell::name(object),
+        Cell::age(object),
+        Cell::text(if signer.is_empty() { NONE } else { signer }),
+        Cell::text(spec.username()),
+        Cell::Text(spec.expiration_seconds().map_or_else(|| NONE.into(), human_duration)),
+        Cell::Text(condition(request.status())),
+    ]
+    .into()
+}
+
+/// `Approved,Issued`.
+fn condition(status: CertificateSigningRequestStatus<'_>) -> String {
+    let conditions = status.conditions();
+    let has = |ty: &str| conditions.iter().any(|condition| condition.r#type() == ty);
+    let answer = match (has("Denied"), has("Approved")) {
+        (true, _) => "Denied",
+        (false, true) => "Approved",
+        (false, false) => "Pending",
+    };
+    let failed = if has("Failed") { ",Failed" } else { "" };
+    let issued = if status.certificate().is_empty() { "" } else { ",Issued" };
+    format!("{answer}{failed}{issued}")
+}
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    fn prepare_create(&self, object: &mut Map, context: &Context<'_>) {
+        object.remove("status");
+        let Some(spec) = map_at(object, "spec") else { return };
+        spec.retain(|key, _| !matches!(key.as_str(), "username" | "uid" | "groups" | "extra"));
+        let caller = &context.caller;
+        let texts = |list: &[String]| Value::from_iter(list.iter().map(String::as_str));
+        if !caller.name.is_empty() {
+            spec.insert(Key::known("username"), caller.name);
+        }
+        if !caller.uid.is_empty() {
+            spec.insert(Key::known("uid"), caller.uid);
+        }
+        if !caller.groups.is_empty() {
+            spec.insert(Key::known("groups"), texts(caller.groups));
+        }
+        if !caller.extra.is_empty() {
+            let extra: Map = caller.extra.iter().map(|(key, list)| (key.as_str(), texts(list))).collect();
+            spec.insert(Key::known("extra"), extra);
+        }
+    }
+
+    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        keep(new, old, "spec");
+        keep(new, old, "status");
+    }
+
+    fn prepare_status(&self, new: &mut Map, old: &Map, context: &Context<'_>) {
+        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
+        keep_answers(new, old, "Approved");
+        keep_answers(new, old, "Denied");
+        set_times(new, old, context.now);
+    }
+
+    /// An approval writes the conditions alone.
+    fn prepare_part(&self, _part: Part, new: &mut Map, old: &Map, context: &Context<'_>) {
+        set_times(new, old, context.now);
+        let conditions = new.get("status").and_then(|status| status.get("conditions")).cloned();
+        keep(new, old, "spec");
+        keep(new, old, "status");
+        match conditions {
+            Some(conditions) => {
+                if let Some(status) = map_at(new, "status") {
+                    status.insert(Key::known("conditions"), conditions);
+                }
+            }
+            None => {
+                if let Some(status) = new.get_mut("status").and_then(Value::as_map_mut) {
+                    status.remove("conditions");
+                }
+            }
+        }
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+}
+
+fn conditions(object: &Map) -> &[Value] {
+    object.get("status").and_then(|status| status.get("conditions")).and_then(Value::as_list).unwrap_or_default()
+}
+
+fn conditions_mut(object: &mut Map) -> Option<&mut Vec<Value>> {
+    object.get_mut("status")?.as_map_mut()?.get_mut("conditions")?.as_list_mut()
+}
+
+fn has(condition: &Value, key: &str, value: Option<&str>) -> bool {
+    condition.get(key).and_then(Value::as_str) == value
+}
+
+/// Takes back changes of the conditions of a type, as long as there are as many as before.
+fn keep_answers(new: &mut Map, old: &Map, ty: &str) {
+    let before: Vec<&Value> = conditions(old).iter().filter(|one| has(one, "type", Some(ty))).collect();
+    if conditions(new).iter().filter(|one| has(one, "type", Some(ty))).count() != before.len() {
+        return;
+    }
+    let now = conditions_mut(new).into_iter().flatten().filter(|one| has(one, "type", Some(ty)));
+    for (now, before) in now.zip(before) {
+        *now = before.clone();
+    }
+}
+
+/// Conditions without times get them: a condition that stands as before keeps the time of its transition.
+fn set_times(new: &mut Map, old: &Map, now: &str) {
+    const TRANSITION: &str = "lastTransitionTime";
+    for condition in conditions_mut(new).into_iter().flatten() {
+        let [ty, status] = ["type", "status"].map(|key| condition.get(key).and_then(Value::as_str));
+        let same = conditions(old)
+            .iter()
+            .filter(|before| has(before, "type", ty) && has(before, "status", status))
+            .find_map(|before| before.get(TRANSITION).filter(|time| !time.is_null()))
+            .cloned();
+        let Some(condition) = condition.as_map_mut() else { continue };
+        for (key, time) in [("lastUpdateTime", now.into()), (TRANSITION, same.unwrap_or_else(|| now.into()))] {
+            if condition.get(key).is_none_or(Value::is_null) {
+                condition.insert(Key::known(key), time);
+            }
+        }
+    }
+}

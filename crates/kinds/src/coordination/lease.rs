@@ -1,6 +1,10 @@
 //! `leases`.
 
-use crate::Kind;
+use crate::defaults::at;
+use crate::{About, Cell, Column, Columns, Context, Kind, Row, Strategy};
+use object::Map;
+use schema::view::View;
+use schema::views::coordination::v1::Lease;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -8,5 +12,45 @@ pub(crate) const KIND: Kind = Kind {
     resource: "leases",
     singular: "lease",
     kind: "Lease",
+    columns: Columns {
+        list: &[
+            Column::NAME,
+            Column::text("Holder", About::Field("coordination.v1.LeaseSpec", "holderIdentity")),
+            Column::AGE,
+        ],
+        row,
+    },
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+fn row(object: &Map) -> Row {
+    let holder = Lease::of(object).spec().holder_identity();
+    vec![Cell::name(object), Cell::text(holder.unwrap_or_default()), Cell::age(object)].into()
+}
+
+struct Behaviour;
+
+/// The feature `CoordinatedLeaderElection` is off: its fields stay only where they already are.
+impl Strategy for Behaviour {
+    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
+        at(object, "spec", |spec| spec.retain(|key, _| !ELECTION.contains(&key.as_str())));
+    }
+
+    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        let old = Lease::of(old).spec().map();
+        at(new, "spec", |spec| {
+            spec.retain(|key, _| !ELECTION.contains(&key.as_str()) || old.contains_key(key));
+        });
+    }
+
+    fn creates_on_update(&self) -> bool {
+        true
+    }
+
+    fn updates_unconditionally(&self) -> bool {
+        false
+    }
+}
+
+const ELECTION: &[&str] = &["strategy", "preferredHolder"];

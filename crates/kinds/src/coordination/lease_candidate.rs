@@ -1,6 +1,9 @@
 //! `leasecandidates`.
 
-use crate::{Kind, Version};
+use crate::{About, Cell, Column, Columns, Context, Kind, Row, Strategy, Version};
+use object::Map;
+use schema::view::View;
+use schema::views::coordination::v1beta1::LeaseCandidate;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -8,6 +11,45 @@ pub(crate) const KIND: Kind = Kind {
     resource: "leasecandidates",
     singular: "leasecandidate",
     kind: "LeaseCandidate",
-    versions: &[Version::on_request("v1beta1"), Version::on_request("v1alpha2")],
+    versions: &[Version::on_request("v1beta1").stored(), Version::on_request("v1alpha2")],
+    columns: Columns {
+        list: &[
+            Column::NAME,
+            Column::text("LeaseName", About::Field("coordination.v1alpha2.LeaseCandidateSpec", "leaseName")),
+            Column::text("BinaryVersion", About::Text("")),
+            Column::text("EmulationVersion", About::Text("")),
+            Column::AGE,
+        ],
+        row,
+    },
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+fn row(object: &Map) -> Row {
+    let spec = LeaseCandidate::of(object).spec();
+    vec![
+        Cell::name(object),
+        Cell::text(spec.lease_name()),
+        Cell::text(spec.binary_version()),
+        Cell::text(spec.emulation_version()),
+        Cell::age(object),
+    ]
+    .into()
+}
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
+
+    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+
+    fn creates_on_update(&self) -> bool {
+        true
+    }
+
+    fn updates_unconditionally(&self) -> bool {
+        false
+    }
+}

@@ -1,6 +1,12 @@
 //! `endpointslices`.
 
-use crate::Kind;
+use crate::cells::with_more;
+use crate::defaults::{at, each, fill_text};
+use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Strategy, differs_but_for};
+use object::{Key, Map, Value};
+use schema::view::View;
+use schema::views::discovery::v1::{EndpointPort, EndpointSlice};
+use std::collections::HashSet;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -8,5 +14,115 @@ pub(crate) const KIND: Kind = Kind {
     resource: "endpointslices",
     singular: "endpointslice",
     kind: "EndpointSlice",
+    columns: Columns {
+        list: &[
+            Column::NAME,
+            Column::text(
+                "AddressType",
+                About::Text(
+                    "addressType specifies the type of address carried by this EndpointSlice. All addresses in this \
+                     slice must be the same type. This field is immutable after creation. The following address types \
+                     are currently supported: * IPv4: Represents an IPv4 Address. * IPv6: Represents an IPv6 Address. \
+                     * FQDN: Represents a Fully Qualified Domain Name.",
+                ),
+            ),
+            Column::text(
+                "Ports",
+                About::Text(
+                    "ports specifies the list of network ports exposed by each endpoint in this slice. Each port must \
+                     have a unique name. When ports is empty, it indicates that there are no defined ports. When a \
+                     port is defined with a nil port value, it indicates \"all ports\". Each slice may include a \
+                     maximum of 100 ports.",
+                ),
+            ),
+            Column::text("Endpoints", About::Field("discovery.v1.EndpointSlice", "endpoints")),
+            Column::AGE,
+        ],
+        row,
+    },
+    generation: Generation::Counted,
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+fn row(object: &Map) -> Row {
+    let slice = EndpointSlice::of(object);
+    let addresses = slice.endpoints().iter().flat_map(|endpoint| endpoint.addresses().iter());
+    vec![
+        Cell::name(object),
+        Cell::text(slice.address_type()),
+        with_more(slice.ports().iter().map(port), 3),
+        with_more(addresses, 3),
+        Cell::age(object),
+    ]
+    .into()
+}
+
+fn port(port: EndpointPort<'_>) -> String {
+    match (port.port(), port.name()) {
+        (Some(number), _) => number.to_string(),
+        (None, Some(name)) => name.into(),
+        (None, None) => "*".into(),
+    }
+}
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    fn default(&self, object: &mut Map) {
+        each(object, "ports", |port| {
+            fill_text(port, "name", "");
+            fill_text(port, "protocol", "TCP");
+        });
+    }
+
+    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
+        drop_node_hints(object);
+        drop_topology(object, None);
+    }
+
+    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        let hints = EndpointSlice::of(old).endpoints();
+        let in_use = hints.iter().filter_map(|endpoint| endpoint.hints()).any(|hint| !hint.for_nodes().is_empty());
+        if !in_use {
+            drop_node_hints(new);
+        }
+        drop_topology(new, Some(old));
+    }
+
+    /// Labels count too.
+    fn counts(&self, new: &Map, old: &Map) -> bool {
+        let labels = |object: &Map| object.get("metadata").and_then(|metadata| metadata.get("labels")).cloned();
+        differs_but_for(new, old, &["apiVersion", "kind", "metadata"]) || labels(new) != labels(old)
+    }
+}
+
+/// The feature `PreferSameTrafficDistribution` is off: the field stays only where it already is.
+fn drop_node_hints(object: &mut Map) {
+    each(object, "endpoints", |endpoint| at(endpoint, "hints", |hints| drop(hints.remove("forNodes"))));
+}
+
+/// The topology of an endpoint is a thing of the past. Where it names a node that the slice had before, and the endpoint names
+/// none, it becomes the endpoint's node.
+fn drop_topology(new: &mut Map, old: Option<&Map>) {
+    const HOST: &str = "kubernetes.io/hostname";
+    if old.is_some_and(|old| old.get("endpoints") == new.get("endpoints")) {
+        return;
+    }
+    let before = old.map(|old| EndpointSlice::of(old).endpoints());
+    let nodes: HashSet<&str> = before
+        .into_iter()
+        .flat_map(|endpoints| endpoints.iter())
+        .filter_map(|endpoint| endpoint.deprecated_topology().get(HOST))
+        .filter(|node| !node.is_empty())
+        .collect();
+    each(new, "endpoints", |endpoint| {
+        let topology = endpoint.remove("deprecatedTopology");
+        let node = topology.as_ref().and_then(|topology| topology.get(HOST)).and_then(Value::as_str);
+        if let Some(node) = node.filter(|node| nodes.contains(node) && object::name::dns1123_subdomain(node).is_empty()) {
+            if !endpoint.contains_key("nodeName") {
+                endpoint.insert(Key::known("nodeName"), node);
+            }
+        }
+    });
+}

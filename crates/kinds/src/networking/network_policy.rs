@@ -1,6 +1,11 @@
 //! `networkpolicies`.
 
-use crate::Kind;
+use crate::cells::selector;
+use crate::defaults::{each, fill, fill_text, within};
+use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Strategy};
+use object::{Map, Value};
+use schema::view::View;
+use schema::views::networking::v1::NetworkPolicy;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -9,5 +14,50 @@ pub(crate) const KIND: Kind = Kind {
     singular: "networkpolicy",
     kind: "NetworkPolicy",
     short_names: &["netpol"],
+    columns: Columns {
+        list: &[
+            Column::NAME,
+            Column::text(
+                "Pod-Selector",
+                About::Text(
+                    "Selects the pods to which this NetworkPolicy object applies.  The array of ingress rules is \
+                     applied to any pods selected by this field. Multiple network policies can select the same set \
+                     of pods.  In this case, the ingress rules for each are combined additively. This field is NOT \
+                     optional and follows standard label selector semantics. An empty podSelector matches all pods \
+                     in this namespace.",
+                ),
+            ),
+            Column::AGE,
+        ],
+        row,
+    },
+    generation: Generation::Counted,
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+fn row(object: &Map) -> Row {
+    let policy = NetworkPolicy::of(object);
+    vec![Cell::name(object), selector(Some(policy.spec().pod_selector())), Cell::age(object)].into()
+}
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    fn default(&self, object: &mut Map) {
+        within(object, "spec", |spec| {
+            for direction in ["ingress", "egress"] {
+                each(spec, direction, |rule| {
+                    each(rule, "ports", |port| fill_text(port, "protocol", "TCP"));
+                });
+            }
+            let types = ["Ingress", "Egress"];
+            let egress = spec.contains_key("egress");
+            fill(spec, "policyTypes", Value::from_iter(types.into_iter().take(1 + usize::from(egress))));
+        });
+    }
+
+    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
+
+    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+}

@@ -1,6 +1,9 @@
 //! `runtimeclasses`.
 
-use crate::{Kind, Scope};
+use crate::{About, Cell, Column, Columns, Context, Kind, Row, Scope, Strategy};
+use object::Map;
+use schema::view::View;
+use schema::views::node::v1::RuntimeClass;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -9,5 +12,31 @@ pub(crate) const KIND: Kind = Kind {
     singular: "runtimeclass",
     kind: "RuntimeClass",
     scope: Scope::Cluster,
+    columns: Columns {
+        list: &[Column::NAME, Column::text("Handler", About::Text("")), Column::AGE],
+        row,
+    },
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+fn row(object: &Map) -> Row {
+    let class = RuntimeClass::of(object);
+    vec![Cell::name(object), Cell::text(class.handler()), Cell::age(object)].into()
+}
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
+
+    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+
+    fn creates_on_update(&self) -> bool {
+        true
+    }
+
+    fn updates_unconditionally(&self) -> bool {
+        false
+    }
+}

@@ -1,6 +1,10 @@
 //! `poddisruptionbudgets`.
 
-use crate::{Kind, Subresource, WithStatus};
+use crate::defaults::at;
+use crate::{About, Cell, Column, Columns, Generation, Kind, NameRule, Row, Strategy, Subresource};
+use object::{Map, Value};
+use schema::view::View;
+use schema::views::policy::v1::PodDisruptionBudget;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -10,6 +14,89 @@ pub(crate) const KIND: Kind = Kind {
     kind: "PodDisruptionBudget",
     short_names: &["pdb"],
     subresources: &[Subresource::STATUS],
-    strategy: &WithStatus,
+    columns: Columns {
+        list: &[
+            Column::NAME,
+            Column::text(
+                "Min Available",
+                About::Text("The minimum number of pods that must be available."),
+            ),
+            Column::text(
+                "Max Unavailable",
+                About::Text("The maximum number of pods that may be unavailable."),
+            ),
+            Column::integer(
+                "Allowed Disruptions",
+                About::Text("Calculated number of pods that may be disrupted at this time."),
+            ),
+            Column::AGE,
+        ],
+        row,
+    },
+    generation: Generation::Counted,
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+fn row(object: &Map) -> Row {
+    let budget = PodDisruptionBudget::of(object);
+    vec![
+        Cell::name(object),
+        amount(budget.spec().min_available()),
+        amount(budget.spec().max_unavailable()),
+        Cell::Integer(budget.status().disruptions_allowed()),
+        Cell::age(object),
+    ]
+    .into()
+}
+
+/// A number or a percentage.
+fn amount(value: Option<&Value>) -> Cell {
+    Cell::Text(match value {
+        Some(Value::Int(number)) => number.to_string(),
+        Some(Value::String(text)) => text.to_string(),
+        _ => "N/A".into(),
+    })
+}
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    /// An expression on a label that an older version used to select everything or nothing does not stand beside others.
+    fn default(&self, object: &mut Map) {
+        at(object, "spec", |spec| at(spec, "selector", strip));
+    }
+
+    fn updates_unconditionally(&self) -> bool {
+        false
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+}
+
+const OLD_LABEL: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
+
+fn strip(selector: &mut Map) {
+    if selects_none(selector) {
+        return;
+    }
+    if let Some(expressions) = selector.get_mut("matchExpressions").and_then(Value::as_list_mut) {
+        expressions.retain(|expression| expression.get("key").and_then(Value::as_str) != Some(OLD_LABEL));
+        if expressions.is_empty() {
+            selector.remove("matchExpressions");
+        }
+    }
+}
+
+/// Whether the selector is the one that the older version's empty selector was translated to.
+fn selects_none(selector: &Map) -> bool {
+    let Some([Value::Map(only)]) = selector.get("matchExpressions").and_then(Value::as_list) else {
+        return false;
+    };
+    selector.len() == 1
+        && only.len() == 2
+        && only.get("key").and_then(Value::as_str) == Some(OLD_LABEL)
+        && only.get("operator").and_then(Value::as_str) == Some("Exists")
+}

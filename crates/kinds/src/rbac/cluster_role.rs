@@ -1,5 +1,6 @@
 //! `clusterroles`.
 
+use super::Access;
 use crate::{Kind, Scope};
 
 /// The row.
@@ -9,5 +10,6 @@ pub(crate) const KIND: Kind = Kind {
     singular: "clusterrole",
     kind: "ClusterRole",
     scope: Scope::Cluster,
+    strategy: &Access,
     ..Kind::PLAIN
 };

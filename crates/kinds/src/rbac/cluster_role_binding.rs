@@ -1,6 +1,10 @@
 //! `clusterrolebindings`.
 
-use crate::{Kind, Scope};
+use super::{Binding, binding_row};
+use crate::{About, Column, Columns, Kind, Row, Scope};
+use object::Map;
+use schema::view::View;
+use schema::views::rbac::v1::ClusterRoleBinding;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -9,5 +13,28 @@ pub(crate) const KIND: Kind = Kind {
     singular: "clusterrolebinding",
     kind: "ClusterRoleBinding",
     scope: Scope::Cluster,
+    columns: Columns {
+        list: &[
+            Column::NAME,
+            Column::text(
+                "Role",
+                About::Text(
+                    "RoleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the \
+                     Authorizer must return an error.",
+                ),
+            ),
+            Column::AGE,
+            Column::text("Users", About::Text("Users in the clusterRoleBinding")).wide(),
+            Column::text("Groups", About::Text("Groups in the clusterRoleBinding")).wide(),
+            Column::text("ServiceAccounts", About::Text("ServiceAccounts in the clusterRoleBinding")).wide(),
+        ],
+        row,
+    },
+    strategy: &Binding,
     ..Kind::PLAIN
 };
+
+fn row(object: &Map) -> Row {
+    let binding = ClusterRoleBinding::of(object);
+    binding_row(object, binding.role_ref(), binding.subjects())
+}

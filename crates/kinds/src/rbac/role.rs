@@ -1,5 +1,6 @@
 //! `roles`.
 
+use super::Access;
 use crate::Kind;
 
 /// The row.
@@ -8,5 +9,6 @@ pub(crate) const KIND: Kind = Kind {
     resource: "roles",
     singular: "role",
     kind: "Role",
+    strategy: &Access,
     ..Kind::PLAIN
 };

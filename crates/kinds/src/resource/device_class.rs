@@ -1,6 +1,8 @@
 //! `deviceclasses`.
 
-use crate::{Kind, Scope, Version};
+use super::versions;
+use crate::{Cell, Column, Columns, Deleted, Generation, Kind, Row, Scope, Version};
+use object::Map;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -9,10 +11,13 @@ pub(crate) const KIND: Kind = Kind {
     singular: "deviceclass",
     kind: "DeviceClass",
     scope: Scope::Cluster,
-    versions: &[
-        Version::on_request("v1beta2"),
-        Version::on_request("v1beta1"),
-        Version::on_request("v1alpha3"),
-    ],
+    versions: versions!(None, None),
+    columns: Columns { list: &[Column::NAME, Column::AGE], row },
+    generation: Generation::Counted,
+    deleted: Deleted::Object,
     ..Kind::PLAIN
 };
+
+fn row(object: &Map) -> Row {
+    vec![Cell::name(object), Cell::age(object)].into()
+}

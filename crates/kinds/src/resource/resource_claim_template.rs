@@ -1,6 +1,9 @@
 //! `resourceclaimtemplates`.
 
-use crate::{Kind, Version};
+use super::{conversion, default_claim, drop_from_claim, has_admin_access, versions};
+use crate::defaults::at;
+use crate::{Cell, Column, Columns, Context, Deleted, Kind, Row, Strategy, Version};
+use object::{Map, Value};
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -8,10 +11,35 @@ pub(crate) const KIND: Kind = Kind {
     resource: "resourceclaimtemplates",
     singular: "resourceclaimtemplate",
     kind: "ResourceClaimTemplate",
-    versions: &[
-        Version::on_request("v1beta2"),
-        Version::on_request("v1beta1"),
-        Version::on_request("v1alpha3"),
-    ],
+    versions: versions!(Some(&conversion::CLAIM_TEMPLATE), None),
+    columns: Columns { list: &[Column::NAME, Column::AGE], row },
+    deleted: Deleted::Object,
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+fn row(object: &Map) -> Row {
+    vec![Cell::name(object), Cell::age(object)].into()
+}
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    fn default(&self, object: &mut Map) {
+        in_claim(object, default_claim);
+    }
+
+    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
+        in_claim(object, |claim| drop_from_claim(claim, None, false));
+    }
+
+    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        let old = old.get("spec").and_then(|spec| spec.get("spec")).and_then(Value::as_map);
+        in_claim(new, |claim| drop_from_claim(claim, old, old.is_some_and(has_admin_access)));
+    }
+}
+
+/// Applies `to` to the spec of the claims that the template makes.
+fn in_claim(object: &mut Map, to: impl FnOnce(&mut Map)) {
+    at(object, "spec", |spec| at(spec, "spec", to));
+}

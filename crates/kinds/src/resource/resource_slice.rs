@@ -1,6 +1,14 @@
 //! `resourceslices`.
 
-use crate::{Kind, Scope, Version};
+use super::{conversion, versions};
+use crate::defaults::{at, each, fill};
+use crate::{
+    About, Cell, Column, Columns, Context, Deleted, Fields, Generation, Kind, Refusal, Row, Scope, Selectable,
+    Strategy, Version,
+};
+use object::Map;
+use schema::view::View;
+use schema::views::resource::v1beta1::ResourceSlice;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -9,10 +17,88 @@ pub(crate) const KIND: Kind = Kind {
     singular: "resourceslice",
     kind: "ResourceSlice",
     scope: Scope::Cluster,
-    versions: &[
-        Version::on_request("v1beta2"),
-        Version::on_request("v1beta1"),
-        Version::on_request("v1alpha3"),
-    ],
+    versions: versions!(Some(&conversion::SLICE), Some(&conversion::SLICE_V1ALPHA3)),
+    columns: Columns {
+        list: &[
+            Column::NAME,
+            Column::text("Node", About::Field("resource.v1beta1.ResourceSliceSpec", "nodeName")),
+            Column::text("Driver", About::Field("resource.v1beta1.ResourceSliceSpec", "driver")),
+            Column::text("Pool", About::Field("resource.v1beta1.ResourcePool", "name")),
+            Column::AGE,
+        ],
+        row,
+    },
+    fields: Fields {
+        list: &[Selectable::at(&["spec.nodeName"]), Selectable::at(&["spec.driver"])],
+        refusal: Refusal::NotSupportedForVersion,
+    },
+    generation: Generation::Counted,
+    deleted: Deleted::Object,
+    strategy: &Behaviour,
     ..Kind::PLAIN
 };
+
+fn row(object: &Map) -> Row {
+    let spec = ResourceSlice::of(object).spec();
+    vec![
+        Cell::name(object),
+        Cell::text(spec.node_name()),
+        Cell::text(spec.driver()),
+        Cell::text(spec.pool().name()),
+        Cell::age(object),
+    ]
+    .into()
+}
+
+struct Behaviour;
+
+impl Strategy for Behaviour {
+    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
+        drop_taints(object);
+        drop_partitions(object);
+    }
+
+    fn prepare_update(&self, new: &mut Map, old: &Map, context: &Context<'_>) {
+        in_devices(new, |device| each(device, "taints", |taint| fill(taint, "timeAdded", context.now)));
+        if !has_taints(old) {
+            drop_taints(new);
+        }
+        if !has_partitions(old) {
+            drop_partitions(new);
+        }
+    }
+}
+
+fn in_devices(object: &mut Map, mut to: impl FnMut(&mut Map)) {
+    at(object, "spec", |spec| each(spec, "devices", |device| at(device, "basic", &mut to)));
+}
+
+fn has_taints(object: &Map) -> bool {
+    let devices = ResourceSlice::of(object).spec().devices();
+    devices.iter().filter_map(|device| device.basic()).any(|device| !device.taints().is_empty())
+}
+
+/// The feature `DRADeviceTaints` is off: taints stay only where there are some.
+fn drop_taints(object: &mut Map) {
+    in_devices(object, |device| drop(device.remove("taints")));
+}
+
+fn has_partitions(object: &Map) -> bool {
+    let spec = ResourceSlice::of(object).spec();
+    spec.per_device_node_selection().is_some()
+        || !spec.shared_counters().is_empty()
+        || spec.devices().iter().filter_map(|device| device.basic()).any(|device| {
+            PARTITION.iter().any(|key| device.map().contains_key(key))
+        })
+}
+
+/// What a device that is a part of another has.
+const PARTITION: &[&str] = &["consumesCounters", "nodeName", "nodeSelector", "allNodes"];
+
+/// The feature `DRAPartitionableDevices` is off: its fields stay only where there are some of them.
+fn drop_partitions(object: &mut Map) {
+    at(object, "spec", |spec| {
+        spec.retain(|key, _| !matches!(key.as_str(), "sharedCounters" | "perDeviceNodeSelection"));
+    });
+    in_devices(object, |device| device.retain(|key, _| !PARTITION.contains(&key.as_str())));
+}

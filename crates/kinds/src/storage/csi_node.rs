@@ -1,6 +1,11 @@
 //! `csinodes`.
 
-use crate::{Kind, Scope};
+use super::Conditional;
+use crate::cells::count;
+use crate::{About, Cell, Column, Columns, Deleted, Kind, Row, Scope};
+use object::Map;
+use schema::view::View;
+use schema::views::storage::v1::CSINode;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -9,5 +14,22 @@ pub(crate) const KIND: Kind = Kind {
     singular: "csinode",
     kind: "CSINode",
     scope: Scope::Cluster,
+    columns: Columns {
+        list: &[
+            Column::NAME,
+            Column::integer(
+                "Drivers",
+                About::Text("Drivers indicates the number of CSI drivers registered on the node"),
+            ),
+            Column::AGE,
+        ],
+        row,
+    },
+    deleted: Deleted::Object,
+    strategy: &Conditional,
     ..Kind::PLAIN
 };
+
+fn row(object: &Map) -> Row {
+    vec![Cell::name(object), count(CSINode::of(object).spec().drivers()), Cell::age(object)].into()
+}

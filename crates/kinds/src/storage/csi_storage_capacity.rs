@@ -1,5 +1,6 @@
 //! `csistoragecapacities`.
 
+use super::Conditional;
 use crate::Kind;
 
 /// The row.
@@ -8,5 +9,6 @@ pub(crate) const KIND: Kind = Kind {
     resource: "csistoragecapacities",
     singular: "csistoragecapacity",
     kind: "CSIStorageCapacity",
+    strategy: &Conditional,
     ..Kind::PLAIN
 };

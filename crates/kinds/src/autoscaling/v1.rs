@@ -1,0 +1,413 @@
+//! Between `autoscaling/v1` and the stored `v2`: what v1 has no fields for stands in annotations there.
+//!
+//! Annotations that cannot be read are ignored, and never reach v2.
+
+use crate::{Conversion, map_at};
+use object::{Key, Map, Value};
+use schema::views::autoscaling::{v1, v2};
+use schema::{Limits, Ref, Shape, Type, json};
+use schema::view::View;
+use std::sync::Arc;
+
+/// The ways between the versions.
+pub(super) const CONVERSION: Conversion = Conversion { to_stored, from_stored };
+
+const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
+const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
+const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
+const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
+const ANNOTATIONS: &[&str] = &[
+    METRICS,
+    CURRENT_METRICS,
+    CONDITIONS,
+    BEHAVIOR,
+    "autoscaling.alpha.kubernetes.io/scale-down-tolerance",
+    "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
+];
+
+/// Takes the annotations that stand for fields out.
+pub(super) fn drop_annotations(object: &mut Map) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_map_mut) else { return };
+    let Some(annotations) = metadata.get("annotations").and_then(Value::as_map) else { return };
+    if !annotations.keys().any(|key| ANNOTATIONS.contains(&key.as_str())) {
+        return;
+    }
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_map_mut) {
+        annotations.retain(|key, _| !ANNOTATIONS.contains(&key.as_str()));
+        if annotations.is_empty() {
+            metadata.remove("annotations");
+        }
+    }
+}
+
+/// The metric that asks for a share of the requested CPU time, in percent.
+pub(super) fn cpu(percent: i64) -> Map {
+    let target = [("type", Value::from("Utilization")), ("averageUtilization", percent.into())];
+    let resource = [("name", Value::from("cpu")), ("target", Map::from_iter(target).into())];
+    Map::from_iter([("type", Value::from("Resource")), ("resource", Map::from_iter(resource).into())])
+}
+
+fn to_stored(value: &mut Value) {
+    let Some(object) = value.as_map_mut() else { return };
+    let annotation = |object: &Map, key| crate::metadata(object).annotations().get(key).map(str::to_owned);
+    let [metrics, current, conditions, behavior] =
+        [METRICS, CURRENT_METRICS, CONDITIONS, BEHAVIOR].map(|key| annotation(object, key));
+    drop_annotations(object);
+    if let Some(spec) = map_at(object, "spec") {
+        let share = spec.remove("targetCPUUtilizationPercentage").and_then(|share| share.as_i64());
+        let others = metrics.and_then(|text| read_list(v1::MetricSpec::schema(), &text)).unwrap_or_default();
+        let metrics = others.iter().map(|metric| convert(metric, &SPECS, Direction::ToStored));
+        let mut metrics: Vec<Value> = metrics.collect();
+        metrics.extend(share.map(|share| Value::from(cpu(share))));
+        if metrics.is_empty() {
+            metrics.push(cpu(80).into());
+        }
+        spec.insert(Key::known("metrics"), metrics);
+        if let Some(behavior) = behavior.and_then(|text| read_behavior(&text)) {
+            spec.insert(Key::known("behavior"), behavior);
+        }
+    }
+    let share = object.get("status").and_then(|status| status.get("currentCPUUtilizationPercentage"));
+    let current = match current.and_then(|text| read_list(v1::MetricStatus::schema(), &text)) {
+        Some(list) => list.iter().map(|metric| convert(metric, &STATUSES, Direction::ToStored)).collect(),
+        None => share.cloned().map(current_cpu).into_iter().collect::<Vec<_>>(),
+    };
+    let conditions = conditions
+        .and_then(|text| read_list(v1::HorizontalPodAutoscalerCondition::schema(), &text))
+        .unwrap_or_default();
+    if current.is_empty() && conditions.is_empty() && !object.contains_key("status") {
+        return;
+    }
+    if let Some(status) = map_at(object, "status") {
+        status.remove("currentCPUUtilizationPercentage");
+        for (key, list) in [("currentMetrics", current), ("conditions", conditions)] {
+            if !list.is_empty() {
+                status.insert(Key::known(key), list);
+            }
+        }
+    }
+}
+
+fn current_cpu(share: Value) -> Value {
+    let current = Map::from_iter([("averageUtilization", share)]);
+    let resource = [("name", Value::from("cpu")), ("current", current.into())];
+    Map::from_iter([("type", Value::from("Resource")), ("resource", Map::from_iter(resource).into())]).into()
+}
+
+fn from_stored(value: &mut Value) {
+    let Some(object) = value.as_map_mut() else { return };
+    drop_annotations(object);
+    let mut annotations = Vec::new();
+    if let Some(spec) = object.get_mut("spec").and_then(Value::as_map_mut) {
+        let metrics = spec.remove("metrics").unwrap_or_default();
+        let (cpu, others): (Vec<&Value>, Vec<&Value>) =
+            metrics.as_list().unwrap_or_default().iter().partition(|metric| cpu_share(metric, "target").is_some());
+        if let Some(share) = cpu.first().and_then(|metric| cpu_share(metric, "target")) {
+            spec.insert(Key::known("targetCPUUtilizationPercentage"), share.clone());
+        }
+        if !others.is_empty() {
+            let others = others.into_iter().map(|metric| convert(metric, &SPECS, Direction::FromStored));
+            annotations.push((METRICS, write_list(v1::MetricSpec::schema(), others)));
+        }
+        if let Some(behavior) = spec.remove("behavior") {
+            annotations.push((BEHAVIOR, write_behavior(&behavior)));
+        }
+    }
+    if let Some(status) = object.get_mut("status").and_then(Value::as_map_mut) {
+        let metrics = status.remove("currentMetrics").unwrap_or_default();
+        let metrics = metrics.as_list().unwrap_or_default();
+        if let Some(share) = metrics.iter().rev().find_map(|metric| cpu_share(metric, "current")) {
+            status.insert(Key::known("currentCPUUtilizationPercentage"), share.clone());
+        }
+        if !metrics.is_empty() {
+            let metrics = metrics.iter().map(|metric| convert(metric, &STATUSES, Direction::FromStored));
+            annotations.push((CURRENT_METRICS, write_list(v1::MetricStatus::schema(), metrics)));
+        }
+        let conditions = status.remove("conditions").unwrap_or_default();
+        let conditions = conditions.as_list().unwrap_or_default();
+        if !conditions.is_empty() {
+            let ty = v1::HorizontalPodAutoscalerCondition::schema();
+            annotations.push((CONDITIONS, write_list(ty, conditions.iter().cloned())));
+        }
+    }
+    if annotations.is_empty() {
+        return;
+    }
+    let metadata = map_at(object, "metadata");
+    if let Some(target) = metadata.and_then(|metadata| map_at(metadata, "annotations")) {
+        for (key, text) in annotations {
+            target.insert(Key::known(key), text);
+        }
+    }
+}
+
+/// The share of the CPU time that a metric is about, if that is what it is about.
+fn cpu_share<'a>(metric: &'a Value, side: &str) -> Option<&'a Value> {
+    if metric.get("type")?.as_str() != Some("Resource") {
+        return None;
+    }
+    let resource = metric.get("resource")?;
+    if resource.get("name")?.as_str() != Some("cpu") {
+        return None;
+    }
+    resource.get(side)?.get("averageUtilization")
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    ToStored,
+    FromStored,
+}
+
+/// What a source of metrics is called in both versions, and where the versions have its parts.
+struct Source {
+    name: &'static str,
+    fields: &'static [Twin],
+    /// How v2 calls the kind of a target.
+    target: fn(&Value) -> Option<&'static str>,
+}
+
+/// One part of a source: its key in v1, its path in v2.
+struct Twin {
+    v1: &'static str,
+    v2: &'static [&'static str],
+    /// What the reference takes for an amount that is not there.
+    absent: Option<&'static str>,
+}
+
+const fn twin(v1: &'static str, v2: &'static [&'static str]) -> Twin {
+    Twin { v1, v2, absent: None }
+}
+
+const fn amount(v1: &'static str, v2: &'static [&'static str]) -> Twin {
+    Twin { v1, v2, absent: Some("0") }
+}
+
+fn has(target: &Value, key: &str) -> bool {
+    target.get(key).is_some()
+}
+
+fn share_or_average(target: &Value) -> Option<&'static str> {
+    Some(if has(target, "averageUtilization") { "Utilization" } else { "AverageValue" })
+}
+
+static SPECS: [Source; 5] = [
+    Source {
+        name: "object",
+        fields: &[
+            twin("target", &["describedObject"]),
+            twin("metricName", &["metric", "name"]),
+            amount("targetValue", &["target", "value"]),
+            twin("selector", &["metric", "selector"]),
+            twin("averageValue", &["target", "averageValue"]),
+        ],
+        target: |target| Some(if has(target, "averageValue") { "AverageValue" } else { "Value" }),
+    },
+    Source {
+        name: "pods",
+        fields: &[
+            twin("metricName", &["metric", "name"]),
+            amount("targetAverageValue", &["target", "averageValue"]),
+            twin("selector", &["metric", "selector"]),
+        ],
+        target: |_| Some("AverageValue"),
+    },
+    Source {
+        name: "resource",
+        fields: &[
+            twin("name", &["name"]),
+            twin("targetAverageUtilization", &["target", "averageUtilization"]),
+            twin("targetAverageValue", &["target", "averageValue"]),
+        ],
+        target: share_or_average,
+    },
+    Source {
+        name: "containerResource",
+        fields: &[
+            twin("name", &["name"]),
+            twin("targetAverageUtilization", &["target", "averageUtilization"]),
+            twin("targetAverageValue", &["target", "averageValue"]),
+            twin("container", &["container"]),
+        ],
+        target: share_or_average,
+    },
+    Source {
+        name: "external",
+        fields: &[
+            twin("metricName", &["metric", "name"]),
+            twin("metricSelector", &["metric", "selector"]),
+            twin("targetValue", &["target", "value"]),
+            twin("targetAverageValue", &["target", "averageValue"]),
+        ],
+        target: |target| Some(if has(target, "value") { "Value" } else { "AverageValue" }),
+    },
+];
+
+static STATUSES: [Source; 5] = [
+    Source {
+        name: "object",
+        fields: &[
+            twin("target", &["describedObject"]),
+            twin("metricName", &["metric", "name"]),
+            amount("currentValue", &["current", "value"]),
+            twin("selector", &["metric", "selector"]),
+            twin("averageValue", &["current", "averageValue"]),
+        ],
+        target: |_| None,
+    },
+    Source {
+        name: "pods",
+        fields: &[
+            twin("metricName", &["metric", "name"]),
+            amount("currentAverageValue", &["current", "averageValue"]),
+            twin("selector", &["metric", "selector"]),
+        ],
+        target: |_| None,
+    },
+    Source {
+        name: "resource",
+        fields: &[
+            twin("name", &["name"]),
+            twin("currentAverageUtilization", &["current", "averageUtilization"]),
+            amount("currentAverageValue", &["current", "averageValue"]),
+        ],
+        target: |_| None,
+    },
+    Source {
+        name: "containerResource",
+        fields: &[
+            twin("name", &["name"]),
+            twin("currentAverageUtilization", &["current", "averageUtilization"]),
+            amount("currentAverageValue", &["current", "averageValue"]),
+            twin("container", &["container"]),
+        ],
+        target: |_| None,
+    },
+    Source {
+        name: "external",
+        fields: &[
+            twin("metricName", &["metric", "name"]),
+            twin("metricSelector", &["metric", "selector"]),
+            amount("currentValue", &["current", "value"]),
+            twin("currentAverageValue", &["current", "averageValue"]),
+        ],
+        target: |_| None,
+    },
+];
+
+/// A metric in the other version.
+fn convert(metric: &Value, sources: &[Source; 5], direction: Direction) -> Value {
+    let mut out = Map::new();
+    if let Some(ty) = metric.get("type") {
+        out.insert(Key::known("type"), ty.clone());
+    }
+    for source in sources {
+        if let Some(value) = metric.get(source.name) {
+            out.insert(Key::known(source.name), convert_source(value, source, direction));
+        }
+    }
+    out.into()
+}
+
+fn convert_source(value: &Value, source: &Source, direction: Direction) -> Map {
+    let mut out = Map::new();
+    for Twin { v1, v2, absent } in source.fields {
+        let found = match direction {
+            Direction::ToStored => value.get(v1).cloned(),
+            Direction::FromStored => v2.iter().try_fold(value, |value, key| value.get(key)).cloned(),
+        };
+        let Some(found) = found.or_else(|| absent.map(Value::from)) else { continue };
+        match (direction, *v2) {
+            (Direction::FromStored, _) => drop(out.insert(Key::known(v1), found)),
+            (Direction::ToStored, [key]) => drop(out.insert(Key::known(key), found)),
+            (Direction::ToStored, [outer, inner, ..]) => {
+                if let Some(outer) = map_at(&mut out, outer) {
+                    outer.insert(Key::known(inner), found);
+                }
+            }
+            (Direction::ToStored, []) => {}
+        }
+    }
+    if direction == Direction::ToStored {
+        let ty = (source.target)(out.get("target").unwrap_or(&Value::Null));
+        if let Some((ty, target)) = ty.zip(ty.and_then(|_| map_at(&mut out, "target"))) {
+            target.insert(Key::known("type"), ty);
+        }
+    }
+    out
+}
+
+/// Reads a list of objects of a type, if that is what the text is.
+fn read_list(ty: &'static Type, text: &str) -> Option<Vec<Value>> {
+    let shape = Shape::List(Ref::Shared(Arc::new(Shape::Struct(Ref::Static(ty)))));
+    let decoded = json::decode_shape(&shape, text.as_bytes(), &Limits::REQUEST).ok()?;
+    Some(decoded.value.as_list().unwrap_or_default().to_vec())
+}
+
+fn write_list(ty: &'static Type, list: impl Iterator<Item = Value>) -> String {
+    let shape = Shape::List(Ref::Shared(Arc::new(Shape::Struct(Ref::Static(ty)))));
+    let mut out = Vec::new();
+    json::encode_shape(&shape, &Value::from_iter(list), &mut out);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+const DIRECTIONS: [&str; 2] = ["scaleUp", "scaleDown"];
+const RULES: [&str; 4] = ["stabilizationWindowSeconds", "selectPolicy", "policies", "tolerance"];
+const POLICY: [&str; 3] = ["type", "value", "periodSeconds"];
+
+/// Reads a behaviour, whatever the case of its keys, if it is one and says anything.
+fn read_behavior(text: &str) -> Option<Value> {
+    let decoded = json::decode_shape(&Shape::Any, text.as_bytes(), &Limits::REQUEST).ok()?;
+    let behavior = renamed(&decoded.value, &DIRECTIONS, |rules| {
+        renamed(rules, &RULES, |rule| match rule {
+            Value::List(policies) => Value::from_iter(policies.iter().map(|one| renamed(one, &POLICY, Value::clone))),
+            other => other.clone(),
+        })
+    });
+    let mut out = Vec::new();
+    json::encode_shape(&Shape::Any, &behavior, &mut out);
+    let ty = v2::HorizontalPodAutoscalerBehavior::schema();
+    let behavior = json::decode(ty, &out, &Limits::REQUEST).ok()?.value;
+    behavior.as_map().is_some_and(|map| !map.is_empty()).then_some(behavior)
+}
+
+/// The value with those of its keys that are `keys` but for their case, and their values as `part` makes them.
+fn renamed(value: &Value, keys: &[&'static str], part: impl Fn(&Value) -> Value) -> Value {
+    let Some(map) = value.as_map() else { return value.clone() };
+    let mut out = Map::new();
+    for (key, value) in map.iter() {
+        if let Some(known) = keys.iter().find(|known| known.eq_ignore_ascii_case(key)) {
+            out.insert(Key::known(known), part(value));
+        }
+    }
+    out.into()
+}
+
+/// A behaviour as the reference's own type writes itself: keys begin with capitals, and what is absent is null.
+fn write_behavior(behavior: &Value) -> String {
+    object_text(behavior, &DIRECTIONS, |rules| {
+        object_text(rules, &RULES, |rule| match rule {
+            Value::List(policies) => {
+                let policies = policies.iter().map(|policy| object_text(policy, &POLICY, scalar_text));
+                format!("[{}]", crate::cells::joined(policies, ","))
+            }
+            other => scalar_text(other),
+        })
+    })
+}
+
+fn object_text(value: &Value, keys: &[&str], part: impl Fn(&Value) -> String) -> String {
+    let Some(map) = value.as_map() else { return "null".into() };
+    let entries = keys.iter().map(|key| {
+        let (first, rest) = key.split_at(1);
+        let value = map.get(key).map_or_else(|| "null".into(), &part);
+        format!("\"{}{rest}\":{value}", first.to_ascii_uppercase())
+    });
+    format!("{{{}}}", crate::cells::joined(entries, ","))
+}
+
+fn scalar_text(value: &Value) -> String {
+    let mut out = Vec::new();
+    json::encode_shape(&Shape::Any, value, &mut out);
+    String::from_utf8(out).unwrap_or_default()
+}

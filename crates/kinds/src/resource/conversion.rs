@@ -1,0 +1,122 @@
+//! Between the served versions and the stored `v1beta1`.
+//!
+//! A request of v1beta2 keeps the parts of a plain request under `exactly`, where the others have them in the request itself, and
+//! its devices have no `basic` layer. The capacities of v1alpha3 are bare amounts.
+
+use super::default_request;
+use crate::Conversion;
+use crate::defaults::{at, each};
+use object::{Key, Map, Value};
+
+/// Claims of v1beta2.
+pub(super) const CLAIM: Conversion = Conversion {
+    to_stored: |object| in_claims(object, flatten_request),
+    from_stored: |object| in_claims(object, nest_request),
+};
+
+/// Templates of claims of v1beta2.
+pub(super) const CLAIM_TEMPLATE: Conversion = Conversion {
+    to_stored: |object| in_templates(object, flatten_request),
+    from_stored: |object| in_templates(object, nest_request),
+};
+
+/// Slices of v1beta2.
+pub(super) const SLICE: Conversion = Conversion {
+    to_stored: |object| {
+        in_spec(object, |spec| {
+            if spec.get("nodeName").and_then(Value::as_str) == Some("") {
+                spec.remove("nodeName");
+            }
+            if spec.get("allNodes") == Some(&Value::Bool(false)) {
+                spec.remove("allNodes");
+            }
+            each(spec, "devices", nest_device);
+        });
+    },
+    from_stored: |object| in_spec(object, |spec| each(spec, "devices", flatten_device)),
+};
+
+/// Slices of v1alpha3.
+pub(super) const SLICE_V1ALPHA3: Conversion = Conversion {
+    to_stored: |object| {
+        in_capacities(object, |amount| Map::from_iter([("value", amount.clone())]).into());
+    },
+    from_stored: |object| {
+        in_capacities(object, |capacity| capacity.get("value").cloned().unwrap_or_else(|| Value::from("0")));
+    },
+};
+
+fn in_spec(object: &mut Value, change: impl FnOnce(&mut Map)) {
+    if let Some(object) = object.as_map_mut() {
+        at(object, "spec", change);
+    }
+}
+
+fn in_claims(object: &mut Value, change: fn(&mut Map)) {
+    in_spec(object, |spec| at(spec, "devices", |devices| each(devices, "requests", change)));
+}
+
+fn in_templates(object: &mut Value, change: fn(&mut Map)) {
+    in_spec(object, |spec| {
+        at(spec, "spec", |spec| at(spec, "devices", |devices| each(devices, "requests", change)));
+    });
+}
+
+fn in_capacities(object: &mut Value, change: impl Fn(&Value) -> Value) {
+    in_spec(object, |spec| {
+        each(spec, "devices", |device| {
+            at(device, "basic", |basic| {
+                at(basic, "capacity", |capacities| {
+                    for (_, capacity) in capacities.iter_mut() {
+                        *capacity = change(capacity);
+                    }
+                });
+            });
+        });
+    });
+}
+
+/// The parts of a plain request.
+const PLAIN: &[&str] = &["deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations"];
+
+/// The defaults of a request come first: they tell a request that says nothing from one that is not there.
+fn flatten_request(request: &mut Map) {
+    let Some(Value::Map(exactly)) = request.remove("exactly") else { return };
+    let mut exactly = (*exactly).clone();
+    default_request(&mut exactly);
+    for (key, value) in exactly {
+        request.insert(key, value);
+    }
+}
+
+fn nest_request(request: &mut Map) {
+    let mut exactly = Map::new();
+    for key in PLAIN {
+        if let Some(value) = request.remove(key)
+            && value.as_str() != Some("")
+        {
+            exactly.insert(Key::known(key), value);
+        }
+    }
+    if !exactly.is_empty() {
+        request.insert(Key::known("exactly"), exactly);
+    }
+}
+
+fn nest_device(device: &mut Map) {
+    let mut basic = Map::new();
+    for key in ["attributes", "capacity", "consumesCounters", "nodeName", "nodeSelector", "allNodes", "taints"] {
+        if let Some(value) = device.remove(key) {
+            basic.insert(Key::known(key), value);
+        }
+    }
+    device.insert(Key::known("basic"), basic);
+}
+
+fn flatten_device(device: &mut Map) {
+    if let Some(Value::Map(basic)) = device.remove("basic") {
+        for (key, value) in basic.iter() {
+            device.insert(key.clone(), value.clone());
+        }
+    }
+}
