@@ -90,10 +90,20 @@ impl Certificates {
         };
         // A client of given certificates trusts exactly those; of our own, everything the authority signs.
         let authority = if self.given.is_some() { &serving.certificate } else { &material.authority };
-        let kubeconfig =
-            Kubeconfig { server: self.url(), authority, user: ADMIN_USER, client: &material.admin, token: &material.token.0 };
+        let kubeconfig = Kubeconfig {
+            server: self.url(),
+            authority,
+            user: ADMIN_USER,
+            client: &material.admin,
+            token: &material.token.0,
+        };
         kubeconfig.write(&self.kubeconfig)?;
-        Ok(Loaded { serving, client_authority: material.authority, token: material.token, unsettled: !material.made.is_empty() })
+        Ok(Loaded {
+            serving,
+            client_authority: material.authority,
+            token: material.token,
+            unsettled: !material.made.is_empty(),
+        })
     }
 
     /// The same, and everything that was made is on the disk afterwards: for those who have the time.

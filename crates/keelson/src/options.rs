@@ -163,9 +163,15 @@ mod tests {
     #[test]
     fn a_range_has_a_base_and_a_first_address() {
         let range = Range::parse("10.96.7.9/12,fd00::/108").unwrap();
-        assert_eq!((range.to_string().as_str(), range.first().to_string().as_str()), ("10.96.0.0/12", "10.96.0.1"));
+        assert_eq!(
+            (range.to_string().as_str(), range.first().to_string().as_str()),
+            ("10.96.0.0/12", "10.96.0.1")
+        );
         let range = Range::parse("fd00::7/108").unwrap();
-        assert_eq!((range.to_string().as_str(), range.first().to_string().as_str()), ("fd00::/108", "fd00::1"));
+        assert_eq!(
+            (range.to_string().as_str(), range.first().to_string().as_str()),
+            ("fd00::/108", "fd00::1")
+        );
         for bad in ["", "10.0.0.0", "10.0.0.0/31", "x/8", "10.0.0.0/40", "fd00::/127"] {
             assert!(Range::parse(bad).is_err(), "{bad}");
         }

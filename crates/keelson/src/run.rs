@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use auth::{Authenticators, Authorizer, ClientAuthority, StaticToken, Tokens, User};
 use cache::Cache;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use registry::Registry;
 use server::api::{self, Api};
 use server::health::{Duplicate, Endpoint};
@@ -16,9 +16,9 @@ use server::pki::{ADMIN_GROUP, ADMIN_USER};
 use server::tls::{self, Files, Identity, Settings};
 use server::version::Info;
 use server::{Lifecycle, Limits, Server, StartError};
+use store::Store;
 use store::embedded::{self, Embedded};
 use store::memory::Memory;
-use store::Store;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::boot::{Facts, Hooks};
@@ -154,9 +154,10 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
 /// Everything that is kept, from the store that was asked for.
 async fn registry(options: &Options, data_dir: &Path) -> Result<Registry, Error> {
     let store: Arc<dyn Store> = match options.storage {
-        Storage::Memory => {
-            Arc::new(Memory::new(store::memory::Options { retention: options.retention, ..Default::default() }))
-        }
+        Storage::Memory => Arc::new(Memory::new(store::memory::Options {
+            retention: options.retention,
+            ..Default::default()
+        })),
         Storage::Embedded => {
             let directory = data_dir.join("store");
             let settings = embedded::Options { retention: options.retention, ..Default::default() };

@@ -40,6 +40,9 @@ impl Registry {
         let mut warnings = Vec::new();
         {
             let object = map_mut(&mut object)?;
+            if target.served.kind.strategy.names_itself() && object_meta::text(object, "name").is_empty() {
+                object_meta::set(object, "name", object_meta::random_uid());
+            }
             let namespace = if target.served.kind.is_namespaced() { target.namespace } else { "" };
             object_meta::fit_namespace(object, namespace)?;
             object_meta::stamp_new(object, Time::now());
@@ -55,7 +58,11 @@ impl Registry {
             let mut object = object.clone();
             let map = map_mut(&mut object)?;
             if generated {
-                let name = object_meta::generate_name(object_meta::text(map, "generateName"));
+                let prefix = object_meta::text(map, "generateName");
+                let name = match target.served.kind.strategy.name_rule() {
+                    NameRule::IpAddress => prefix.to_owned(),
+                    _ => object_meta::generate_name(prefix),
+                };
                 object_meta::set(map, "name", name);
             }
             prepare(target, map);
@@ -114,7 +121,7 @@ fn prepare(target: &Target<'_>, object: &mut Map) {
     let kind = target.served.kind;
     object_meta::remove(object, &["resourceVersion", "generation"]);
     with_context(target, |context| kind.strategy.prepare_create(object, context));
-    if kind.generation == Generation::Counted {
+    if matches!(kind.generation, Generation::Counted | Generation::One) {
         object_meta::set(object, "generation", 1);
     }
 }

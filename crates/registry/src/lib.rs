@@ -26,6 +26,7 @@ mod update;
 mod watch;
 
 pub use content::{Answer, Content, List};
+pub use object_meta::random_uid;
 pub use options::{DeleteOptions, FieldValidation, Forced, Gate, ListOptions, Pairs, Write, WriteOptions};
 pub use registry::{Error, Registry, Selection, Settings, Target, specs};
 pub use served::{Served, Stored, api_version};

@@ -116,18 +116,15 @@ fn known_fields(
     let stored = target.stored()?;
     selector.try_map(|name, value| {
         let is_namespaced = target.served.kind.is_namespaced();
+        let strict = matches!(fields.refusal, Refusal::NotSupported | Refusal::NotSupportedForVersion);
         let known = match name.as_str() {
             "metadata.name" => Some("metadata.name"),
-            "metadata.namespace" if is_namespaced => Some("metadata.namespace"),
+            "metadata.namespace" if is_namespaced || !strict => Some("metadata.namespace"),
             other => fields.list.iter().find(|field| field.name == other).map(|field| field.name),
         };
-        let known = known.or_else(|| match name.as_str() {
-            "metadata.namespace" if fields.refusal == Refusal::Known => Some("metadata.namespace"),
-            _ => None,
-        });
         match known {
             Some(known) => Ok((stored_name(stored, target, known), value.clone())),
-            None => Err(Status::bad_request(refusal(fields.refusal, name))),
+            None => Err(Status::bad_request(refusal(target, name))),
         }
     })
 }
@@ -143,14 +140,20 @@ fn stored_name(stored: &Stored, target: &Target<'_>, name: &'static str) -> Smol
     same.map_or(name, |field| field.name).into()
 }
 
-fn refusal(refusal: Refusal, name: &str) -> String {
-    match refusal {
+fn refusal(target: &Target<'_>, name: &str) -> String {
+    let kind = target.served.kind;
+    match kind.fields.refusal {
         Refusal::Known => format!(
             "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
             Quoted(name)
         ),
         Refusal::NotSupported => format!("field label not supported: {name}"),
         Refusal::NotSupportedFor(kind) => format!("field label {} not supported for {kind}", Quoted(name)),
+        Refusal::NotSupportedForVersion => {
+            let version = target.served.api_version();
+            let separator = if kind.group.is_empty() { "/" } else { "" };
+            format!("field label not supported for {separator}{version}, Kind={}: {name}", kind.kind)
+        }
     }
 }
 

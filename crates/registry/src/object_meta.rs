@@ -81,7 +81,7 @@ pub(crate) fn stamp_new(object: &mut Map, now: Time) {
 }
 
 /// A random UUID of version 4.
-fn random_uid() -> SmolStr {
+pub fn random_uid() -> SmolStr {
     let mut random = [0; 16];
     // The generator of the system fails only where there is none; a name is still unique enough then.
     if aws_lc_rs::rand::fill(&mut random).is_err() {
@@ -153,6 +153,20 @@ fn check_name(rule: NameRule, text: &str, mode: Mode) -> Messages {
         NameRule::Label => name::name_is_dns_label(text, mode),
         NameRule::Label1035 => name::name_is_dns1035_label(text, mode),
         NameRule::PathSegment => name::name_is_path_segment(text, mode),
+        NameRule::IpAddress => {
+            name::address::ip(&Path::UNSET, text).into_iter().map(|error| error.detail).collect()
+        }
+        NameRule::GroupAndResource => match text.rsplit_once('.') {
+            None => vec!["name must be in the form of <group>.<resource>".into()],
+            Some((group, resource)) => {
+                let of = |segment: &'static str, messages: Messages| {
+                    messages.into_iter().map(move |message| format!("the {segment} segment {message}").into())
+                };
+                of("group", name::dns1123_subdomain(group))
+                    .chain(of("resource", name::dns1035_label(resource)))
+                    .collect()
+            }
+        },
     }
 }
 

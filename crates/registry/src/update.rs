@@ -265,16 +265,14 @@ fn prepare(target: &Target<'_>, new: &mut Map, old: &Map) -> Result<(), Status> 
     let namespace = if kind.is_namespaced() { target.namespace } else { "" };
     object_meta::fit_namespace(new, namespace)?;
     keep_metadata(new, old, &["generation", "managedFields"]);
-    let part = match target.subresource.map(|subresource| subresource.action) {
-        Some(Action::Part(part)) => Some(part),
-        _ => None,
-    };
+    let part = part(target);
     with_context(target, |context| match part {
         None => kind.strategy.prepare_update(new, old, context),
         Some(Part::Status) => kind.strategy.prepare_status(new, old, context),
         Some(part) => kind.strategy.prepare_part(part, new, old, context),
     });
-    if kind.generation == Generation::Counted && part != Some(Part::Status) && differs(new, old) {
+    let counted = matches!(kind.generation, Generation::Counted | Generation::CountedLater);
+    if counted && part != Some(Part::Status) && kind.strategy.counts(new, old) {
         let generation = object_meta::number(old, "generation").unwrap_or_default();
         object_meta::set(new, "generation", generation + 1);
     }
@@ -291,6 +289,14 @@ fn prepare(target: &Target<'_>, new: &mut Map, old: &Map) -> Result<(), Status> 
     Ok(())
 }
 
+/// The part of the object that the request changes; nothing for the object itself.
+fn part(target: &Target<'_>) -> Option<Part> {
+    match target.subresource.map(|subresource| subresource.action) {
+        Some(Action::Part(part)) => Some(part),
+        _ => None,
+    }
+}
+
 fn keep_metadata(new: &mut Map, old: &Map, keys: &[&'static str]) {
     let Some(metadata) = object_meta::metadata_mut(new) else { return };
     for key in keys {
@@ -299,14 +305,6 @@ fn keep_metadata(new: &mut Map, old: &Map, keys: &[&'static str]) {
             None => drop(metadata.remove(key)),
         }
     }
-}
-
-/// Whether two states differ in what is wanted: in anything but metadata and status.
-fn differs(new: &Map, old: &Map) -> bool {
-    let wanted = |key: &str| !matches!(key, "apiVersion" | "kind" | "metadata" | "status");
-    let count = |map: &Map| map.keys().filter(|key| wanted(key)).count();
-    count(new) != count(old)
-        || new.iter().filter(|(key, _)| wanted(key)).any(|(key, value)| old.get(key) != Some(value))
 }
 
 /// The rules for a change: first those for any metadata, then those of the kind.
@@ -320,7 +318,11 @@ fn validate(target: &Target<'_>, object: &Value, before: &Value) -> Result<(), S
     errors.extend(metadata);
     errors.extend(object_meta::validate_own_finalizers(new));
     errors.extend(schema::validate(stored.ty, object, Some(before)));
-    errors.extend(kind.strategy.validate_update(new, old));
+    errors.extend(match part(target) {
+        None => kind.strategy.validate_update(new, old),
+        Some(Part::Status) => kind.strategy.validate_status(new, old),
+        Some(part) => kind.strategy.validate_part(part, new, old),
+    });
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(kind.group, kind.kind, target.name, &errors)) }
 }
 

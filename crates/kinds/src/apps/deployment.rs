@@ -96,7 +96,8 @@ impl Strategy for Behaviour {
 
     /// Annotations count too.
     fn counts(&self, new: &Map, old: &Map) -> bool {
-        let annotations = |object: &Map| object.get("metadata").and_then(|metadata| metadata.get("annotations")).cloned();
+        let annotations =
+            |object: &Map| object.get("metadata").and_then(|metadata| metadata.get("annotations")).cloned();
         differs_but_for(new, old, &["apiVersion", "kind", "metadata", "status"])
             || annotations(new) != annotations(old)
     }

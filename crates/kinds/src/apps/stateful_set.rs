@@ -4,8 +4,8 @@ use crate::cells::{CONTAINERS, IMAGES, container_images, container_names};
 use crate::core::pod_spec;
 use crate::defaults::{at, each, fill, fill_text, round_up, within};
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, NameRule, Row, ScalePaths, Strategy, Subresource,
-    keep,
+    About, Cell, Column, Columns, Context, Generation, Kind, NameRule, Row, ScalePaths, Strategy,
+    Subresource, keep,
 };
 use object::{Key, Map, Value};
 use schema::view::View;

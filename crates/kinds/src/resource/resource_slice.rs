@@ -3,8 +3,8 @@
 use super::{conversion, versions};
 use crate::defaults::{at, each, fill};
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Fields, Generation, Kind, Refusal, Row, Scope, Selectable,
-    Strategy, Version,
+    About, Cell, Column, Columns, Context, Deleted, Fields, Generation, Kind, Refusal, Row, Scope,
+    Selectable, Strategy, Version,
 };
 use object::Map;
 use schema::view::View;
@@ -87,9 +87,11 @@ fn has_partitions(object: &Map) -> bool {
     let spec = ResourceSlice::of(object).spec();
     spec.per_device_node_selection().is_some()
         || !spec.shared_counters().is_empty()
-        || spec.devices().iter().filter_map(|device| device.basic()).any(|device| {
-            PARTITION.iter().any(|key| device.map().contains_key(key))
-        })
+        || spec
+            .devices()
+            .iter()
+            .filter_map(|device| device.basic())
+            .any(|device| PARTITION.iter().any(|key| device.map().contains_key(key)))
 }
 
 /// What a device that is a part of another has.
