@@ -1,0 +1,3 @@
+//! The API: what lies between HTTP and the verbs.
+
+pub(crate) mod path;
