@@ -1,3 +1,4 @@
 //! The API: what lies between HTTP and the verbs.
 
+pub(crate) mod negotiate;
 pub(crate) mod path;

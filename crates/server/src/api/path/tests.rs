@@ -59,13 +59,8 @@ fn a_namespace_is_in_itself() {
 
 #[test]
 fn what_is_below_a_subresource_stays_as_it_is() {
-    let proxy = Resource {
-        namespace: Some("n"),
-        resource: "pods",
-        name: "p",
-        subresource: "proxy",
-        ..NOTHING
-    };
+    let proxy =
+        Resource { namespace: Some("n"), resource: "pods", name: "p", subresource: "proxy", ..NOTHING };
     assert_eq!(resource("/api/v1/namespaces/n/pods/p/proxy"), proxy);
     assert_eq!(
         resource("/api/v1/namespaces/n/pods/p/proxy//a//b"),
@@ -229,8 +224,10 @@ fn no_path_panics_and_none_loses_a_segment() {
         &["/", "//", "api", "apis", "v1", "namespaces", "watch", "proxy", "status", "%2F", "%", "ü", ".."];
     let mut random = fastrand::Rng::with_seed(33);
     for _ in 0..50_000 {
-        let raw: String =
-            (0..random.usize(..14)).map(|_| PIECES[random.usize(..PIECES.len())]).collect::<Vec<_>>().concat();
+        let raw: String = (0..random.usize(..14))
+            .map(|_| PIECES[random.usize(..PIECES.len())])
+            .collect::<Vec<_>>()
+            .concat();
         let Some(path) = decode(&raw) else { continue };
         let Path::Resource(found) = Path::parse(&path) else { continue };
         found.asked(&Method::GET, Query::new(&raw));
