@@ -74,6 +74,7 @@ impl Registry {
         let stored = target.stored()?;
         let kind = target.served.kind;
         let named = Target { name, ..*target };
+        named.check_name()?;
         for _ in 0..TRIES {
             let entry =
                 stored.resource.get(target.namespace, name, Freshness::MostRecent).await.map_err(status)?;

@@ -26,6 +26,7 @@ impl Registry {
         target: &Target<'_>,
         freshness: Freshness,
     ) -> Result<Arc<Entry>, Status> {
+        target.check_name()?;
         let found = target.stored()?.resource.get(target.namespace, target.name, freshness).await;
         found.map_err(status)?.ok_or_else(|| target.not_found())
     }

@@ -18,6 +18,7 @@ mod get;
 mod list;
 mod object_meta;
 mod options;
+mod patch;
 mod registry;
 mod scale;
 mod served;
@@ -27,7 +28,8 @@ mod watch;
 
 pub use content::{Answer, Content, List};
 pub use object_meta::random_uid;
-pub use options::{DeleteOptions, FieldValidation, Forced, Gate, ListOptions, Pairs, Write, WriteOptions};
+pub use merge::{FieldValidation, Patch};
+pub use options::{DeleteOptions, Forced, Gate, ListOptions, Pairs, Write, WriteOptions};
 pub use registry::{Error, Registry, Selection, Settings, Target, specs};
 pub use served::{Served, Stored, api_version};
 pub use watch::Watch;

@@ -4,6 +4,7 @@
 //! options' own kind.
 
 use crate::error::parse_number;
+use merge::FieldValidation;
 use object::field::{self, Path};
 use object::{Map, field_selector, label};
 use schema::Status;
@@ -46,18 +47,6 @@ pub struct WriteOptions {
     pub field_manager: String,
     /// What is done about fields that are unknown or stand twice.
     pub field_validation: FieldValidation,
-}
-
-/// What is done about fields that are unknown or stand twice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FieldValidation {
-    /// They are dropped.
-    Ignore,
-    /// They are dropped, and the client is told.
-    #[default]
-    Warn,
-    /// The request is refused.
-    Strict,
 }
 
 /// How a delete is asked for.

@@ -226,6 +226,17 @@ impl<'a> Target<'a> {
         Err(Status::internal_error("the permission is for another verb"))
     }
 
+    /// Refuses a name that cannot be that of anything.
+    pub(crate) fn check_name(&self) -> Result<(), Status> {
+        let messages = object::name::name_is_path_segment(self.name, object::name::Mode::Name);
+        if messages.is_empty() {
+            return Ok(());
+        }
+        let all: Vec<&str> = messages.iter().map(|message| &**message).collect();
+        let name = object::quote::Quoted(self.name);
+        Err(Status::bad_request(format!("Name parameter invalid: {name}: {}", all.join(";"))))
+    }
+
     /// 404 for the object.
     pub(crate) fn not_found(&self) -> Status {
         Status::not_found(self.served.kind.group, self.served.kind.resource, self.name)

@@ -77,7 +77,8 @@ fn number(map: &Map, path: &[&str]) -> i64 {
     at(map, path).and_then(Value::as_i64).unwrap_or_default()
 }
 
-fn of(object: &Value, paths: &ScalePaths) -> Result<Content, Status> {
+/// The scale of an object.
+pub(crate) fn of(object: &Value, paths: &ScalePaths) -> Result<Content, Status> {
     let object = map(object)?;
     let ty = builtin::by_kind("autoscaling", "v1", "Scale")
         .ok_or_else(|| Status::internal_error("the type of a scale is missing"))?;

@@ -105,6 +105,7 @@ impl Registry {
         mut change: impl FnMut(Before<'_>) -> Result<Changed, Status>,
     ) -> Result<Answer, Unchanged> {
         let stored = target.stored()?;
+        target.check_name()?;
         for _ in 0..TRIES {
             let found = stored.resource.get(target.namespace, target.name, Freshness::MostRecent).await;
             let Some(entry) = found.map_err(status)? else { return Err(Unchanged::Missing) };
@@ -198,7 +199,7 @@ impl Unchanged {
 }
 
 /// Refuses an object that calls itself other than the path does.
-fn check_name(object: &Map, target: &Target<'_>) -> Result<(), Status> {
+pub(crate) fn check_name(object: &Map, target: &Target<'_>) -> Result<(), Status> {
     let name = object_meta::text(object, "name");
     if name.is_empty() {
         return Err(Status::bad_request(format!(
