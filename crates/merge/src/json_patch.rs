@@ -178,33 +178,32 @@ impl<'a> Document<'a, '_> {
             format!("copy operation does not apply: doc is missing from path: {from}: missing value")
         })?;
         let found = slot.get().map_err(|error| format!("error in copy for from: '{from}': {error}"))?;
-        let text = match found {
-            None | Some(Node::Nil) => None,
-            Some(node) => Some(node.to_text()),
-        };
+        let is_nil = matches!(found, None | Some(Node::Nil));
         let path = operation.path().map_err(|_| "copy operation failed to decode path: missing value")?;
         if self.find(&path).is_none() {
             return Err(format!(
                 "copy operation does not apply: doc is missing destination path: {path}: missing value"
             ));
         }
-        let node = match text {
-            None => Node::Nil,
-            Some(text) => {
-                self.copied += text.len();
-                if self.copied > MOST_COPIED {
-                    return Err(format!(
-                        "Unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit {MOST_COPIED}",
-                        self.copied
-                    ));
-                }
-                let node = json::Node::read(&text, self.limits).map_err(|error| error.to_string())?;
-                Node::Text(node.into_owned())
-            }
-        };
+        let node = if is_nil { Node::Nil } else { self.copy_of(&from)? };
         let Some(slot) = self.find(&path) else { return Ok(()) };
         let put = slot.put(node);
         self.moved(put.map_err(|error| format!("error while adding value during copy: {error}"))?)
+    }
+
+    /// A copy of what a path leads to, as the text that it is by now.
+    fn copy_of(&mut self, path: &str) -> Result<Node<'a>, Fault> {
+        let found = self.find(path).and_then(|slot| slot.get().ok().flatten());
+        let text = found.map(|node| node.to_text()).unwrap_or_default();
+        self.copied += text.len();
+        if self.copied > MOST_COPIED {
+            return Err(format!(
+                "Unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit {MOST_COPIED}",
+                self.copied
+            ));
+        }
+        let node = json::Node::read(&text, self.limits).map_err(|error| error.to_string())?;
+        Ok(Node::Text(node.into_owned()))
     }
 
     /// The container that holds, or would hold, what a path leads to. Opens all containers on the way.

@@ -3,6 +3,7 @@
 
 use crate::node::{ANY, Doc, Node, UNBOUNDED, shape_of};
 use crate::{Error, FieldValidation, Patched};
+use object::quote::Quoted;
 use object::{Key, Map, Value};
 use schema::{Decoded, Kind, Limits, Ref, Shape, Strict, Type, builtin, json};
 
@@ -174,7 +175,9 @@ fn read(ty: &Ref<Type>, root: &Node<'_>, text: &str, limits: &Limits) -> Result<
     let Some(other) = builtin::by_kind(group, version, kind) else {
         let version = Kind { group: group.into(), version: version.into(), kind: kind.into() }.api_version();
         return Err(format!(
-            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+            "no kind {} is registered for version {} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+            Quoted(kind),
+            Quoted(&version)
         ));
     };
     let read = decode(&Ref::Static(other))?;

@@ -143,15 +143,14 @@ fn write(value: &Value, out: &mut String, scalar: fn(&Value, &mut String)) {
     }
 }
 
-/// The shortest text, with an exponent below 1e-4 and from 1e21 on.
+/// The shortest text, with an exponent below 1e-4 and from 1e6 on.
 fn show_float(number: f64) -> String {
-    let size = number.abs();
-    if size != 0.0 && !(1e-4..1e21).contains(&size) {
-        let float::Scientific { mantissa, exponent } = float::scientific(number);
-        let sign = if exponent < 0 { '-' } else { '+' };
-        return format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs());
+    let float::Scientific { mantissa, exponent } = float::scientific(number);
+    if number == 0.0 || (-4..6).contains(&exponent) {
+        return float::decimal(number);
     }
-    float::decimal(number)
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
 }
 
 #[cfg(test)]
@@ -171,7 +170,7 @@ mod tests {
     #[test]
     fn large_and_small_numbers_have_exponents() {
         for (number, text) in
-            [(1e20, "100000000000000000000"), (1e21, "1e+21"), (0.0001, "0.0001"), (0.00001, "1e-05"), (0.0, "0")]
+            [(1e20, "1e+20"), (123_456.5, "123456.5"), (1e6, "1e+06"), (0.0001, "0.0001"), (0.00001, "1e-05"), (0.0, "0")]
         {
             assert_eq!(show_float(number), text);
         }
