@@ -74,7 +74,7 @@ pub(crate) const KIND: Kind = Kind {
     fields: Fields {
         list: &[
             Selectable { indexed: true, ..Selectable::at(&["spec.nodeName"]) },
-            Selectable { name: "spec.host", indexed: true, ..Selectable::at(&["spec.nodeName"]) },
+            Selectable { name: "spec.host", ..Selectable::at(&["spec.nodeName"]) },
             Selectable::at(&["spec.restartPolicy"]),
             Selectable::at(&["spec.schedulerName"]),
             Selectable::at(&["spec.serviceAccountName"]),
@@ -276,7 +276,11 @@ fn resized(sent: &[Value], old: &[Value]) -> Option<Vec<Value>> {
 
 /// Turns the label keys of affinity terms into requirements, with the values that the pod has.
 fn apply_label_keys(pod: &mut Map) {
-    let labels = crate::metadata(pod).labels().map().clone();
+    if Pod::of(pod).spec().affinity().is_none() {
+        return;
+    }
+    let labels = Pod::of(pod).metadata().labels().map().clone();
+    let labels = labels.index();
     at(pod, "spec", |spec| {
         at(spec, "affinity", |affinity| {
             for kind in ["podAffinity", "podAntiAffinity"] {
@@ -293,11 +297,10 @@ fn apply_label_keys(pod: &mut Map) {
     });
 }
 
-fn apply_label_keys_of(term: &mut Map, labels: &Map) {
+fn apply_label_keys_of(term: &mut Map, labels: &HashMap<&str, &Value>) {
     if !term.contains_key("labelSelector") {
         return;
     }
-    let labels = labels.index();
     let mut requirements: Vec<Value> = Vec::new();
     for (keys, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
         for key in term.get(keys).and_then(Value::as_list).unwrap_or_default() {
