@@ -229,7 +229,8 @@ fn keep_observed_generations(status: &mut Map, old: &Map) {
     });
 }
 
-/// Makes `new` what `old` is, except for what `change` makes of the specs, and metadata that only a status may not change.
+/// Keeps the status, and of the metadata what a status may not change either; `change` makes the new spec of the one that was
+/// sent and the old one.
 fn keep_all_but_spec(new: &mut Map, old: &Map, change: impl FnOnce(&mut Map, &Map)) {
     keep(new, old, "status");
     keep_metadata(new, old);
