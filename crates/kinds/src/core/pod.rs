@@ -212,6 +212,9 @@ fn gated(context: &Context<'_>) -> Map {
 /// Keeps the generations that old status and conditions were seen at, where the new ones do not say.
 fn keep_observed_generations(status: &mut Map, old: &Map) {
     let before = Pod::of(old).status();
+    if !pod_gates::tracks_generations(before) {
+        return;
+    }
     if !status.contains_key("observedGeneration") && before.observed_generation() != 0 {
         status.insert(Key::known("observedGeneration"), before.observed_generation());
     }
