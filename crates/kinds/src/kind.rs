@@ -328,7 +328,8 @@ pub enum Refusal {
 pub struct Selectable {
     /// The name in the selector.
     pub name: &'static str,
-    /// Where the value lies in the stored object: the first of these that is there and not empty.
+    /// Where the value lies in the stored object: the first of these that is there and not empty. Of a field that is
+    /// accepted but never has a value, there is none.
     pub paths: &'static [&'static str],
     /// What an object without it counts as.
     pub absent: &'static str,
