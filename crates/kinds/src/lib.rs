@@ -37,8 +37,8 @@ pub use kind::{
     Scope, Selectable, Storage, Subresource, Verb, Version,
 };
 pub use strategy::{
-    Caller, Context, NameRule, Plain, Strategy, WithStatus, differs_but_for, keep, keep_all_but, keep_metadata,
-    map_at,
+    Caller, Context, NameRule, Plain, Strategy, WithStatus, differs_but_for, keep, keep_all_but,
+    keep_metadata, map_at,
 };
 pub use table::{About, Cell, Column, Columns, Condition, Row, age, human_duration, metadata};
 

@@ -63,7 +63,8 @@ impl Strategy for Binding {
 /// The row of a binding: its role, and its subjects by their kinds.
 fn binding_row(object: &Map, role: RoleRef<'_>, subjects: Items<'_, Subject<'_>>) -> Row {
     let named = |kind: &'static str| {
-        let names = subjects.iter().filter(move |subject| subject.kind() == kind).map(|subject| subject.name());
+        let names =
+            subjects.iter().filter(move |subject| subject.kind() == kind).map(|subject| subject.name());
         Cell::Text(joined(names, ", "))
     };
     let accounts = subjects.iter().filter(|subject| subject.kind() == "ServiceAccount");

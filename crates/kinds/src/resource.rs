@@ -1,7 +1,7 @@
 //! The kinds of `resource.k8s.io`. They are kept in `v1beta1`, but for rules of taints, which have one version only.
 
-use crate::defaults::{at, each, fill, fill_text};
 use crate::Kind;
+use crate::defaults::{at, each, fill, fill_text};
 use object::{Map, Value};
 
 mod conversion;
@@ -59,7 +59,8 @@ fn is_set(map: &Map, key: &str) -> bool {
 
 /// Drops what features that are off brought into the spec of a claim, unless it is in use already.
 fn drop_from_claim(new: &mut Map, old: Option<&Map>, admin: bool) {
-    let listed = old.is_some_and(|old| requests(old).iter().any(|request| request.get("firstAvailable").is_some()));
+    let listed =
+        old.is_some_and(|old| requests(old).iter().any(|request| request.get("firstAvailable").is_some()));
     at(new, "devices", |devices| {
         each(devices, "requests", |request| {
             if !listed {

@@ -3,10 +3,7 @@
 use super::match_resources;
 use crate::cells::{UNSET, count};
 use crate::defaults::{at, fill_text, within};
-use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, Row, Scope, Strategy,
-    Version,
-};
+use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Scope, Strategy, Version};
 use object::Map;
 use schema::view::View;
 use schema::views::admissionregistration::v1alpha1::MutatingAdmissionPolicy;

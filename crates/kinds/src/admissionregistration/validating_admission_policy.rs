@@ -4,8 +4,8 @@ use super::match_resources;
 use crate::cells::{UNSET, count};
 use crate::defaults::{at, fill_text, within};
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, Row, Scope, Strategy,
-    Subresource, Version, keep_all_but, keep_metadata,
+    About, Cell, Column, Columns, Context, Generation, Kind, Row, Scope, Strategy, Subresource, Version,
+    keep_all_but, keep_metadata,
 };
 use object::Map;
 use schema::view::View;
@@ -26,7 +26,9 @@ pub(crate) const KIND: Kind = Kind {
             Column::NAME,
             Column::integer(
                 "Validations",
-                About::Text("Validations indicates the number of validation rules defined in this configuration"),
+                About::Text(
+                    "Validations indicates the number of validation rules defined in this configuration",
+                ),
             ),
             Column::text(
                 "ParamKind",

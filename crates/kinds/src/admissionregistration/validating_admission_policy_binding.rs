@@ -38,9 +38,9 @@ pub(crate) const KIND: Kind = Kind {
 
 fn row(object: &Map) -> Row {
     let spec = ValidatingAdmissionPolicyBinding::of(object).spec();
-    let parameters = spec.param_ref().map(|reference| {
-        parameters(reference.name(), reference.namespace(), reference.selector())
-    });
+    let parameters = spec
+        .param_ref()
+        .map(|reference| parameters(reference.name(), reference.namespace(), reference.selector()));
     vec![
         Cell::name(object),
         Cell::text(spec.policy_name()),

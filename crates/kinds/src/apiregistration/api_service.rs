@@ -2,8 +2,8 @@
 
 use crate::defaults::{at, fill};
 use crate::{
-    About, Cell, Column, Columns, Context, Kind, NameRule, Row, Scope, Strategy,
-    Subresource, keep_all_but, keep_metadata,
+    About, Cell, Column, Columns, Context, Kind, NameRule, Row, Scope, Strategy, Subresource, keep_all_but,
+    keep_metadata,
 };
 use object::{Key, Map, Value};
 use schema::view::View;

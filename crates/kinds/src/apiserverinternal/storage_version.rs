@@ -2,8 +2,8 @@
 
 use crate::cells::{UNSET, text_or, with_more};
 use crate::{
-    About, Cell, Column, Columns, Context, Kind, NameRule, Row, Scope, Strategy,
-    Subresource, Version, keep_all_but, keep_metadata,
+    About, Cell, Column, Columns, Context, Kind, NameRule, Row, Scope, Strategy, Subresource, Version,
+    keep_all_but, keep_metadata,
 };
 use object::Map;
 use schema::view::View;
@@ -40,7 +40,8 @@ pub(crate) const KIND: Kind = Kind {
 fn row(object: &Map) -> Row {
     let status = StorageVersion::of(object).status();
     let servers = status.storage_versions();
-    let texts = servers.iter().map(|server| format!("{}={}", server.api_server_id(), server.encoding_version()));
+    let texts =
+        servers.iter().map(|server| format!("{}={}", server.api_server_id(), server.encoding_version()));
     vec![
         Cell::name(object),
         text_or(status.common_encoding_version(), UNSET),

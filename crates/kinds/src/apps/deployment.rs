@@ -5,9 +5,9 @@ use crate::core::pod_spec;
 use crate::defaults::{at, fill, fill_text, within};
 use crate::{
     About, Cell, Column, Columns, Context, Generation, Kind, Row, ScalePaths, Strategy, Subresource,
-    differs_but_for, keep_all_but, map_at,
+    differs_but_for, keep, keep_all_but, map_at,
 };
-use object::{Key, Map, Value};
+use object::{Map, Value};
 use schema::view::View;
 use schema::views::apps::v1::Deployment;
 
@@ -72,7 +72,7 @@ struct Behaviour;
 
 impl Strategy for Behaviour {
     fn default(&self, object: &mut Map) {
-        at(object, "metadata", |metadata| at(metadata, "annotations", rollback));
+        at(object, "metadata", rollback);
         within(object, "spec", |spec| {
             within(spec, "template", pod_spec::default_template);
             fill(spec, "replicas", 1i64);
@@ -84,19 +84,16 @@ impl Strategy for Behaviour {
 
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
-        let labels = old.get("metadata").and_then(|metadata| metadata.get("labels")).cloned();
         if let Some(metadata) = map_at(new, "metadata") {
-            match labels {
-                Some(labels) => drop(metadata.insert(Key::known("labels"), labels)),
-                None => drop(metadata.remove("labels")),
-            }
+            keep(metadata, crate::metadata(old).map(), "labels");
         }
         super::drop_terminating(new, old);
     }
 
     /// Annotations count too.
     fn counts(&self, new: &Map, old: &Map) -> bool {
-        let annotations = |object: &Map| object.get("metadata").and_then(|metadata| metadata.get("annotations")).cloned();
+        let annotations =
+            |object: &Map| object.get("metadata").and_then(|metadata| metadata.get("annotations")).cloned();
         differs_but_for(new, old, &["apiVersion", "kind", "metadata", "status"])
             || annotations(new) != annotations(old)
     }
@@ -114,12 +111,16 @@ fn strategy(strategy: &mut Map) {
 }
 
 /// The revision to roll back to is a number, and no annotation at all where it is empty.
-fn rollback(annotations: &mut Map) {
-    const ROLLBACK: &str = "deprecated.deployment.rollback.revision";
+fn rollback(metadata: &mut Map) {
+    const ROLLBACK: &str = "deprecated.deployment.rollback.to";
+    let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_map_mut) else { return };
     let Some(text) = annotations.get(ROLLBACK).and_then(Value::as_str) else { return };
-    if text.is_empty() {
-        annotations.remove(ROLLBACK);
-    } else if let Ok(number) = text.parse::<i64>() {
+    if let Ok(number) = text.parse::<i64>() {
         annotations.insert(ROLLBACK, number.to_string());
+    } else if text.is_empty() {
+        annotations.remove(ROLLBACK);
+    }
+    if annotations.is_empty() {
+        metadata.remove("annotations");
     }
 }

@@ -4,10 +4,10 @@ use crate::cells::{CONTAINERS, IMAGES, container_images, container_names};
 use crate::core::pod_spec;
 use crate::defaults::{at, each, fill, fill_text, round_up, within};
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, NameRule, Row, ScalePaths, Strategy, Subresource,
-    keep,
+    About, Cell, Column, Columns, Context, Generation, Kind, NameRule, Row, ScalePaths, Strategy,
+    Subresource, keep,
 };
-use object::{Key, Map, Value};
+use object::{Key, Map};
 use schema::view::View;
 use schema::views::apps::v1::StatefulSet;
 
@@ -96,9 +96,7 @@ fn update_strategy(strategy: &mut Map) {
         fill_text(strategy, "type", "RollingUpdate");
         fill(strategy, "rollingUpdate", Map::new());
     }
-    if strategy.get("type").and_then(Value::as_str) == Some("RollingUpdate") {
-        at(strategy, "rollingUpdate", |update| fill(update, "partition", 0i64));
-    }
+    at(strategy, "rollingUpdate", |update| fill(update, "partition", 0i64));
 }
 
 /// A claim in a stateful set says what it is, whatever the client wrote there.

@@ -3,9 +3,7 @@
 use super::v1;
 use crate::cells::{NONE, UNSET};
 use crate::defaults::{at, fill, fill_text, within};
-use crate::{
-    About, Cell, Column, Columns, Context, Kind, Row, Strategy, Subresource, Version, keep,
-};
+use crate::{About, Cell, Column, Columns, Context, Kind, Row, Strategy, Subresource, Version, keep};
 use object::{Key, Map, Value};
 use schema::view::{Items, View};
 use schema::views::autoscaling::v2::{
@@ -25,7 +23,10 @@ pub(crate) const KIND: Kind = Kind {
     columns: Columns {
         list: &[
             Column::NAME,
-            Column::text("Reference", About::Field("autoscaling.v2.HorizontalPodAutoscalerSpec", "scaleTargetRef")),
+            Column::text(
+                "Reference",
+                About::Field("autoscaling.v2.HorizontalPodAutoscalerSpec", "scaleTargetRef"),
+            ),
             Column::text(
                 "Targets",
                 About::Text(
@@ -36,9 +37,18 @@ pub(crate) const KIND: Kind = Kind {
                      individual metric source types for more information about how each type of metric must respond.",
                 ),
             ),
-            Column::text("MinPods", About::Field("autoscaling.v2.HorizontalPodAutoscalerSpec", "minReplicas")),
-            Column::text("MaxPods", About::Field("autoscaling.v2.HorizontalPodAutoscalerSpec", "maxReplicas")),
-            Column::text("Replicas", About::Field("autoscaling.v2.HorizontalPodAutoscalerStatus", "currentReplicas")),
+            Column::text(
+                "MinPods",
+                About::Field("autoscaling.v2.HorizontalPodAutoscalerSpec", "minReplicas"),
+            ),
+            Column::text(
+                "MaxPods",
+                About::Field("autoscaling.v2.HorizontalPodAutoscalerSpec", "maxReplicas"),
+            ),
+            Column::text(
+                "Replicas",
+                About::Field("autoscaling.v2.HorizontalPodAutoscalerStatus", "currentReplicas"),
+            ),
             Column::AGE,
         ],
         row,
@@ -99,7 +109,8 @@ fn metric(spec: MetricSpec<'_>, status: Option<MetricStatus<'_>>) -> String {
             usage(name, spec.resource().map(|resource| resource.target()), current)
         }
         "ContainerResource" => {
-            let current = status.and_then(|status| status.container_resource()).map(|resource| resource.current());
+            let current =
+                status.and_then(|status| status.container_resource()).map(|resource| resource.current());
             let name = spec.container_resource().map(|resource| resource.name()).unwrap_or_default();
             usage(name, spec.container_resource().map(|resource| resource.target()), current)
         }
@@ -132,7 +143,8 @@ fn usage(name: &str, target: Option<MetricTarget<'_>>, current: Option<MetricVal
     if let Some(target) = target.and_then(|target| target.average_value()) {
         return format!("{name}: {}/{target}", average(current));
     }
-    let percent = |share: Option<i64>, absent: &str| share.map_or_else(|| absent.into(), |share| format!("{share}%"));
+    let percent =
+        |share: Option<i64>, absent: &str| share.map_or_else(|| absent.into(), |share| format!("{share}%"));
     let current = percent(current.and_then(|current| current.average_utilization()), UNKNOWN);
     let target = percent(target.and_then(|target| target.average_utilization()), "<auto>");
     format!("{name}: {current}/{target}")
@@ -176,7 +188,11 @@ fn fill_rules(rules: &mut Map, policies: &[(&'static str, i64)]) {
     fill_text(rules, "selectPolicy", "Max");
     if !rules.contains_key("policies") {
         let policies = policies.iter().map(|(ty, value)| {
-            Map::from_iter([("type", Value::from(*ty)), ("value", (*value).into()), ("periodSeconds", 15i64.into())])
+            Map::from_iter([
+                ("type", Value::from(*ty)),
+                ("value", (*value).into()),
+                ("periodSeconds", 15i64.into()),
+            ])
         });
         rules.insert(Key::known("policies"), Value::from_iter(policies));
     }

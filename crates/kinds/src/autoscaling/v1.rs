@@ -4,9 +4,9 @@
 
 use crate::{Conversion, map_at};
 use object::{Key, Map, Value};
+use schema::view::View;
 use schema::views::autoscaling::{v1, v2};
 use schema::{Limits, Ref, Shape, Type, json};
-use schema::view::View;
 use std::sync::Arc;
 
 /// The ways between the versions.
@@ -75,9 +75,6 @@ fn to_stored(value: &mut Value) {
     let conditions = conditions
         .and_then(|text| read_list(v1::HorizontalPodAutoscalerCondition::schema(), &text))
         .unwrap_or_default();
-    if current.is_empty() && conditions.is_empty() && !object.contains_key("status") {
-        return;
-    }
     if let Some(status) = map_at(object, "status") {
         status.remove("currentCPUUtilizationPercentage");
         for (key, list) in [("currentMetrics", current), ("conditions", conditions)] {
@@ -85,6 +82,14 @@ fn to_stored(value: &mut Value) {
                 status.insert(Key::known(key), list);
             }
         }
+    }
+    drop_empty_status(object);
+}
+
+/// A status without anything in it counts as none.
+fn drop_empty_status(object: &mut Map) {
+    if object.get("status").and_then(Value::as_map).is_some_and(Map::is_empty) {
+        object.remove("status");
     }
 }
 
@@ -100,8 +105,11 @@ fn from_stored(value: &mut Value) {
     let mut annotations = Vec::new();
     if let Some(spec) = object.get_mut("spec").and_then(Value::as_map_mut) {
         let metrics = spec.remove("metrics").unwrap_or_default();
-        let (cpu, others): (Vec<&Value>, Vec<&Value>) =
-            metrics.as_list().unwrap_or_default().iter().partition(|metric| cpu_share(metric, "target").is_some());
+        let (cpu, others): (Vec<&Value>, Vec<&Value>) = metrics
+            .as_list()
+            .unwrap_or_default()
+            .iter()
+            .partition(|metric| cpu_share(metric, "target").is_some());
         if let Some(share) = cpu.first().and_then(|metric| cpu_share(metric, "target")) {
             spec.insert(Key::known("targetCPUUtilizationPercentage"), share.clone());
         }
@@ -130,6 +138,7 @@ fn from_stored(value: &mut Value) {
             annotations.push((CONDITIONS, write_list(ty, conditions.iter().cloned())));
         }
     }
+    drop_empty_status(object);
     if annotations.is_empty() {
         return;
     }
@@ -360,7 +369,9 @@ fn read_behavior(text: &str) -> Option<Value> {
     let decoded = json::decode_shape(&Shape::Any, text.as_bytes(), &Limits::REQUEST).ok()?;
     let behavior = renamed(&decoded.value, &DIRECTIONS, |rules| {
         renamed(rules, &RULES, |rule| match rule {
-            Value::List(policies) => Value::from_iter(policies.iter().map(|one| renamed(one, &POLICY, Value::clone))),
+            Value::List(policies) => {
+                Value::from_iter(policies.iter().map(|one| renamed(one, &POLICY, Value::clone)))
+            }
             other => other.clone(),
         })
     });

@@ -1,6 +1,8 @@
 //! `cronjobs`.
 
-use crate::cells::{CONTAINERS, IMAGES, NONE, boolean, container_images, container_names, count, selector, text_or, word};
+use crate::cells::{
+    CONTAINERS, IMAGES, NONE, boolean, container_images, container_names, count, selector, text_or, word,
+};
 use crate::core::pod_spec;
 use crate::defaults::{fill, fill_text, within};
 use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Strategy, Subresource};

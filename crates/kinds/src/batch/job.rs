@@ -129,7 +129,11 @@ impl Strategy for Behaviour {
                 });
             });
             let has_policy = spec.contains_key("podFailurePolicy");
-            fill_text(spec, "podReplacementPolicy", if has_policy { "Failed" } else { "TerminatingOrFailed" });
+            fill_text(
+                spec,
+                "podReplacementPolicy",
+                if has_policy { "Failed" } else { "TerminatingOrFailed" },
+            );
             fill(spec, "manualSelector", false);
         });
         label_as_template(object);

@@ -152,7 +152,11 @@ impl Strategy for Behaviour {
 }
 
 fn conditions(object: &Map) -> &[Value] {
-    object.get("status").and_then(|status| status.get("conditions")).and_then(Value::as_list).unwrap_or_default()
+    object
+        .get("status")
+        .and_then(|status| status.get("conditions"))
+        .and_then(Value::as_list)
+        .unwrap_or_default()
 }
 
 fn conditions_mut(object: &mut Map) -> Option<&mut Vec<Value>> {
@@ -186,7 +190,8 @@ fn set_times(new: &mut Map, old: &Map, now: &str) {
             .find_map(|before| before.get(TRANSITION).filter(|time| !time.is_null()))
             .cloned();
         let Some(condition) = condition.as_map_mut() else { continue };
-        for (key, time) in [("lastUpdateTime", now.into()), (TRANSITION, same.unwrap_or_else(|| now.into()))] {
+        for (key, time) in [("lastUpdateTime", now.into()), (TRANSITION, same.unwrap_or_else(|| now.into()))]
+        {
             if condition.get(key).is_none_or(Value::is_null) {
                 condition.insert(Key::known(key), time);
             }

@@ -83,7 +83,8 @@ impl Strategy for Behaviour {
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         let hints = EndpointSlice::of(old).endpoints();
-        let in_use = hints.iter().filter_map(|endpoint| endpoint.hints()).any(|hint| !hint.for_nodes().is_empty());
+        let in_use =
+            hints.iter().filter_map(|endpoint| endpoint.hints()).any(|hint| !hint.for_nodes().is_empty());
         if !in_use {
             drop_node_hints(new);
         }
@@ -92,7 +93,8 @@ impl Strategy for Behaviour {
 
     /// Labels count too.
     fn counts(&self, new: &Map, old: &Map) -> bool {
-        let labels = |object: &Map| object.get("metadata").and_then(|metadata| metadata.get("labels")).cloned();
+        let labels =
+            |object: &Map| object.get("metadata").and_then(|metadata| metadata.get("labels")).cloned();
         differs_but_for(new, old, &["apiVersion", "kind", "metadata"]) || labels(new) != labels(old)
     }
 }
@@ -119,7 +121,9 @@ fn drop_topology(new: &mut Map, old: Option<&Map>) {
     each(new, "endpoints", |endpoint| {
         let topology = endpoint.remove("deprecatedTopology");
         let node = topology.as_ref().and_then(|topology| topology.get(HOST)).and_then(Value::as_str);
-        if let Some(node) = node.filter(|node| nodes.contains(node) && object::name::dns1123_subdomain(node).is_empty()) {
+        if let Some(node) =
+            node.filter(|node| nodes.contains(node) && object::name::dns1123_subdomain(node).is_empty())
+        {
             if !endpoint.contains_key("nodeName") {
                 endpoint.insert(Key::known("nodeName"), node);
             }

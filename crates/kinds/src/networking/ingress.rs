@@ -20,7 +20,9 @@ pub(crate) const KIND: Kind = Kind {
             Column::NAME,
             Column::text(
                 "Class",
-                About::Text("The name of the IngressClass resource that should be used for additional configuration"),
+                About::Text(
+                    "The name of the IngressClass resource that should be used for additional configuration",
+                ),
             ),
             Column::text(
                 "Hosts",

@@ -48,7 +48,9 @@ struct Behaviour;
 
 impl Strategy for Behaviour {
     fn default(&self, object: &mut Map) {
-        at(object, "spec", |spec| at(spec, "parameters", |reference| fill_text(reference, "scope", "Cluster")));
+        at(object, "spec", |spec| {
+            at(spec, "parameters", |reference| fill_text(reference, "scope", "Cluster"))
+        });
     }
 
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}

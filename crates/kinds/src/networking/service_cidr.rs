@@ -2,8 +2,8 @@
 
 use crate::cells::joined;
 use crate::{
-    About, Cell, Column, Columns, Context, Kind, Row, Scope, Strategy, Subresource,
-    Version, keep_all_but, keep_metadata,
+    About, Cell, Column, Columns, Context, Kind, Row, Scope, Strategy, Subresource, Version, keep_all_but,
+    keep_metadata,
 };
 use object::Map;
 use schema::view::View;

@@ -12,10 +12,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "runtimeclass",
     kind: "RuntimeClass",
     scope: Scope::Cluster,
-    columns: Columns {
-        list: &[Column::NAME, Column::text("Handler", About::Text("")), Column::AGE],
-        row,
-    },
+    columns: Columns { list: &[Column::NAME, Column::text("Handler", About::Text("")), Column::AGE], row },
     strategy: &Behaviour,
     ..Kind::PLAIN
 };

@@ -17,10 +17,7 @@ pub(crate) const KIND: Kind = Kind {
     columns: Columns {
         list: &[
             Column::NAME,
-            Column::text(
-                "Min Available",
-                About::Text("The minimum number of pods that must be available."),
-            ),
+            Column::text("Min Available", About::Text("The minimum number of pods that must be available.")),
             Column::text(
                 "Max Unavailable",
                 About::Text("The maximum number of pods that may be unavailable."),

@@ -77,7 +77,8 @@ fn in_capacities(object: &mut Value, change: impl Fn(&Value) -> Value) {
 }
 
 /// The parts of a plain request.
-const PLAIN: &[&str] = &["deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations"];
+const PLAIN: &[&str] =
+    &["deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations"];
 
 /// The defaults of a request come first: they tell a request that says nothing from one that is not there.
 fn flatten_request(request: &mut Map) {
@@ -105,7 +106,9 @@ fn nest_request(request: &mut Map) {
 
 fn nest_device(device: &mut Map) {
     let mut basic = Map::new();
-    for key in ["attributes", "capacity", "consumesCounters", "nodeName", "nodeSelector", "allNodes", "taints"] {
+    for key in
+        ["attributes", "capacity", "consumesCounters", "nodeName", "nodeSelector", "allNodes", "taints"]
+    {
         if let Some(value) = device.remove(key) {
             basic.insert(Key::known(key), value);
         }

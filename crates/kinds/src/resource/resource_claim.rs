@@ -3,8 +3,8 @@
 use super::{conversion, default_claim, drop_from_claim, versions};
 use crate::defaults::{at, each};
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Kind, Row, Strategy, Subresource, Version, keep, keep_all_but,
-    keep_metadata, metadata,
+    About, Cell, Column, Columns, Context, Deleted, Kind, Row, Strategy, Subresource, Version, keep,
+    keep_all_but, keep_metadata, metadata,
 };
 use object::{Map, Value};
 use schema::view::View;

@@ -3,8 +3,8 @@
 use super::{conversion, versions};
 use crate::defaults::{at, each, fill};
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Fields, Generation, Kind, Refusal, Row, Scope, Selectable,
-    Strategy, Version,
+    About, Cell, Column, Columns, Context, Deleted, Fields, Generation, Kind, Refusal, Row, Scope,
+    Selectable, Strategy, Version,
 };
 use object::Map;
 use schema::view::View;
@@ -53,6 +53,10 @@ fn row(object: &Map) -> Row {
 struct Behaviour;
 
 impl Strategy for Behaviour {
+    fn default(&self, object: &mut Map) {
+        at(object, "spec", |spec| each(spec, "devices", |device| fill(device, "basic", Map::new())));
+    }
+
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
         drop_taints(object);
         drop_partitions(object);
@@ -87,9 +91,11 @@ fn has_partitions(object: &Map) -> bool {
     let spec = ResourceSlice::of(object).spec();
     spec.per_device_node_selection().is_some()
         || !spec.shared_counters().is_empty()
-        || spec.devices().iter().filter_map(|device| device.basic()).any(|device| {
-            PARTITION.iter().any(|key| device.map().contains_key(key))
-        })
+        || spec
+            .devices()
+            .iter()
+            .filter_map(|device| device.basic())
+            .any(|device| PARTITION.iter().any(|key| device.map().contains_key(key)))
 }
 
 /// What a device that is a part of another has.

@@ -2,9 +2,7 @@
 
 use crate::cells::{NONE, UNSET, boolean, joined};
 use crate::defaults::{at, fill, fill_text, within};
-use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Generation, Kind, Row, Scope, Strategy,
-};
+use crate::{About, Cell, Column, Columns, Context, Deleted, Generation, Kind, Row, Scope, Strategy};
 use object::{Map, Value};
 use schema::view::View;
 use schema::views::storage::v1::{CSIDriver, CSIDriverSpec};
@@ -53,7 +51,11 @@ fn row(object: &Map) -> Row {
 /// Whom the tokens that the driver asks for are meant for.
 fn audiences(spec: CSIDriverSpec<'_>) -> String {
     let requests = spec.token_requests();
-    if requests.is_empty() { UNSET.into() } else { joined(requests.iter().map(|request| request.audience()), ",") }
+    if requests.is_empty() {
+        UNSET.into()
+    } else {
+        joined(requests.iter().map(|request| request.audience()), ",")
+    }
 }
 
 fn modes(spec: CSIDriverSpec<'_>) -> String {

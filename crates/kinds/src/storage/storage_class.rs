@@ -21,7 +21,10 @@ pub(crate) const KIND: Kind = Kind {
             Column::text("Provisioner", About::Field("storage.v1.StorageClass", "provisioner")),
             Column::text("ReclaimPolicy", About::Field("storage.v1.StorageClass", "reclaimPolicy")),
             Column::text("VolumeBindingMode", About::Field("storage.v1.StorageClass", "volumeBindingMode")),
-            Column::text("AllowVolumeExpansion", About::Field("storage.v1.StorageClass", "allowVolumeExpansion")),
+            Column::text(
+                "AllowVolumeExpansion",
+                About::Field("storage.v1.StorageClass", "allowVolumeExpansion"),
+            ),
             Column::AGE,
         ],
         row,

@@ -3,8 +3,8 @@
 use crate::core::pod_spec;
 use crate::defaults::{at, round_up};
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Kind, Row, Scope, Strategy,
-    Subresource, keep_all_but, keep_metadata,
+    About, Cell, Column, Columns, Context, Deleted, Kind, Row, Scope, Strategy, Subresource, keep_all_but,
+    keep_metadata,
 };
 use object::Map;
 use schema::view::View;
