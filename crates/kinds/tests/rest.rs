@@ -6,6 +6,7 @@
 //! - `as`, a version, the object as a client of that version reads it back, with all defaults;
 //! - `row`, its cells in a table, where `{"since": time}` is the time that has passed since then;
 //! - `columns`, what the columns are: name, type, format and priority apart by colons.
+#![allow(clippy::unwrap_used, reason = "this is test code")]
 
 use kinds::{Cell, Kind};
 use object::Value;

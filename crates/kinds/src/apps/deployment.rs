@@ -3,6 +3,7 @@
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, read_selector};
 use crate::core::pod_spec;
 use crate::defaults::{at, fill, fill_text, within};
+use crate::template::{self, POD_SPEC};
 use crate::{
     About, Cell, Column, Columns, Context, Generation, Kind, Row, ScalePaths, Strategy, Subresource,
     differs_but_for, keep, keep_all_but, map_at,
@@ -80,6 +81,16 @@ impl Strategy for Behaviour {
             fill(spec, "revisionHistoryLimit", 10i64);
             fill(spec, "progressDeadlineSeconds", 600i64);
         });
+    }
+
+    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
+        object.remove("status");
+        template::drop_disabled(object, None, POD_SPEC);
+    }
+
+    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        keep(new, old, "status");
+        template::drop_disabled(new, Some(old), POD_SPEC);
     }
 
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {

@@ -3,6 +3,7 @@
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names};
 use crate::core::pod_spec;
 use crate::defaults::{at, each, fill, fill_text, round_up, within};
+use crate::template::{self, POD_SPEC};
 use crate::{
     About, Cell, Column, Columns, Context, Generation, Kind, NameRule, Row, ScalePaths, Strategy,
     Subresource, keep,
@@ -76,6 +77,7 @@ impl Strategy for Behaviour {
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
         object.remove("status");
         drop_max_unavailable(object);
+        template::drop_disabled(object, None, POD_SPEC);
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
@@ -84,6 +86,7 @@ impl Strategy for Behaviour {
         if update.and_then(|update| update.max_unavailable()).is_none() {
             drop_max_unavailable(new);
         }
+        template::drop_disabled(new, Some(old), POD_SPEC);
     }
 
     fn name_rule(&self) -> NameRule {
