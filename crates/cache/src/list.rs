@@ -184,6 +184,12 @@ impl Resource {
 }
 
 impl List {
+    /// A list of entries that the caller has.
+    pub fn of(revision: Revision, entries: Vec<Arc<Entry>>) -> Self {
+        let items = Items::Ready(entries.into_iter());
+        Self { revision, next: None, remaining: None, damaged: Vec::new(), items }
+    }
+
     fn new(view: &View, selection: Selection, start: Option<&str>, limit: Option<NonZeroUsize>) -> Self {
         let Keys { from, to } = selection.keys(start);
         let run = selection.narrow(view, &Keys { from: from.clone(), to: to.clone() });

@@ -4,11 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use server::pki::{self, ADMIN_USER, Kubeconfig, Names, Pair, Pki};
+use server::pki::{self, ADMIN_USER, Kubeconfig, Names, Pair, Pki, Token};
 use server::tls::{self, Files};
-
-/// The first address of the service range, under which pods reach the API.
-const FIRST_SERVICE_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 
 /// Why there is nothing to serve with.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +23,16 @@ pub(crate) struct Certificates {
     given: Option<Files>,
     address: SocketAddr,
     kubeconfig: PathBuf,
+    names: Further,
+}
+
+/// What else the serving certificate is good for.
+#[derive(Debug, Clone)]
+pub(crate) struct Further {
+    /// The first address of the service range, under which pods reach the API.
+    pub(crate) service: IpAddr,
+    pub(crate) advertised: Option<IpAddr>,
+    pub(crate) host: Option<String>,
 }
 
 /// What there is to serve with.
@@ -33,14 +40,16 @@ pub(crate) struct Loaded {
     pub(crate) serving: Pair,
     /// In PEM: whose client certificates count.
     pub(crate) client_authority: String,
+    pub(crate) token: Token,
     /// Whether something was made that is not on the disk yet.
     pub(crate) unsettled: bool,
 }
 
 impl Certificates {
     /// Certificates for a server at `address` that keeps its things in `data_dir`.
-    pub(crate) fn new(data_dir: PathBuf, given: Option<Files>, address: SocketAddr) -> Self {
-        Self { own: Pki::new(data_dir.join("pki")), given, address, kubeconfig: data_dir.join("kubeconfig") }
+    pub(crate) fn new(data_dir: PathBuf, given: Option<Files>, address: SocketAddr, names: Further) -> Self {
+        let kubeconfig = data_dir.join("kubeconfig");
+        Self { own: Pki::new(data_dir.join("pki")), given, address, kubeconfig, names }
     }
 
     /// The administrator's kubeconfig.
@@ -68,7 +77,9 @@ impl Certificates {
 
     /// Reads or makes what is needed, and writes the kubeconfig when it would say something new.
     pub(crate) fn load(&self) -> Result<Loaded, Error> {
-        let names = Names::of_this_host(FIRST_SERVICE_ADDRESS).with_address(self.address.ip());
+        let mut names = Names::of_this_host(self.names.service).with_address(self.address.ip());
+        names.addresses.extend(self.names.advertised);
+        names.dns.extend(self.names.host.clone());
         let material = self.own.ensure(&names, SystemTime::now())?;
         for what in &material.made {
             log::info!("made {what}");
@@ -79,10 +90,20 @@ impl Certificates {
         };
         // A client of given certificates trusts exactly those; of our own, everything the authority signs.
         let authority = if self.given.is_some() { &serving.certificate } else { &material.authority };
-        let kubeconfig =
-            Kubeconfig { server: self.url(), authority, user: ADMIN_USER, client: &material.admin };
+        let kubeconfig = Kubeconfig {
+            server: self.url(),
+            authority,
+            user: ADMIN_USER,
+            client: &material.admin,
+            token: &material.token.0,
+        };
         kubeconfig.write(&self.kubeconfig)?;
-        Ok(Loaded { serving, client_authority: material.authority, unsettled: !material.made.is_empty() })
+        Ok(Loaded {
+            serving,
+            client_authority: material.authority,
+            token: material.token,
+            unsettled: !material.made.is_empty(),
+        })
     }
 
     /// The same, and everything that was made is on the disk afterwards: for those who have the time.
@@ -114,7 +135,8 @@ mod tests {
             ("[::]:1", "https://[::1]:1"),
             ("192.0.2.1:8443", "https://192.0.2.1:8443"),
         ] {
-            let certificates = Certificates::new("x".into(), None, address.parse().unwrap());
+            let further = Further { service: [10, 0, 0, 1].into(), advertised: None, host: None };
+            let certificates = Certificates::new("x".into(), None, address.parse().unwrap(), further);
             assert_eq!(certificates.url(), url);
         }
     }

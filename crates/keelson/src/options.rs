@@ -18,9 +18,97 @@ pub(crate) struct Options {
     pub(crate) protocols: Protocols,
     pub(crate) streams: Option<u32>,
     pub(crate) shutdown_delay: Duration,
+    pub(crate) request_timeout: Duration,
+    pub(crate) shortest_watch: Duration,
+    pub(crate) storage: Storage,
+    pub(crate) retention: Duration,
+    pub(crate) advertise_address: Option<IpAddr>,
+    pub(crate) external_hostname: Option<String>,
+    pub(crate) service_range: Range,
+    pub(crate) selection: registry::Selection,
+    pub(crate) gates: Gates,
+    pub(crate) token_auth_file: Option<PathBuf>,
+    pub(crate) client_ca_file: Option<PathBuf>,
     pub(crate) log_format: LogFormat,
     pub(crate) verbosity: u8,
     pub(crate) show: Show,
+}
+
+/// Where objects are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Storage {
+    /// In the data directory.
+    Embedded,
+    /// In memory, until the process ends.
+    Memory,
+}
+
+/// The addresses of services.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Range {
+    /// Its first address, which is that of no service.
+    pub(crate) base: IpAddr,
+    /// How many leading bits its addresses share.
+    pub(crate) prefix: u8,
+}
+
+impl Default for Range {
+    fn default() -> Self {
+        Self { base: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 0)), prefix: 24 }
+    }
+}
+
+impl Range {
+    /// Reads `10.0.0.0/16`; of several ranges the first.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let first = text.split(',').next().unwrap_or_default().trim();
+        let read = || {
+            let (address, bits) = first.split_once('/')?;
+            let address: IpAddr = address.parse().ok()?;
+            let prefix: u8 = bits.parse().ok()?;
+            let width: u8 = if address.is_ipv4() { 32 } else { 128 };
+            let base = match address {
+                IpAddr::V4(v4) => IpAddr::V4((u32::from(v4) & mask(prefix, 32) as u32).into()),
+                IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) & mask(prefix, 128)).into()),
+            };
+            (prefix + 3 <= width).then_some(Self { base, prefix })
+        };
+        read().ok_or_else(|| "not a range of at least eight addresses, such as 10.0.0.0/16".into())
+    }
+
+    /// The address of the API's own service: the first that a service can have.
+    pub(crate) fn first(&self) -> IpAddr {
+        match self.base {
+            IpAddr::V4(v4) => IpAddr::V4((u32::from(v4) + 1).into()),
+            IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) + 1).into()),
+        }
+    }
+}
+
+/// The leading `prefix` of `width` bits.
+fn mask(prefix: u8, width: u8) -> u128 {
+    let all = u128::MAX >> (128 - u32::from(width));
+    if prefix == 0 { 0 } else { all & (all << (width - prefix.min(width))) }
+}
+
+impl std::fmt::Display for Range {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.base, self.prefix)
+    }
+}
+
+/// The features that can be turned on and off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Gates {
+    pub(crate) watch_list: bool,
+    pub(crate) cbor: bool,
+    pub(crate) compression: bool,
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        Self { watch_list: false, cbor: false, compression: true }
+    }
 }
 
 /// The form of log lines.
@@ -50,9 +138,42 @@ impl Default for Options {
             protocols: Protocols::default(),
             streams: None,
             shutdown_delay: Duration::ZERO,
+            request_timeout: Duration::from_secs(60),
+            shortest_watch: Duration::from_secs(1800),
+            storage: Storage::Embedded,
+            retention: Duration::from_secs(300),
+            advertise_address: None,
+            external_hostname: None,
+            service_range: Range::default(),
+            selection: registry::Selection::default(),
+            gates: Gates::default(),
+            token_auth_file: None,
+            client_ca_file: None,
             log_format: LogFormat::Text,
             verbosity: 0,
             show: Show::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_has_a_base_and_a_first_address() {
+        let range = Range::parse("10.96.7.9/12,fd00::/108").unwrap();
+        assert_eq!(
+            (range.to_string().as_str(), range.first().to_string().as_str()),
+            ("10.96.0.0/12", "10.96.0.1")
+        );
+        let range = Range::parse("fd00::7/108").unwrap();
+        assert_eq!(
+            (range.to_string().as_str(), range.first().to_string().as_str()),
+            ("fd00::/108", "fd00::1")
+        );
+        for bad in ["", "10.0.0.0", "10.0.0.0/31", "x/8", "10.0.0.0/40", "fd00::/127"] {
+            assert!(Range::parse(bad).is_err(), "{bad}");
         }
     }
 }

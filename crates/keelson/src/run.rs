@@ -1,21 +1,30 @@
 //! A run of the server, from its options to its end.
 
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use auth::{Authenticators, Authorizer, ClientAuthority, StaticToken, Tokens, User};
+use cache::Cache;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use server::health::{Check, Checks, Duplicate, Endpoint};
+use registry::Registry;
+use server::api::{self, Api};
+use server::health::{Duplicate, Endpoint};
+use server::pki::{ADMIN_GROUP, ADMIN_USER};
 use server::tls::{self, Files, Identity, Settings};
 use server::version::Info;
-use server::{Lifecycle, Limits, Server, StartError, Unserved};
+use server::{Lifecycle, Limits, Server, StartError};
+use store::Store;
+use store::embedded::{self, Embedded};
+use store::memory::Memory;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::certificates::{self, Certificates};
-use crate::logging;
-use crate::options::{LogFormat, Options};
+use crate::boot::{Facts, Hooks};
+use crate::certificates::{self, Certificates, Further};
+use crate::health;
+use crate::options::{LogFormat, Options, Storage};
 
 /// File descriptors that are not for connections.
 const RESERVED_DESCRIPTORS: u64 = 256;
@@ -37,6 +46,18 @@ pub(crate) enum Error {
     Tls(#[from] tls::Error),
     #[error(transparent)]
     Health(#[from] Duplicate),
+    #[error("the file {} cannot be read: {cause}", .path.display())]
+    File { path: PathBuf, cause: std::io::Error },
+    #[error("the token file {} cannot be used: {cause}", .path.display())]
+    Tokens { path: PathBuf, cause: auth::TokenFileError },
+    #[error("{} holds no certificates that can be trusted: {why}", .path.display())]
+    ClientAuthorities { path: PathBuf, why: String },
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    #[error("the objects cannot be loaded: {0}")]
+    Cache(#[from] cache::Error),
+    #[error(transparent)]
+    Registry(#[from] registry::Error),
 }
 
 /// How a run ended.
@@ -76,29 +97,44 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let server = Server::listen(address, limits(options), lifecycle.clone())?
         .with_shutdown_delay(options.shutdown_delay);
 
-    let certificates = Certificates::new(data_dir, given_files(options), server.address());
+    let further = Further {
+        service: options.service_range.first(),
+        advertised: options.advertise_address,
+        host: options.external_hostname.clone(),
+    };
+    let certificates = Certificates::new(data_dir.clone(), given_files(options), server.address(), further);
     let loaded = certificates.load()?;
     if loaded.unsettled {
         let certificates = certificates.clone();
         tokio::task::spawn_blocking(move || certificates.settle());
     }
+    let authenticators = Arc::new(authenticators(options, &loaded)?);
+    let registry = Arc::new(registry(options, &data_dir).await?);
     let identity = Identity::new(loaded.serving)?;
     let tls = identity.server_config(&Settings {
         oldest: options.oldest_tls,
         protocols: options.protocols,
-        client_authorities: loaded.client_authority,
+        client_authorities: loaded.client_authority.clone(),
     })?;
     tokio::spawn(identity.keep_fresh(certificates.refresh_interval(), {
         let certificates = certificates.clone();
         move || certificates.reload()
     }));
 
-    let mut checks = Checks::new();
-    checks.add(Check::ping())?;
-    checks.add(logging::check())?;
-    checks.add(Check::shutdown(lifecycle.clone()))?;
-    let checks = Arc::new(checks);
-    let handler = server::stack(Unserved, Arc::clone(&checks), Arc::new(build()));
+    let hooks = Arc::new(Hooks::new());
+    let checks = Arc::new(health::checks(&registry, &hooks, &lifecycle)?);
+    let facts = Facts {
+        advertise: options.advertise_address.unwrap_or_else(|| advertised(server.address().ip())),
+        port: server.address().port(),
+        services: options.service_range,
+        client_authority: loaded.client_authority,
+    };
+    tokio::spawn({
+        let registry = registry.clone();
+        async move { hooks.run(&registry, &facts).await }
+    });
+    let api = Api::new(registry, Authorizer, lifecycle.clone(), api_settings(options));
+    let handler = server::stack(api, authenticators, Arc::clone(&checks), Arc::new(build()));
 
     let format = options.log_format;
     tokio::spawn(async move {
@@ -113,6 +149,68 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     }
     log::info!("stopped");
     Ok(if lifecycle.forced() { Ending::Forced } else { Ending::Orderly })
+}
+
+/// Everything that is kept, from the store that was asked for.
+async fn registry(options: &Options, data_dir: &Path) -> Result<Registry, Error> {
+    let store: Arc<dyn Store> = match options.storage {
+        Storage::Memory => Arc::new(Memory::new(store::memory::Options {
+            retention: options.retention,
+            ..Default::default()
+        })),
+        Storage::Embedded => {
+            let directory = data_dir.join("store");
+            let settings = embedded::Options { retention: options.retention, ..Default::default() };
+            Arc::new(tokio::task::block_in_place(|| Embedded::open(&directory, settings))?)
+        }
+    };
+    let cache = Cache::open(store, registry::specs()?, cache::Options::default()).await?;
+    let settings = registry::Settings { watch_list: options.gates.watch_list };
+    Ok(Registry::new(Arc::new(cache), &options.selection, settings)?)
+}
+
+/// Who is known: by the authority of the data directory, by those that were given, by the kubeconfig's token, by the tokens
+/// that were given.
+fn authenticators(options: &Options, loaded: &certificates::Loaded) -> Result<Authenticators, Error> {
+    let user = User { name: ADMIN_USER.into(), groups: vec![ADMIN_GROUP.into()], ..User::default() };
+    let mut tokens = Tokens::new(vec![StaticToken::new(&loaded.token.0, user)]);
+    if let Some(path) = &options.token_auth_file {
+        let parsed = Tokens::parse(&read(path)?);
+        tokens.extend(parsed.map_err(|cause| Error::Tokens { path: path.clone(), cause })?);
+    }
+    let mut authorities = loaded.client_authority.clone();
+    if let Some(path) = &options.client_ca_file {
+        authorities.push('\n');
+        authorities.push_str(&read(path)?);
+    }
+    let path = options.client_ca_file.clone().unwrap_or_else(|| PathBuf::from("pki/ca.crt"));
+    let unusable = |why: String| Error::ClientAuthorities { path: path.clone(), why };
+    let trusted = tls::certificates(&authorities).map_err(|error| unusable(error.to_string()))?;
+    let certificates = ClientAuthority::new(trusted).map_err(|error| unusable(error.to_string()))?;
+    Ok(Authenticators { certificates: Some(certificates), tokens })
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|cause| Error::File { path: path.to_owned(), cause })
+}
+
+fn api_settings(options: &Options) -> api::Settings {
+    api::Settings {
+        request_timeout: options.request_timeout,
+        shortest_watch: options.shortest_watch,
+        cbor: options.gates.cbor,
+        compression: options.gates.compression,
+    }
+}
+
+/// The address to tell others: that of the socket, or, where that stands for all or for this host alone, one of the host.
+fn advertised(bound: IpAddr) -> IpAddr {
+    if !bound.is_unspecified() && !bound.is_loopback() {
+        return bound;
+    }
+    let own = server::pki::Names::of_this_host(bound).addresses;
+    let usable = |address: &IpAddr| !address.is_loopback() && !address.is_unspecified() && address.is_ipv4();
+    own.into_iter().find(usable).unwrap_or(bound)
 }
 
 fn given_files(options: &Options) -> Option<Files> {

@@ -71,6 +71,16 @@ pub trait Strategy: Sync {
         field::List::default()
     }
 
+    /// What stands against a changed status, beside the declared constraints.
+    fn validate_status(&self, _new: &Map, _old: &Map) -> field::List {
+        field::List::default()
+    }
+
+    /// What stands against a change through any other subresource, beside the declared constraints.
+    fn validate_part(&self, _part: crate::Part, _new: &Map, _old: &Map) -> field::List {
+        field::List::default()
+    }
+
     /// Which form names of this kind have.
     fn name_rule(&self) -> NameRule {
         NameRule::Subdomain

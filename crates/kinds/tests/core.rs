@@ -1,51 +1,346 @@
 //! The kinds of the core group beside answers of the reference.
 //!
-//! Each line of `reference/core/*.tsv` is an operation, its inputs and the reference's answer, apart by tabs:
+//! Each line of `reference/core/*.tsv` is an operation, what it was given and what the reference answered, apart by tabs; objects
+//! are JSON in the version they are served in:
 //!
-//! - `default`, object, object with all defaults as a client would read it back.
+//! | operation | given | answer |
+//! |---|---|---|
+//! | `default` | object | the object with all defaults, as a client would read it back |
+//! | `print` | object, present time in seconds | cells, conditions of the row, values of the selectable fields |
+//! | `create` | object | the object as it would be stored |
+//! | `update`, `status`, `finalize`, `ephemeralcontainers`, `resize` | new object, old object | the object as it would be stored |
+//! | `grace` | object, seconds asked for | seconds given |
+//! | `convert` | event | the event in the other group |
+//! | `duration` | seconds | their short form |
+//!
+//! `reference/core/columns.tsv` has the columns of each kind.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a broken fixture should stop the test")]
 
-use object::Value;
-use schema::{Limits, Type, json};
+use kinds::{Caller, Cell, Context, Kind, Part, Row};
+use object::time::MicroTime;
+use object::{Map, Value};
+use schema::{Limits, Shape, Type, json};
 
-fn lines() -> impl Iterator<Item = Vec<&'static str>> {
-    [include_str!("reference/core/defaults.tsv")]
-        .into_iter()
-        .flat_map(str::lines)
-        .map(|line| line.split('\t').collect())
+const DEFAULTS: &str = include_str!("reference/core/defaults.tsv");
+const ROWS: &str = include_str!("reference/core/rows.tsv");
+const WRITES: &str = include_str!("reference/core/writes.tsv");
+
+const CONTEXT: Context<'static> =
+    Context { now: "2030-01-02T03:04:05Z", caller: Caller { name: "", uid: "", groups: &[], extra: &[] } };
+
+struct Object {
+    kind: &'static Kind,
+    ty: &'static Type,
+    value: Value,
 }
 
-fn object(text: &str) -> (&'static kinds::Kind, &'static Type, Value) {
-    let any = json::decode_shape(&schema::Shape::Any, text.as_bytes(), &Limits::default()).unwrap().value;
-    let word = |key: &str| any.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (api_version, kind) = (word("apiVersion"), word("kind"));
-    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-    let row = kinds::all().find(|row| row.group == group && row.kind == kind).unwrap();
-    let ty = schema::builtin::by_kind(group, version, &kind).unwrap();
-    (row, ty, json::decode(ty, text.as_bytes(), &Limits::default()).unwrap().value)
+impl Object {
+    fn read(text: &str) -> Self {
+        let any = any(text);
+        let word = |key: &str| any.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (api_version, name) = (word("apiVersion"), word("kind"));
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        let kind = kinds::all().find(|kind| kind.group == group && kind.kind == name).unwrap();
+        let ty = schema::builtin::by_kind(group, version, &name).unwrap();
+        Self { kind, ty, value: json::decode(ty, text.as_bytes(), &Limits::default()).unwrap().value }
+    }
+
+    fn defaulted(text: &str) -> Self {
+        let mut this = Self::read(text);
+        schema::default(this.ty, &mut this.value);
+        this.kind.strategy.default(this.map_mut());
+        this
+    }
+
+    fn stored(text: &str) -> Self {
+        let mut this = Self::read(text);
+        if let Some(conversion) = this.kind.versions[0].conversion {
+            (conversion.to_stored)(&mut this.value);
+        }
+        this
+    }
+
+    fn map(&self) -> &Map {
+        self.value.as_map().unwrap()
+    }
+
+    fn map_mut(&mut self) -> &mut Map {
+        self.value.as_map_mut().unwrap()
+    }
+
+    /// Generations are counted by those who call the hooks.
+    fn without_generation(mut self) -> Self {
+        if let Some(metadata) = self.map_mut().get_mut("metadata").and_then(Value::as_map_mut) {
+            metadata.remove("generation");
+        }
+        self
+    }
+
+    fn json(&self) -> String {
+        let mut out = Vec::new();
+        json::encode(self.ty, &self.value, &mut out);
+        String::from_utf8(out).unwrap()
+    }
 }
 
-fn defaulted(text: &str) -> (&'static kinds::Kind, &'static Type, Value) {
-    let (row, ty, mut value) = object(text);
-    schema::default(ty, &mut value);
-    row.strategy.default(value.as_map_mut().unwrap());
-    (row, ty, value)
+fn any(text: &str) -> Value {
+    json::decode_shape(&Shape::Any, text.as_bytes(), &Limits::default()).unwrap().value
 }
 
-fn written(ty: &'static Type, value: &Value) -> String {
-    let mut out = Vec::new();
-    json::encode(ty, value, &mut out);
-    String::from_utf8(out).unwrap()
+fn lines(file: &'static str, operations: &[&str]) -> Vec<Vec<&'static str>> {
+    let lines = file.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let lines: Vec<_> = lines.filter(|line| operations.contains(&line[0])).collect();
+    assert!(!lines.is_empty(), "no cases for {operations:?}");
+    lines
+}
+
+#[track_caller]
+fn assert_same(ours: &Object, wanted: &Object, line: &[&str]) {
+    assert_eq!(ours.json(), wanted.json(), "{line:?}");
+    assert_eq!(ours.value, wanted.value, "the tree holds what its type cannot tell from nothing: {line:?}");
 }
 
 #[test]
 fn defaults_are_those_of_the_reference() {
-    let mut checked = 0;
-    for line in lines().filter(|line| line[0] == "default") {
-        let (_, ty, value) = defaulted(line[1]);
-        let (_, _, wanted) = object(line[2]);
-        assert_eq!(written(ty, &value), written(ty, &wanted), "{}", line[1]);
-        assert_eq!(value, wanted, "the tree holds what its type cannot tell from nothing: {}", line[1]);
-        checked += 1;
+    for line in lines(DEFAULTS, &["default"]) {
+        assert_same(&Object::defaulted(line[1]), &Object::read(line[2]), &line);
     }
-    assert!(checked > 0);
+}
+
+#[test]
+fn defaults_of_what_has_them_change_nothing() {
+    for line in lines(DEFAULTS, &["default"]) {
+        assert_same(&Object::defaulted(line[2]), &Object::read(line[2]), &line);
+    }
+}
+
+#[test]
+fn new_objects_are_prepared_as_by_the_reference() {
+    for line in lines(WRITES, &["create"]) {
+        let mut object = Object::defaulted(line[1]);
+        object.kind.strategy.prepare_create(object.map_mut(), &CONTEXT);
+        assert_same(&object, &Object::read(line[2]).without_generation(), &line);
+    }
+}
+
+#[test]
+fn changed_objects_are_prepared_as_by_the_reference() {
+    for line in lines(WRITES, &["update", "status", "finalize", "ephemeralcontainers", "resize"]) {
+        let (mut new, old) = (Object::defaulted(line[1]), Object::defaulted(line[2]));
+        let strategy = new.kind.strategy;
+        let part = match line[0] {
+            "update" => {
+                strategy.prepare_update(new.map_mut(), old.map(), &CONTEXT);
+                None
+            }
+            "status" => {
+                strategy.prepare_status(new.map_mut(), old.map(), &CONTEXT);
+                None
+            }
+            "finalize" => Some(Part::Finalize),
+            "ephemeralcontainers" => Some(Part::EphemeralContainers),
+            _ => Some(Part::Resize),
+        };
+        if let Some(part) = part {
+            strategy.prepare_part(part, new.map_mut(), old.map(), &CONTEXT);
+        }
+        assert_same(&new, &Object::read(line[3]).without_generation(), &line);
+    }
+}
+
+#[test]
+fn pods_get_the_grace_that_the_reference_gives() {
+    for line in lines(WRITES, &["grace"]) {
+        let pod = Object::read(line[1]);
+        let grace = pod.kind.strategy.grace(pod.map(), any(line[2]).as_i64());
+        assert_eq!(grace, any(line[3]).as_i64(), "{line:?}");
+    }
+}
+
+#[test]
+fn events_are_the_same_in_both_groups() {
+    for line in lines(WRITES, &["convert"]) {
+        let (mut event, wanted) = (Object::read(line[1]), Object::read(line[2]));
+        let newer = kinds::all().find(|kind| kind.group == "events.k8s.io").unwrap();
+        let conversion = newer.versions[0].conversion.unwrap();
+        let convert = if event.kind.group.is_empty() { conversion.from_stored } else { conversion.to_stored };
+        convert(&mut event.value);
+        event.ty = wanted.ty;
+        event.map_mut().insert("apiVersion", wanted.map().get("apiVersion").unwrap().clone());
+        assert_same(&event, &wanted, &line);
+    }
+}
+
+#[test]
+fn rows_are_those_of_the_reference() {
+    for line in lines(ROWS, &["print"]) {
+        let object = Object::stored(line[1]);
+        let now = MicroTime::from_unix(line[2].parse().unwrap(), 0);
+        let Row { cells, conditions } = (object.kind.columns.row)(object.map());
+        let cells: Vec<Value> = cells.iter().map(|cell| shown(cell, now)).collect();
+        assert_eq!(Value::from(cells), any(line[3]), "{line:?}");
+        let conditions: Vec<Value> = conditions
+            .iter()
+            .map(|it| {
+                let entries =
+                    [("type", it.ty), ("status", it.status), ("reason", it.reason), ("message", it.message)];
+                Map::from_iter(entries).into()
+            })
+            .collect();
+        assert_eq!(Value::from(conditions), any(line[4]), "{line:?}");
+    }
+}
+
+fn shown(cell: &Cell, now: MicroTime) -> Value {
+    match cell {
+        Cell::Text(text) => text.as_str().into(),
+        Cell::Integer(number) => (*number).into(),
+        Cell::Bool(flag) => (*flag).into(),
+        Cell::Null => Value::Null,
+        Cell::Since { before, time, after } => {
+            format!("{before}{}{after}", kinds::age(time.as_deref(), now)).into()
+        }
+    }
+}
+
+#[test]
+fn selectable_fields_are_those_of_the_reference() {
+    for line in lines(ROWS, &["print"]) {
+        let object = Object::stored(line[1]);
+        let wanted = any(line[5]);
+        let Some(wanted) = wanted.as_map() else { continue };
+        for field in object.kind.fields.list {
+            let known = wanted.get(field.name).or_else(|| wanted.get(field.paths.first()?));
+            let known = known.and_then(Value::as_str).unwrap_or_default();
+            let ours = field.paths.iter().map(|path| at(&object.value, path)).find(|text| !text.is_empty());
+            assert_eq!(ours.as_deref().unwrap_or(field.absent), known, "{} {line:?}", field.name);
+        }
+        for name in wanted.keys().map(|key| key.as_str()) {
+            let ours = object.kind.fields.list.iter();
+            let is_ours = ours.clone().any(|field| field.name == name || field.paths.contains(&name));
+            let of_all = name.starts_with("metadata.") || name == "name";
+            assert!(is_ours || of_all || (name == "source" && !object.kind.group.is_empty()), "{name}");
+        }
+    }
+}
+
+fn at(value: &Value, path: &str) -> String {
+    let found = path.split('.').try_fold(value, |value, key| value.get(key));
+    match found {
+        Some(Value::String(text)) => text.to_string(),
+        Some(Value::Bool(flag)) => flag.to_string(),
+        Some(Value::Int(number)) => number.to_string(),
+        _ => String::new(),
+    }
+}
+
+fn told(errors: &[object::field::Error]) -> Vec<String> {
+    errors.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn finalizers_of_namespaces_are_standard_or_qualified() {
+    let namespace = |name: &str| {
+        let text = r#"{"apiVersion":"v1","kind":"Namespace","spec":{"finalizers":["kubernetes","NAME"]}}"#;
+        Object::read(&text.replace("NAME", name))
+    };
+    let problem =
+        r#"Invalid value: "plain": name is neither a standard finalizer name nor is it fully qualified"#;
+    let plain = namespace("plain");
+    let strategy = plain.kind.strategy;
+    assert_eq!(told(&strategy.validate_create(plain.map())), [format!("spec.finalizers: {problem}")]);
+    assert_eq!(
+        told(&strategy.validate_update(plain.map(), plain.map())),
+        [format!("spec.finalizers: {problem}")]
+    );
+    assert_eq!(
+        told(&strategy.validate_part(Part::Finalize, plain.map(), plain.map())),
+        [format!("spec.finalizers[1]: {problem}")]
+    );
+    assert_eq!(strategy.validate_create(namespace("a b").map()).len(), 2);
+    assert!(strategy.validate_create(namespace("example.com/mine").map()).is_empty());
+}
+
+#[test]
+fn the_phase_of_a_namespace_fits_its_deletion() {
+    let told_of = |metadata: &str, phase: &str| {
+        let text = r#"{"apiVersion":"v1","kind":"Namespace","metadata":META,"status":{"phase":"PHASE"}}"#;
+        let namespace = Object::read(&text.replace("META", metadata).replace("PHASE", phase));
+        told(&namespace.kind.strategy.validate_status(namespace.map(), &Map::new()))
+    };
+    let deleted = r#"{"deletionTimestamp":"2030-01-02T03:04:05Z"}"#;
+    assert!(told_of("{}", "Active").is_empty());
+    assert!(told_of(deleted, "Terminating").is_empty());
+    assert_eq!(
+        told_of("{}", "Odd"),
+        [r#"status.Phase: Invalid value: "Odd": may only be 'Active' if `deletionTimestamp` is empty"#]
+    );
+    assert_eq!(
+        told_of(deleted, "Active"),
+        [
+            r#"status.Phase: Invalid value: "Active": may only be 'Terminating' if `deletionTimestamp` is not empty"#
+        ]
+    );
+}
+
+#[test]
+fn a_namespace_that_is_deleted_waits_for_its_content() {
+    let mut namespace =
+        Object::defaulted(r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}"#);
+    let strategy = namespace.kind.strategy;
+    strategy.prepare_create(namespace.map_mut(), &CONTEXT);
+    assert!(!strategy.is_finished(namespace.map()));
+    strategy.prepare_deletion(namespace.map_mut(), &CONTEXT);
+    assert_eq!(at(&namespace.value, "status.phase"), "Terminating");
+    namespace.map_mut().remove("spec");
+    assert!(strategy.is_finished(namespace.map()));
+}
+
+#[test]
+fn durations_are_written_as_by_the_reference() {
+    for line in lines(include_str!("reference/core/durations.tsv"), &["duration"]) {
+        assert_eq!(
+            any(line[2]).as_str(),
+            Some(kinds::human_duration(line[1].parse().unwrap()).as_str()),
+            "{line:?}"
+        );
+    }
+}
+
+#[test]
+fn ages_count_from_whole_and_from_broken_seconds() {
+    let now: MicroTime = "2030-01-02T03:04:05.500000Z".parse().unwrap();
+    assert_eq!(kinds::age(Some("2030-01-02T03:04:00Z"), now), "5s");
+    assert_eq!(kinds::age(Some("2030-01-02T03:04:03.600000Z"), now), "1s");
+    assert_eq!(kinds::age(Some("2030-01-02T03:04:07Z"), now), "0s");
+    assert_eq!(kinds::age(Some("2030-01-02T03:04:08Z"), now), "<invalid>");
+    assert_eq!(kinds::age(Some("0001-01-01T00:00:00Z"), now), "<unknown>");
+    assert_eq!(kinds::age(Some("no time"), now), "<unknown>");
+    assert_eq!(kinds::age(Some("0900-01-01T00:00:00Z"), now), "292y");
+}
+
+#[test]
+fn columns_are_those_of_the_reference() {
+    for line in include_str!("reference/core/columns.tsv").lines() {
+        let (path, columns) = line.split_once('\t').unwrap();
+        let (group_version, resource) = path.rsplit_once('/').unwrap();
+        let group = group_version.split_once('/').map_or("", |(group, _)| group);
+        let kind = kinds::all().find(|kind| kind.group == group && kind.resource == resource).unwrap();
+        let ours = kind.columns.list.iter().map(|column| {
+            let priority = if column.priority == 0 { String::new() } else { column.priority.to_string() };
+            let text = format!("{}:{}:{}:{priority}", column.name, column.ty, column.format);
+            text.trim_end_matches(':').to_owned()
+        });
+        assert_eq!(ours.collect::<Vec<_>>().join(" | "), columns, "{path}");
+    }
+}
+
+#[test]
+fn columns_describe_themselves_with_fields_that_exist() {
+    for column in kinds::all().flat_map(|kind| kind.columns.list) {
+        if let kinds::About::Field(ty, field) = column.about {
+            let ty = schema::builtin::by_name(ty).unwrap();
+            assert!(ty.field(field).is_some(), "{} {field}", ty.name);
+        }
+    }
 }

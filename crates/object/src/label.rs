@@ -83,6 +83,13 @@ pub struct Selector {
     requirements: Option<Vec<Requirement>>,
 }
 
+/// Everything.
+impl Default for Selector {
+    fn default() -> Self {
+        Self::everything()
+    }
+}
+
 impl Selector {
     /// The selector that picks every object.
     pub const fn everything() -> Self {

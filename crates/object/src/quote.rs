@@ -33,6 +33,11 @@ pub fn quote_each<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
     out
 }
 
+/// Whether a character stands for itself in quoted text.
+pub fn is_printable(character: char) -> bool {
+    printable::is_printable(character)
+}
+
 /// Text that displays itself quoted, for use inside `format!` and `write!`.
 ///
 /// ```

@@ -19,6 +19,7 @@ mod model;
 pub mod protobuf;
 mod scalar;
 mod slots;
+pub mod status;
 mod validate;
 pub mod view;
 pub mod yaml;
@@ -30,6 +31,7 @@ pub use model::{
     Alternative, Facts, Field, Format, Kind, Member, Part, Patch, Raw, Ref, Rule, Shape, Topology, Type,
     Union,
 };
+pub use status::Status;
 pub use validate::validate;
 
 /// Typed views of the built-in types: `core::v1::Pod::of(map).spec().containers()`.

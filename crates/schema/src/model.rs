@@ -44,7 +44,6 @@ impl<T: ?Sized> Clone for Ref<T> {
     }
 }
 
-/// Types refer to each other in circles, so only the name is shown.
 impl fmt::Debug for Ref<Type> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
@@ -81,6 +80,13 @@ pub struct Type {
     pub(crate) always: Ref<[u16]>,
     /// The names of `fields` once more, for built-in types: the very texts that decoded keys point to.
     pub(crate) names: &'static [&'static str],
+}
+
+/// Types refer to each other in circles, so only the name is shown.
+impl fmt::Debug for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
 }
 
 impl Type {
@@ -276,7 +282,7 @@ impl Shape {
     }
 
     /// What null stands for as an element of a list or as a value of a map.
-    pub(crate) fn empty_element(&self) -> Value {
+    pub fn empty_element(&self) -> Value {
         match self {
             Shape::Bool => Value::Bool(false),
             Shape::Int32 | Shape::Int64 | Shape::IntOrString => Value::Int(0),

@@ -93,7 +93,8 @@ mod tests {
             code: 429,
             reason: Reason::TooManyRequests,
             message: "later".into(),
-            details: Some(Details { retry_after_seconds: 7, ..Details::default() }),
+            details: Some(Details { retry_after_seconds: 7, ..Details::default() }.into()),
+            token: String::new(),
         };
         let response = Error::from(status).into_response();
         assert_eq!(response.status(), 429);

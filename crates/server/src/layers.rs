@@ -6,14 +6,15 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH};
+use auth::{Authenticators, Credentials};
+use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, HeaderName};
 use http::{HeaderValue, Method};
 use http_body::Body as _;
 
 use crate::handler::{Handler, Layer};
 use crate::health::Checks;
 use crate::version::Info;
-use crate::{Body, Error, Request, Response};
+use crate::{Body, Error, Request, Response, Status};
 
 /// The handler that has nothing to serve: every path is unknown to it.
 #[derive(Debug, Clone, Copy)]
@@ -108,5 +109,42 @@ impl Layer for Version {
             "/version" | "/version/" => self.0.answer(request.method()),
             _ => next.handle(request).await,
         }
+    }
+}
+
+/// Finds out who is asking, and hands it on as an extension of the request. A caller that shows something invalid is refused
+/// here, whatever it asks for; one that shows nothing is for the handlers to refuse, which may have something for everybody.
+#[derive(Debug, Clone)]
+pub(crate) struct Authentication(pub(crate) Arc<Authenticators>);
+
+impl Layer for Authentication {
+    async fn around<H: Handler>(&self, mut request: Request, next: &H) -> Result<Response, Error> {
+        let headers = request.headers().get_all(AUTHORIZATION);
+        let authorization: Vec<&str> = headers.iter().filter_map(|value| value.to_str().ok()).collect();
+        let shown = Credentials { authorization: &authorization, certificates: &request.peer.certificates };
+        match self.0.authenticate(&shown) {
+            Ok(caller) => drop(request.head.extensions.insert(caller)),
+            Err(_) if !authorization.is_empty() => return Err(Status::unauthorized().into()),
+            Err(_) => {}
+        }
+        next.handle(request).await
+    }
+}
+
+/// Gives every request an id, or keeps the one that it brings along, and tells it in the answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AuditId;
+
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+
+impl Layer for AuditId {
+    async fn around<H: Handler>(&self, request: Request, next: &H) -> Result<Response, Error> {
+        let id = request.headers().get(AUDIT_ID).filter(|id| !id.is_empty() && id.len() <= 64).cloned();
+        let id = id.or_else(|| HeaderValue::from_str(&registry::random_uid()).ok());
+        let mut response = next.handle(request).await?;
+        if let Some(id) = id {
+            response.headers_mut().insert(AUDIT_ID, id);
+        }
+        Ok(response)
     }
 }

@@ -13,6 +13,7 @@
 //! Who the caller is and what it may do is left to others; the certificate chain that the peer has proven to own the
 //! key of is handed on, unverified, in [`Peer`].
 
+mod api;
 pub mod body;
 mod connection;
 mod error;
@@ -26,7 +27,6 @@ mod query;
 mod request;
 mod serve;
 mod stack;
-mod status;
 pub mod tls;
 pub mod version;
 
@@ -38,9 +38,9 @@ pub use lifecycle::{Lifecycle, Phase};
 pub use limits::Limits;
 pub use query::Query;
 pub use request::{Peer, Request, RequestBody};
+pub use schema::status::{Cause, Details, Reason, Status};
 pub use serve::{Outcome, Server, StartError};
 pub use stack::stack;
-pub use status::{Cause, Details, Reason, Status};
 
 /// What every handler answers with.
 pub type Response = http::Response<Body>;

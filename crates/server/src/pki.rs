@@ -19,6 +19,9 @@ mod names;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
 pub use kubeconfig::Kubeconfig;
 pub use names::Names;
 
@@ -33,6 +36,9 @@ pub const ADMIN_GROUP: &str = "system:masters";
 const AUTHORITY: &str = "ca";
 const SERVING: &str = "server";
 const ADMIN: &str = "admin";
+const TOKEN: &str = "admin.token";
+/// A file with less in it was cut off while it was written.
+const SHORTEST_TOKEN: usize = 43;
 
 /// Why certificates could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +72,9 @@ pub enum Error {
     /// Making a key or a certificate failed.
     #[error("cannot make a certificate: {0}")]
     Make(#[from] rcgen::Error),
+    /// There is no randomness to be had.
+    #[error("the system gives no random bytes")]
+    Random,
 }
 
 /// A certificate with its key, both in PEM.
@@ -83,6 +92,16 @@ impl std::fmt::Debug for Pair {
     }
 }
 
+/// A secret that is not shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(pub String);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("withheld")
+    }
+}
+
 /// What [`Pki::ensure`] found or made.
 #[derive(Debug, Clone)]
 pub struct Material {
@@ -92,6 +111,8 @@ pub struct Material {
     pub serving: Pair,
     /// For the admin's side.
     pub admin: Pair,
+    /// The admin's token, for clients that do not do certificates.
+    pub token: Token,
     /// What was made, and why; empty when everything was there and good.
     pub made: Vec<String>,
 }
@@ -121,7 +142,8 @@ impl Pki {
             now,
             &mut made,
         )?;
-        Ok(Material { authority: authority.certificate().to_owned(), serving, admin, made })
+        let token = self.token(&mut made)?;
+        Ok(Material { authority: authority.certificate().to_owned(), serving, admin, token, made })
     }
 
     /// Forces the authority to the disk. All else can be made from it.
@@ -152,6 +174,23 @@ impl Pki {
         let authority = Authority::make(now)?;
         paths.write(authority.pair())?;
         Ok(authority)
+    }
+
+    /// The admin's token: 32 random bytes in base64.
+    fn token(&self, made: &mut Vec<String>) -> Result<Token, Error> {
+        let path = self.directory.join(TOKEN);
+        if let Some(text) = file::read_private(&path)? {
+            let text = text.trim();
+            if text.len() >= SHORTEST_TOKEN {
+                return Ok(Token(text.to_owned()));
+            }
+        }
+        made.push(format!("{}: there was none", path.display()));
+        let mut random = [0; 32];
+        aws_lc_rs::rand::fill(&mut random).map_err(|_| Error::Random)?;
+        let token = URL_SAFE_NO_PAD.encode(random);
+        file::write_private(&path, &token)?;
+        Ok(Token(token))
     }
 
     fn signed_anything(&self) -> bool {

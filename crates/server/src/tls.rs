@@ -197,6 +197,11 @@ impl Files {
     }
 }
 
+/// The certificates in a text of PEM, in their order.
+pub fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
+    CertificateDer::pem_slice_iter(pem.as_bytes()).map(|found| found.map_err(Error::Certificate)).collect()
+}
+
 fn subjects(pem: &[u8]) -> Result<Vec<DistinguishedName>, Error> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {

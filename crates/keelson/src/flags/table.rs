@@ -1,8 +1,9 @@
 //! Every flag there is, one row each: first those that Keelson heeds, then those of the reference that it accepts.
 
 use super::{Effect, Flag, Group, Kind, value};
-use crate::options::{LogFormat, Options, Show};
+use crate::options::{Gates, LogFormat, Options, Range, Show, Storage};
 use server::tls::{Oldest, Protocols};
+use std::time::Duration;
 
 /// The table.
 pub(super) const FLAGS: &[Flag] = &[
@@ -158,20 +159,164 @@ pub(super) const FLAGS: &[Flag] = &[
             Ok(())
         }),
     },
-    later("advertise-address", Group::Serving, Kind::Address, ""),
+    Flag {
+        name: "storage",
+        group: Group::Storage,
+        kind: Kind::Text,
+        default: "embedded",
+        help: "Where objects are kept. embedded: in the data directory, durable; memory: nowhere, for tests and throw-away \
+               servers.",
+        effect: Effect::Set(|options, value| {
+            options.storage = match value {
+                "embedded" => Storage::Embedded,
+                "memory" => Storage::Memory,
+                _ => return Err("neither embedded nor memory".into()),
+            };
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "history-retention",
+        group: Group::Storage,
+        kind: Kind::Duration,
+        default: "5m0s",
+        help: "How long changes are kept, so that watches and continued lists can go on from an earlier state.",
+        effect: Effect::Set(|options, value| {
+            let retention = value::duration(value)?;
+            if retention.is_zero() {
+                return Err("some history is needed".into());
+            }
+            options.retention = retention;
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "controllers",
+        group: Group::Api,
+        kind: Kind::List,
+        default: "*",
+        help: "Which controllers run: * for all that are on by default, name for one, -name for none of that name. There are \
+               none yet.",
+        effect: Effect::Set(|_, _| Ok(())),
+    },
+    Flag {
+        name: "advertise-address",
+        group: Group::Serving,
+        kind: Kind::Address,
+        default: "",
+        help: "The address under which the rest of the cluster reaches this server: that of the endpoint of the service \
+               kubernetes. Without it, the bind address, or the host's own address where that is not one.",
+        effect: Effect::Set(|options, value| {
+            value::address(value).map(|address| options.advertise_address = Some(address))
+        }),
+    },
+    Flag {
+        name: "external-hostname",
+        group: Group::Serving,
+        kind: Kind::Text,
+        default: "",
+        help: "A further name for the serving certificate.",
+        effect: Effect::Set(|options, value| {
+            options.external_hostname = (!value.is_empty()).then(|| value.into());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "request-timeout",
+        group: Group::Serving,
+        kind: Kind::Duration,
+        default: "1m0s",
+        help: "How long a request may take that is not a watch.",
+        effect: Effect::Set(|options, value| {
+            value::duration(value).map(|timeout| options.request_timeout = timeout)
+        }),
+    },
+    Flag {
+        name: "min-request-timeout",
+        group: Group::Serving,
+        kind: Kind::Integer,
+        default: "1800",
+        help: "The least seconds after which a watch that does not say how long it takes is ended; the most are twice as many.",
+        effect: Effect::Set(|options, value| {
+            let seconds = value.parse().map_err(|_| "not a number of seconds")?;
+            options.shortest_watch = Duration::from_secs(seconds);
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "service-cluster-ip-range",
+        group: Group::Api,
+        kind: Kind::Text,
+        default: "10.0.0.0/24",
+        help: "The addresses of services. The first of them is that of the API's own service.",
+        effect: Effect::Set(|options, value| {
+            if !value.is_empty() {
+                options.service_range = Range::parse(value)?;
+            }
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "runtime-config",
+        group: Group::Api,
+        kind: Kind::Text,
+        default: "",
+        help: "Which versions of the API are served beside those that are by default, as key=true or key=false: api/all, api/ga, \
+               api/beta, api/alpha, a group version (batch/v1), or one resource of it (batch/v1/jobs).",
+        effect: Effect::Set(|options, value| {
+            for (key, on) in value::settings(value)? {
+                options.selection.set(key, on);
+            }
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "feature-gates",
+        group: Group::Api,
+        kind: Kind::Text,
+        default: "",
+        help: "Features to turn on or off, as name=true or name=false: WatchList, CBORServingAndStorage, \
+               APIResponseCompression. Others of the reference are accepted without an effect.",
+        effect: Effect::Set(|options, value| {
+            for (name, on) in value::settings(value)? {
+                gate(&mut options.gates, &name, on);
+            }
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "client-ca-file",
+        group: Group::Authentication,
+        kind: Kind::Text,
+        default: "",
+        help: "Authorities, in PEM, whose client certificates are taken for what they say, beside that of the data directory: \
+               the common name is the user, the organizations are its groups.",
+        effect: Effect::Set(|options, value| {
+            options.client_ca_file = (!value.is_empty()).then(|| value.into());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "token-auth-file",
+        group: Group::Authentication,
+        kind: Kind::Text,
+        default: "",
+        help: "Static tokens: lines of token, user name, user uid, and, in quotes, groups. Read once, at start.",
+        effect: Effect::Set(|options, value| {
+            options.token_auth_file = (!value.is_empty()).then(|| value.into());
+            Ok(())
+        }),
+    },
     later("cert-dir", Group::Serving, Kind::Text, "/var/run/kubernetes"),
     later("cors-allowed-origins", Group::Serving, Kind::List, ""),
     later("enable-priority-and-fairness", Group::Serving, Kind::Switch, "true"),
-    later("external-hostname", Group::Serving, Kind::Text, ""),
     later("goaway-chance", Group::Serving, Kind::Float, ""),
     later("livez-grace-period", Group::Serving, Kind::Duration, ""),
     later("max-connection-bytes-per-sec", Group::Serving, Kind::Integer, ""),
     later("max-mutating-requests-inflight", Group::Serving, Kind::Integer, "200"),
     later("max-requests-inflight", Group::Serving, Kind::Integer, "400"),
-    later("min-request-timeout", Group::Serving, Kind::Integer, "1800"),
     later("permit-address-sharing", Group::Serving, Kind::Switch, ""),
     later("permit-port-sharing", Group::Serving, Kind::Switch, ""),
-    later("request-timeout", Group::Serving, Kind::Duration, "1m0s"),
     later("shutdown-send-retry-after", Group::Serving, Kind::Switch, ""),
     later("shutdown-watch-termination-grace-period", Group::Serving, Kind::Duration, ""),
     later("strict-transport-security-directives", Group::Serving, Kind::List, ""),
@@ -188,11 +333,8 @@ pub(super) const FLAGS: &[Flag] = &[
     later("emulation-forward-compatible", Group::Api, Kind::Switch, ""),
     later("endpoint-reconciler-type", Group::Api, Kind::Text, "lease"),
     later("event-ttl", Group::Api, Kind::Duration, "1h0m0s"),
-    later("feature-gates", Group::Api, Kind::Text, ""),
     later("kubernetes-service-node-port", Group::Api, Kind::Integer, ""),
-    later("runtime-config", Group::Api, Kind::Text, ""),
     later("runtime-config-emulation-forward-compatible", Group::Api, Kind::Switch, ""),
-    later("service-cluster-ip-range", Group::Api, Kind::Text, ""),
     later("service-node-port-range", Group::Api, Kind::Text, ""),
     later("delete-collection-workers", Group::Storage, Kind::Integer, "1"),
     later("enable-garbage-collector", Group::Storage, Kind::Switch, "true"),
@@ -221,7 +363,6 @@ pub(super) const FLAGS: &[Flag] = &[
     later("authentication-token-webhook-cache-ttl", Group::Authentication, Kind::Duration, "2m0s"),
     later("authentication-token-webhook-config-file", Group::Authentication, Kind::Text, ""),
     later("authentication-token-webhook-version", Group::Authentication, Kind::Text, "v1beta1"),
-    later("client-ca-file", Group::Authentication, Kind::Text, ""),
     later("enable-bootstrap-token-auth", Group::Authentication, Kind::Switch, ""),
     later("oidc-ca-file", Group::Authentication, Kind::Text, ""),
     later("oidc-client-id", Group::Authentication, Kind::Text, ""),
@@ -246,7 +387,6 @@ pub(super) const FLAGS: &[Flag] = &[
     later("service-account-max-token-expiration", Group::Authentication, Kind::Duration, ""),
     later("service-account-signing-endpoint", Group::Authentication, Kind::Text, ""),
     later("service-account-signing-key-file", Group::Authentication, Kind::Text, ""),
-    later("token-auth-file", Group::Authentication, Kind::Text, ""),
     later("authorization-config", Group::Authorization, Kind::Text, ""),
     later("authorization-mode", Group::Authorization, Kind::List, ""),
     later("authorization-policy-file", Group::Authorization, Kind::Text, ""),
@@ -330,4 +470,14 @@ fn show(options: &mut Options, value: &str, what: Show) -> Result<(), String> {
         options.show = what;
     }
     Ok(())
+}
+
+/// Turns a feature on or off. One that is not among ours is the reference's, or none.
+fn gate(gates: &mut Gates, name: &str, on: bool) {
+    match name {
+        "WatchList" => gates.watch_list = on,
+        "CBORServingAndStorage" => gates.cbor = on,
+        "APIResponseCompression" => gates.compression = on,
+        other => log::warn!("the feature gate {other} has no effect yet"),
+    }
 }

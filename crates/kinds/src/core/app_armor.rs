@@ -41,7 +41,9 @@ pub(super) fn settle(pod: &mut Map) {
                 (Some(text), None) => {
                     let profile =
                         text.as_str().and_then(profile).filter(|profile| Some(profile) != of_pod.as_ref());
-                    if let (Some(profile), Some(context)) = (profile, map_at(container, "securityContext")) {
+                    if let Some(profile) = profile
+                        && let Some(context) = map_at(container, "securityContext")
+                    {
                         context.insert(Key::known("appArmorProfile"), profile);
                     }
                 }

@@ -5,6 +5,8 @@ use crate::{
     About, Action, Body, Cell, Column, Columns, Context, Deleted, Fields, Kind, NameRule, Part, Refusal, Row,
     Scope, Selectable, Strategy, Subresource, Verb, keep, map_at,
 };
+use object::field::{Error, List, Path};
+use object::name::{invalid, qualified_name};
 use object::{Key, Map, Value};
 use schema::view::View;
 use schema::views::core::v1::Namespace;
@@ -76,6 +78,44 @@ impl Strategy for Behaviour {
         }
     }
 
+    fn validate_create(&self, namespace: &Map) -> List {
+        let path = Path::new("spec");
+        let path = path.child("finalizers");
+        Namespace::of(namespace)
+            .spec()
+            .finalizers()
+            .iter()
+            .flat_map(|name| validate_finalizer(&path, name))
+            .collect()
+    }
+
+    fn validate_update(&self, new: &Map, _old: &Map) -> List {
+        self.validate_create(new)
+    }
+
+    fn validate_status(&self, new: &Map, _old: &Map) -> List {
+        let namespace = Namespace::of(new);
+        let (phase, problem) = match namespace.metadata().deletion_timestamp() {
+            None => ("Active", "may only be 'Active' if `deletionTimestamp` is empty"),
+            Some(_) => ("Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty"),
+        };
+        if namespace.status().phase() == phase {
+            return List::new();
+        }
+        let path = Path::new("status");
+        vec![Error::invalid(&path.child("Phase"), namespace.status().phase(), problem)]
+    }
+
+    fn validate_part(&self, part: Part, new: &Map, _old: &Map) -> List {
+        if part != Part::Finalize {
+            return List::new();
+        }
+        let path = Path::new("spec");
+        let path = path.child("finalizers");
+        let finalizers = Namespace::of(new).spec().finalizers().iter().enumerate();
+        finalizers.flat_map(|(at, name)| validate_finalizer(&path.index(at), name)).collect()
+    }
+
     fn name_rule(&self) -> NameRule {
         NameRule::Label
     }
@@ -93,6 +133,18 @@ impl Strategy for Behaviour {
 
 /// What stands for the content of a namespace, until there is none.
 const FINALIZER: &str = "kubernetes";
+
+/// Names that need no domain before them.
+const STANDARD_FINALIZERS: &[&str] = &[FINALIZER, "orphan", "foregroundDeletion"];
+
+fn validate_finalizer(path: &Path<'_>, name: &str) -> List {
+    let mut errors = invalid(path, name, qualified_name(name));
+    if !name.contains('/') && !STANDARD_FINALIZERS.contains(&name) {
+        let problem = "name is neither a standard finalizer name nor is it fully qualified";
+        errors.push(Error::invalid(path, name, problem));
+    }
+    errors
+}
 
 /// The label that selects a namespace by its name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";

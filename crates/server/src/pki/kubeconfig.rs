@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::{Error, Pair, file};
 
 /// What a kubeconfig says, with everything embedded: it needs no other file.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Kubeconfig<'a> {
     /// The server's URL.
     pub server: String,
@@ -18,6 +18,8 @@ pub struct Kubeconfig<'a> {
     pub user: &'a str,
     /// What the user shows.
     pub client: &'a Pair,
+    /// What a client shows that does not do certificates.
+    pub token: &'a str,
 }
 
 impl Kubeconfig<'_> {
@@ -37,6 +39,7 @@ users:
   user:
     client-certificate-data: {certificate}
     client-key-data: {key}
+    token: {token}
 contexts:
 - name: keelson
   context:
@@ -49,6 +52,7 @@ current-context: keelson
             user = self.user,
             certificate = STANDARD.encode(&self.client.certificate),
             key = STANDARD.encode(&self.client.key),
+            token = self.token,
         )
     }
 

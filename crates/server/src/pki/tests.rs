@@ -218,12 +218,16 @@ fn the_kubeconfig_embeds_everything_for_its_owner_only() {
         authority: &material.authority,
         user: ADMIN_USER,
         client: &material.admin,
+        token: &material.token.0,
     };
     let path = folder.path("kubeconfig");
     kubeconfig.write(&path).unwrap();
     assert_eq!(folder.mode("kubeconfig"), 0o600);
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.contains("    server: https://127.0.0.1:6443\n"), "{text}");
+    assert!(text.contains(&format!("    token: {}\n", material.token.0)), "{text}");
+    assert_eq!(folder.pki().ensure(&names(), SystemTime::now()).unwrap().token, material.token);
+    assert!(!format!("{material:?}").contains(&material.token.0));
     assert!(text.contains("    certificate-authority-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t"), "{text}");
 
     let written = fs::metadata(&path).unwrap().modified().unwrap();

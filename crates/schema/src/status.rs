@@ -1,6 +1,8 @@
 //! `Status`: how the API says that something went wrong.
 
-use schema::json;
+use crate::json;
+use object::field;
+use object::quote::Quoted;
 
 /// The API's answer to a request that was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +14,9 @@ pub struct Status {
     /// The sentence a human sees.
     pub message: String,
     /// What it is about. Some answers of the reference carry empty details, some none: a client can tell.
-    pub details: Option<Details>,
+    pub details: Option<Box<Details>>,
+    /// A token with which a list can go on nevertheless; empty if there is none.
+    pub token: String,
 }
 
 /// What a [`Status`] is about.
@@ -111,7 +115,8 @@ impl Status {
             code: 404,
             reason: Reason::NotFound,
             message: "the server could not find the requested resource".into(),
-            details: Some(Details::default()),
+            details: Some(Box::default()),
+            token: String::new(),
         }
     }
 
@@ -121,13 +126,20 @@ impl Status {
             code: 405,
             reason: Reason::MethodNotAllowed,
             message: "the server does not allow this method on the requested resource".into(),
-            details: Some(Details::default()),
+            details: Some(Box::default()),
+            token: String::new(),
         }
     }
 
     /// 401 for a caller that could not show who it is.
     pub fn unauthorized() -> Self {
-        Self { code: 401, reason: Reason::Unauthorized, message: "Unauthorized".into(), details: None }
+        Self {
+            code: 401,
+            reason: Reason::Unauthorized,
+            message: "Unauthorized".into(),
+            details: None,
+            token: String::new(),
+        }
     }
 
     /// 413 for a body past its limit.
@@ -137,23 +149,168 @@ impl Status {
             reason: Reason::RequestEntityTooLarge,
             message: format!("Request entity too large: {why}"),
             details: None,
+            token: String::new(),
         }
     }
 
     /// 504 for a request whose time ran out.
     pub fn timeout(why: &str) -> Self {
-        Self { code: 504, reason: Reason::Timeout, message: format!("Timeout: {why}"), details: None }
+        Self {
+            code: 504,
+            reason: Reason::Timeout,
+            message: format!("Timeout: {why}"),
+            details: None,
+            token: String::new(),
+        }
+    }
+
+    /// 404 for an object that is not there.
+    pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
+        Self {
+            code: 404,
+            reason: Reason::NotFound,
+            message: format!("{} {} not found", qualified(group, resource), Quoted(name)),
+            details: Some(Details::of(group, resource, name).into()),
+            token: String::new(),
+        }
+    }
+
+    /// 409 for an object that is there already.
+    pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
+        Self {
+            code: 409,
+            reason: Reason::AlreadyExists,
+            message: format!("{} {} already exists", qualified(group, resource), Quoted(name)),
+            details: Some(Details::of(group, resource, name).into()),
+            token: String::new(),
+        }
+    }
+
+    /// 409 for a change that came too late.
+    pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
+        Self {
+            code: 409,
+            reason: Reason::Conflict,
+            message: format!(
+                "Operation cannot be fulfilled on {} {}: {why}",
+                qualified(group, resource),
+                Quoted(name)
+            ),
+            details: Some(Details::of(group, resource, name).into()),
+            token: String::new(),
+        }
+    }
+
+    /// 403 for something that nobody may do.
+    pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
+        let message = match (resource, name) {
+            ("", _) => format!("forbidden: {why}"),
+            (_, "") => format!("{} is forbidden: {why}", qualified(group, resource)),
+            _ => format!("{} {} is forbidden: {why}", qualified(group, resource), Quoted(name)),
+        };
+        Self {
+            code: 403,
+            reason: Reason::Forbidden,
+            message,
+            details: Some(Details::of(group, resource, name).into()),
+            token: String::new(),
+        }
+    }
+
+    /// 422 for an object that breaks rules; `kind` is the name of its type.
+    pub fn invalid(group: &str, kind: &str, name: &str, errors: &[field::Error]) -> Self {
+        let causes = errors.iter().map(|error| Cause {
+            reason: error.kind.reason().to_owned(),
+            message: error.body(),
+            field: error.path.clone(),
+        });
+        let mut message = format!("{} {} is invalid", qualified(group, kind), Quoted(name));
+        if let Some(all) = field::Aggregate::new(errors.to_vec()) {
+            message.push_str(&format!(": {all}"));
+        }
+        Self {
+            code: 422,
+            reason: Reason::Invalid,
+            message,
+            details: Some(Details { causes: causes.collect(), ..Details::of(group, kind, name) }.into()),
+            token: String::new(),
+        }
+    }
+
+    /// 410 for a state that is not kept any more.
+    pub fn expired(why: impl Into<String>) -> Self {
+        Self { code: 410, reason: Reason::Expired, message: why.into(), details: None, token: String::new() }
+    }
+
+    /// 500 for a fault of the server.
+    pub fn internal_error(why: &str) -> Self {
+        Self {
+            code: 500,
+            reason: Reason::InternalError,
+            message: format!("Internal error occurred: {why}"),
+            details: Some(
+                Details {
+                    causes: vec![Cause { message: why.to_owned(), ..Cause::default() }],
+                    ..Details::default()
+                }
+                .into(),
+            ),
+            token: String::new(),
+        }
+    }
+
+    /// 503 for a server that cannot do it now.
+    pub fn service_unavailable(why: impl Into<String>) -> Self {
+        Self {
+            code: 503,
+            reason: Reason::ServiceUnavailable,
+            message: why.into(),
+            details: None,
+            token: String::new(),
+        }
+    }
+
+    /// 406 for a client that takes nothing that could be made.
+    pub fn not_acceptable(why: impl Into<String>) -> Self {
+        Self {
+            code: 406,
+            reason: Reason::NotAcceptable,
+            message: why.into(),
+            details: None,
+            token: String::new(),
+        }
+    }
+
+    /// 415 for a body that cannot be read.
+    pub fn unsupported_media_type(why: impl Into<String>) -> Self {
+        Self {
+            code: 415,
+            reason: Reason::UnsupportedMediaType,
+            message: why.into(),
+            details: None,
+            token: String::new(),
+        }
     }
 
     /// 400 for a request that makes no sense.
     pub fn bad_request(why: impl Into<String>) -> Self {
-        Self { code: 400, reason: Reason::BadRequest, message: why.into(), details: None }
+        Self {
+            code: 400,
+            reason: Reason::BadRequest,
+            message: why.into(),
+            details: None,
+            token: String::new(),
+        }
     }
 
     /// The JSON form, with the line feed that the reference ends it with.
     pub fn to_json(&self) -> String {
         let mut out = String::with_capacity(192 + self.message.len());
-        out.push_str(r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure""#);
+        out.push_str(r#"{"kind":"Status","apiVersion":"v1","metadata":"#);
+        let start = out.len();
+        push_member(&mut out, "continue", &self.token);
+        open_object(&mut out, start);
+        out.push_str(r#","status":"Failure""#);
         push_member(&mut out, "message", &self.message);
         push_member(&mut out, "reason", self.reason.as_str());
         if let Some(details) = &self.details {
@@ -167,7 +324,17 @@ impl Status {
     }
 }
 
+/// `deployments.apps`; the resource alone in the core group.
+fn qualified(group: &str, resource: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+}
+
 impl Details {
+    /// Of one object, or of a resource if the name is empty.
+    pub fn of(group: &str, kind: &str, name: &str) -> Self {
+        Self { name: name.into(), group: group.into(), kind: kind.into(), ..Self::default() }
+    }
+
     fn push_json(&self, out: &mut String) {
         let start = out.len();
         push_member(out, "name", &self.name);
@@ -250,16 +417,24 @@ mod tests {
             code: 422,
             reason: Reason::Invalid,
             message: "ConfigMap \"a\" is invalid".into(),
-            details: Some(Details {
-                name: "a".into(),
-                kind: "ConfigMap".into(),
-                causes: vec![
-                    Cause { reason: "FieldValueInvalid".into(), message: "no".into(), field: "data".into() },
-                    Cause { message: "really".into(), ..Cause::default() },
-                ],
-                retry_after_seconds: 3,
-                ..Details::default()
-            }),
+            details: Some(
+                Details {
+                    name: "a".into(),
+                    kind: "ConfigMap".into(),
+                    causes: vec![
+                        Cause {
+                            reason: "FieldValueInvalid".into(),
+                            message: "no".into(),
+                            field: "data".into(),
+                        },
+                        Cause { message: "really".into(), ..Cause::default() },
+                    ],
+                    retry_after_seconds: 3,
+                    ..Details::default()
+                }
+                .into(),
+            ),
+            token: String::new(),
         };
         assert_eq!(
             status.to_json(),

@@ -1,0 +1,91 @@
+//! Client certificates: the name is the subject's common name, the groups are its organizations.
+
+use crate::User;
+use rustls::RootCertStore;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
+use std::sync::Arc;
+use x509_parser::parse_x509_certificate;
+
+/// Those whose certificates are taken for what they say.
+#[derive(Debug)]
+pub struct ClientAuthority(Arc<dyn ClientCertVerifier>);
+
+impl ClientAuthority {
+    /// Trusts these authorities.
+    pub fn new(authorities: Vec<CertificateDer<'static>>) -> Result<Self, VerifierBuilderError> {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(authorities);
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
+        Ok(Self(verifier))
+    }
+
+    /// Who the first certificate names, if the chain leads to an authority and the certificate is for a client and valid now.
+    pub(crate) fn user(&self, chain: &[CertificateDer<'static>]) -> Option<User> {
+        let (own, intermediates) = chain.split_first()?;
+        if let Err(error) = self.0.verify_client_cert(own, intermediates, UnixTime::now()) {
+            log::debug!(error:%; "a client certificate was not accepted");
+            return None;
+        }
+        let (_, certificate) = parse_x509_certificate(own).ok()?;
+        let subject = certificate.subject();
+        let name = subject.iter_common_name().filter_map(|name| name.as_str().ok()).last()?.to_owned();
+        let groups =
+            subject.iter_organization().filter_map(|name| name.as_str().ok()).map(str::to_owned).collect();
+        (!name.is_empty()).then(|| User { name, groups, ..User::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{
+        BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+        Issuer, KeyPair,
+    };
+
+    fn authority(name: &str) -> (CertificateDer<'static>, Issuer<'static, KeyPair>) {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap().der().clone();
+        (certificate, Issuer::new(params, key))
+    }
+
+    fn client(
+        issuer: &Issuer<'static, KeyPair>,
+        purpose: ExtendedKeyUsagePurpose,
+    ) -> CertificateDer<'static> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::OrganizationName, "system:masters");
+        params.distinguished_name.push(DnType::CommonName, "jane");
+        params.extended_key_usages = vec![purpose];
+        params.signed_by(&KeyPair::generate().unwrap(), issuer).unwrap().der().clone()
+    }
+
+    #[test]
+    fn a_certificate_of_the_authority_names_user_and_groups() {
+        let (certificate, issuer) = authority("ours");
+        let ours = ClientAuthority::new(vec![certificate]).unwrap();
+        let user = ours.user(&[client(&issuer, ExtendedKeyUsagePurpose::ClientAuth)]).unwrap();
+        assert_eq!(
+            (user.name.as_str(), user.groups.as_slice()),
+            ("jane", ["system:masters".to_owned()].as_slice())
+        );
+    }
+
+    #[test]
+    fn certificates_of_others_and_for_servers_are_nobodys() {
+        let (certificate, issuer) = authority("ours");
+        let (_, other) = authority("ours");
+        let ours = ClientAuthority::new(vec![certificate]).unwrap();
+        assert_eq!(ours.user(&[client(&other, ExtendedKeyUsagePurpose::ClientAuth)]), None);
+        assert_eq!(ours.user(&[client(&issuer, ExtendedKeyUsagePurpose::ServerAuth)]), None);
+        assert_eq!(ours.user(&[]), None);
+        assert_eq!(ours.user(&[CertificateDer::from(vec![1, 2, 3])]), None);
+    }
+}

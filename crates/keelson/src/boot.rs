@@ -1,0 +1,398 @@
+//! What exists right after the first start: the namespaces of the system, the API's own service with its endpoints, the range
+//! of services, the priority classes of the system, the identity of this server, and two config maps that clients read.
+//!
+//! Each part is a hook with a name, under which `/livez` and `/readyz` tell whether it is done. What is there already is left
+//! alone, except where it says something about this very process.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::{Attributes, Authorized, Target};
+use aws_lc_rs::digest::{SHA256, digest};
+use object::time::{MicroTime, Time};
+use object::{Map, Value};
+use registry::{Registry, WriteOptions};
+use schema::{Limits, Status, json};
+
+use crate::options::Range;
+
+/// How long the identity of a server counts after it was renewed.
+const IDENTITY_SECONDS: i64 = 3600;
+/// How often it is renewed.
+const RENEWAL: Duration = Duration::from_secs(300);
+
+/// What the objects say.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts {
+    /// Where the rest of the cluster reaches this server.
+    pub(crate) advertise: IpAddr,
+    pub(crate) port: u16,
+    pub(crate) services: Range,
+    /// The authority of client certificates, in PEM.
+    pub(crate) client_authority: String,
+}
+
+/// A part of the start.
+#[derive(Debug)]
+pub(crate) struct Hook {
+    pub(crate) name: &'static str,
+    done: AtomicBool,
+}
+
+impl Hook {
+    pub(crate) fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire)
+    }
+}
+
+/// The parts of the start that make objects.
+#[derive(Debug)]
+pub(crate) struct Hooks {
+    all: Vec<Arc<Hook>>,
+}
+
+const NAMESPACES: &str = "poststarthook/start-system-namespaces-controller";
+const AUTHENTICATION_INFO: &str = "poststarthook/start-cluster-authentication-info-controller";
+const IDENTITY: &str = "poststarthook/start-kube-apiserver-identity-lease-controller";
+const TOKEN_TRACKING: &str = "poststarthook/start-legacy-token-tracking-controller";
+const PRIORITY_CLASSES: &str = "poststarthook/scheduling/bootstrap-system-priority-classes";
+const SERVICE: &str = "poststarthook/bootstrap-controller";
+const SERVICE_RANGE: &str = "poststarthook/start-kubernetes-service-cidr-controller";
+
+impl Hooks {
+    pub(crate) fn new() -> Self {
+        let names =
+            [NAMESPACES, AUTHENTICATION_INFO, IDENTITY, TOKEN_TRACKING, PRIORITY_CLASSES, SERVICE, SERVICE_RANGE];
+        Self { all: names.map(|name| Arc::new(Hook { name, done: AtomicBool::new(false) })).into() }
+    }
+
+    /// The hook called `name`.
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Hook>> {
+        self.all.iter().find(|hook| hook.name == name).cloned()
+    }
+
+    /// Whether all of them are done.
+    pub(crate) fn all_done(&self) -> bool {
+        self.all.iter().all(|hook| hook.is_done())
+    }
+
+    /// Makes everything, and then keeps renewing the identity. Ends only with the process.
+    pub(crate) async fn run(&self, registry: &Registry, facts: &Facts) {
+        let boot = Boot { registry, facts, now: Time::now(), identity: identity() };
+        // Namespaces first: the others live in them.
+        self.repeat(NAMESPACES, || boot.namespaces()).await;
+        tokio::join!(
+            self.repeat(AUTHENTICATION_INFO, || boot.authentication_info()),
+            self.repeat(IDENTITY, || boot.renew_identity()),
+            self.repeat(TOKEN_TRACKING, || boot.token_tracking()),
+            self.repeat(PRIORITY_CLASSES, || boot.priority_classes()),
+            self.repeat(SERVICE, || boot.service()),
+            self.repeat(SERVICE_RANGE, || boot.service_range()),
+        );
+        loop {
+            tokio::time::sleep(RENEWAL).await;
+            if let Err(error) = boot.renew_identity().await {
+                log::warn!(error:% = error.message; "the identity of this server could not be renewed");
+            }
+        }
+    }
+
+    /// Tries a part until it succeeds.
+    async fn repeat<F: Future<Output = Result<(), Status>>>(&self, name: &str, part: impl Fn() -> F) {
+        let mut pause = Duration::from_millis(50);
+        while let Err(error) = part().await {
+            log::error!(part = name, error:% = error.message; "a part of the start failed and is tried again");
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(10));
+        }
+        if let Some(hook) = self.find(name) {
+            hook.done.store(true, Ordering::Release);
+        }
+    }
+}
+
+/// A kind of object that the start makes.
+#[derive(Clone, Copy)]
+struct Place {
+    group: &'static str,
+    resource: &'static str,
+    namespace: &'static str,
+}
+
+impl Place {
+    const fn core(resource: &'static str, namespace: &'static str) -> Self {
+        Self { group: "", resource, namespace }
+    }
+
+    fn proof(self, verb: &'static str, name: &str) -> Authorized {
+        let target = Target::Resource {
+            group: self.group.into(),
+            version: "v1".into(),
+            resource: self.resource.into(),
+            subresource: String::new(),
+            namespace: self.namespace.into(),
+            name: name.into(),
+        };
+        Authorized::server(Attributes { verb, target })
+    }
+}
+
+struct Boot<'a> {
+    registry: &'a Registry,
+    facts: &'a Facts,
+    now: Time,
+    identity: Identity,
+}
+
+/// The name of this server among others on the same store.
+struct Identity {
+    host: String,
+    lease: String,
+    holder: String,
+}
+
+impl Boot<'_> {
+    async fn namespaces(&self) -> Result<(), Status> {
+        let make = |name: &'static str| async move {
+            self.create(Place::core("namespaces", ""), &format!(r#"{{"metadata":{{"name":"{name}"}}}}"#)).await
+        };
+        tokio::try_join!(make("default"), make("kube-node-lease"), make("kube-public"), make("kube-system"))
+            .map(drop)
+    }
+
+    async fn priority_classes(&self) -> Result<(), Status> {
+        let place = Place { group: "scheduling.k8s.io", resource: "priorityclasses", namespace: "" };
+        for (name, value, about) in [
+            (
+                "system-node-critical",
+                2_000_001_000,
+                "Used for system critical pods that must not be moved from their current node.",
+            ),
+            (
+                "system-cluster-critical",
+                2_000_000_000,
+                "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+            ),
+        ] {
+            let text = format!(
+                r#"{{"metadata":{{"name":"{name}"}},"value":{value},"description":"{about}","preemptionPolicy":"PreemptLowerPriority"}}"#
+            );
+            self.create(place, &text).await?;
+        }
+        Ok(())
+    }
+
+    /// The service under which pods reach the API, and where it leads.
+    async fn service(&self) -> Result<(), Status> {
+        let Facts { advertise, port, services, .. } = self.facts;
+        let address = services.first();
+        let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+        let service = format!(
+            r#"{{"metadata":{{"name":"kubernetes","labels":{{"component":"apiserver","provider":"kubernetes"}}}},
+            "spec":{{"ports":[{{"name":"https","protocol":"TCP","port":443,"targetPort":{port}}}],"clusterIP":"{address}",
+            "clusterIPs":["{address}"],"type":"ClusterIP","sessionAffinity":"None","ipFamilies":["{family}"],
+            "ipFamilyPolicy":"SingleStack","internalTrafficPolicy":"Cluster"}}}}"#
+        );
+        self.create(Place::core("services", "default"), &service).await?;
+        let endpoints = format!(
+            r#"{{"metadata":{{"name":"kubernetes","labels":{{"endpointslice.kubernetes.io/skip-mirror":"true"}}}},
+            "subsets":[{{"addresses":[{{"ip":"{advertise}"}}],"ports":[{{"name":"https","port":{port},"protocol":"TCP"}}]}}]}}"#
+        );
+        self.apply(Place::core("endpoints", "default"), &endpoints, &["subsets"]).await?;
+        let address_type = if advertise.is_ipv4() { "IPv4" } else { "IPv6" };
+        let slice = format!(
+            r#"{{"metadata":{{"name":"kubernetes","labels":{{"kubernetes.io/service-name":"kubernetes"}}}},
+            "addressType":"{address_type}","endpoints":[{{"addresses":["{advertise}"],"conditions":{{"ready":true}}}}],
+            "ports":[{{"name":"https","protocol":"TCP","port":{port}}}]}}"#
+        );
+        let place = Place { group: "discovery.k8s.io", resource: "endpointslices", namespace: "default" };
+        self.apply(place, &slice, &["endpoints", "ports"]).await
+    }
+
+    /// The range of services, and that its first address is taken.
+    async fn service_range(&self) -> Result<(), Status> {
+        let place = Place { group: "networking.k8s.io", resource: "servicecidrs", namespace: "" };
+        let range = self.facts.services;
+        self.create(place, &format!(r#"{{"metadata":{{"name":"kubernetes"}},"spec":{{"cidrs":["{range}"]}}}}"#)).await?;
+        let status = format!(
+            r#"{{"metadata":{{"name":"kubernetes"}},"status":{{"conditions":[{{"type":"Ready","status":"True",
+            "lastTransitionTime":"{}","reason":"","message":"Kubernetes default Service CIDR is ready"}}]}}}}"#,
+            self.now
+        );
+        self.set_status(place, "kubernetes", &status).await?;
+        let place = Place { group: "networking.k8s.io", resource: "ipaddresses", namespace: "" };
+        let address = range.first();
+        let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+        let taken = format!(
+            r#"{{"metadata":{{"name":"{address}","labels":{{"ipaddress.kubernetes.io/ip-family":"{family}",
+            "ipaddress.kubernetes.io/managed-by":"ipallocator.k8s.io"}}}},
+            "spec":{{"parentRef":{{"resource":"services","namespace":"default","name":"kubernetes"}}}}}}"#
+        );
+        self.create(place, &taken).await
+    }
+
+    async fn authentication_info(&self) -> Result<(), Status> {
+        let authority = json::string(&self.facts.client_authority);
+        let text = format!(
+            r#"{{"metadata":{{"name":"extension-apiserver-authentication"}},"data":{{"client-ca-file":{authority}}}}}"#
+        );
+        self.apply(Place::core("configmaps", "kube-system"), &text, &["data"]).await
+    }
+
+    async fn token_tracking(&self) -> Result<(), Status> {
+        let now = self.now.to_string();
+        let day = now.get(..10).unwrap_or_default();
+        let text = format!(
+            r#"{{"metadata":{{"name":"kube-apiserver-legacy-service-account-token-tracking"}},"data":{{"since":"{day}"}}}}"#
+        );
+        self.create(Place::core("configmaps", "kube-system"), &text).await
+    }
+
+    async fn renew_identity(&self) -> Result<(), Status> {
+        let Identity { host, lease, holder } = &self.identity;
+        let text = format!(
+            r#"{{"metadata":{{"name":"{lease}","labels":{{"apiserver.kubernetes.io/identity":"kube-apiserver",
+            "kubernetes.io/hostname":{host}}}}},"spec":{{"holderIdentity":"{holder}","leaseDurationSeconds":{IDENTITY_SECONDS},
+            "renewTime":"{now}"}}}}"#,
+            host = json::string(host),
+            now = MicroTime::now(),
+        );
+        let place = Place { group: "coordination.k8s.io", resource: "leases", namespace: "kube-system" };
+        self.apply(place, &text, &["spec"]).await
+    }
+
+    /// Makes an object, unless there is one of its name.
+    async fn create(&self, place: Place, text: &str) -> Result<(), Status> {
+        let proof = place.proof("create", "");
+        let target = self.registry.target(&proof)?;
+        let object = json::decode(target.served.ty, text.as_bytes(), &Limits::REQUEST)
+            .map_err(|error| Status::internal_error(&error.to_string()))?;
+        match self.registry.create(&target, object.value, &WriteOptions::default()).await {
+            Err(exists) if exists.code == 409 => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Makes an object, or sets these fields of the one that is there.
+    async fn apply(&self, place: Place, text: &str, fields: &[&'static str]) -> Result<(), Status> {
+        self.create(place, text).await?;
+        let wanted = self.decode(place, text)?;
+        let name = wanted.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str);
+        self.change(place, name.unwrap_or_default(), "", |object| {
+            for field in fields {
+                if let Some(value) = wanted.get(field) {
+                    object.insert(*field, value.clone());
+                }
+            }
+        })
+        .await
+    }
+
+    async fn set_status(&self, place: Place, name: &str, text: &str) -> Result<(), Status> {
+        let wanted = self.decode(place, text)?;
+        self.change(place, name, "status", |object| {
+            if !object.contains_key("status")
+                && let Some(status) = wanted.get("status")
+            {
+                object.insert("status", status.clone());
+            }
+        })
+        .await
+    }
+
+    fn decode(&self, place: Place, text: &str) -> Result<Map, Status> {
+        let proof = place.proof("get", "");
+        let target = self.registry.target(&proof)?;
+        let decoded = json::decode(target.served.ty, text.as_bytes(), &Limits::REQUEST)
+            .map_err(|error| Status::internal_error(&error.to_string()))?;
+        decoded.value.as_map().cloned().ok_or_else(|| Status::internal_error("not an object"))
+    }
+
+    /// Reads an object, changes it, and writes it back.
+    async fn change(
+        &self,
+        place: Place,
+        name: &str,
+        subresource: &'static str,
+        change: impl Fn(&mut Map),
+    ) -> Result<(), Status> {
+        let mut proof = place.proof("get", name).attributes().clone();
+        let read = Authorized::server(proof.clone());
+        let target = self.registry.target(&read)?;
+        let registry::Content::Entry(entry) = self.registry.get(&target, "").await? else {
+            return Err(Status::internal_error("not a stored object"));
+        };
+        let stored = target.served.stored.as_ref().ok_or_else(Status::unknown_resource)?;
+        let mut object = stored.decode(&entry)?;
+        let before = object.clone();
+        target.served.from_stored(&mut object);
+        if let Some(map) = object.as_map_mut() {
+            change(map);
+        }
+        if object == before {
+            return Ok(());
+        }
+        proof.verb = "update";
+        if let Target::Resource { subresource: part, .. } = &mut proof.target {
+            *part = subresource.to_owned();
+        }
+        let write = Authorized::server(proof);
+        let target = self.registry.target(&write)?;
+        self.registry.update(&target, object, &WriteOptions::default()).await.map(drop)
+    }
+}
+
+/// Who this server is: the host's name tells servers apart, a random part the runs of one.
+fn identity() -> Identity {
+    let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
+    let lease = format!("apiserver-{}", base32(digest(&SHA256, host.as_bytes()).as_ref().get(..16).unwrap_or_default()));
+    let mut random = [0_u8; 16];
+    let _ = aws_lc_rs::rand::fill(&mut random);
+    let run: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    Identity { host, holder: format!("{lease}_{run}"), lease }
+}
+
+/// Bytes in the letters and digits that a name may have, five bits each.
+fn base32(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let mut out = String::new();
+    let (mut held, mut bits) = (0_u32, 0);
+    for byte in bytes {
+        held = held << 8 | u32::from(*byte);
+        bits += 8;
+        while bits >= 5 {
+            bits -= 5;
+            out.push(letter(ALPHABET, held >> bits));
+        }
+    }
+    if bits > 0 {
+        out.push(letter(ALPHABET, held << (5 - bits)));
+    }
+    out
+}
+
+fn letter(alphabet: &[u8], bits: u32) -> char {
+    char::from(alphabet.get((bits & 31) as usize).copied().unwrap_or(b'a'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base32_is_that_of_the_standard_in_small_letters() {
+        for (text, encoded) in [("", ""), ("f", "my"), ("fo", "mzxq"), ("foo", "mzxw6"), ("foobar", "mzxw6ytboi")] {
+            assert_eq!(base32(text.as_bytes()), encoded);
+        }
+    }
+
+    #[test]
+    fn the_lease_has_the_name_of_the_host_and_the_holder_one_of_the_run() {
+        let (one, other) = (identity(), identity());
+        assert_eq!(one.lease, other.lease);
+        assert_eq!(one.lease.len(), "apiserver-".len() + 26);
+        assert_ne!(one.holder, other.holder);
+    }
+}

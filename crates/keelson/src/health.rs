@@ -1,0 +1,83 @@
+//! The health checks, by the names and in the order of the reference.
+//!
+//! A check of a part that Keelson has asks that part. The reference has further parts that do their work while it starts; what
+//! answers for them here is whether this server's own start is through.
+
+use std::sync::Arc;
+
+use registry::Registry;
+use server::Lifecycle;
+use server::health::{Check, Checks, Duplicate, Endpoint};
+
+use crate::boot::Hooks;
+use crate::logging;
+
+/// The parts of the reference's start, in its order.
+const HOOKS: &[&str] = &[
+    "poststarthook/start-apiserver-admission-initializer",
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/priority-and-fairness-config-consumer",
+    "poststarthook/priority-and-fairness-filter",
+    "poststarthook/storage-object-count-tracker-hook",
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/start-cluster-authentication-info-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-garbage-collector",
+    "poststarthook/start-legacy-token-tracking-controller",
+    "poststarthook/start-service-ip-repair-controllers",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/priority-and-fairness-config-producer",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/start-kubernetes-service-cidr-controller",
+    "poststarthook/start-kube-aggregator-informers",
+    "poststarthook/apiservice-status-local-available-controller",
+    "poststarthook/apiservice-status-remote-available-controller",
+    "poststarthook/apiservice-registration-controller",
+    "poststarthook/apiservice-discovery-controller",
+    "poststarthook/kube-apiserver-autoregistration",
+    "autoregister-completion",
+    "poststarthook/apiservice-openapi-controller",
+    "poststarthook/apiservice-openapiv3-controller",
+];
+
+/// All checks.
+pub(crate) fn checks(
+    registry: &Arc<Registry>,
+    hooks: &Arc<Hooks>,
+    lifecycle: &Lifecycle,
+) -> Result<Checks, Duplicate> {
+    let mut checks = Checks::new();
+    checks.add(Check::ping())?;
+    checks.add(logging::check())?;
+    checks.add(store("etcd", Endpoint::ALL, registry))?;
+    checks.add(store("etcd-readiness", Endpoint::READY, registry))?;
+    checks.add(Check::new("informer-sync", Endpoint::READY, {
+        let registry = registry.clone();
+        move || {
+            let closed = registry.cache().is_closed();
+            async move { if closed { Err("the cache is closed".into()) } else { Ok(()) } }
+        }
+    }))?;
+    for name in HOOKS {
+        let hooks = hooks.clone();
+        checks.add(Check::new(*name, Endpoint::ALL, move || {
+            let done = hooks.find(name).map_or_else(|| hooks.all_done(), |hook| hook.is_done());
+            async move { if done { Ok(()) } else { Err("not finished".into()) } }
+        }))?;
+    }
+    checks.add(Check::shutdown(lifecycle.clone()))?;
+    Ok(checks)
+}
+
+/// Whether the store takes writes.
+fn store(name: &'static str, endpoints: &'static [Endpoint], registry: &Arc<Registry>) -> Check {
+    let registry = registry.clone();
+    Check::new(name, endpoints, move || {
+        let health = registry.cache().store().health();
+        async move { if health.is_good() { Ok(()) } else { Err(format!("{health:?}")) } }
+    })
+}

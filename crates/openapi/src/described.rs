@@ -1,0 +1,133 @@
+//! The descriptions of types and fields.
+//!
+//! They lie in the program as the build script left them: one compressed block for each package of types. A lookup
+//! inflates the block of its package.
+
+use flate2::read::DeflateDecoder;
+use schema::Type;
+use std::collections::HashMap;
+use std::io::Read;
+
+/// Packages by OpenAPI name, rising, and their blocks.
+static BLOCKS: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/descriptions.rs"));
+
+/// What the reference's documentation says of a field, or, with an empty `field`, of the type.
+///
+/// The type is named as in the schema or as in OpenAPI documents. Each call inflates the texts of one package of types, which
+/// takes a few milliseconds at most: who asks for the same text often keeps it.
+///
+/// ```
+/// let text = openapi::description("core.v1.ConfigMap", "immutable");
+/// assert!(text.is_some_and(|text| text.starts_with("Immutable, if set to true")));
+/// assert_eq!(openapi::description("core.v1.ConfigMap", "colour"), None);
+/// ```
+pub fn description(type_name: &str, field: &str) -> Option<String> {
+    let openapi = schema::builtin::by_name(type_name).map_or(type_name, |ty: &'static Type| &ty.openapi);
+    Described::default().text(openapi, field).map(str::to_owned)
+}
+
+/// The texts of the packages that were asked for.
+#[derive(Default)]
+pub(crate) struct Described {
+    packages: HashMap<&'static str, Package>,
+}
+
+impl Described {
+    /// The text of a field, or, with an empty `field`, of a type by its OpenAPI name.
+    pub(crate) fn text(&mut self, openapi: &str, field: &str) -> Option<&str> {
+        let (package, ty) = openapi.rsplit_once('.')?;
+        let at = BLOCKS.binary_search_by(|(name, _)| (*name).cmp(package)).ok()?;
+        let (name, block) = BLOCKS.get(at)?;
+        self.packages.entry(name).or_insert_with(|| Package::inflate(block)).text(ty, field)
+    }
+}
+
+/// The texts of one package.
+struct Package {
+    text: String,
+    /// Where the records start, in the order of type and field.
+    records: Vec<usize>,
+}
+
+impl Package {
+    fn inflate(block: &[u8]) -> Self {
+        let mut text = String::new();
+        // The build wrote the block; one that cannot be read describes nothing.
+        if DeflateDecoder::new(block).read_to_string(&mut text).is_err() {
+            text.clear();
+        }
+        let ends = text.match_indices('\x1e').map(|(at, _)| at + 1);
+        let mut records: Vec<_> = std::iter::once(0).chain(ends).collect();
+        records.pop();
+        Self { text, records }
+    }
+
+    fn text(&self, ty: &str, field: &str) -> Option<&str> {
+        let wanted = (ty.to_lowercase(), field.to_lowercase());
+        let at = self.records.binary_search_by(|start| {
+            let (ty, field, _) = self.record(*start);
+            (ty, field).cmp(&(wanted.0.as_str(), wanted.1.as_str()))
+        });
+        let (_, _, text) = self.record(*self.records.get(at.ok()?)?);
+        Some(text)
+    }
+
+    fn record(&self, start: usize) -> (&str, &str, &str) {
+        let record = self.text.get(start..).and_then(|rest| rest.split('\x1e').next()).unwrap_or_default();
+        let mut parts = record.splitn(3, '\x1f');
+        let mut part = || parts.next().unwrap_or_default();
+        (part(), part(), part())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_found_by_both_of_their_names() {
+        let by_schema = description("apps.v1.Deployment", "");
+        assert_eq!(
+            by_schema.as_deref(),
+            Some("Deployment enables declarative updates for Pods and ReplicaSets.")
+        );
+        assert_eq!(description("io.k8s.api.apps.v1.Deployment", ""), by_schema);
+    }
+
+    #[test]
+    fn names_that_are_no_type_or_field_have_no_description() {
+        for (ty, field) in
+            [("", ""), ("Pod", ""), ("core.v1.Pod", "x"), ("core.v9.Pod", ""), ("core.v1.", "")]
+        {
+            assert_eq!(description(ty, field), None, "{ty} {field}");
+        }
+    }
+
+    #[test]
+    fn lists_and_options_are_described_too() {
+        assert_eq!(description("core.v1.PodList", "").as_deref(), Some("PodList is a list of Pods."));
+        let follow = description("core.v1.PodLogOptions", "follow");
+        assert_eq!(follow.as_deref(), Some("Follow the log stream of the pod. Defaults to false."));
+        let items = description("core.v1.PodList", "items").unwrap_or_default();
+        assert!(!items.contains('<'), "{items}");
+    }
+
+    #[test]
+    fn every_field_of_every_kind_is_described_but_for_few() {
+        let mut described = Described::default();
+        let (mut with, mut without) = (0, Vec::new());
+        for kind in kinds::all() {
+            for version in kind.versions {
+                let ty = schema::builtin::by_kind(kind.group, version.name, kind.kind).expect(kind.kind);
+                for field in ty.fields.iter() {
+                    match described.text(&ty.openapi, &field.name) {
+                        Some(_) => with += 1,
+                        None => without.push(format!("{}.{}", ty.name, field.name)),
+                    }
+                }
+            }
+        }
+        assert!(with > 400, "{with}");
+        assert!(without.len() < 20, "{without:?}");
+    }
+}

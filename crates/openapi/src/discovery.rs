@@ -1,0 +1,266 @@
+//! Discovery: which groups, versions and resources there are.
+//!
+//! There are two ways to ask. The older has a document for each group version, of types that the schema knows and in
+//! every encoding that it has: a [`Document`]. The newer has two documents for everything, [`aggregated`], in JSON.
+
+use crate::served::{Group, Resource, Served};
+use crate::tree::{Escape, Object, hash, json, texts};
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kinds::{Body, Kind, Storage, Verb};
+use object::Value;
+use schema::Type;
+
+/// Which address a client should use, by where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The range of addresses that the client is in: `0.0.0.0/0`.
+    pub client_cidr: String,
+    /// Host and port of the server for it.
+    pub server_address: String,
+}
+
+/// An object of a type that the schema knows.
+pub struct Document {
+    /// Its type.
+    pub ty: &'static Type,
+    /// The object.
+    pub value: Value,
+}
+
+impl Document {
+    /// The object as JSON.
+    pub fn json(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        schema::json::encode(self.ty, &self.value, &mut out);
+        out
+    }
+
+    fn new(name: &str, object: Object) -> Option<Self> {
+        Some(Self { ty: schema::builtin::by_name(name)?, value: object.into() })
+    }
+}
+
+/// `/api`: the versions of the core group.
+pub fn api_versions(served: &Served<'_>, addresses: &[Address]) -> Option<Document> {
+    let core = served.groups().into_iter().find(|group| group.name.is_empty());
+    let addresses: Vec<Value> = addresses
+        .iter()
+        .map(|address| {
+            let object = Object::new().with("clientCIDR", address.client_cidr.as_str());
+            object.with("serverAddress", address.server_address.as_str()).into()
+        })
+        .collect();
+    let object = Object::new()
+        .with("kind", "APIVersions")
+        .with("versions", texts(core.into_iter().flat_map(|group| group.versions)))
+        .with("serverAddressByClientCIDRs", addresses);
+    Document::new("meta.v1.APIVersions", object)
+}
+
+/// `/apis`: the groups but for the core one.
+pub fn groups(served: &Served<'_>) -> Option<Document> {
+    let groups: Vec<Value> =
+        served.named_groups().map(|group| of_group(Object::new(), &group).into()).collect();
+    let object = Object::new().with("kind", "APIGroupList").with("apiVersion", "v1").with("groups", groups);
+    Document::new("meta.v1.APIGroupList", object)
+}
+
+/// `/apis/<group>`, if the group is served.
+pub fn group(served: &Served<'_>, name: &str) -> Option<Document> {
+    let group = served.named_groups().find(|group| group.name == name)?;
+    let object = Object::new().with("kind", "APIGroup").with("apiVersion", "v1");
+    Document::new("meta.v1.APIGroup", of_group(object, &group))
+}
+
+/// `/api/<version>` (with an empty group) and `/apis/<group>/<version>`, if the version is served.
+pub fn resources(served: &Served<'_>, group: &str, version: &str) -> Option<Document> {
+    let resources = served.of(group, version);
+    if resources.is_empty() {
+        return None;
+    }
+    let mut object = Object::new().with("kind", "APIResourceList");
+    if !group.is_empty() {
+        object.put("apiVersion", "v1");
+    }
+    object.put("groupVersion", group_version(group, version));
+    let mut list = Vec::new();
+    for resource in resources {
+        list.push(of_resource(resource).into());
+        list.extend(subresources(resource).map(|subresource| of_subresource(resource, subresource).into()));
+    }
+    Document::new("meta.v1.APIResourceList", object.with("resources", list))
+}
+
+/// The versions of the type of aggregated discovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aggregated {
+    /// `apidiscovery.k8s.io/v2`.
+    V2,
+    /// `apidiscovery.k8s.io/v2beta1`, which has the same fields. The reference has ceased to offer it.
+    V2Beta1,
+}
+
+/// Which of the two documents of aggregated discovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// `/api`.
+    Api,
+    /// `/apis`.
+    Apis,
+}
+
+/// A document with its ETag.
+pub struct Tagged {
+    /// The document, as JSON.
+    pub json: Vec<u8>,
+    /// The ETag, without its quotation marks. It says what is served, whatever the version of the type.
+    pub etag: String,
+}
+
+/// `/api` and `/apis` for clients that accept an `APIGroupDiscoveryList`.
+pub fn aggregated(served: &Served<'_>, root: Root, version: Aggregated) -> Tagged {
+    let mut items = Vec::new();
+    for group in served.groups().iter().filter(|group| group.name.is_empty() == (root == Root::Api)) {
+        let mut metadata = Object::new();
+        if !group.name.is_empty() {
+            metadata.put("name", group.name);
+        }
+        let versions: Vec<Value> =
+            group.versions.iter().map(|version| aggregated_version(served, group.name, version)).collect();
+        let item = Object::new().with("metadata", metadata.with("creationTimestamp", Value::Null));
+        items.push(item.with("versions", versions).into());
+    }
+    let content = |head: Object| {
+        json(&head.with("metadata", Object::new()).with("items", items.clone()).into(), Escape::Markup)
+    };
+    let api_version = match version {
+        Aggregated::V2 => "apidiscovery.k8s.io/v2",
+        Aggregated::V2Beta1 => "apidiscovery.k8s.io/v2beta1",
+    };
+    let head = Object::new().with("kind", "APIGroupDiscoveryList").with("apiVersion", api_version);
+    Tagged { etag: hash(&content(Object::new())), json: content(head) }
+}
+
+fn aggregated_version(served: &Served<'_>, group: &str, version: &str) -> Value {
+    let resources: Vec<Value> = served
+        .of(group, version)
+        .into_iter()
+        .map(|resource| {
+            let kind = resource.kind;
+            let below: Vec<Value> = subresources(resource)
+                .map(|subresource| {
+                    let body = body(kind, subresource.body);
+                    Object::new()
+                        .with("subresource", subresource.name)
+                        .with("responseKind", response_kind(body.group, body.version, body.kind))
+                        .with("verbs", verbs(subresource.verbs))
+                        .into()
+                })
+                .collect();
+            let object = Object::new()
+                .with("resource", kind.resource)
+                .with("responseKind", response_kind("", "", kind.kind))
+                .with("scope", if kind.is_namespaced() { "Namespaced" } else { "Cluster" })
+                .with("singularResource", kind.singular)
+                .with("verbs", verbs(kind.verbs))
+                .with_some("shortNames", some_texts(kind.short_names))
+                .with_some("categories", some_texts(kind.categories));
+            object.with_some("subresources", (!below.is_empty()).then_some(below)).into()
+        })
+        .collect();
+    Object::new().with("version", version).with("resources", resources).with("freshness", "Current").into()
+}
+
+fn response_kind(group: &str, version: &str, kind: &str) -> Object {
+    Object::new().with("group", group).with("version", version).with("kind", kind)
+}
+
+fn of_group(object: Object, group: &Group<'_>) -> Object {
+    let of_version = |version: &str| {
+        Object::new().with("groupVersion", group_version(group.name, version)).with("version", version)
+    };
+    let versions: Vec<Value> = group.versions.iter().map(|version| of_version(version).into()).collect();
+    object
+        .with("name", group.name)
+        .with("versions", versions)
+        .with_some("preferredVersion", group.versions.first().map(|version| of_version(version)))
+}
+
+fn of_resource(resource: &Resource<'_>) -> Object {
+    let kind = resource.kind;
+    Object::new()
+        .with("name", kind.resource)
+        .with("singularName", kind.singular)
+        .with("namespaced", kind.is_namespaced())
+        .with("kind", kind.kind)
+        .with("verbs", verbs(kind.verbs))
+        .with_some("shortNames", some_texts(kind.short_names))
+        .with_some("categories", some_texts(kind.categories))
+        .with_some("storageVersionHash", storage_version_hash(kind))
+}
+
+fn of_subresource(resource: &Resource<'_>, subresource: &kinds::Subresource) -> Object {
+    let kind = resource.kind;
+    let body = body(kind, subresource.body);
+    let mut object = Object::new()
+        .with("name", format!("{}/{}", kind.resource, subresource.name))
+        .with("singularName", "")
+        .with("namespaced", kind.is_namespaced());
+    if !body.version.is_empty() {
+        object = object.with("group", body.group).with("version", body.version);
+    }
+    object.with("kind", body.kind).with("verbs", verbs(subresource.verbs))
+}
+
+/// What the bodies of a subresource are; group and version are given only where they are not the resource's own.
+struct Named {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+}
+
+fn body(owner: &Kind, body: Body) -> Named {
+    match body {
+        Body::Object => Named { group: "", version: "", kind: owner.kind },
+        Body::Options(kind) => Named { group: "", version: "", kind },
+        Body::Kind { group, kind, .. } if group == owner.group => Named { group: "", version: "", kind },
+        Body::Kind { group, version, kind } => Named { group, version, kind },
+    }
+}
+
+/// The subresources in the order of their names.
+fn subresources<'a>(resource: &Resource<'a>) -> impl Iterator<Item = &'a kinds::Subresource> {
+    let mut list: Vec<_> = resource.kind.subresources.iter().collect();
+    list.sort_by_key(|subresource| subresource.name);
+    list.into_iter()
+}
+
+/// Changes when objects come to be kept in another version.
+fn storage_version_hash(kind: &Kind) -> Option<String> {
+    let owner = match kind.storage {
+        Storage::Own => kind,
+        Storage::Shared { group, resource } => {
+            kinds::all().find(|other| other.group == group && other.resource == resource)?
+        }
+        Storage::Nowhere => return None,
+    };
+    let text = format!("{}/{}/{}", owner.group, owner.stored_version()?.name, owner.kind);
+    Some(STANDARD.encode(digest(&SHA256, text.as_bytes()).as_ref().get(..8)?))
+}
+
+fn group_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// By name.
+fn verbs(verbs: &[Verb]) -> Value {
+    let mut names: Vec<_> = verbs.iter().map(|verb| verb.as_str()).collect();
+    names.sort_unstable();
+    texts(names)
+}
+
+fn some_texts(list: &[&str]) -> Option<Value> {
+    (!list.is_empty()).then(|| texts(list.iter().copied()))
+}

@@ -1,0 +1,69 @@
+//! The parameters of requests: those in the path, and the fields of options that stand in the query.
+
+use crate::described::Described;
+use object::SmolStr;
+use schema::{Shape, Type};
+
+/// Where a parameter stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum In {
+    Path,
+    Query,
+}
+
+/// One parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Parameter {
+    pub(crate) name: SmolStr,
+    pub(crate) place: In,
+    pub(crate) ty: &'static str,
+    pub(crate) description: String,
+}
+
+impl Parameter {
+    pub(crate) fn path(name: &'static str, description: impl Into<String>) -> Self {
+        let name = SmolStr::new_static(name);
+        Self { name, place: In::Path, ty: "string", description: description.into() }
+    }
+
+    pub(crate) fn namespace() -> Self {
+        Self::path("namespace", "object name and auth scope, such as for teams and projects")
+    }
+
+    pub(crate) fn pretty() -> Self {
+        let description = "If 'true', then the output is pretty printed. Defaults to 'false' unless the user-agent \
+                           indicates a browser or command-line HTTP tool (curl and wget).";
+        let place = In::Query;
+        Self { place, ..Self::path("pretty", description) }
+    }
+}
+
+/// The fields of a type of options that a query can carry: those that are no structs.
+pub(crate) fn of_options(ty: &Type, except: &[&str], described: &mut Described) -> Vec<Parameter> {
+    let mut parameters = Vec::new();
+    for field in ty.fields.iter() {
+        let name = field.name.as_str();
+        if matches!(name, "apiVersion" | "kind") || except.contains(&name) {
+            continue;
+        }
+        let Some(ty_name) = type_in_query(&field.shape) else { continue };
+        parameters.push(Parameter {
+            name: name.into(),
+            place: In::Query,
+            ty: ty_name,
+            description: described.text(&ty.openapi, name).unwrap_or_default().to_owned(),
+        });
+    }
+    parameters
+}
+
+/// A list is given by repeating the parameter.
+fn type_in_query(shape: &Shape) -> Option<&'static str> {
+    match shape {
+        Shape::Bool => Some("boolean"),
+        Shape::Int32 | Shape::Int64 => Some("integer"),
+        Shape::String => Some("string"),
+        Shape::List(element) => type_in_query(element),
+        _ => None,
+    }
+}

@@ -1,0 +1,414 @@
+//! Types as OpenAPI schemas.
+
+use crate::described::Described;
+use crate::tree::{Object, texts};
+use object::{SmolStr, Value};
+use schema::{Alternative, Facts, Field, Patch, Raw, Shape, Topology, Type};
+use std::collections::BTreeMap;
+
+/// Which OpenAPI a schema is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Swagger 2.0: a reference may have a description beside it, and there are no defaults.
+    V2,
+    /// OpenAPI 3.0: what stands beside a reference is put around it.
+    V3,
+}
+
+/// What a body or a field can be.
+#[derive(Clone, Copy)]
+pub(crate) enum Model<'a> {
+    /// A type of the schema.
+    Type(&'a Type),
+    /// One of those that the schema has no fields of.
+    Leaf(&'static Leaf),
+    /// Text.
+    Text,
+}
+
+/// A type that documents describe in a form of its own.
+pub(crate) struct Leaf {
+    name: &'static str,
+    schema: fn(Form) -> Object,
+}
+
+/// The body of a patch.
+pub(crate) const PATCH: Leaf =
+    Leaf { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Patch", schema: any_object };
+/// What `/version` answers with.
+pub(crate) const VERSION_INFO: Leaf = Leaf { name: VERSION_INFO_NAME, schema: |_| of_type("object") };
+const VERSION_INFO_NAME: &str = "io.k8s.apimachinery.pkg.version.Info";
+const TIME: Leaf = Leaf { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Time", schema: date_time };
+const MICRO_TIME: Leaf = Leaf { name: "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime", schema: date_time };
+const DURATION: Leaf =
+    Leaf { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Duration", schema: |_| of_type("string") };
+const QUANTITY: Leaf = Leaf { name: "io.k8s.apimachinery.pkg.api.resource.Quantity", schema: quantity };
+const INT_OR_STRING: Leaf =
+    Leaf { name: "io.k8s.apimachinery.pkg.util.intstr.IntOrString", schema: int_or_string };
+const RAW_EXTENSION: Leaf = Leaf { name: "io.k8s.apimachinery.pkg.runtime.RawExtension", schema: any_object };
+const FIELDS_V1: Leaf = Leaf { name: "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", schema: any_object };
+const JSON: Leaf =
+    Leaf { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON", schema: |_| Object::new() };
+const SCHEMA_OR_BOOL: Leaf = Leaf {
+    name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool",
+    schema: |_| Object::new(),
+};
+const SCHEMA_OR_ARRAY: Leaf = Leaf {
+    name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray",
+    schema: |_| Object::new(),
+};
+const SCHEMA_OR_STRINGS: Leaf = Leaf {
+    name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray",
+    schema: |_| Object::new(),
+};
+
+/// The fields of [`VERSION_INFO`]: the name, and whether it is always there.
+const VERSION_FIELDS: &[(&str, bool)] = &[
+    ("major", true),
+    ("minor", true),
+    ("emulationMajor", false),
+    ("emulationMinor", false),
+    ("minCompatibilityMajor", false),
+    ("minCompatibilityMinor", false),
+    ("gitVersion", true),
+    ("gitCommit", true),
+    ("gitTreeState", true),
+    ("buildDate", true),
+    ("goVersion", true),
+    ("compiler", true),
+    ("platform", true),
+];
+
+/// The schemas that a document needs: those it refers to, and all that they refer to.
+pub(crate) struct Schemas<'a> {
+    form: Form,
+    pub(crate) described: Described,
+    found: BTreeMap<SmolStr, Option<Value>>,
+    pending: Vec<Model<'a>>,
+}
+
+impl<'a> Schemas<'a> {
+    pub(crate) fn new(form: Form) -> Self {
+        Self { form, described: Described::default(), found: BTreeMap::new(), pending: Vec::new() }
+    }
+
+    /// The schema of a body.
+    pub(crate) fn body(&mut self, model: Model<'a>) -> Object {
+        match model {
+            Model::Text => of_type("string"),
+            model => Object::new().with("$ref", self.reference(model)),
+        }
+    }
+
+    /// The schemas by name.
+    pub(crate) fn finish(mut self) -> Object {
+        while let Some(model) = self.pending.pop() {
+            let (name, schema) = match model {
+                Model::Type(ty) => (ty.openapi.clone(), self.of(ty)),
+                Model::Leaf(leaf) => (SmolStr::new_static(leaf.name), self.of_leaf(leaf)),
+                Model::Text => continue,
+            };
+            self.found.insert(name, Some(schema));
+        }
+        let mut schemas = Object::new();
+        for (name, schema) in self.found {
+            schemas.put(name, schema.unwrap_or_default());
+        }
+        schemas
+    }
+
+    /// Where the schema of a type will stand.
+    fn reference(&mut self, model: Model<'a>) -> String {
+        let name = match model {
+            Model::Type(ty) => ty.openapi.clone(),
+            Model::Leaf(leaf) => SmolStr::new_static(leaf.name),
+            Model::Text => SmolStr::default(),
+        };
+        let place = match self.form {
+            Form::V2 => format!("#/definitions/{name}"),
+            Form::V3 => format!("#/components/schemas/{name}"),
+        };
+        if !self.found.contains_key(&name) {
+            self.found.insert(name, None);
+            self.pending.push(model);
+        }
+        place
+    }
+
+    fn of_leaf(&mut self, leaf: &'static Leaf) -> Value {
+        let mut schema = Object::new().with_some("description", self.described.text(leaf.name, ""));
+        schema.extend((leaf.schema)(self.form));
+        if leaf.name == VERSION_INFO_NAME {
+            let required = VERSION_FIELDS.iter().filter(|(_, always)| *always).map(|(name, _)| *name);
+            schema.put("required", texts(required));
+            let mut fields = VERSION_FIELDS.to_vec();
+            fields.sort_unstable();
+            let mut properties = Object::new();
+            for (name, always) in fields {
+                let default = always && self.form == Form::V3;
+                let property = Object::new()
+                    .with_some("description", self.described.text(leaf.name, name))
+                    .with("type", "string")
+                    .with_some("default", default.then_some(""));
+                properties.put(name, property);
+            }
+            schema.put("properties", properties);
+        }
+        schema.into()
+    }
+
+    fn of(&mut self, ty: &'a Type) -> Value {
+        let mut schema = Object::new()
+            .with_some("description", self.described.text(&ty.openapi, ""))
+            .with("type", "object");
+        let required: Vec<&str> =
+            ty.fields.iter().filter(|field| field.facts.required).map(|field| field.name.as_str()).collect();
+        if !required.is_empty() {
+            schema.put("required", texts(required));
+        }
+        let mut fields: Vec<&'a Field> = ty.fields.iter().collect();
+        fields.sort_by(|a, b| a.name.as_str().cmp(b.name.as_str()));
+        let mut properties = Object::new();
+        for field in fields {
+            let property = self.property(ty, field);
+            properties.put(field.name.clone(), property);
+        }
+        if !properties.is_empty() {
+            schema.put("properties", properties);
+        }
+        let kinds = kinds_of(ty);
+        if !kinds.is_empty() {
+            schema.put("x-kubernetes-group-version-kind", kinds);
+        }
+        if ty.atomic {
+            schema.put("x-kubernetes-map-type", "atomic");
+        }
+        if let Some(union) = &ty.union {
+            let mut members: Vec<_> = union.members.iter().collect();
+            members.sort_by(|a, b| a.field.cmp(&b.field));
+            let mut fields = Object::new();
+            for member in members {
+                fields.put(member.field.clone(), member.value.clone());
+            }
+            let union = Object::new()
+                .with("discriminator", union.discriminator.clone())
+                .with("fields-to-discriminateBy", fields);
+            schema.put("x-kubernetes-unions", vec![union.into()]);
+        }
+        schema.into()
+    }
+
+    fn property(&mut self, ty: &Type, field: &'a Field) -> Value {
+        let facts: &Facts = &field.facts;
+        let mut description = self.described.text(&ty.openapi, &field.name).map(str::to_owned);
+        if !facts.values.is_empty() {
+            let text = description.get_or_insert_default();
+            text.push_str(if text.is_empty() {
+                "Possible enum values:"
+            } else {
+                "\n\nPossible enum values:"
+            });
+            for value in facts.values.iter() {
+                text.push_str(&format!("\n - `\"{value}\"`"));
+            }
+        }
+        let default = facts.default.clone().or_else(|| {
+            let applies = !field.optional && (field.always || matches!(field.shape, Shape::Struct(_)));
+            if applies { zero(&field.shape) } else { None }
+        });
+        let mut property = self.place(&field.shape, description, default, &facts.values);
+        let is_list = matches!(field.shape, Shape::List(_));
+        match &facts.topology {
+            Topology::Natural => {}
+            Topology::Atomic if !is_list => property.put("x-kubernetes-map-type", "atomic"),
+            Topology::Atomic => property.put("x-kubernetes-list-type", "atomic"),
+            Topology::Set => property.put("x-kubernetes-list-type", "set"),
+            Topology::Keyed(keys) => {
+                property.put("x-kubernetes-list-map-keys", texts(keys.iter().map(SmolStr::as_str)));
+                property.put("x-kubernetes-list-type", "map");
+            }
+        }
+        if !facts.patch.key.is_empty() {
+            property.put("x-kubernetes-patch-merge-key", facts.patch.key.clone());
+        }
+        if let Some(strategy) = strategy(&facts.patch) {
+            property.put("x-kubernetes-patch-strategy", strategy);
+        }
+        property.into()
+    }
+
+    /// The schema of what stands at one place.
+    fn place(
+        &mut self,
+        shape: &'a Shape,
+        description: Option<String>,
+        default: Option<Value>,
+        values: &[SmolStr],
+    ) -> Object {
+        let default = default.filter(|_| self.form == Form::V3);
+        let described = Object::new().with_some("description", description);
+        if let Some(model) = self.model(shape) {
+            return self.around(model, described, default);
+        }
+        match shape {
+            Shape::List(element) => {
+                let element = self.place(element, None, zero(element), values);
+                described.with("type", "array").with_some("default", default).with("items", element)
+            }
+            Shape::Map(element) => {
+                let element = self.place(element, None, zero(element), values);
+                let schema = described.with("type", "object").with_some("default", default);
+                schema.with("additionalProperties", element)
+            }
+            scalar => {
+                let (ty, format) = type_and_format(scalar);
+                let values = (!values.is_empty()).then(|| texts(values.iter().map(SmolStr::as_str)));
+                let schema = described.with("type", ty).with_some("format", format);
+                schema.with_some("default", default).with_some("enum", values)
+            }
+        }
+    }
+
+    /// The type that a place refers to, if it does.
+    fn model(&mut self, shape: &'a Shape) -> Option<Model<'a>> {
+        let leaf = match shape {
+            Shape::Struct(ty) => return Some(Model::Type(ty)),
+            Shape::SchemaOr(alternative, ty) => {
+                self.reference(Model::Type(ty));
+                match alternative {
+                    Alternative::Bool => &SCHEMA_OR_BOOL,
+                    Alternative::Schemas => &SCHEMA_OR_ARRAY,
+                    Alternative::Strings => &SCHEMA_OR_STRINGS,
+                }
+            }
+            Shape::Time => &TIME,
+            Shape::MicroTime => &MICRO_TIME,
+            Shape::Duration => &DURATION,
+            Shape::Quantity => &QUANTITY,
+            Shape::IntOrString => &INT_OR_STRING,
+            Shape::Raw(Raw::Extension) => &RAW_EXTENSION,
+            Shape::Raw(Raw::Json) => &JSON,
+            Shape::Raw(Raw::Fields) => &FIELDS_V1,
+            _ => return None,
+        };
+        Some(Model::Leaf(leaf))
+    }
+
+    /// A reference, with what stands beside it put around it where the form demands that.
+    fn around(&mut self, model: Model<'a>, beside: Object, default: Option<Value>) -> Object {
+        let schema = beside.with_some("default", default);
+        let reference = self.reference(model);
+        if self.form == Form::V2 || schema.is_empty() {
+            return schema.with("$ref", reference);
+        }
+        schema.with("allOf", vec![Object::new().with("$ref", reference).into()])
+    }
+}
+
+/// The kinds whose name a type is known by. What every group has is registered with all of them.
+fn kinds_of(ty: &Type) -> Vec<Value> {
+    let kind_of = |group: &str, version: &str, kind: &str| {
+        Object::new().with("group", group).with("kind", kind).with("version", version).into()
+    };
+    match ty.name.as_str() {
+        "meta.v1.DeleteOptions" | "meta.v1.WatchEvent" => GROUP_VERSIONS
+            .iter()
+            .flat_map(|(group, versions)| {
+                versions.iter().map(|version| kind_of(group, version, &ty.struct_name))
+            })
+            .collect(),
+        "meta.v1.APIGroup"
+        | "meta.v1.APIGroupList"
+        | "meta.v1.APIResourceList"
+        | "meta.v1.APIVersions"
+        | "meta.v1.Status" => vec![kind_of("", "v1", &ty.struct_name)],
+        _ => ty.kind.iter().map(|kind| kind_of(&kind.group, &kind.version, &kind.kind)).collect(),
+    }
+}
+
+/// What the reference knows of, served or not.
+const GROUP_VERSIONS: &[(&str, &[&str])] = &[
+    ("", &["v1"]),
+    ("admission.k8s.io", &["v1", "v1beta1"]),
+    ("admissionregistration.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("apiextensions.k8s.io", &["v1", "v1beta1"]),
+    ("apiregistration.k8s.io", &["v1", "v1beta1"]),
+    ("apps", &["v1", "v1beta1", "v1beta2"]),
+    ("authentication.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("authorization.k8s.io", &["v1", "v1beta1"]),
+    ("autoscaling", &["v1", "v2", "v2beta1", "v2beta2"]),
+    ("batch", &["v1", "v1beta1"]),
+    ("certificates.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("coordination.k8s.io", &["v1", "v1alpha2", "v1beta1"]),
+    ("discovery.k8s.io", &["v1", "v1beta1"]),
+    ("events.k8s.io", &["v1", "v1beta1"]),
+    ("extensions", &["v1beta1"]),
+    ("flowcontrol.apiserver.k8s.io", &["v1", "v1beta1", "v1beta2", "v1beta3"]),
+    ("imagepolicy.k8s.io", &["v1alpha1"]),
+    ("internal.apiserver.k8s.io", &["v1alpha1"]),
+    ("networking.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("node.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("policy", &["v1", "v1beta1"]),
+    ("rbac.authorization.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("resource.k8s.io", &["v1alpha3", "v1beta1", "v1beta2"]),
+    ("scheduling.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("storage.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("storagemigration.k8s.io", &["v1alpha1"]),
+];
+
+/// What a place holds when nothing was set, if that is not null.
+fn zero(shape: &Shape) -> Option<Value> {
+    Some(match shape {
+        Shape::Bool => false.into(),
+        Shape::Int32 | Shape::Int64 | Shape::Float64 => Value::Int(0),
+        Shape::String => "".into(),
+        Shape::Struct(_) => Object::new().into(),
+        _ => return None,
+    })
+}
+
+fn type_and_format(shape: &Shape) -> (&'static str, Option<&'static str>) {
+    match shape {
+        Shape::Bool => ("boolean", None),
+        Shape::Int32 => ("integer", Some("int32")),
+        Shape::Int64 => ("integer", Some("int64")),
+        Shape::Float64 => ("number", Some("double")),
+        Shape::String => ("string", None),
+        Shape::Bytes => ("string", Some("byte")),
+        _ => ("object", None),
+    }
+}
+
+fn strategy(patch: &Patch) -> Option<String> {
+    let words = [(patch.merge, "merge"), (patch.replace, "replace"), (patch.retain_keys, "retainKeys")];
+    let words: Vec<_> = words.iter().filter(|(set, _)| *set).map(|(_, word)| *word).collect();
+    (!words.is_empty()).then(|| words.join(","))
+}
+
+fn of_type(ty: &'static str) -> Object {
+    Object::new().with("type", ty)
+}
+
+fn any_object(_: Form) -> Object {
+    of_type("object")
+}
+
+fn date_time(_: Form) -> Object {
+    of_type("string").with("format", "date-time")
+}
+
+fn quantity(form: Form) -> Object {
+    match form {
+        Form::V2 => of_type("string"),
+        Form::V3 => Object::new().with("oneOf", vec![of_type("string").into(), of_type("number").into()]),
+    }
+}
+
+fn int_or_string(form: Form) -> Object {
+    match form {
+        Form::V2 => of_type("string").with("format", "int-or-string"),
+        Form::V3 => Object::new()
+            .with("format", "int-or-string")
+            .with("oneOf", vec![of_type("integer").into(), of_type("string").into()]),
+    }
+}

@@ -1,0 +1,140 @@
+//! Which resources are served.
+
+use kinds::{Kind, Version};
+use schema::Type;
+use std::cmp::Ordering;
+
+/// One resource in one version.
+#[derive(Clone, Copy)]
+pub struct Resource<'a> {
+    /// Its row.
+    pub kind: &'a Kind,
+    /// The version.
+    pub version: &'a Version,
+    /// What its objects are.
+    pub ty: &'a Type,
+    /// What lists of them are, if it can be listed.
+    pub list: Option<&'a Type>,
+}
+
+/// The resources that the server has: what documents are about.
+pub struct Served<'a> {
+    resources: Vec<Resource<'a>>,
+}
+
+/// A group with its versions, the preferred one first.
+pub(crate) struct Group<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) versions: Vec<&'a str>,
+}
+
+impl<'a> Served<'a> {
+    /// Resources of any origin; groups are announced in the order in which they come first.
+    pub fn new(resources: impl IntoIterator<Item = Resource<'a>>) -> Self {
+        Self { resources: resources.into_iter().collect() }
+    }
+
+    /// The groups in the order in which they are announced.
+    pub(crate) fn groups(&self) -> Vec<Group<'a>> {
+        let mut groups: Vec<Group<'a>> = Vec::new();
+        for resource in &self.resources {
+            let (name, version) = (resource.kind.group, resource.version.name);
+            match groups.iter_mut().find(|group| group.name == name) {
+                Some(group) if group.versions.contains(&version) => {}
+                Some(group) => group.versions.push(version),
+                None => groups.push(Group { name, versions: vec![version] }),
+            }
+        }
+        for group in &mut groups {
+            group.versions.sort_by(|a, b| preferred_first(a, b));
+        }
+        groups
+    }
+
+    /// The groups but for the core one.
+    pub(crate) fn named_groups(&self) -> impl Iterator<Item = Group<'a>> {
+        self.groups().into_iter().filter(|group| !group.name.is_empty())
+    }
+
+    /// The resources of a group version, by name.
+    pub(crate) fn of(&self, group: &str, version: &str) -> Vec<&Resource<'a>> {
+        let mut found: Vec<_> = self
+            .resources
+            .iter()
+            .filter(|resource| resource.kind.group == group && resource.version.name == version)
+            .collect();
+        found.sort_by_key(|resource| resource.kind.resource);
+        found
+    }
+}
+
+impl Served<'static> {
+    /// Built-in resources.
+    pub fn builtin(pairs: impl IntoIterator<Item = (&'static Kind, &'static Version)>) -> Self {
+        Self::new(pairs.into_iter().filter_map(|(kind, version)| {
+            let ty = schema::builtin::by_kind(kind.group, version.name, kind.kind)?;
+            let list = schema::builtin::by_kind(kind.group, version.name, &format!("{}List", kind.kind));
+            Some(Resource { kind, version, ty, list })
+        }))
+    }
+
+    /// The built-in resources that are served when nothing else is said.
+    pub fn by_default() -> Self {
+        Self::builtin(versions_of_all_kinds().filter(|(_, version)| version.by_default))
+    }
+
+    /// All built-in resources in all versions.
+    pub fn everything() -> Self {
+        Self::builtin(versions_of_all_kinds())
+    }
+}
+
+fn versions_of_all_kinds() -> impl Iterator<Item = (&'static Kind, &'static Version)> {
+    kinds::all().flat_map(|kind| kind.versions.iter().map(move |version| (kind, version)))
+}
+
+/// `v2` before `v1` before `v2beta1` before `v1beta2` before `v1alpha1`; names of another form follow, by their text.
+fn preferred_first(a: &str, b: &str) -> Ordering {
+    match (rank(a), rank(b)) {
+        (Some(a), Some(b)) => b.cmp(&a),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => a.cmp(b),
+    }
+}
+
+/// Stability, major number, minor number: the larger, the better.
+fn rank(version: &str) -> Option<(u8, u64, u64)> {
+    let rest = version.strip_prefix('v')?;
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let (major, rest) = rest.split_at_checked(end)?;
+    let major = major.parse().ok()?;
+    if rest.is_empty() {
+        return Some((2, major, 0));
+    }
+    if let Some(minor) = rest.strip_prefix("beta") {
+        return Some((1, major, minor.parse().ok()?));
+    }
+    Some((0, major, rest.strip_prefix("alpha")?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stable_versions_come_before_others_and_larger_before_smaller() {
+        let mut versions = vec!["v1alpha1", "other", "v1", "v2beta1", "v10", "v1beta2", "v2"];
+        versions.sort_by(|a, b| preferred_first(a, b));
+        assert_eq!(versions, ["v10", "v2", "v1", "v2beta1", "v1beta2", "v1alpha1", "other"]);
+    }
+
+    #[test]
+    fn groups_are_announced_in_the_order_of_their_kinds() {
+        let served = Served::by_default();
+        let names: Vec<_> = served.groups().iter().map(|group| group.name).collect();
+        assert_eq!(names[..4], ["", "apiregistration.k8s.io", "apps", "events.k8s.io"]);
+        let autoscaling = served.groups().into_iter().find(|group| group.name == "autoscaling");
+        assert_eq!(autoscaling.map(|group| group.versions), Some(vec!["v2", "v1"]));
+    }
+}

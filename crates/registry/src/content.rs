@@ -1,0 +1,50 @@
+//! What verbs answer with. How it is written is for the layer above.
+
+use cache::Entry;
+use object::Value;
+use schema::Type;
+use std::sync::Arc;
+
+/// The answer of a verb that is about one object.
+#[derive(Debug)]
+pub struct Answer {
+    /// The HTTP status code: 200, 201, 202.
+    pub code: u16,
+    /// What is sent.
+    pub content: Content,
+    /// What the client should be told beside it.
+    pub warnings: Vec<String>,
+}
+
+/// One object.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// An object of the kind, as it is stored: canonical bytes in the stored version.
+    Entry(Arc<Entry>),
+    /// An object of the kind that is not stored (a dry run): a tree in the stored version.
+    Tree(Value),
+    /// An object of another type: a scale, a status.
+    Other {
+        /// The type.
+        ty: &'static Type,
+        /// The tree, with its `apiVersion` and `kind`.
+        value: Value,
+    },
+}
+
+impl From<Arc<Entry>> for Content {
+    fn from(entry: Arc<Entry>) -> Self {
+        Self::Entry(entry)
+    }
+}
+
+/// The answer to a list.
+#[derive(Debug)]
+pub struct List {
+    /// The objects, in the order of their keys, and the revision of the state that they are from.
+    pub objects: cache::List,
+    /// The token for the rest; empty if there is none.
+    pub token: String,
+    /// How many are left, where that is told.
+    pub remaining: Option<usize>,
+}

@@ -1,0 +1,333 @@
+//! DELETE of one object.
+//!
+//! An object goes at once, or in two steps: it is marked (`deletionTimestamp`), and goes when its finalizers are gone and its
+//! grace period is over. Worked out for an object with the finalizer `a`:
+//!
+//! ```text
+//! delete, no policy             marked, finalizers [a]                      answer: the object
+//! delete, Foreground            marked, finalizers [a, foregroundDeletion]  answer: the object
+//! delete of an object without   gone                                        answer: a Status, or the object for some kinds
+//! ```
+
+use crate::convert::{map, map_mut};
+use crate::create::with_context;
+use crate::error::status;
+use crate::object_meta::{self, FOREGROUND, ORPHAN};
+use crate::{Answer, Content, DeleteOptions, Registry, Target};
+use cache::{Change, Entry, Freshness};
+use kinds::{Deleted, Dependents, Kind};
+use object::time::Time;
+use object::{Map, Value};
+use schema::{Status, builtin};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// How often a delete is tried on a newer state before the client is told.
+const TRIES: usize = 64;
+
+/// What is to be done with one state of an object.
+enum Step {
+    /// It is to be kept in this state, and waits.
+    Wait(Value),
+    /// It goes, after it was kept in this state for a moment, so that watchers see that it was marked.
+    MarkAndGo(Value),
+    /// It goes.
+    Go,
+    /// It waits already, and nothing changes.
+    Nothing,
+}
+
+/// What became of an object.
+pub(crate) enum Outcome {
+    /// It is gone; its last state.
+    Gone(Content),
+    /// It waits, in this state.
+    Waits(Content),
+    /// It was waiting before, and nothing changed.
+    Pending(Content),
+}
+
+impl Registry {
+    /// Ends an object, or marks it as ending.
+    pub async fn delete(&self, target: &Target<'_>, options: &DeleteOptions) -> Result<Answer, Status> {
+        target.check_verb(&["delete"])?;
+        options.check()?;
+        let outcome = self.delete_named(target, target.name, options).await?;
+        let code = match outcome {
+            Outcome::Waits(_) | Outcome::Pending(_) if options.orphan_dependents == Some(false) => 202,
+            _ => 200,
+        };
+        let content = match outcome {
+            Outcome::Waits(content) => content,
+            Outcome::Gone(content) | Outcome::Pending(content) => finished(target, content)?,
+        };
+        Ok(Answer { code, content, warnings: warnings(target.served.kind, options) })
+    }
+
+    /// Ends one object of the target's kind and namespace.
+    pub(crate) async fn delete_named(
+        &self,
+        target: &Target<'_>,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<Outcome, Status> {
+        let stored = target.stored()?;
+        let kind = target.served.kind;
+        let named = Target { name, ..*target };
+        named.check_name()?;
+        for _ in 0..TRIES {
+            let entry =
+                stored.resource.get(target.namespace, name, Freshness::MostRecent).await.map_err(status)?;
+            let entry = entry.ok_or_else(|| named.not_found())?;
+            check_preconditions(kind, &entry, options)?;
+            self.admit_delete(&named, name)?;
+            let object = stored.decode(&entry)?;
+            let step = step(&named, object, options)?;
+            let done = match step {
+                Step::Nothing => Some(Outcome::Pending(Content::Entry(entry))),
+                Step::Wait(object) => self.keep(&named, &entry, object, options).await?.map(Outcome::Waits),
+                Step::MarkAndGo(object) => match self.keep(&named, &entry, object, options).await? {
+                    Some(Content::Entry(marked)) if !options.is_dry_run() => {
+                        self.remove(&named, &marked, options).await?.map(Outcome::Gone)
+                    }
+                    other => other.map(Outcome::Gone),
+                },
+                Step::Go => self.remove(&named, &entry, options).await?.map(Outcome::Gone),
+            };
+            if let Some(outcome) = done {
+                return Ok(outcome);
+            }
+        }
+        Err(named.conflict(crate::update::MODIFIED))
+    }
+
+    /// Commits a marked state; `None` if the object was changed meanwhile.
+    async fn keep(
+        &self,
+        target: &Target<'_>,
+        entry: &Arc<Entry>,
+        object: Value,
+        options: &DeleteOptions,
+    ) -> Result<Option<Content>, Status> {
+        let stored = target.stored()?;
+        if object == stored.decode(entry)? {
+            return Ok(Some(Content::Entry(entry.clone())));
+        }
+        if options.is_dry_run() {
+            return Ok(Some(Content::Tree(object)));
+        }
+        let change = Change::put(&stored.resource, target.namespace, target.name, stored.encode(&object));
+        match self.cache().commit(change.expect_revision(entry.mod_revision())).await {
+            Ok(committed) => Ok(committed.entry().cloned().map(Content::Entry)),
+            Err(cache::Error::Conflict(_)) => Ok(None),
+            Err(error) => Err(status(error)),
+        }
+    }
+
+    /// Removes a state; `None` if the object was changed meanwhile.
+    async fn remove(
+        &self,
+        target: &Target<'_>,
+        entry: &Arc<Entry>,
+        options: &DeleteOptions,
+    ) -> Result<Option<Content>, Status> {
+        if options.is_dry_run() {
+            return Ok(Some(Content::Entry(entry.clone())));
+        }
+        let change = Change::delete(&target.stored()?.resource, target.namespace, target.name);
+        match self.cache().commit(change.expect_revision(entry.mod_revision())).await {
+            Ok(committed) => {
+                Ok(Some(Content::Entry(committed.entry().cloned().unwrap_or_else(|| entry.clone()))))
+            }
+            Err(cache::Error::Conflict(_)) => Ok(None),
+            Err(error) => Err(status(error)),
+        }
+    }
+}
+
+/// The answer when there is nothing to wait for: a `Status` of success, or the object for kinds that answer so.
+fn finished(target: &Target<'_>, content: Content) -> Result<Content, Status> {
+    let kind = target.served.kind;
+    if kind.deleted == Deleted::Object {
+        return Ok(content);
+    }
+    let uid = match &content {
+        Content::Entry(entry) => entry.uid().to_owned(),
+        Content::Tree(tree) => object_meta::text(map(tree)?, "uid").to_owned(),
+        Content::Other { .. } => String::new(),
+    };
+    let mut details = Map::new();
+    for (key, value) in [("name", target.name), ("group", kind.group), ("kind", kind.resource), ("uid", &uid)]
+    {
+        if !value.is_empty() {
+            details.insert(key, value);
+        }
+    }
+    let mut success = Map::new();
+    success.insert("kind", "Status");
+    success.insert("apiVersion", "v1");
+    success.insert("status", "Success");
+    success.insert("details", details);
+    let ty = builtin::by_name("meta.v1.Status")
+        .ok_or_else(|| Status::internal_error("the type of a status is missing"))?;
+    Ok(Content::Other { ty, value: success.into() })
+}
+
+fn warnings(kind: &Kind, options: &DeleteOptions) -> Vec<String> {
+    let unsaid = options.propagation_policy.is_none() && options.orphan_dependents.is_none();
+    if kind.group == "batch" && kind.dependents == Dependents::Orphan && unsaid {
+        return vec!["child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning".into()];
+    }
+    Vec::new()
+}
+
+fn check_preconditions(kind: &Kind, entry: &Entry, options: &DeleteOptions) -> Result<(), Status> {
+    let conflict = |why: String| Err(Status::conflict(kind.group, kind.kind, entry.name(), &why));
+    if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != entry.uid()) {
+        return conflict(format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
+            entry.uid()
+        ));
+    }
+    let there = entry.mod_revision().0.to_string();
+    if let Some(version) = options.resource_version.as_deref().filter(|version| *version != there) {
+        return conflict(format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({there}). The object might have been modified"
+        ));
+    }
+    Ok(())
+}
+
+/// What is to be done with an object.
+fn step(target: &Target<'_>, mut object: Value, options: &DeleteOptions) -> Result<Step, Status> {
+    let kind = target.served.kind;
+    let object_map = map_mut(&mut object)?;
+    let requested = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
+    let graceful = match mark_graceful(target, object_map, requested) {
+        Graceful::Pending => return Ok(Step::Nothing),
+        graceful => graceful,
+    };
+    let finalizers = wanted_finalizers(kind, object_map, options);
+    let before: BTreeSet<&str> = object_meta::finalizers(object_map).into_iter().collect();
+    let wanted: BTreeSet<&str> = finalizers.iter().map(String::as_str).collect();
+    if before != wanted {
+        if finalizers.is_empty() {
+            object_meta::remove(object_map, &["finalizers"]);
+        } else {
+            let list: Vec<Value> = finalizers.iter().map(|name| Value::from(name.as_str())).collect();
+            object_meta::set(object_map, "finalizers", list);
+        }
+    }
+    let waits = !object_meta::finalizers(object_map).is_empty() || !kind.strategy.is_finished(object_map);
+    Ok(match graceful {
+        Graceful::Marked(_) if waits => Step::Wait(object),
+        Graceful::Marked(seconds) if seconds > 0 => Step::Wait(object),
+        Graceful::Marked(_) => Step::MarkAndGo(object),
+        Graceful::No | Graceful::Pending if waits => {
+            mark(object_map);
+            with_context(target, |context| kind.strategy.prepare_deletion(object_map, context));
+            Step::Wait(object)
+        }
+        Graceful::No | Graceful::Pending => Step::Go,
+    })
+}
+
+/// What grace an object has.
+enum Graceful {
+    /// None.
+    No,
+    /// It was just marked, and has so many seconds.
+    Marked(i64),
+    /// It was marked before, and nothing is to be shortened.
+    Pending,
+}
+
+/// Marks an object whose kind goes gracefully.
+fn mark_graceful(target: &Target<'_>, object: &mut Map, requested: Option<i64>) -> Graceful {
+    let kind = target.served.kind;
+    if object_meta::is_deleting(object) {
+        if kind.strategy.grace(object, requested).is_none() {
+            return Graceful::No;
+        }
+        return match object_meta::number(object, "deletionGracePeriodSeconds") {
+            None | Some(0) => Graceful::No,
+            Some(period) => match requested {
+                Some(wanted) if wanted < period => shorten(object, period, wanted),
+                _ => Graceful::Pending,
+            },
+        };
+    }
+    let Some(seconds) = kind.strategy.grace(object, requested) else { return Graceful::No };
+    let until = after(Time::now(), seconds);
+    object_meta::set(object, "deletionTimestamp", until.text());
+    object_meta::set(object, "deletionGracePeriodSeconds", seconds);
+    count(object);
+    Graceful::Marked(seconds)
+}
+
+fn after(time: Time, seconds: i64) -> Time {
+    Time::from_unix(time.unix().saturating_add(seconds))
+}
+
+/// A grace period can only become shorter.
+fn shorten(object: &mut Map, period: i64, wanted: i64) -> Graceful {
+    let set: Time = object_meta::text(object, "deletionTimestamp").parse().unwrap_or(Time::ZERO);
+    let (mut until, mut seconds) = (after(set, wanted - period), wanted);
+    let now = Time::now();
+    if until < now {
+        until = now;
+        if wanted != 0 {
+            seconds = 1;
+        }
+    }
+    object_meta::set(object, "deletionTimestamp", until.text());
+    object_meta::set(object, "deletionGracePeriodSeconds", seconds);
+    Graceful::Marked(seconds)
+}
+
+/// Marks an object that only waits for its finalizers.
+fn mark(object: &mut Map) {
+    if !object_meta::is_deleting(object) {
+        count(object);
+    }
+    let now = Time::now();
+    let set = object_meta::text(object, "deletionTimestamp").parse::<Time>().ok();
+    if set.is_none_or(|set| set > now) {
+        object_meta::set(object, "deletionTimestamp", now.text());
+    }
+    object_meta::set(object, "deletionGracePeriodSeconds", 0);
+}
+
+/// That an object is being deleted counts as a change of what is wanted.
+fn count(object: &mut Map) {
+    if let Some(generation) = object_meta::number(object, "generation").filter(|generation| *generation > 0) {
+        object_meta::set(object, "generation", generation + 1);
+    }
+}
+
+/// The finalizers with those that the propagation asks for.
+fn wanted_finalizers(kind: &Kind, object: &Map, options: &DeleteOptions) -> Vec<String> {
+    let there = object_meta::finalizers(object);
+    let own =
+        there.iter().filter(|name| !matches!(**name, ORPHAN | FOREGROUND)).map(|name| (*name).to_owned());
+    let mut wanted: Vec<String> = own.collect();
+    if kind.dependents == Dependents::Unsupported {
+        return wanted;
+    }
+    let policy = match (options.orphan_dependents, options.propagation_policy.as_deref()) {
+        (Some(true), _) | (None, Some("Orphan")) => Some(ORPHAN),
+        (Some(false), _) | (None, Some("Background")) => None,
+        (None, Some("Foreground")) => Some(FOREGROUND),
+        (None, _) => {
+            let given = there.iter().find(|name| matches!(**name, ORPHAN | FOREGROUND));
+            match given {
+                Some(name) if *name == ORPHAN => Some(ORPHAN),
+                Some(_) => Some(FOREGROUND),
+                None if kind.dependents == Dependents::Orphan => Some(ORPHAN),
+                None => None,
+            }
+        }
+    };
+    wanted.extend(policy.map(str::to_owned));
+    wanted
+}

@@ -1,0 +1,55 @@
+//! DELETE of a collection: each object that the options pick is ended as if it were named.
+
+use crate::{DeleteOptions, List, ListOptions, Registry, Target};
+use schema::Status;
+use std::future::{Future, poll_fn};
+use std::task::Poll;
+
+/// As many are ended at a time, so that their commits can share the way to the disk.
+const AT_ONCE: usize = 64;
+
+impl Registry {
+    /// Ends the objects that the options pick. The answer is the list of them as it was before.
+    pub async fn delete_collection(
+        &self,
+        target: &Target<'_>,
+        options: &ListOptions,
+        delete: &DeleteOptions,
+    ) -> Result<List, Status> {
+        target.check_verb(&["deletecollection"])?;
+        delete.check()?;
+        let list = self.list(target, options).await?;
+        let List { objects, token, remaining } = list;
+        let revision = objects.revision;
+        let entries: Vec<_> = objects.collect();
+        for some in entries.chunks(AT_ONCE) {
+            let ends = some.iter().map(|entry| self.delete_named(target, entry.name(), delete));
+            for end in join_all(ends).await {
+                match end {
+                    Err(error) if error.code != 404 => return Err(error),
+                    _ => {}
+                }
+            }
+        }
+        Ok(List { objects: cache::List::of(revision, entries), token, remaining })
+    }
+}
+
+/// Waits for all of them.
+async fn join_all<T>(futures: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    let mut pinned: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
+    poll_fn(|context| {
+        let mut pending = false;
+        for (future, done) in &mut pinned {
+            if done.is_none() {
+                match future.as_mut().poll(context) {
+                    Poll::Ready(value) => *done = Some(value),
+                    Poll::Pending => pending = true,
+                }
+            }
+        }
+        if pending { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+    pinned.into_iter().filter_map(|(_, done)| done).collect()
+}

@@ -1,0 +1,74 @@
+//! From what can go wrong in the cache to what the client is told: the one place for it.
+
+use object::quote::Quoted;
+use schema::Status;
+use schema::status::{Cause, Details, Reason};
+
+/// What the client is told of an error of the cache.
+pub(crate) fn status(error: cache::Error) -> Status {
+    use cache::Error::{Closed, ContinueExpired, Corrupt, Expired, Removed, Store, TooLarge, TooOld};
+    match error {
+        error @ (TooOld { .. } | Expired { .. } | ContinueExpired { .. }) => {
+            Status::expired(error.to_string())
+        }
+        error @ TooLarge { .. } => Status {
+            details: Some(
+                Details {
+                    causes: vec![Cause {
+                        reason: "ResourceVersionTooLarge".into(),
+                        message: "Too large resource version".into(),
+                        field: String::new(),
+                    }],
+                    retry_after_seconds: 1,
+                    ..Details::default()
+                }
+                .into(),
+            ),
+            ..Status::timeout(&error.to_string())
+        },
+        Corrupt(corrupt) => Status::internal_error(&corrupt.to_string()),
+        Removed { .. } => Status::unknown_resource(),
+        Closed => Status::service_unavailable("the server is shutting down"),
+        Store(error) => {
+            log::error!(error:%; "the store failed");
+            Status::internal_error(&error.to_string())
+        }
+        other => {
+            log::error!(error:% = other; "a write could not be carried out");
+            Status::internal_error(&other.to_string())
+        }
+    }
+}
+
+/// An error that the reference passes on without a word about its kind.
+pub(crate) fn bare(message: impl Into<String>) -> Status {
+    Status {
+        code: 500,
+        reason: Reason::Unknown,
+        message: message.into(),
+        details: None,
+        token: String::new(),
+    }
+}
+
+/// Why a text is not a number, in the words of the reference.
+pub(crate) fn parse_number<T: std::str::FromStr>(function: &str, text: &str) -> Result<T, String> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let signed = function != "ParseUint";
+    let well_formed = !digits.is_empty()
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+        && (signed || digits.len() == text.len());
+    let why = if well_formed { "value out of range" } else { "invalid syntax" };
+    let number = if well_formed { text.parse().ok() } else { None };
+    number.ok_or_else(|| format!("strconv.{function}: parsing {}: {why}", Quoted(text)))
+}
+
+/// A resource version, as the reference reads one.
+pub(crate) fn revision(text: &str) -> Result<store::Revision, String> {
+    if text.is_empty() {
+        return Ok(store::Revision::ZERO);
+    }
+    parse_number::<u64>("ParseUint", text)
+        .map(store::Revision)
+        .map_err(|why| format!("resourceVersion: Invalid value: {}: {why}", Quoted(text)))
+}

@@ -1,0 +1,45 @@
+//! GET of one object.
+
+use crate::error::{bare, revision, status};
+use crate::{Content, Registry, Target, scale};
+use cache::{Entry, Freshness};
+use kinds::Action;
+use schema::Status;
+use std::sync::Arc;
+use store::Revision;
+
+impl Registry {
+    /// One object: the newest state, or, with a `resourceVersion`, one that is not older.
+    pub async fn get(&self, target: &Target<'_>, resource_version: &str) -> Result<Content, Status> {
+        target.check_verb(&["get"])?;
+        let entry = self.entry(target, freshness(resource_version)?).await?;
+        match target.subresource.map(|subresource| subresource.action) {
+            None | Some(Action::Part(_)) => Ok(Content::Entry(entry)),
+            Some(Action::Scale(paths)) => scale::content(target.stored()?, &entry, paths),
+            Some(Action::Unserved) => Err(Status::unknown_resource()),
+        }
+    }
+
+    /// The object that a target names.
+    pub(crate) async fn entry(
+        &self,
+        target: &Target<'_>,
+        freshness: Freshness,
+    ) -> Result<Arc<Entry>, Status> {
+        target.check_name()?;
+        let found = target.stored()?.resource.get(target.namespace, target.name, freshness).await;
+        found.map_err(status)?.ok_or_else(|| target.not_found())
+    }
+}
+
+/// How fresh a get is asked to be. What is no version is passed on by the reference as an error of its own.
+fn freshness(resource_version: &str) -> Result<Freshness, Status> {
+    Ok(match resource_version {
+        "" => Freshness::MostRecent,
+        "0" => Freshness::Any,
+        text => match revision(text).map_err(bare)? {
+            Revision::ZERO => Freshness::Any,
+            revision => Freshness::NotOlderThan(revision),
+        },
+    })
+}

@@ -1,0 +1,177 @@
+//! GET of a collection.
+//!
+//! Which state is shown (4.5 of the specification), worked out:
+//!
+//! ```text
+//! resourceVersionMatch  limit  continue   unset         "0"           N
+//! unset                 no     no         most recent   any           not older than N
+//! unset                 yes    no         most recent   any           exactly N (*)
+//! unset                 -      token      goes on       goes on       400
+//! Exact                 -      no         422           422           exactly N
+//! NotOlderThan          -      no         422           any           not older than N
+//! ```
+//!
+//! (*) Not for a list of one name, which is not a list for the reference's storage: not older than N.
+
+use crate::error::{bare, revision, status};
+use crate::token::Token;
+use crate::{List, ListOptions, Registry, Stored, Target};
+use cache::{Filter, Freshness, Mode, Query};
+use kinds::Refusal;
+use object::quote::Quoted;
+use object::{SmolStr, field_selector};
+use schema::Status;
+use store::Revision;
+
+impl Registry {
+    /// The objects of a collection that the options pick.
+    pub async fn list(&self, target: &Target<'_>, options: &ListOptions) -> Result<List, Status> {
+        target.check_verb(&["list", "deletecollection"])?;
+        let stored = target.stored()?;
+        let filter = filter(target, options)?;
+        let of_one_name = filter.name.is_some();
+        let mode = mode(target, options, of_one_name)?;
+        let limit = if of_one_name { 0 } else { usize::try_from(options.limit).unwrap_or_default() };
+        let reach = match &mode {
+            Mode::Exact(revision) => Some(*revision),
+            _ => None,
+        };
+        if let Some(revision) = reach
+            && revision > self.cache().committed()
+        {
+            return Err(bare("etcdserver: mvcc: required revision is a future revision"));
+        }
+        let from = match &mode {
+            Mode::Continue { revision, .. } => Some(*revision),
+            _ => None,
+        };
+        let query = Query { mode, filter, limit: None }.limit(limit);
+        let mut objects = match stored.resource.list(query).await {
+            Err(cache::Error::ContinueExpired { start }) => return Err(continue_expired(target, &start)),
+            other => other.map_err(status)?,
+        };
+        for corrupt in &objects.damaged {
+            log::error!(error:% = corrupt; "an object cannot be read");
+        }
+        if let Some(corrupt) = objects.damaged.first() {
+            return Err(Status::internal_error(&corrupt.to_string()));
+        }
+        // A list that goes on at the newest state keeps doing so.
+        let revision = if from == Some(None) { None } else { Some(objects.revision) };
+        let token = objects
+            .next
+            .take()
+            .map(|start| Token { revision, start: relative(target.namespace, &start).to_owned() }.encode());
+        let remaining = objects.remaining;
+        Ok(List { objects, token: token.unwrap_or_default(), remaining })
+    }
+}
+
+/// Which state to show.
+fn mode(target: &Target<'_>, options: &ListOptions, of_one_name: bool) -> Result<Mode, Status> {
+    if !options.token.is_empty() && !of_one_name {
+        let token = Token::decode(&options.token)?;
+        if !matches!(options.resource_version.as_str(), "" | "0") {
+            let why = "specifying resource version is not allowed when using continue";
+            return Err(Status::bad_request(why));
+        }
+        let start = absolute(target.namespace, token.start);
+        return Ok(Mode::Continue { revision: token.revision, start });
+    }
+    let wanted = revision(&options.resource_version)
+        .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
+    let not_older = Mode::Current(Freshness::NotOlderThan(wanted));
+    Ok(match (options.resource_version.as_str(), options.resource_version_match.as_str()) {
+        ("", _) => Mode::Current(Freshness::MostRecent),
+        _ if wanted == Revision::ZERO => Mode::Current(Freshness::Any),
+        (_, "Exact") => Mode::Exact(wanted),
+        (_, "") if options.limit > 0 && !of_one_name => Mode::Exact(wanted),
+        _ => not_older,
+    })
+}
+
+/// Which objects: those of the path, the labels and the fields.
+pub(crate) fn filter(target: &Target<'_>, options: &ListOptions) -> Result<Filter, Status> {
+    let fields = known_fields(target, &options.fields)?;
+    let mut filter =
+        if target.namespace.is_empty() { Filter::all() } else { Filter::namespace(target.namespace) };
+    filter = filter.labels(options.labels.clone());
+    let selected = fields.exact_value("metadata.name").map(str::to_owned);
+    if !target.name.is_empty() && !fields.is_everything() && selected.as_deref() != Some(target.name) {
+        return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"));
+    }
+    let name = if target.name.is_empty() { selected } else { Some(target.name.to_owned()) };
+    if let Some(name) = name {
+        filter = filter.name(name);
+    }
+    Ok(filter.fields(fields))
+}
+
+/// The selector in the names under which the cache keeps fields, or the refusal of a field that cannot be selected by.
+fn known_fields(
+    target: &Target<'_>,
+    selector: &field_selector::Selector,
+) -> Result<field_selector::Selector, Status> {
+    let fields = &target.served.kind.fields;
+    let stored = target.stored()?;
+    selector.try_map(|name, value| {
+        let is_namespaced = target.served.kind.is_namespaced();
+        let strict = matches!(fields.refusal, Refusal::NotSupported | Refusal::NotSupportedForVersion);
+        let known = match name.as_str() {
+            "metadata.name" => Some("metadata.name"),
+            "metadata.namespace" if is_namespaced || !strict => Some("metadata.namespace"),
+            other => fields.list.iter().find(|field| field.name == other).map(|field| field.name),
+        };
+        match known {
+            Some(known) => Ok((stored_name(stored, target, known), value.clone())),
+            None => Err(Status::bad_request(refusal(target, name))),
+        }
+    })
+}
+
+/// The name of a field among those of the kind that is kept: the one with the same place in the object.
+fn stored_name(stored: &Stored, target: &Target<'_>, name: &'static str) -> SmolStr {
+    if std::ptr::eq(stored.kind, target.served.kind) {
+        return name.into();
+    }
+    let paths =
+        target.served.kind.fields.list.iter().find(|field| field.name == name).map(|field| field.paths);
+    let same = paths.and_then(|paths| stored.kind.fields.list.iter().find(|field| field.paths == paths));
+    same.map_or(name, |field| field.name).into()
+}
+
+fn refusal(target: &Target<'_>, name: &str) -> String {
+    let kind = target.served.kind;
+    match kind.fields.refusal {
+        Refusal::Known => format!(
+            "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+            Quoted(name)
+        ),
+        Refusal::NotSupported => format!("field label not supported: {name}"),
+        Refusal::NotSupportedFor(kind) => format!("field label {} not supported for {kind}", Quoted(name)),
+        Refusal::NotSupportedForVersion => {
+            let version = target.served.api_version();
+            let separator = if kind.group.is_empty() { "/" } else { "" };
+            format!("field label not supported for {separator}{version}, Kind={}: {name}", kind.kind)
+        }
+    }
+}
+
+/// A key of the type, relative to a namespace.
+fn relative<'a>(namespace: &str, key: &'a str) -> &'a str {
+    if namespace.is_empty() {
+        return key;
+    }
+    key.strip_prefix(namespace).and_then(|rest| rest.strip_prefix('/')).unwrap_or(key)
+}
+
+fn absolute(namespace: &str, start: String) -> String {
+    if namespace.is_empty() { start } else { format!("{namespace}/{start}") }
+}
+
+/// 410 with a token that goes on at the newest state.
+fn continue_expired(target: &Target<'_>, start: &str) -> Status {
+    let token = Token { revision: None, start: relative(target.namespace, start).to_owned() };
+    let expired = cache::Error::ContinueExpired { start: start.to_owned() };
+    Status { token: token.encode(), ..Status::expired(expired.to_string()) }
+}

@@ -1,0 +1,408 @@
+//! The metadata of objects: what the server stamps, and the rules that hold for every kind.
+
+use kinds::{Kind, NameRule};
+use object::field::{self, BadValue, Path};
+use object::name::{self, Messages, Mode};
+use object::quote::quote_each;
+use object::time::Time;
+use object::{Map, SmolStr, Value};
+use schema::Status;
+use std::collections::HashSet;
+
+/// The most bytes of all annotations of an object together.
+const ANNOTATIONS: usize = 256 << 10;
+/// Finalizers that need not be qualified.
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
+/// The finalizer that keeps an object until its dependents are let go.
+pub(crate) const ORPHAN: &str = "orphan";
+/// The finalizer that keeps an object until its dependents are gone.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+
+/// The metadata of an object, if there is any.
+pub(crate) fn metadata(object: &Map) -> Option<&Map> {
+    object.get("metadata").and_then(Value::as_map)
+}
+
+/// The metadata of an object, made if there is none.
+pub(crate) fn metadata_mut(object: &mut Map) -> Option<&mut Map> {
+    object.get_or_insert_with("metadata", || Map::new().into()).as_map_mut()
+}
+
+/// The text of a field of the metadata; empty if it is not there.
+pub(crate) fn text<'a>(object: &'a Map, key: &str) -> &'a str {
+    metadata(object).and_then(|metadata| metadata.get(key)).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A number in the metadata.
+pub(crate) fn number(object: &Map, key: &str) -> Option<i64> {
+    metadata(object)?.get(key)?.as_i64()
+}
+
+/// The finalizers of an object.
+pub(crate) fn finalizers(object: &Map) -> Vec<&str> {
+    let list = metadata(object).and_then(|metadata| metadata.get("finalizers")).and_then(Value::as_list);
+    list.unwrap_or_default().iter().filter_map(Value::as_str).collect()
+}
+
+/// Whether a delete of the object has begun.
+pub(crate) fn is_deleting(object: &Map) -> bool {
+    !text(object, "deletionTimestamp").is_empty()
+}
+
+/// Sets a field of the metadata.
+pub(crate) fn set(object: &mut Map, key: &'static str, value: impl Into<Value>) {
+    if let Some(metadata) = metadata_mut(object) {
+        metadata.insert(key, value);
+    }
+}
+
+/// Removes fields of the metadata.
+pub(crate) fn remove(object: &mut Map, keys: &[&str]) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_map_mut) {
+        metadata.retain(|key, _| !keys.contains(&key.as_str()));
+    }
+}
+
+/// Takes away what a client may not set, and stamps what the server does.
+pub(crate) fn stamp_new(object: &mut Map, now: Time) {
+    remove(
+        object,
+        &[
+            "creationTimestamp",
+            "uid",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+            "managedFields",
+        ],
+    );
+    set(object, "creationTimestamp", now.text());
+    set(object, "uid", random_uid());
+}
+
+/// A random UUID of version 4.
+pub fn random_uid() -> SmolStr {
+    let mut random = [0; 16];
+    // The generator of the system fails only where there is none; a name is still unique enough then.
+    if aws_lc_rs::rand::fill(&mut random).is_err() {
+        random = fastrand::u128(..).to_ne_bytes();
+    }
+    let bits = (u128::from_ne_bytes(random) & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
+    let hex = format!("{bits:032x}");
+    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
+    format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)).into()
+}
+
+/// A name from a prefix: cut to 58 characters, with five random ones after it.
+pub(crate) fn generate_name(prefix: &str) -> String {
+    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let mut end = prefix.len().min(58);
+    while !prefix.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut made = prefix.get(..end).unwrap_or_default().to_owned();
+    made.extend(
+        (0..5).map(|_| char::from(ALPHABET.get(fastrand::usize(..ALPHABET.len())).copied().unwrap_or(b'x'))),
+    );
+    made
+}
+
+/// Makes the namespace of an object that of the request, or refuses another.
+pub(crate) fn fit_namespace(object: &mut Map, requested: &str) -> Result<(), Status> {
+    let own = text(object, "namespace");
+    if own == requested {
+        return Ok(());
+    }
+    if requested.is_empty() {
+        remove(object, &["namespace"]);
+    } else if own.is_empty() {
+        set(object, "namespace", requested);
+    } else {
+        let why = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(Status::bad_request(why));
+    }
+    Ok(())
+}
+
+/// Drops repeated owner references; what the client is told of them, if there were any.
+pub(crate) fn dedup_owners(object: &mut Map) -> Option<String> {
+    let owners = metadata(object)?.get("ownerReferences")?.as_list()?;
+    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
+    let mut dropped = Vec::new();
+    for owner in owners {
+        if kept.contains(owner) {
+            dropped.push(owner.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned());
+        } else {
+            kept.push(owner.clone());
+        }
+    }
+    if dropped.is_empty() {
+        return None;
+    }
+    set(object, "ownerReferences", kept);
+    Some(format!(
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject \
+         such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        dropped.join(", ")
+    ))
+}
+
+fn check_name(rule: NameRule, text: &str, mode: Mode) -> Messages {
+    match rule {
+        NameRule::Subdomain => name::name_is_dns_subdomain(text, mode),
+        NameRule::Label => name::name_is_dns_label(text, mode),
+        NameRule::Label1035 => name::name_is_dns1035_label(text, mode),
+        NameRule::PathSegment => name::name_is_path_segment(text, mode),
+        NameRule::IpAddress => {
+            name::address::ip(&Path::UNSET, text).into_iter().map(|error| error.detail).collect()
+        }
+        NameRule::GroupAndResource => match text.rsplit_once('.') {
+            None => vec!["name must be in the form of <group>.<resource>".into()],
+            Some((group, resource)) => {
+                let of = |segment: &'static str, messages: Messages| {
+                    messages.into_iter().map(move |message| format!("the {segment} segment {message}").into())
+                };
+                of("group", name::dns1123_subdomain(group))
+                    .chain(of("resource", name::dns1035_label(resource)))
+                    .collect()
+            }
+        },
+    }
+}
+
+/// The rules for the metadata of any object, with the kind's rule for names.
+pub(crate) fn validate(object: &Map, kind: &Kind, rule: NameRule) -> field::List {
+    let path = Path::new("metadata");
+    let mut errors = field::List::new();
+    let prefix = text(object, "generateName");
+    if !prefix.is_empty() {
+        errors.extend(name::invalid(
+            &path.child("generateName"),
+            prefix,
+            check_name(rule, prefix, Mode::Prefix),
+        ));
+    }
+    let own = text(object, "name");
+    if own.is_empty() {
+        errors.push(field::Error::required(&path.child("name"), "name or generateName is required"));
+    } else {
+        errors.extend(name::invalid(&path.child("name"), own, check_name(rule, own, Mode::Name)));
+    }
+    let namespace = text(object, "namespace");
+    let at = path.child("namespace");
+    match (kind.is_namespaced(), namespace) {
+        (true, "") => errors.push(field::Error::required(&at, "")),
+        (true, namespace) => {
+            errors.extend(name::invalid(&at, namespace, name::name_is_dns_label(namespace, Mode::Name)));
+        }
+        (false, "") => {}
+        (false, _) => errors.push(field::Error::forbidden(&at, "not allowed on this type")),
+    }
+    if let Some(generation @ ..0) = number(object, "generation") {
+        let why = "must be greater than or equal to 0";
+        errors.push(field::Error::invalid(&path.child("generation"), generation, why));
+    }
+    validate_labels(object, &path, &mut errors);
+    validate_annotations(object, &path, &mut errors);
+    validate_owners(object, &path, &mut errors);
+    validate_finalizers(object, &path, &mut errors);
+    errors
+}
+
+/// The rule for finalizers that the built-in kinds have beside the general one.
+pub(crate) fn validate_own_finalizers(object: &Map) -> field::List {
+    let path = Path::new("metadata");
+    let at = path.child("finalizers");
+    let unqualified = |name: &str| !name.contains('/') && !STANDARD_FINALIZERS.contains(&name);
+    let why = "name is neither a standard finalizer name nor is it fully qualified";
+    let bad = finalizers(object).into_iter().enumerate().filter(|(_, name)| unqualified(name));
+    bad.map(|(index, name)| field::Error::invalid(&at.index(index), name, why)).collect()
+}
+
+/// The rules for a change of the metadata of any object.
+pub(crate) fn validate_update(new: &Map, old: &Map) -> field::List {
+    let path = Path::new("metadata");
+    let mut errors = field::List::new();
+    if is_deleting(old) {
+        let before: HashSet<_> = finalizers(old).into_iter().collect();
+        let mut extra: Vec<_> = finalizers(new).into_iter().filter(|name| !before.contains(name)).collect();
+        extra.sort_unstable();
+        extra.dedup();
+        if !extra.is_empty() {
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers {}",
+                list_of_strings(extra)
+            );
+            errors.push(field::Error::forbidden(&path.child("finalizers"), why));
+        }
+    }
+    let version = text(new, "resourceVersion");
+    if version.is_empty() {
+        let why = "must be specified for an update";
+        errors.push(field::Error::invalid(&path.child("resourceVersion"), version, why));
+    }
+    let generation = |object| number(object, "generation").unwrap_or_default();
+    if generation(new) < generation(old) {
+        let why = "must not be decremented";
+        errors.push(field::Error::invalid(&path.child("generation"), generation(new), why));
+    }
+    let immutable = "field is immutable";
+    for key in ["name", "namespace", "uid"] {
+        if text(new, key) != text(old, key) {
+            errors.push(field::Error::invalid(&path.child(key), text(new, key), immutable));
+        }
+    }
+    for key in ["creationTimestamp", "deletionTimestamp"] {
+        if text(new, key) != text(old, key) {
+            let shown = text(new, key).parse::<Time>().map_or(BadValue::Null, BadValue::from);
+            errors.push(field::Error::invalid(&path.child(key), shown, immutable));
+        }
+    }
+    let grace = |object| number(object, "deletionGracePeriodSeconds");
+    if grace(new) != grace(old) {
+        let shown = grace(new).map_or(BadValue::Null, BadValue::from);
+        errors.push(field::Error::invalid(&path.child("deletionGracePeriodSeconds"), shown, immutable));
+    }
+    validate_labels(new, &path, &mut errors);
+    validate_annotations(new, &path, &mut errors);
+    validate_owners(new, &path, &mut errors);
+    errors
+}
+
+fn strings<'a>(object: &'a Map, key: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let map = metadata(object).and_then(|metadata| metadata.get(key)).and_then(Value::as_map);
+    map.into_iter().flat_map(Map::iter).map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
+}
+
+fn validate_labels(object: &Map, path: &Path<'_>, errors: &mut field::List) {
+    let at = path.child("labels");
+    for (key, value) in strings(object, "labels") {
+        errors.extend(name::invalid(&at, key, name::qualified_name(key)));
+        errors.extend(name::invalid(&at, value, name::label_value(value)));
+    }
+}
+
+fn validate_annotations(object: &Map, path: &Path<'_>, errors: &mut field::List) {
+    let at = path.child("annotations");
+    let mut bytes = 0;
+    for (key, value) in strings(object, "annotations") {
+        errors.extend(name::invalid(&at, key, name::qualified_name(&key.to_lowercase())));
+        bytes += key.len() + value.len();
+    }
+    if bytes > ANNOTATIONS {
+        errors.push(field::Error::too_long(&at, Some(ANNOTATIONS)));
+    }
+}
+
+fn validate_owners(object: &Map, path: &Path<'_>, errors: &mut field::List) {
+    let at = path.child("ownerReferences");
+    let owners =
+        metadata(object).and_then(|metadata| metadata.get("ownerReferences")).and_then(Value::as_list);
+    let mut controller: Option<String> = None;
+    for owner in owners.unwrap_or_default() {
+        let part = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
+        let version = part("apiVersion").rsplit('/').next().unwrap_or_default();
+        if version.is_empty() {
+            errors.push(field::Error::invalid(
+                &at.child("apiVersion"),
+                part("apiVersion"),
+                "version must not be empty",
+            ));
+        }
+        for (key, why) in [
+            ("kind", "kind must not be empty"),
+            ("name", "name must not be empty"),
+            ("uid", "uid must not be empty"),
+        ] {
+            if part(key).is_empty() {
+                errors.push(field::Error::invalid(&at.child(key), part(key), why));
+            }
+        }
+        if part("apiVersion") == "v1" && part("kind") == "Event" {
+            let why = "/v1, Kind=Event is disallowed from being an owner";
+            errors.push(field::Error::invalid(&at, BadValue::Raw(owner_text(owner)), why));
+        }
+        if owner.get("controller").and_then(Value::as_bool) == Some(true) {
+            let name = format!("{}/{}", part("kind"), part("name"));
+            match &controller {
+                Some(first) => {
+                    let why = format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
+                    );
+                    let all: Vec<_> = owners.unwrap_or_default().iter().map(owner_text).collect();
+                    let shown = format!("[]v1.OwnerReference{{{}}}", all.join(", "));
+                    errors.push(field::Error::invalid(&at, BadValue::Raw(shown), why));
+                }
+                None => controller = Some(name),
+            }
+        }
+    }
+}
+
+/// An owner reference as it is shown in an error.
+fn owner_text(owner: &Value) -> String {
+    let part = |key: &str| quote_each([owner.get(key).and_then(Value::as_str).unwrap_or_default()]);
+    let flag = |key: &str| match owner.get(key).and_then(Value::as_bool) {
+        Some(flag) => flag.to_string(),
+        None => "<nil>".to_owned(),
+    };
+    format!(
+        "v1.OwnerReference{{APIVersion:{}, Kind:{}, Name:{}, UID:{}, Controller:{}, BlockOwnerDeletion:{}}}",
+        part("apiVersion"),
+        part("kind"),
+        part("name"),
+        part("uid"),
+        flag("controller"),
+        flag("blockOwnerDeletion")
+    )
+}
+
+fn validate_finalizers(object: &Map, path: &Path<'_>, errors: &mut field::List) {
+    let at = path.child("finalizers");
+    let all = finalizers(object);
+    for name in &all {
+        errors.extend(name::invalid(&at, name, name::qualified_name(name)));
+    }
+    if all.contains(&ORPHAN) && all.contains(&FOREGROUND) {
+        let why = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
+        errors.push(field::Error::invalid(&at, BadValue::Raw(list_of_strings(all)), why));
+    }
+}
+
+/// Texts as they are shown in an error: `[]string{"a", "b"}`.
+pub(crate) fn list_of_strings<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+    format!("[]string{{{}}}", quote_each(texts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generated_name_has_five_more_characters_and_fits_a_label() {
+        let short = generate_name("web-");
+        assert!(short.starts_with("web-") && short.len() == 9, "{short}");
+        let long = generate_name(&"x".repeat(80));
+        assert_eq!(long.len(), 63);
+        assert_eq!(generate_name(&"é".repeat(40)).chars().count(), 29 + 5);
+    }
+
+    #[test]
+    fn a_uid_is_a_random_uuid() {
+        let uid = random_uid();
+        let parts: Vec<_> = uid.split('-').map(str::len).collect();
+        assert_eq!(parts, [8, 4, 4, 4, 12]);
+        assert!(uid.as_bytes()[14] == b'4' && b"89ab".contains(&uid.as_bytes()[19]), "{uid}");
+        assert_ne!(uid, random_uid());
+    }
+
+    #[test]
+    fn an_objects_namespace_is_that_of_the_request() {
+        let mut object = Map::new();
+        fit_namespace(&mut object, "a").unwrap();
+        assert_eq!(text(&object, "namespace"), "a");
+        assert_eq!(fit_namespace(&mut object, "b").unwrap_err().code, 400);
+        fit_namespace(&mut object, "").unwrap();
+        assert_eq!(text(&object, "namespace"), "");
+    }
+}

@@ -1,0 +1,325 @@
+//! The options of a request: read from its query as the reference reads them, and checked as it checks them.
+//!
+//! Of a parameter that stands more than once the first counts. What cannot be read is a 400, what makes no sense a 422 on the
+//! options' own kind.
+
+use crate::error::parse_number;
+use merge::FieldValidation;
+use object::field::{self, Path};
+use object::{Map, field_selector, label};
+use schema::Status;
+use std::time::Duration;
+
+/// The parameters of a request, decoded, in their order.
+pub type Pairs<'a> = [(std::borrow::Cow<'a, str>, std::borrow::Cow<'a, str>)];
+
+/// How a list or a watch is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct ListOptions {
+    /// Which labels.
+    pub labels: label::Selector,
+    /// Which fields, by the names that the client uses.
+    pub fields: field_selector::Selector,
+    /// Whether changes are wanted.
+    pub watch: bool,
+    /// Whether the client takes bookmarks.
+    pub bookmarks: bool,
+    /// The state asked for; empty if none is.
+    pub resource_version: String,
+    /// How that is meant.
+    pub resource_version_match: String,
+    /// How long a watch may take.
+    pub timeout: Option<Duration>,
+    /// The most objects of one answer; zero for no limit.
+    pub limit: i64,
+    /// Where to go on.
+    pub token: String,
+    /// Whether a watch starts with the state.
+    pub send_initial_events: Option<bool>,
+}
+
+/// How a write is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
+    /// Whether nothing is to be kept.
+    pub dry_run: bool,
+    /// Who is writing, in the words of the client.
+    pub field_manager: String,
+    /// What is done about fields that are unknown or stand twice.
+    pub field_validation: FieldValidation,
+}
+
+/// How a delete is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeleteOptions {
+    /// The seconds that the object gets.
+    pub grace_period_seconds: Option<i64>,
+    /// The uid that it must have.
+    pub uid: Option<String>,
+    /// The resource version that it must have.
+    pub resource_version: Option<String>,
+    /// The old way to ask for orphans.
+    pub orphan_dependents: Option<bool>,
+    /// What becomes of dependents.
+    pub propagation_policy: Option<String>,
+    /// What is not to be done: `All`, or nothing.
+    pub dry_run: Vec<String>,
+}
+
+/// The kind of a write, for the name of its options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// `CreateOptions`.
+    Create,
+    /// `UpdateOptions`.
+    Update,
+    /// `PatchOptions`.
+    Patch,
+}
+
+fn first<'a>(pairs: &'a Pairs<'_>, name: &str) -> Option<&'a str> {
+    pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_ref())
+}
+
+fn text(pairs: &Pairs<'_>, name: &str) -> String {
+    first(pairs, name).unwrap_or_default().to_owned()
+}
+
+/// Everything but `false` and `0` is yes, also nothing.
+fn boolean(pairs: &Pairs<'_>, name: &str) -> Option<bool> {
+    first(pairs, name).map(|value| !(value.eq_ignore_ascii_case("false") || value == "0"))
+}
+
+fn integer(pairs: &Pairs<'_>, name: &str) -> Result<Option<i64>, Status> {
+    let number = |text| parse_number::<i64>("ParseInt", text).map_err(Status::bad_request);
+    first(pairs, name).map(number).transpose()
+}
+
+fn refuse(kind: &str, errors: &[field::Error]) -> Result<(), Status> {
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid("meta.k8s.io", kind, "", errors)) }
+}
+
+impl ListOptions {
+    /// Reads and checks.
+    pub fn read(pairs: &Pairs<'_>, watch_list: Gate, forced: Forced) -> Result<Self, Status> {
+        let timeout = integer(pairs, "timeoutSeconds")?;
+        let limit = integer(pairs, "limit")?.unwrap_or_default();
+        let bad = |why: String| Status::bad_request(why);
+        let mut options = Self {
+            labels: label::Selector::parse(&text(pairs, "labelSelector"))
+                .map_err(|why| bad(why.to_string()))?,
+            fields: field_selector::Selector::parse(&text(pairs, "fieldSelector"))
+                .map_err(|why| bad(why.to_string()))?,
+            watch: boolean(pairs, "watch").unwrap_or_default(),
+            bookmarks: boolean(pairs, "allowWatchBookmarks").unwrap_or_default(),
+            resource_version: text(pairs, "resourceVersion"),
+            resource_version_match: text(pairs, "resourceVersionMatch"),
+            timeout: timeout.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs),
+            limit,
+            token: text(pairs, "continue"),
+            send_initial_events: boolean(pairs, "sendInitialEvents"),
+        };
+        refuse("ListOptions", &options.check(watch_list))?;
+        options.watch |= forced == Forced::Yes;
+        Ok(options)
+    }
+
+    fn check(&self, watch_list: Gate) -> field::List {
+        let version_match = Path::new("resourceVersionMatch");
+        let forbidden = |why: &'static str| field::Error::forbidden(&version_match, why);
+        let given = self.resource_version_match.as_str();
+        let initial = Path::new("sendInitialEvents");
+        let mut errors = field::List::new();
+        if self.watch {
+            if self.send_initial_events.is_some() {
+                if given != "NotOlderThan" {
+                    errors.push(forbidden(
+                        "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                    ));
+                }
+                if watch_list == Gate::Off {
+                    errors.push(field::Error::forbidden(
+                        &initial,
+                        "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
+                    ));
+                }
+            }
+            if !given.is_empty() {
+                if self.send_initial_events.is_none() {
+                    errors.push(forbidden(
+                        "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                    ));
+                }
+                if given != "NotOlderThan" {
+                    errors.push(field::Error::not_supported(&version_match, given, ["NotOlderThan"]));
+                }
+                if !self.token.is_empty() {
+                    errors.push(forbidden("resourceVersionMatch is forbidden when continue is provided"));
+                }
+            }
+            return errors;
+        }
+        if !given.is_empty() {
+            if self.resource_version.is_empty() {
+                errors
+                    .push(forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided"));
+            }
+            if !self.token.is_empty() {
+                errors.push(forbidden("resourceVersionMatch is forbidden when continue is provided"));
+            }
+            if !matches!(given, "Exact" | "NotOlderThan") {
+                let supported = ["Exact", "NotOlderThan", ""];
+                errors.push(field::Error::not_supported(&version_match, given, supported));
+            }
+            if given == "Exact" && self.resource_version == "0" {
+                errors
+                    .push(forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
+            }
+        }
+        if self.send_initial_events.is_some() {
+            errors.push(field::Error::forbidden(&initial, "sendInitialEvents is forbidden for list"));
+        }
+        errors
+    }
+}
+
+/// Whether a feature is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// It is.
+    On,
+    /// It is not.
+    Off,
+}
+
+/// Whether the path itself asks for changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forced {
+    /// It does.
+    Yes,
+    /// It does not.
+    No,
+}
+
+/// The longest name of a field manager.
+const LONGEST_MANAGER: usize = 128;
+
+impl WriteOptions {
+    /// Reads and checks the options of a write.
+    pub fn read(pairs: &Pairs<'_>, write: Write) -> Result<Self, Status> {
+        let manager = text(pairs, "fieldManager");
+        let mut errors = field::List::new();
+        if write == Write::Patch && first(pairs, "force").is_some() {
+            errors.push(field::Error::forbidden(
+                &Path::new("force"),
+                "may not be specified for non-apply patch",
+            ));
+        }
+        check_manager(&manager, &mut errors);
+        let dry_run: Vec<_> =
+            pairs.iter().filter(|(key, _)| key == "dryRun").map(|(_, value)| value.as_ref()).collect();
+        let is_dry = check_dry_run(&dry_run, &mut errors);
+        let validation = text(pairs, "fieldValidation");
+        let field_validation = match validation.as_str() {
+            "" | "Warn" => FieldValidation::Warn,
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                let supported = ["", "Ignore", "Strict", "Warn"];
+                errors.push(field::Error::not_supported(&Path::new("fieldValidation"), other, supported));
+                FieldValidation::Warn
+            }
+        };
+        let kind = match write {
+            Write::Create => "CreateOptions",
+            Write::Update => "UpdateOptions",
+            Write::Patch => "PatchOptions",
+        };
+        refuse(kind, &errors)?;
+        Ok(Self { dry_run: is_dry, field_manager: manager, field_validation })
+    }
+}
+
+fn check_manager(manager: &str, errors: &mut field::List) {
+    let path = Path::new("fieldManager");
+    if manager.len() > LONGEST_MANAGER {
+        errors.push(field::Error::too_long(&path, Some(LONGEST_MANAGER)));
+    }
+    for (at, character) in manager.char_indices() {
+        if !object::quote::is_printable(character) {
+            let why = format!("invalid character U+{:04X} (at position {at})", u32::from(character));
+            errors.push(field::Error::invalid(&path, manager, why));
+        }
+    }
+}
+
+/// Whether the values ask for a dry run.
+fn check_dry_run(values: &[&str], errors: &mut field::List) -> bool {
+    if values.iter().any(|value| !matches!(*value, "" | "All")) {
+        let shown = field::BadValue::Raw(crate::object_meta::list_of_strings(values.iter().copied()));
+        errors.push(field::Error::not_supported(&Path::new("dryRun"), shown, ["All"]));
+    }
+    values.contains(&"All")
+}
+
+impl DeleteOptions {
+    /// Reads the options from a query.
+    pub fn read(pairs: &Pairs<'_>) -> Result<Self, Status> {
+        let some = |name| first(pairs, name).map(str::to_owned);
+        Ok(Self {
+            grace_period_seconds: integer(pairs, "gracePeriodSeconds")?,
+            uid: some("uid"),
+            resource_version: some("resourceVersion"),
+            orphan_dependents: boolean(pairs, "orphanDependents"),
+            propagation_policy: some("propagationPolicy"),
+            dry_run: pairs
+                .iter()
+                .filter(|(key, _)| key == "dryRun")
+                .map(|(_, value)| value.to_string())
+                .collect(),
+        })
+    }
+
+    /// Takes the options from a decoded `DeleteOptions`.
+    pub fn from_body(body: &Map) -> Self {
+        let text = |value: &object::Value| value.as_str().map(str::to_owned);
+        let preconditions = body.get("preconditions").and_then(object::Value::as_map);
+        let precondition = |name| preconditions.and_then(|map| map.get(name)).and_then(text);
+        Self {
+            grace_period_seconds: body.get("gracePeriodSeconds").and_then(object::Value::as_i64),
+            uid: precondition("uid"),
+            resource_version: precondition("resourceVersion"),
+            orphan_dependents: body.get("orphanDependents").and_then(object::Value::as_bool),
+            propagation_policy: body.get("propagationPolicy").and_then(text),
+            dry_run: body
+                .get("dryRun")
+                .and_then(object::Value::as_list)
+                .map(|list| list.iter().filter_map(text).collect())
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Whether nothing is to be kept.
+    pub fn is_dry_run(&self) -> bool {
+        self.dry_run.iter().any(|value| value == "All")
+    }
+
+    /// Refuses what makes no sense.
+    pub fn check(&self) -> Result<(), Status> {
+        let mut errors = field::List::new();
+        let path = Path::new("propagationPolicy");
+        if let Some(policy) = &self.propagation_policy {
+            if self.orphan_dependents.is_some() {
+                let why = "orphanDependents and deletionPropagation cannot be both set";
+                errors.push(field::Error::invalid(&path, policy.as_str(), why));
+            }
+            if !matches!(policy.as_str(), "Foreground" | "Background" | "Orphan") {
+                let supported = ["Foreground", "Background", "Orphan", "nil"];
+                errors.push(field::Error::not_supported(&path, policy.as_str(), supported));
+            }
+        }
+        let values: Vec<_> = self.dry_run.iter().map(String::as_str).collect();
+        check_dry_run(&values, &mut errors);
+        refuse("DeleteOptions", &errors)
+    }
+}

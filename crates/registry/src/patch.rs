@@ -1,0 +1,114 @@
+//! PATCH: a change of an object, told as what is different.
+//!
+//! A patch speaks of the object in the version of the request: the stored object is converted to it, changed, and converted
+//! back. If somebody else was faster, the patch is applied once more, to the newer state.
+
+use crate::convert::{map, map_mut};
+use crate::create::default;
+use crate::update::{Before, Changed, check_name};
+use crate::{Answer, Content, Registry, Target, WriteOptions, object_meta, scale};
+use kinds::{Action, ScalePaths};
+use merge::Patch;
+use object::Value;
+use schema::status::{Cause, Details, Reason};
+use schema::{Limits, Ref, Status, Type, builtin};
+
+impl Registry {
+    /// Changes an object, or a part of it, as a patch says.
+    pub async fn patch(
+        &self,
+        target: &Target<'_>,
+        format: Patch,
+        patch: &[u8],
+        options: &WriteOptions,
+    ) -> Result<Answer, Status> {
+        target.check_verb(&["patch"])?;
+        if let Some(Action::Scale(paths)) = target.subresource.map(|subresource| subresource.action) {
+            return self.patch_scale(target, format, patch, options, paths).await;
+        }
+        let ty = Ref::Static(target.served.ty);
+        let change = |before: Before<'_>| {
+            let mut current = before.object.clone();
+            target.served.from_stored(&mut current);
+            let (mut object, mut warnings) = apply(format, &ty, &current, patch, options)?;
+            default(target, &mut object);
+            target.served.to_stored(&mut object);
+            let map = map_mut(&mut object)?;
+            check_name(map, target)?;
+            warnings.extend(object_meta::dedup_owners(map));
+            Ok(Changed { object, warnings })
+        };
+        self.change(target, options, change).await.map_err(|why| why.into_status(target))
+    }
+
+    async fn patch_scale(
+        &self,
+        target: &Target<'_>,
+        format: Patch,
+        patch: &[u8],
+        options: &WriteOptions,
+        paths: &'static ScalePaths,
+    ) -> Result<Answer, Status> {
+        let ty = builtin::by_kind("autoscaling", "v1", "Scale")
+            .ok_or_else(|| Status::internal_error("the type of a scale is missing"))?;
+        let change = |before: Before<'_>| {
+            let Content::Other { value: current, .. } = scale::of(before.object, paths)? else {
+                return Err(Status::internal_error("a scale that is none"));
+            };
+            let (wanted, warnings) = apply(format, &Ref::Static(ty), &current, patch, options)?;
+            let wanted = map(&wanted)?;
+            check_name(wanted, target)?;
+            let mut object = before.object.clone();
+            scale::apply(wanted, map_mut(&mut object)?, paths, target)?;
+            Ok(Changed { object, warnings })
+        };
+        let answer = self.change(target, options, change).await.map_err(|why| why.into_status(target))?;
+        scale::answer(target.stored()?, answer, paths)
+    }
+}
+
+/// What a patch makes of an object, and what the client is told of it.
+fn apply(
+    format: Patch,
+    ty: &Ref<Type>,
+    current: &Value,
+    patch: &[u8],
+    options: &WriteOptions,
+) -> Result<(Value, Vec<String>), Status> {
+    let patched = merge::apply(format, ty, current, patch, options.field_validation, &Limits::REQUEST)
+        .map_err(|error| refusal(&error))?;
+    if patched.ty.name != ty.name {
+        let (given, wanted) = (api_version(&patched.ty), api_version(ty));
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({given}) does not match the expected API version ({wanted})"
+        )));
+    }
+    Ok((patched.value, patched.strict))
+}
+
+fn api_version(ty: &Type) -> String {
+    ty.kind.as_ref().map(|kind| kind.api_version().to_string()).unwrap_or_default()
+}
+
+/// What the client is told of a patch that was refused.
+fn refusal(error: &merge::Error) -> Status {
+    let merge::Status { code, reason } = error.status();
+    let reason = match reason {
+        "BadRequest" => Reason::BadRequest,
+        "Invalid" => Reason::Invalid,
+        "RequestEntityTooLarge" => Reason::RequestEntityTooLarge,
+        _ => Reason::Unknown,
+    };
+    let causes = error.cause().map(|cause| Cause {
+        reason: cause.kind.reason().to_owned(),
+        message: cause.body(),
+        field: cause.path.clone(),
+    });
+    let details = match error {
+        merge::Error::Invalid { .. } | merge::Error::Unprocessable(_) => {
+            Some(Details { causes: causes.into_iter().collect(), ..Details::default() }.into())
+        }
+        _ => None,
+    };
+    Status { code, reason, message: error.message(), details, token: String::new() }
+}

@@ -1,0 +1,146 @@
+//! The scale of an object: how many replicas it wants and has.
+
+use crate::convert::map;
+use crate::error::revision;
+use crate::update::MODIFIED;
+use crate::{Answer, Content, Stored, Target, object_meta};
+use cache::Entry;
+use kinds::ScalePaths;
+use object::field::{Error, Path};
+use object::label::{Expression, Selector};
+use object::{Map, Value};
+use schema::{Status, builtin};
+
+/// The scale of a stored object.
+pub(crate) fn content(stored: &Stored, entry: &Entry, paths: &ScalePaths) -> Result<Content, Status> {
+    of(&stored.decode(entry)?, paths)
+}
+
+/// An answer about an object, as one about its scale.
+pub(crate) fn answer(stored: &Stored, answer: Answer, paths: &ScalePaths) -> Result<Answer, Status> {
+    let content = match answer.content {
+        Content::Entry(entry) => content(stored, &entry, paths)?,
+        Content::Tree(tree) => of(&tree, paths)?,
+        other @ Content::Other { .. } => other,
+    };
+    Ok(Answer { content, ..answer })
+}
+
+/// Sets the number that a scale wants in an object.
+pub(crate) fn apply(
+    scale: &Map,
+    object: &mut Map,
+    paths: &ScalePaths,
+    target: &Target<'_>,
+) -> Result<(), Status> {
+    let wanted = number(scale, &["spec", "replicas"]);
+    if wanted < 0 {
+        let path = Path::new("spec");
+        let error = Error::invalid(&path.child("replicas"), wanted, "must be greater than or equal to 0");
+        return Err(Status::invalid("autoscaling", "Scale", target.name, &[error]));
+    }
+    let uid = object_meta::text(scale, "uid");
+    if !uid.is_empty() && uid != object_meta::text(object, "uid") {
+        return Err(target.conflict(&format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            object_meta::text(object, "uid")
+        )));
+    }
+    let version = object_meta::text(scale, "resourceVersion");
+    let there = object_meta::text(object, "resourceVersion");
+    if !version.is_empty() && (revision(version).is_err() || version != there) {
+        return Err(target.conflict(MODIFIED));
+    }
+    set(object, paths.wanted, wanted);
+    Ok(())
+}
+
+fn set(map: &mut Map, path: &[&'static str], number: i64) {
+    match path {
+        [] => {}
+        [last] => drop(map.insert(*last, number)),
+        [first, rest @ ..] => {
+            if let Some(inner) = map.get_or_insert_with(*first, || Map::new().into()).as_map_mut() {
+                set(inner, rest, number);
+            }
+        }
+    }
+}
+
+fn at<'a>(map: &'a Map, path: &[&str]) -> Option<&'a Value> {
+    let (first, rest) = path.split_first()?;
+    let value = map.get(first)?;
+    if rest.is_empty() { Some(value) } else { at(value.as_map()?, rest) }
+}
+
+fn number(map: &Map, path: &[&str]) -> i64 {
+    at(map, path).and_then(Value::as_i64).unwrap_or_default()
+}
+
+/// The scale of an object.
+pub(crate) fn of(object: &Value, paths: &ScalePaths) -> Result<Content, Status> {
+    let object = map(object)?;
+    let ty = builtin::by_kind("autoscaling", "v1", "Scale")
+        .ok_or_else(|| Status::internal_error("the type of a scale is missing"))?;
+    let mut metadata = Map::new();
+    for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object_meta::metadata(object).and_then(|metadata| metadata.get(key)) {
+            metadata.insert(key, value.clone());
+        }
+    }
+    let mut spec = Map::new();
+    insert_number(&mut spec, "replicas", number(object, paths.wanted));
+    let mut status = Map::new();
+    insert_number(&mut status, "replicas", number(object, paths.there));
+    let selector = at(object, paths.selector).and_then(Value::as_map).map(selector).unwrap_or_default();
+    if !selector.is_empty() {
+        status.insert("selector", selector);
+    }
+    let mut scale = Map::new();
+    scale.insert("kind", "Scale");
+    scale.insert("apiVersion", "autoscaling/v1");
+    scale.insert("metadata", metadata);
+    for (key, part) in [("spec", spec), ("status", status)] {
+        if !part.is_empty() {
+            scale.insert(key, part);
+        }
+    }
+    Ok(Content::Other { ty, value: scale.into() })
+}
+
+/// A number is not told from none where it is zero, and a tree holds only what can be told.
+fn insert_number(map: &mut Map, key: &'static str, number: i64) {
+    if number != 0 {
+        map.insert(key, number);
+    }
+}
+
+/// The text of a label selector, or of a map of labels.
+fn selector(map: &Map) -> String {
+    let texts = |value: Option<&'_ Value>| -> Vec<(String, String)> {
+        let map = value.and_then(Value::as_map);
+        map.into_iter()
+            .flat_map(Map::iter)
+            .map(|(key, value)| (key.to_string(), value.as_str().unwrap_or_default().to_owned()))
+            .collect()
+    };
+    let structured = map.contains_key("matchLabels") || map.contains_key("matchExpressions");
+    if !structured {
+        let labels: Vec<_> =
+            map.iter().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default())).collect();
+        return Selector::from_labels(labels).to_string();
+    }
+    let labels = texts(map.get("matchLabels"));
+    let expressions = map.get("matchExpressions").and_then(Value::as_list).unwrap_or_default();
+    let expressions = expressions.iter().map(|expression| {
+        let part = |key: &str| expression.get(key).and_then(Value::as_str).unwrap_or_default();
+        let values = expression.get("values").and_then(Value::as_list).unwrap_or_default();
+        Expression {
+            key: part("key"),
+            operator: part("operator"),
+            values: values.iter().filter_map(Value::as_str).collect(),
+        }
+    });
+    let labels = labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    Selector::from_structured(labels, expressions).map(|selector| selector.to_string()).unwrap_or_default()
+}

@@ -1,0 +1,50 @@
+//! GET of the changes of a collection, or of one object.
+
+use crate::error::{bare, revision, status};
+use crate::{ListOptions, Registry, Target, list};
+use cache::Freshness;
+use cache::watch::{Request, Start, Watcher};
+use schema::Status;
+use store::Revision;
+
+impl Registry {
+    /// The changes of the objects that the options pick, from the state that they name.
+    ///
+    /// A state that is not kept any more is told by the watcher itself, as the reference does: the answer has begun by then.
+    pub async fn watch(&self, target: &Target<'_>, options: &ListOptions) -> Result<Watch, Status> {
+        target.check_verb(&["watch"])?;
+        let filter = list::filter(target, options)?;
+        let wanted = revision(&options.resource_version).map_err(bare)?;
+        let start = match (options.send_initial_events, wanted) {
+            (Some(true), Revision::ZERO) if options.resource_version.is_empty() => {
+                Start::StreamingList(Freshness::MostRecent)
+            }
+            (Some(true), Revision::ZERO) => Start::StreamingList(Freshness::Any),
+            (Some(true), wanted) => Start::StreamingList(Freshness::NotOlderThan(wanted)),
+            (Some(false), Revision::ZERO) => Start::After(self.cache().revision()),
+            (None, Revision::ZERO) if options.resource_version.is_empty() => {
+                Start::State(Freshness::MostRecent)
+            }
+            (None, Revision::ZERO) => Start::State(Freshness::Any),
+            (_, wanted) => Start::After(wanted),
+        };
+        let mut request = Request::new(start).filter(filter);
+        if options.bookmarks {
+            request = request.with_bookmarks();
+        }
+        match target.stored()?.resource.watch(request).await {
+            Ok(watcher) => Ok(Watch::Running(watcher)),
+            Err(error @ cache::Error::TooOld { .. }) => Ok(Watch::Ended(status(error))),
+            Err(error) => Err(status(error)),
+        }
+    }
+}
+
+/// A watch that has begun.
+#[allow(clippy::large_enum_variant, reason = "it is moved once, into the body of the answer")]
+pub enum Watch {
+    /// Its events.
+    Running(Watcher),
+    /// It is over already: the one ERROR event that it sends.
+    Ended(Status),
+}

@@ -1,0 +1,141 @@
+//! The `Accept` header, in the reference's reading: commas and semicolons part it wherever they stand, weights sort the
+//! clauses but none is left out for its weight.
+
+use super::{Accept, Format, MetaVersion, Target, TargetKind};
+
+/// What a place can make beside the objects themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Allowed {
+    /// Tables and partial metadata.
+    Targets,
+    /// Nothing.
+    Plain,
+}
+
+/// One media type of the header, or a range of them.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Clause<'a> {
+    ty: &'a str,
+    subtype: &'a str,
+    weight: f32,
+    parameters: Vec<(&'a str, &'a str)>,
+}
+
+/// Up to here the reference sorts by insertion, in which equals keep their order.
+const INSERTION: usize = 12;
+
+/// The clauses of a header, best first.
+pub(super) fn clauses(header: &str) -> Vec<Clause<'_>> {
+    let mut clauses: Vec<_> = header.split(',').filter_map(Clause::parse).collect();
+    if clauses.len() > INSERTION {
+        clauses.sort_by(|a, b| b.rank().0.total_cmp(&a.rank().0).then(b.rank().1.cmp(&a.rank().1)));
+        return clauses;
+    }
+    // The reference's comparison is no order, so the very algorithm counts.
+    for end in 1..clauses.len() {
+        let mut at = end;
+        while let Some([before, this]) = clauses.get(at.wrapping_sub(1)..=at)
+            && this.goes_before(before)
+        {
+            clauses.swap(at - 1, at);
+            at -= 1;
+        }
+    }
+    clauses
+}
+
+impl<'a> Clause<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let text = text.trim_matches(' ');
+        let (range, parameters) = text.split_once(';').unwrap_or((text, ""));
+        let (ty, subtype) = match range.split_once('/') {
+            Some((ty, subtype)) if !subtype.is_empty() => (ty.trim_matches(' '), subtype),
+            _ => match range.split('/').next().unwrap_or_default().trim_matches(' ') {
+                "*" => ("*", "*"),
+                _ => return None,
+            },
+        };
+        // A third part is wrong, an empty one is not seen.
+        let subtype = match subtype.split_once('/') {
+            Some((subtype, "")) => subtype,
+            Some(_) => return None,
+            None => subtype,
+        };
+        let mut clause = Self { ty, subtype: subtype.trim_matches(' '), weight: 1.0, parameters: Vec::new() };
+        for parameter in parameters.split(';') {
+            let Some((name, value)) = parameter.split_once('=').filter(|(_, value)| !value.is_empty()) else {
+                continue;
+            };
+            let value = match value.split_once('=') {
+                Some((value, "")) => value,
+                Some(_) => continue,
+                None => value,
+            };
+            match name.trim_matches(' ') {
+                "q" => clause.weight = value.parse().unwrap_or(0.0),
+                name => clause.parameters.push((name, value.trim_matches(' '))),
+            }
+        }
+        Some(clause)
+    }
+
+    fn goes_before(&self, other: &Self) -> bool {
+        self.weight > other.weight
+            || (self.ty != "*" && other.ty == "*")
+            || (self.subtype != "*" && other.subtype == "*")
+    }
+
+    fn rank(&self) -> (f32, u8) {
+        (self.weight, u8::from(self.ty != "*") + u8::from(self.subtype != "*"))
+    }
+
+    /// What is sent if this clause is answered in a format, and whether it asks for indenting; nothing if it cannot be.
+    pub(super) fn choose(&self, format: Format, allowed: Allowed) -> Option<(Accept, bool)> {
+        let (ty, subtype) = format.media_type().split_once('/')?;
+        let matches = match (self.ty, self.subtype) {
+            ("*", "*") => true,
+            (wanted, "*") => wanted == ty,
+            (wanted, wanted_subtype) => wanted == ty && wanted_subtype == subtype,
+        };
+        if !matches {
+            return None;
+        }
+        // Of a parameter that stands twice the last counts.
+        let parameter =
+            |name: &str| self.parameters.iter().rev().find(|(own, _)| *own == name).map(|(_, value)| *value);
+        if let Some(stream) = parameter("stream").filter(|value| !value.is_empty())
+            && (stream != "watch" || super::stream_media_type(format).is_none())
+        {
+            return None;
+        }
+        if let Some(version) = parameter("sv").filter(|value| !value.is_empty())
+            && (version != "v1" || allowed == Allowed::Plain)
+        {
+            return None;
+        }
+        let target = match (parameter("as"), parameter("g"), parameter("v")) {
+            (None, None, None) => None,
+            (kind, group, version) => Some(target(kind?, group?, version?, format, allowed)?),
+        };
+        Some((Accept { format, target }, parameter("pretty") == Some("1")))
+    }
+}
+
+/// The form that parameters name, if it can be made in a format.
+fn target(kind: &str, group: &str, version: &str, format: Format, allowed: Allowed) -> Option<Target> {
+    if allowed == Allowed::Plain || group != "meta.k8s.io" {
+        return None;
+    }
+    let version = match version {
+        "v1" => MetaVersion::V1,
+        "v1beta1" => MetaVersion::V1beta1,
+        _ => return None,
+    };
+    let kind = match kind {
+        "Table" if matches!(format, Format::Json | Format::Yaml) => TargetKind::Table,
+        "PartialObjectMetadata" => TargetKind::Partial,
+        "PartialObjectMetadataList" => TargetKind::PartialList,
+        _ => return None,
+    };
+    Some(Target { kind, version })
+}
