@@ -107,11 +107,10 @@ pub trait Strategy: Sync {
         None
     }
 
-    /// Runs when an object is about to be marked as being deleted, before it is decided whether it goes at once; here a kind
-    /// may add finalizers to the metadata.
+    /// Runs when an object is marked as being deleted and waits: here a kind may add finalizers to the metadata.
     fn prepare_deletion(&self, _object: &mut Map, _context: &Context<'_>) {}
 
-    /// Whether an object that is marked, and has no finalizers left in its metadata, may go.
+    /// Whether an object that has no finalizers (left) in its metadata may go; asked with the mark of deletion when it has one.
     fn is_finished(&self, _object: &Map) -> bool {
         true
     }

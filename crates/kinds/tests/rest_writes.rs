@@ -309,6 +309,8 @@ fn a_definition_waits_for_its_objects_to_go() {
     let mut object =
         map(r#"{"metadata":{"finalizers":["x"]},"status":{"conditions":[{"type":"Established"}]}}"#);
     let strategy = kind("CustomResourceDefinition").strategy;
+    assert!(!strategy.is_finished(&object));
+    assert!(strategy.is_finished(&map(r#"{"metadata":{"deletionTimestamp":"2024-05-06T07:08:09Z"}}"#)));
     strategy.prepare_deletion(&mut object, &context());
     let wanted = format!(
         r#"{{"metadata":{{"finalizers":["x","customresourcecleanup.apiextensions.k8s.io"]}},

@@ -1,7 +1,7 @@
 //! `customresourcedefinitions`.
 
 use crate::defaults::{at, fill, fill_text, within};
-use crate::{Context, Generation, Kind, Scope, Strategy, Subresource, keep, map_at};
+use crate::{Context, Generation, Kind, Scope, Strategy, Subresource, keep, map_at, metadata};
 use object::{Key, Map, Value};
 use schema::view::View;
 use schema::views::apiextensions::v1::CustomResourceDefinition;
@@ -60,10 +60,16 @@ impl Strategy for Behaviour {
         false
     }
 
-    /// A definition stays until its objects are gone.
+    /// A definition stays until its objects are gone. It is marked without a grace period.
     fn prepare_deletion(&self, object: &mut Map, context: &Context<'_>) {
+        at(object, "metadata", |metadata| drop(metadata.remove("deletionGracePeriodSeconds")));
         add_finalizer(object);
         set_terminating(object, context.now);
+    }
+
+    /// One that is not marked yet gets its finalizer first.
+    fn is_finished(&self, object: &Map) -> bool {
+        metadata(object).deletion_timestamp().is_some()
     }
 }
 
