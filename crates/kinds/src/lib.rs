@@ -31,6 +31,7 @@ mod scheduling;
 mod storage;
 mod strategy;
 mod table;
+mod template;
 
 pub use kind::{
     Action, Body, Conversion, Deleted, Dependents, Fields, Generation, Kind, Part, Refusal, ScalePaths,

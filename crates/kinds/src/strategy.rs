@@ -34,7 +34,8 @@ pub trait Strategy: Sync {
     /// static defaults of the schema.
     fn default(&self, _object: &mut Map) {}
 
-    /// Runs before a new object is checked: sets what only the server decides, drops what a client may not set.
+    /// Runs before a new object is checked, when it has its name and uid: sets what only the server decides, drops what a client
+    /// may not set.
     /// Without a word from the kind, what its status subresource governs is dropped.
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
         object.remove("status");
@@ -106,10 +107,10 @@ pub trait Strategy: Sync {
         None
     }
 
-    /// Runs when an object is about to be marked as being deleted.
+    /// Runs when an object is marked as being deleted and waits: here a kind may add finalizers to the metadata.
     fn prepare_deletion(&self, _object: &mut Map, _context: &Context<'_>) {}
 
-    /// Whether an object that is marked, and has no finalizers left in its metadata, may go.
+    /// Whether an object that has no finalizers (left) in its metadata may go; asked with the mark of deletion when it has one.
     fn is_finished(&self, _object: &Map) -> bool {
         true
     }

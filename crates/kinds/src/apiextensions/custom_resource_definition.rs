@@ -1,7 +1,7 @@
 //! `customresourcedefinitions`.
 
 use crate::defaults::{at, fill, fill_text, within};
-use crate::{Context, Generation, Kind, Scope, Strategy, Subresource, keep, map_at};
+use crate::{Context, Generation, Kind, Scope, Strategy, Subresource, keep, map_at, metadata};
 use object::{Key, Map, Value};
 use schema::view::View;
 use schema::views::apiextensions::v1::CustomResourceDefinition;
@@ -59,6 +59,18 @@ impl Strategy for Behaviour {
     fn updates_unconditionally(&self) -> bool {
         false
     }
+
+    /// A definition stays until its objects are gone. It is marked without a grace period.
+    fn prepare_deletion(&self, object: &mut Map, context: &Context<'_>) {
+        at(object, "metadata", |metadata| drop(metadata.remove("deletionGracePeriodSeconds")));
+        add_finalizer(object);
+        set_terminating(object, context.now);
+    }
+
+    /// One that is not marked yet gets its finalizer first.
+    fn is_finished(&self, object: &Map) -> bool {
+        metadata(object).deletion_timestamp().is_some()
+    }
 }
 
 fn names(names: &mut Map) {
@@ -83,5 +95,41 @@ fn note_stored_version(object: &mut Map) {
         .map(|status| status.get_or_insert_with(Key::known("storedVersions"), || Value::from(Vec::new())));
     if let Some(stored) = stored.and_then(Value::as_list_mut) {
         stored.push(name);
+    }
+}
+
+fn add_finalizer(object: &mut Map) {
+    let name = Value::from("customresourcecleanup.apiextensions.k8s.io");
+    let finalizers = map_at(object, "metadata")
+        .map(|metadata| metadata.get_or_insert_with(Key::known("finalizers"), || Value::from(Vec::new())));
+    if let Some(finalizers) = finalizers.and_then(Value::as_list_mut)
+        && !finalizers.contains(&name)
+    {
+        finalizers.push(name);
+    }
+}
+
+fn set_terminating(object: &mut Map, now: &str) {
+    let conditions = map_at(object, "status")
+        .map(|status| status.get_or_insert_with(Key::known("conditions"), || Value::from(Vec::new())));
+    let Some(conditions) = conditions.and_then(Value::as_list_mut) else { return };
+    let is_terminating =
+        |condition: &Value| condition.get("type").and_then(Value::as_str) == Some("Terminating");
+    let before = conditions.iter_mut().find(|condition| is_terminating(condition));
+    let since = before
+        .as_ref()
+        .filter(|before| before.get("status").and_then(Value::as_str) == Some("True"))
+        .and_then(|before| before.get("lastTransitionTime")?.as_str())
+        .unwrap_or(now);
+    let condition = Value::from(Map::from_iter([
+        ("type", "Terminating"),
+        ("status", "True"),
+        ("lastTransitionTime", since),
+        ("reason", "InstanceDeletionPending"),
+        ("message", "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"),
+    ]));
+    match before {
+        Some(before) => *before = condition,
+        None => conditions.push(condition),
     }
 }

@@ -5,6 +5,7 @@
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, labels, selector};
 use crate::core::pod_spec;
 use crate::defaults::{at, fill, fill_text, within};
+use crate::template::{self, POD_SPEC};
 use crate::{
     About, Cell, Column, Columns, Context, Generation, Kind, Row, Strategy, Subresource, keep, keep_all_but,
     map_at, metadata,
@@ -89,13 +90,15 @@ impl Strategy for Behaviour {
 
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
         object.remove("status");
+        template::drop_disabled(object, None, POD_SPEC);
         let number = template_generation(object).max(1);
         set_template_generation(object, number);
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         keep(new, old, "status");
-        let changed = template(new) != template(old);
+        template::drop_disabled(new, Some(old), POD_SPEC);
+        let changed = template::differs(new, old);
         set_template_generation(new, template_generation(old).saturating_add(i64::from(changed)));
     }
 
@@ -117,10 +120,6 @@ fn update_strategy(strategy: &mut Map) {
 }
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
-
-fn template(object: &Map) -> Option<&Value> {
-    object.get("spec")?.get("template")
-}
 
 fn template_generation(object: &Map) -> i64 {
     let text = metadata(object).annotations().get(TEMPLATE_GENERATION);

@@ -3,11 +3,12 @@
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, read_selector};
 use crate::core::pod_spec;
 use crate::defaults::{at, fill, fill_text, within};
+use crate::template::{self, POD_SPEC};
 use crate::{
     About, Cell, Column, Columns, Context, Generation, Kind, Row, ScalePaths, Strategy, Subresource,
-    differs_but_for, keep_all_but, map_at,
+    differs_but_for, keep, keep_all_but, map_at,
 };
-use object::{Key, Map, Value};
+use object::{Map, Value};
 use schema::view::View;
 use schema::views::apps::v1::Deployment;
 
@@ -72,7 +73,7 @@ struct Behaviour;
 
 impl Strategy for Behaviour {
     fn default(&self, object: &mut Map) {
-        at(object, "metadata", |metadata| at(metadata, "annotations", rollback));
+        at(object, "metadata", rollback);
         within(object, "spec", |spec| {
             within(spec, "template", pod_spec::default_template);
             fill(spec, "replicas", 1i64);
@@ -82,14 +83,20 @@ impl Strategy for Behaviour {
         });
     }
 
+    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
+        object.remove("status");
+        template::drop_disabled(object, None, POD_SPEC);
+    }
+
+    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        keep(new, old, "status");
+        template::drop_disabled(new, Some(old), POD_SPEC);
+    }
+
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
-        let labels = old.get("metadata").and_then(|metadata| metadata.get("labels")).cloned();
         if let Some(metadata) = map_at(new, "metadata") {
-            match labels {
-                Some(labels) => drop(metadata.insert(Key::known("labels"), labels)),
-                None => drop(metadata.remove("labels")),
-            }
+            keep(metadata, crate::metadata(old).map(), "labels");
         }
         super::drop_terminating(new, old);
     }
@@ -115,12 +122,16 @@ fn strategy(strategy: &mut Map) {
 }
 
 /// The revision to roll back to is a number, and no annotation at all where it is empty.
-fn rollback(annotations: &mut Map) {
-    const ROLLBACK: &str = "deprecated.deployment.rollback.revision";
+fn rollback(metadata: &mut Map) {
+    const ROLLBACK: &str = "deprecated.deployment.rollback.to";
+    let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_map_mut) else { return };
     let Some(text) = annotations.get(ROLLBACK).and_then(Value::as_str) else { return };
-    if text.is_empty() {
-        annotations.remove(ROLLBACK);
-    } else if let Ok(number) = text.parse::<i64>() {
+    if let Ok(number) = text.parse::<i64>() {
         annotations.insert(ROLLBACK, number.to_string());
+    } else if text.is_empty() {
+        annotations.remove(ROLLBACK);
+    }
+    if annotations.is_empty() {
+        metadata.remove("annotations");
     }
 }

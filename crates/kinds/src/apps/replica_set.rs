@@ -3,8 +3,9 @@
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, selector};
 use crate::core::pod_spec;
 use crate::defaults::{fill, within};
+use crate::template::{self, POD_SPEC};
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, Row, ScalePaths, Strategy, Subresource,
+    About, Cell, Column, Columns, Context, Generation, Kind, Row, ScalePaths, Strategy, Subresource, keep,
     keep_all_but,
 };
 use object::Map;
@@ -77,6 +78,16 @@ impl Strategy for Behaviour {
             within(spec, "template", pod_spec::default_template);
             fill(spec, "replicas", 1i64);
         });
+    }
+
+    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
+        object.remove("status");
+        template::drop_disabled(object, None, POD_SPEC);
+    }
+
+    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        keep(new, old, "status");
+        template::drop_disabled(new, Some(old), POD_SPEC);
     }
 
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {

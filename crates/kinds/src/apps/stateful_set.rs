@@ -3,11 +3,12 @@
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names};
 use crate::core::pod_spec;
 use crate::defaults::{at, each, fill, fill_text, round_up, within};
+use crate::template::{self, POD_SPEC};
 use crate::{
     About, Cell, Column, Columns, Context, Generation, Kind, NameRule, Row, ScalePaths, Strategy,
     Subresource, keep,
 };
-use object::{Key, Map, Value};
+use object::{Key, Map};
 use schema::view::View;
 use schema::views::apps::v1::StatefulSet;
 
@@ -76,6 +77,7 @@ impl Strategy for Behaviour {
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
         object.remove("status");
         drop_max_unavailable(object);
+        template::drop_disabled(object, None, POD_SPEC);
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
@@ -84,6 +86,7 @@ impl Strategy for Behaviour {
         if update.and_then(|update| update.max_unavailable()).is_none() {
             drop_max_unavailable(new);
         }
+        template::drop_disabled(new, Some(old), POD_SPEC);
     }
 
     fn name_rule(&self) -> NameRule {
@@ -96,9 +99,7 @@ fn update_strategy(strategy: &mut Map) {
         fill_text(strategy, "type", "RollingUpdate");
         fill(strategy, "rollingUpdate", Map::new());
     }
-    if strategy.get("type").and_then(Value::as_str) == Some("RollingUpdate") {
-        at(strategy, "rollingUpdate", |update| fill(update, "partition", 0i64));
-    }
+    at(strategy, "rollingUpdate", |update| fill(update, "partition", 0i64));
 }
 
 /// A claim in a stateful set says what it is, whatever the client wrote there.

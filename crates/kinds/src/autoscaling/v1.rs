@@ -75,9 +75,6 @@ fn to_stored(value: &mut Value) {
     let conditions = conditions
         .and_then(|text| read_list(v1::HorizontalPodAutoscalerCondition::schema(), &text))
         .unwrap_or_default();
-    if current.is_empty() && conditions.is_empty() && !object.contains_key("status") {
-        return;
-    }
     if let Some(status) = map_at(object, "status") {
         status.remove("currentCPUUtilizationPercentage");
         for (key, list) in [("currentMetrics", current), ("conditions", conditions)] {
@@ -85,6 +82,14 @@ fn to_stored(value: &mut Value) {
                 status.insert(Key::known(key), list);
             }
         }
+    }
+    drop_empty_status(object);
+}
+
+/// A status without anything in it counts as none.
+fn drop_empty_status(object: &mut Map) {
+    if object.get("status").and_then(Value::as_map).is_some_and(Map::is_empty) {
+        object.remove("status");
     }
 }
 
@@ -133,6 +138,7 @@ fn from_stored(value: &mut Value) {
             annotations.push((CONDITIONS, write_list(ty, conditions.iter().cloned())));
         }
     }
+    drop_empty_status(object);
     if annotations.is_empty() {
         return;
     }

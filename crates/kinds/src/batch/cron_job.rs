@@ -5,7 +5,8 @@ use crate::cells::{
 };
 use crate::core::pod_spec;
 use crate::defaults::{fill, fill_text, within};
-use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Strategy, Subresource};
+use crate::template;
+use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Strategy, Subresource, keep};
 use object::Map;
 use schema::view::View;
 use schema::views::batch::v1::CronJob;
@@ -72,4 +73,16 @@ impl Strategy for Behaviour {
             fill(spec, "failedJobsHistoryLimit", 1i64);
         });
     }
+    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
+        object.remove("status");
+        template::drop_disabled(object, None, POD_SPEC);
+    }
+
+    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        keep(new, old, "status");
+        template::drop_disabled(new, Some(old), POD_SPEC);
+    }
 }
+
+/// Where the spec of the pods of the jobs lies.
+const POD_SPEC: &[&str] = &["spec", "jobTemplate", "spec", "template", "spec"];

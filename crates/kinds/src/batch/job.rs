@@ -6,9 +6,10 @@ use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, select
 use crate::core::pod_spec;
 use crate::defaults::{at, each, fill, fill_text, within};
 use crate::table::human_duration;
+use crate::template::{self, POD_SPEC};
 use crate::{
     About, Cell, Column, Columns, Context, Dependents, Fields, Generation, Kind, Refusal, Row, Selectable,
-    Strategy, Subresource, map_at, metadata,
+    Strategy, Subresource, keep, map_at, metadata,
 };
 use object::time::Time;
 use object::{Key, Map};
@@ -144,6 +145,12 @@ impl Strategy for Behaviour {
         if Job::of(object).spec().manual_selector() != Some(true) {
             select_own(object);
         }
+        template::drop_disabled(object, None, POD_SPEC);
+    }
+
+    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        keep(new, old, "status");
+        template::drop_disabled(new, Some(old), POD_SPEC);
     }
 }
 

@@ -121,12 +121,10 @@ fn drop_topology(new: &mut Map, old: Option<&Map>) {
     each(new, "endpoints", |endpoint| {
         let topology = endpoint.remove("deprecatedTopology");
         let node = topology.as_ref().and_then(|topology| topology.get(HOST)).and_then(Value::as_str);
-        if let Some(node) =
-            node.filter(|node| nodes.contains(node) && object::name::dns1123_subdomain(node).is_empty())
-        {
-            if !endpoint.contains_key("nodeName") {
-                endpoint.insert(Key::known("nodeName"), node);
-            }
+        let known =
+            node.filter(|node| nodes.contains(node) && object::name::dns1123_subdomain(node).is_empty());
+        if let (Some(node), false) = (known, endpoint.contains_key("nodeName")) {
+            endpoint.insert(Key::known("nodeName"), node);
         }
     });
 }

@@ -1,6 +1,6 @@
 //! `resourceclaims`.
 
-use super::{conversion, default_claim, drop_from_claim, versions};
+use super::{conversion, default_claim, drop_from_claim, has_admin_access, versions};
 use crate::defaults::{at, each};
 use crate::{
     About, Cell, Column, Columns, Context, Deleted, Kind, Row, Strategy, Subresource, Version, keep,
@@ -82,7 +82,7 @@ fn drop_disabled(new: &mut Map, old: Option<&Map>) {
     let spec = old.and_then(|old| old.get("spec")).and_then(Value::as_map);
     let old_results = old.map(results).unwrap_or_default();
     let admin = old_results.iter().any(|result| result.admin_access().is_some())
-        || spec.is_some_and(|spec| super::has_admin_access(spec));
+        || spec.is_some_and(has_admin_access);
     at(new, "spec", |new| drop_from_claim(new, spec, admin));
     if !admin {
         at(new, "status", |status| {

@@ -53,6 +53,10 @@ fn row(object: &Map) -> Row {
 struct Behaviour;
 
 impl Strategy for Behaviour {
+    fn default(&self, object: &mut Map) {
+        at(object, "spec", |spec| each(spec, "devices", |device| fill(device, "basic", Map::new())));
+    }
+
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
         drop_taints(object);
         drop_partitions(object);
