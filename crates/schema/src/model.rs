@@ -276,7 +276,7 @@ impl Shape {
     }
 
     /// What null stands for as an element of a list or as a value of a map.
-    pub(crate) fn empty_element(&self) -> Value {
+    pub fn empty_element(&self) -> Value {
         match self {
             Shape::Bool => Value::Bool(false),
             Shape::Int32 | Shape::Int64 | Shape::IntOrString => Value::Int(0),

@@ -1,12 +1,14 @@
 //! JSON: decoding guided by a type, encoding in the order and form of the reference.
 
 mod decode;
+mod document;
 mod encode;
 mod escape;
 mod indent;
 mod scan;
 
 pub use decode::{decode, decode_shape};
+pub use document::{Entry, Node, text};
 pub use encode::{encode, encode_shape};
 pub use escape::string;
 pub use indent::{compact, indent};
