@@ -150,35 +150,41 @@ impl<'p> Place<'p> {
         Place { parent: Some(self), segment: Segment::Apart }
     }
 
-    /// The full path with indexes, of this place or of the field `last` in it: `spec.containers[0].image`.
-    pub(crate) fn path(&self, last: &str) -> String {
+    /// The full path with indexes: `spec.containers[0]`.
+    pub(crate) fn path(&self) -> String {
         let mut path = String::new();
         self.write(&mut path);
-        if !path.is_empty() && !last.is_empty() {
-            path.push('.');
-        }
-        path.push_str(last);
         path
     }
 
-    fn write(&self, path: &mut String) {
-        if let Some(parent) = self.parent {
-            parent.write(path);
+    /// The full path of a field in this place: `spec.containers[0].image`.
+    pub(crate) fn path_to(&self, name: &str) -> String {
+        let mut path = String::new();
+        if self.write(&mut path) {
+            path.push('.');
         }
+        path.push_str(name);
+        path
+    }
+
+    /// Writes the path; whether it has any part, which may be an empty key.
+    fn write(&self, path: &mut String) -> bool {
+        let started = self.parent.is_some_and(|parent| parent.write(path));
         let mut name = |name: &str| {
-            if !path.is_empty() {
+            if started {
                 path.push('.');
             }
             path.push_str(name);
         };
         match &self.segment {
-            Segment::Root | Segment::Apart => {}
+            Segment::Root | Segment::Apart => return started,
             Segment::Field(_, field) => name(&field.name),
             Segment::Key(key) => name(key),
             Segment::Index(at) => {
                 let _ = write!(path, "[{at}]");
             }
         }
+        true
     }
 
     /// The error that `found` stands here where a value of `shape` was wanted.

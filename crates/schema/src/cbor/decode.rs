@@ -179,7 +179,7 @@ impl<'i> Decoder<'i> {
     /// The error that an item stands where something else was wanted. The reference names the outermost field.
     #[cold]
     pub(super) fn mismatch_with(&self, found: Major, wanted: &str, place: &Place<'_>, why: &str) -> Fault {
-        let path = place.path("");
+        let path = place.path();
         let field = path.split(['.', '[']).next().unwrap_or_default();
         let into = match &self.root {
             Some(root) if !field.is_empty() => format!("struct field {root}.{field}"),
@@ -385,7 +385,7 @@ impl<'i> Decoder<'i> {
                     value.map(|value| others.push((Key::from(&**text), value)))
                 }
                 (None, name) => {
-                    self.strict.add(|| Strict::Unknown(place.path(name.text())));
+                    self.strict.add(|| Strict::Unknown(place.path_to(name.text())));
                     self.reader.skip();
                     Ok(())
                 }

@@ -9,7 +9,7 @@ use crate::model::{Alternative, Field, Shape, Type};
 use crate::scalar;
 use object::{Key, Map, RawJson, SmolStr, Value};
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Reads an object of a type.
 pub fn decode(ty: &'static Type, input: &[u8], limits: &Limits) -> Result<Decoded, Error> {
@@ -274,25 +274,30 @@ impl<'i> Decoder<'i> {
         let base = self.fields.len();
         let mut seen = Seen::default();
         let mut others = Vec::new();
+        let mut keys = Keys::default();
         let mut first = true;
         while let Some(name) = self.scanner.key(first)? {
             first = false;
             match ty.position(&name).and_then(|at| ty.fields.get(at).map(|field| (at, field))) {
                 Some((at, field)) => {
+                    let again = seen.again(at);
+                    if again {
+                        self.strict.add(|| Strict::Duplicate(place.path_to(&name)));
+                    }
                     let value = self.value(&field.shape, &place.field(ty, field))?;
-                    if seen.again(at) {
-                        self.strict.add(|| Strict::Duplicate(place.path(&name)));
+                    if again {
                         self.set_again(base, field, value);
                     } else if !field.drops(&value) {
                         self.fields.push((field.name.clone(), value));
                     }
                 }
                 None if ty.open => {
+                    self.note_key(&mut keys, &others, &name, place);
                     let value = self.any(&place.key(&name))?;
                     others.push((Key::from(smol(name)), value));
                 }
                 None => {
-                    self.strict.add(|| Strict::Unknown(place.path(&name)));
+                    self.strict.add(|| Strict::Unknown(place.path_to(&name)));
                     self.scanner.peek_token();
                     self.scanner.skip(self.budget.depth_left())?;
                 }
@@ -303,10 +308,7 @@ impl<'i> Decoder<'i> {
         }
         self.budget.leave();
         let mut entries = self.fields.split_off(base);
-        if !others.is_empty() {
-            let others = self.distinct(others, place);
-            entries.extend(others);
-        }
+        entries.extend(keys.distinct(others));
         Ok(Map::from_distinct(entries).into())
     }
 
@@ -331,9 +333,11 @@ impl<'i> Decoder<'i> {
     fn map_of(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
         self.budget.enter()?;
         let mut entries: Vec<(Key, Value)> = Vec::new();
+        let mut keys = Keys::default();
         let mut first = true;
         while let Some(name) = self.scanner.key(first)? {
             first = false;
+            self.note_key(&mut keys, &entries, &name, place);
             let value = self.value(shape, &place.key(&name))?;
             let value = if value.is_null() { shape.empty_element() } else { value };
             entries.push((Key::from(smol(name)), value));
@@ -343,30 +347,15 @@ impl<'i> Decoder<'i> {
         }
         self.budget.leave();
         entries.shrink_to_fit();
-        let entries = self.distinct(entries, place);
-        Ok(Map::from_distinct(entries).into())
+        Ok(Map::from_distinct(keys.distinct(entries)).into())
     }
 
-    /// Entries with each key once: a later value takes the place of an earlier one.
-    fn distinct(&mut self, mut entries: Vec<(Key, Value)>, place: &Place<'_>) -> Vec<(Key, Value)> {
-        if entries.is_sorted_by(|a, b| a.0 < b.0) {
-            return entries;
+    /// Notes the key of the next entry, before its value is read: a repeated one is reported ahead of what is in it.
+    #[inline]
+    fn note_key(&mut self, keys: &mut Keys, entries: &[(Key, Value)], key: &str, place: &Place<'_>) {
+        if keys.repeats(entries, key) {
+            self.strict.add(|| Strict::Duplicate(place.path_to(key)));
         }
-        let mut places: HashMap<Key, usize> = HashMap::with_capacity(entries.len());
-        let mut kept: Vec<(Key, Value)> = Vec::with_capacity(entries.len());
-        for (key, value) in entries.drain(..) {
-            match places.get(key.as_str()).and_then(|at| kept.get_mut(*at)) {
-                Some(earlier) => {
-                    self.strict.add(|| Strict::Duplicate(place.path(&key)));
-                    earlier.1 = value;
-                }
-                None => {
-                    places.insert(key.clone(), kept.len());
-                    kept.push((key, value));
-                }
-            }
-        }
-        kept
     }
 
     /// The elements of a list, after its opening bracket.
@@ -427,10 +416,85 @@ impl<'i> Decoder<'i> {
     }
 }
 
+/// The keys of a map that is being read.
+#[derive(Default)]
+struct Keys {
+    /// All of them, from the first that is not behind the one before it.
+    seen: Option<HashSet<SmolStr>>,
+    repeated: bool,
+}
+
+impl Keys {
+    /// Whether a key is among those of the entries so far.
+    #[inline]
+    fn repeats(&mut self, entries: &[(Key, Value)], key: &str) -> bool {
+        if self.seen.is_none() && entries.last().is_none_or(|(last, _)| last.as_str() < key) {
+            return false;
+        }
+        self.look_up(entries, key)
+    }
+
+    fn look_up(&mut self, entries: &[(Key, Value)], key: &str) -> bool {
+        let all = || entries.iter().map(|(key, _)| SmolStr::new(key)).collect();
+        let repeats = !self.seen.get_or_insert_with(all).insert(SmolStr::new(key));
+        self.repeated |= repeats;
+        repeats
+    }
+
+    /// The entries with each key once: a later value takes the place of an earlier one.
+    fn distinct(&self, entries: Vec<(Key, Value)>) -> Vec<(Key, Value)> {
+        if !self.repeated {
+            return entries;
+        }
+        let mut places: HashMap<Key, usize> = HashMap::with_capacity(entries.len());
+        let mut kept: Vec<(Key, Value)> = Vec::with_capacity(entries.len());
+        for (key, value) in entries {
+            match places.get(key.as_str()).and_then(|at| kept.get_mut(*at)) {
+                Some(earlier) => earlier.1 = value,
+                None => {
+                    places.insert(key.clone(), kept.len());
+                    kept.push((key, value));
+                }
+            }
+        }
+        kept
+    }
+}
+
 #[inline]
 fn smol(text: Cow<'_, str>) -> SmolStr {
     match text {
         Cow::Borrowed(text) => SmolStr::new(text),
         Cow::Owned(text) => SmolStr::from(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strict(text: &str) -> Vec<String> {
+        let ty = crate::builtin::by_kind("", "v1", "ConfigMap").unwrap();
+        let decoded = decode(ty, text.as_bytes(), &Limits::default()).unwrap();
+        decoded.strict.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_repeated_field_is_reported_before_what_is_in_it() {
+        let text = r#"{"metadata":{},"metadata":{"labels":{"b":"1","a":"2","b":"3"},"labels":{"x":"","x":""},"q":1}}"#;
+        let expected = [
+            r#"duplicate field "metadata""#,
+            r#"duplicate field "metadata.labels.b""#,
+            r#"duplicate field "metadata.labels""#,
+            r#"duplicate field "metadata.labels.x""#,
+            r#"unknown field "metadata.q""#,
+        ];
+        assert_eq!(strict(text), expected);
+    }
+
+    #[test]
+    fn an_empty_name_has_its_dot() {
+        let text = r#"{"":1,"metadata":{"":2}}"#;
+        assert_eq!(strict(text), [r#"unknown field """#, r#"unknown field "metadata.""#]);
     }
 }
