@@ -1,0 +1,89 @@
+//! The operations of a JSON patch as the reference reads them: each an object of raw values, looked at when it runs.
+
+use crate::node::Node;
+use schema::json::{self, Entry};
+use schema::{Error, Limits};
+
+/// One operation. Of repeated fields the last counts.
+#[derive(Default)]
+pub(crate) struct Operation<'a> {
+    op: Option<json::Node<'a>>,
+    path: Option<json::Node<'a>>,
+    from: Option<json::Node<'a>>,
+    /// The value, if there is one: null is.
+    pub(crate) value: Option<Node<'a>>,
+}
+
+/// Reads a patch.
+pub(crate) fn read<'a>(text: &'a str, limits: &Limits) -> Result<Vec<Operation<'a>>, String> {
+    let operations = match json::Node::read(text, limits).map_err(|error: Error| error.to_string())? {
+        json::Node::Null => return Ok(Vec::new()),
+        json::Node::List(operations) => operations,
+        other => {
+            return Err(format!(
+                "json: cannot unmarshal {} into Go value of type jsonpatch.Patch",
+                other.kind()
+            ));
+        }
+    };
+    let mut wrong = None;
+    let read = operations.into_iter().map(|node| match node {
+        json::Node::Object(entries) => Operation::new(entries),
+        json::Node::Null => Operation::default(),
+        other => {
+            wrong.get_or_insert_with(|| {
+                format!("json: cannot unmarshal {} into Go value of type jsonpatch.Operation", other.kind())
+            });
+            Operation::default()
+        }
+    });
+    let read = read.collect();
+    wrong.map_or(Ok(read), Err)
+}
+
+impl<'a> Operation<'a> {
+    fn new(entries: Vec<Entry<'a>>) -> Self {
+        let mut operation = Self::default();
+        for Entry { key, value } in entries {
+            match &*key {
+                "op" => operation.op = Some(value),
+                "path" => operation.path = Some(value),
+                "from" => operation.from = Some(value),
+                "value" => {
+                    operation.value = Some(match value {
+                        json::Node::Null => Node::Null,
+                        value => Node::Text(value),
+                    });
+                }
+                _ => {}
+            }
+        }
+        operation
+    }
+
+    /// What to do.
+    pub(crate) fn kind(&self) -> String {
+        let text = self.op.as_ref().and_then(json::Node::text);
+        text.map_or_else(|| "unknown".into(), |text| text.into_owned())
+    }
+
+    /// Where.
+    pub(crate) fn path(&self) -> Result<String, String> {
+        read_text(self.path.as_ref(), "operation missing path field: missing value")
+    }
+
+    /// From where.
+    pub(crate) fn from(&self) -> Result<String, String> {
+        read_text(self.from.as_ref(), "operation, missing from field: missing value")
+    }
+}
+
+fn read_text(node: Option<&json::Node<'_>>, missing: &str) -> Result<String, String> {
+    match node {
+        None | Some(json::Node::Null) => Err(missing.into()),
+        Some(node) => match node.text() {
+            Some(text) => Ok(text.into_owned()),
+            None => Err(format!("json: cannot unmarshal {} into Go value of type string", node.kind())),
+        },
+    }
+}

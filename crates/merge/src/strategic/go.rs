@@ -1,0 +1,183 @@
+//! Values as the reference's language names and shows them: its error texts are made of these.
+
+use crate::node::Node;
+use object::{Value, float};
+use schema::json;
+use std::fmt::Write;
+
+/// What a value is to the reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Null.
+    Nil,
+    /// `true` or `false`.
+    Bool,
+    /// A whole number.
+    Int,
+    /// Another number.
+    Float,
+    /// Text.
+    String,
+    /// A list.
+    List,
+    /// An object.
+    Map,
+}
+
+impl Kind {
+    /// The kind of a value without a type.
+    pub(crate) fn of_value(value: &Value) -> Self {
+        match value {
+            Value::Null => Kind::Nil,
+            Value::Bool(_) => Kind::Bool,
+            Value::Int(_) => Kind::Int,
+            Value::Float(_) => Kind::Float,
+            Value::String(_) | Value::Bytes(_) => Kind::String,
+            Value::List(_) => Kind::List,
+            Value::Map(_) => Kind::Map,
+            Value::Raw(raw) => match value.kind() {
+                "object" => Kind::Map,
+                "array" => Kind::List,
+                "string" => Kind::String,
+                "bool" => Kind::Bool,
+                "null" => Kind::Nil,
+                _ if raw.as_str().parse::<i64>().is_ok() => Kind::Int,
+                _ => Kind::Float,
+            },
+        }
+    }
+
+    /// The kind of a node.
+    pub(crate) fn of(node: &Node<'_>) -> Self {
+        match node {
+            Node::Nil | Node::Null => Kind::Nil,
+            Node::Typed(_, value) => Kind::of_value(value),
+            Node::Doc(_) | Node::Text(json::Node::Object(_)) => Kind::Map,
+            Node::List(_) | Node::Text(json::Node::List(_)) => Kind::List,
+            Node::Text(_) => Kind::of_value(&node.to_value()),
+        }
+    }
+
+    /// The name of the kind.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Nil => "invalid",
+            Kind::Bool => "bool",
+            Kind::Int => "int64",
+            Kind::Float => "float64",
+            Kind::String => "string",
+            Kind::List => "slice",
+            Kind::Map => "map",
+        }
+    }
+
+    /// The name of the type.
+    pub(crate) fn type_name(self) -> &'static str {
+        match self {
+            Kind::Nil => "%!s(<nil>)",
+            Kind::List => "[]interface {}",
+            Kind::Map => "map[string]interface {}",
+            other => other.name(),
+        }
+    }
+}
+
+/// A value without a type as `%v` shows it: `map[a:1 b:[x y]]`.
+pub(crate) fn show(value: &Value) -> String {
+    let mut out = String::new();
+    write(value, &mut out, |scalar, out| {
+        // Writing into a String cannot fail.
+        let _ = match scalar {
+            Value::Null => write!(out, "<nil>"),
+            Value::Bool(flag) => write!(out, "{flag}"),
+            Value::Int(number) => write!(out, "{number}"),
+            Value::Float(number) => write!(out, "{}", show_float(*number)),
+            _ => write!(out, "{}", scalar.as_str().unwrap_or_default()),
+        };
+    });
+    out
+}
+
+/// The same as `%s` shows it, which takes offence at anything but text.
+pub(crate) fn show_as_text(value: &Value) -> String {
+    let mut out = String::new();
+    write(value, &mut out, |scalar, out| {
+        let _ = match scalar {
+            Value::Null => write!(out, "%!s(<nil>)"),
+            Value::Bool(flag) => write!(out, "%!s(bool={flag})"),
+            Value::Int(number) => write!(out, "%!s(int64={number})"),
+            Value::Float(number) => write!(out, "%!s(float64={})", show_float(*number)),
+            _ => write!(out, "{}", scalar.as_str().unwrap_or_default()),
+        };
+    });
+    out
+}
+
+fn write(value: &Value, out: &mut String, scalar: fn(&Value, &mut String)) {
+    match value {
+        Value::Map(map) => {
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_by_key(|(key, _)| *key);
+            out.push_str("map[");
+            for (at, (key, value)) in entries.into_iter().enumerate() {
+                if at > 0 {
+                    out.push(' ');
+                }
+                out.push_str(key);
+                out.push(':');
+                write(value, out, scalar);
+            }
+            out.push(']');
+        }
+        Value::List(items) => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                if at > 0 {
+                    out.push(' ');
+                }
+                write(item, out, scalar);
+            }
+            out.push(']');
+        }
+        other => scalar(other, out),
+    }
+}
+
+/// The shortest text, with an exponent below 1e-4 and from 1e6 on.
+fn show_float(number: f64) -> String {
+    let float::Scientific { mantissa, exponent } = float::scientific(number);
+    if number == 0.0 || (-4..6).contains(&exponent) {
+        return float::decimal(number);
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use object::Map;
+
+    #[test]
+    fn values_are_shown_as_in_the_messages_of_the_reference() {
+        let list = Value::from_iter([Value::Null, true.into(), 7.into(), 1.5.into(), "x".into()]);
+        let value: Value = Map::from_iter([("b", list), ("a", Map::new().into())]).into();
+        assert_eq!(show(&value), "map[a:map[] b:[<nil> true 7 1.5 x]]");
+        let texts = "map[a:map[] b:[%!s(<nil>) %!s(bool=true) %!s(int64=7) %!s(float64=1.5) x]]";
+        assert_eq!(show_as_text(&value), texts);
+    }
+
+    #[test]
+    fn large_and_small_numbers_have_exponents() {
+        for (number, text) in [
+            (1e20, "1e+20"),
+            (123_456.5, "123456.5"),
+            (1e6, "1e+06"),
+            (0.0001, "0.0001"),
+            (0.00001, "1e-05"),
+            (0.0, "0"),
+        ] {
+            assert_eq!(show_float(number), text);
+        }
+    }
+}
