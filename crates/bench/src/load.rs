@@ -83,15 +83,26 @@ async fn all(settings: &Settings) -> Outcome {
         outcome = measure(settings, &mut targets, &mut output) => outcome,
         interrupted = interruption() => interrupted.and(Err("interrupted".into())),
     };
-    let mut cleaned = Ok(());
+    let left = tokio::select! {
+        left = clean_up(&mut targets) => left,
+        interrupted = interruption() => interrupted.and(Err("not everything was removed".into())),
+    };
+    match (outcome, left) {
+        (Err(cause), Err(left)) => Err(format!("{cause}; {left}").into()),
+        (outcome, left) => outcome.and(left),
+    }
+}
+
+async fn clean_up(targets: &mut [Target]) -> Outcome {
+    let mut left = Vec::new();
     for (target, role) in targets.iter_mut().zip(ROLES) {
         progress("removing what was made", role);
         if let Err(cause) = target.clean_up().await {
             let namespace = &target.plan.namespace;
-            cleaned = Err(format!("{role}: the namespace {namespace} could not be removed: {cause}").into());
+            left.push(format!("{role}: the namespace {namespace} could not be removed: {cause}"));
         }
     }
-    outcome.and(cleaned)
+    if left.is_empty() { Ok(()) } else { Err(left.join("; ").into()) }
 }
 
 /// Waits until somebody wants this to end.

@@ -31,6 +31,8 @@ pub(crate) struct Target {
     pub(crate) processes: Processes,
     pub(crate) plan: Plan,
     namespace: Stage,
+    /// Whether there is a namespace to be removed, even if not all could be made that belongs into it.
+    made: bool,
     pods: Stage,
     /// Kept so that it runs as long as this.
     _started: Option<Started>,
@@ -68,6 +70,7 @@ impl Target {
             processes,
             plan: Plan::new(namespace, size)?,
             namespace: Stage::Absent,
+            made: false,
             pods: Stage::Absent,
             _started: started,
         })
@@ -76,7 +79,6 @@ impl Target {
     /// Makes sure that the namespace is there, or says again why it is not.
     pub(crate) async fn need_namespace(&mut self) -> Result<(), Failure> {
         if let Stage::Absent = self.namespace {
-            // It may be there even if not all of it could be made.
             self.namespace = match self.make_namespace().await {
                 Ok(()) => Stage::Present,
                 Err(cause) => Stage::Failed(format!("the namespace could not be prepared: {cause}")),
@@ -122,6 +124,7 @@ impl Target {
         let mut connection = self.endpoint.connect().await?;
         let namespace = json!({"metadata": {"name": self.plan.namespace}});
         connection.ask(&Call::post("/api/v1/namespaces".into(), namespace.to_string())).await?.succeeded()?;
+        self.made = true;
         let account = json!({"metadata": {"name": "default"}}).to_string();
         let answer = connection.ask(&Call::post(self.plan.path("serviceaccounts"), account)).await?;
         if answer.status != StatusCode::CONFLICT {
@@ -137,17 +140,15 @@ impl Target {
 
     /// Removes everything that this run made. A server without a controller for namespaces is helped along.
     pub(crate) async fn clean_up(&mut self) -> Result<(), Failure> {
-        if let Stage::Absent = self.namespace {
+        if !self.made {
             return Ok(());
         }
         let path = format!("/api/v1/namespaces/{}", self.plan.namespace);
         let mut connection = self.endpoint.connect().await?;
-        if connection.ask(&Call::get(path.clone())).await?.status == StatusCode::NOT_FOUND {
-            return Ok(());
-        }
-        // One by one, where they are all there: more than a collection's deletion may have time for.
+        // One by one, which is more than the deletion of a collection may have time for. What is left, because this was
+        // interrupted or something was refused, is for that.
         if let Stage::Present = self.pods {
-            self.unload().await?;
+            self.unload().await.ok();
         }
         let collections = [
             self.plan.path("pods"),

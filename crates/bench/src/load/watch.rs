@@ -25,6 +25,8 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// What an event begins with that is none.
 const ERROR: &[u8] = br#"{"type":"ERROR""#;
+/// How much of an event is kept, to tell what it is.
+const HEAD: usize = 300;
 
 /// What the changes took.
 pub(crate) struct Watched {
@@ -65,9 +67,9 @@ pub(crate) async fn watch(target: &Target) -> Result<Watched, Failure> {
 }
 
 impl Watched {
-    /// The server's CPU time of one event for one watcher.
+    /// The server's CPU time of one event for one watcher; none if too little was done to tell it from chance.
     pub(crate) fn cpu_of_one(&self) -> Option<Duration> {
-        let difference = self.with.cpu?.saturating_sub(self.alone.cpu?);
+        let difference = self.with.cpu?.checked_sub(self.alone.cpu?).filter(|time| !time.is_zero())?;
         Some(difference.div_f64((self.with.operations * self.watchers).max(1) as f64))
     }
 }
@@ -164,12 +166,13 @@ impl Events {
         loop {
             let end = memchr::memchr(b'\n', piece);
             let (line, rest) = piece.split_at(end.unwrap_or(piece.len()));
-            self.head.extend(line.iter().take(ERROR.len() - self.head.len().min(ERROR.len())));
-            if self.head == ERROR {
-                return Err(format!("a watch failed: {}", String::from_utf8_lossy(line)).into());
-            }
+            let space = HEAD.saturating_sub(self.head.len());
+            self.head.extend_from_slice(line.get(..space).unwrap_or(line));
             if end.is_none() {
                 return Ok(complete);
+            }
+            if self.head.starts_with(ERROR) {
+                return Err(format!("a watch failed: {}", String::from_utf8_lossy(&self.head)).into());
             }
             complete += 1;
             self.head.clear();
@@ -205,7 +208,8 @@ mod tests {
         for size in 1..=stream.len() {
             let mut events = Events::default();
             let outcome: Result<Vec<u64>, _> = stream.chunks(size).map(|piece| events.take(piece)).collect();
-            assert!(outcome.unwrap_err().to_string().contains("ERROR") || size < ERROR.len());
+            let error = outcome.unwrap_err().to_string();
+            assert!(error.contains(r#""code":410"#), "pieces of {size}: {error}");
         }
     }
 
@@ -215,5 +219,7 @@ mod tests {
             |cpu| Measured { operations: 100, cpu: Some(Duration::from_millis(cpu)), ..Measured::default() };
         let watched = Watched { watchers: 10, alone: measured(500), with: measured(1500) };
         assert_eq!(watched.cpu_of_one(), Some(Duration::from_millis(1)));
+        let watched = Watched { watchers: 10, alone: measured(500), with: measured(490) };
+        assert_eq!(watched.cpu_of_one(), None);
     }
 }
