@@ -28,7 +28,7 @@ use start::Started;
 use std::{fs::File, io::Write as _, time::Duration};
 use target::Target;
 use tokio::{
-    runtime::Runtime,
+    runtime::{Builder, Runtime},
     signal::unix::{SignalKind, signal},
 };
 
@@ -59,10 +59,17 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         return help();
     }
     let settings = Settings::parse(arguments)?;
-    let runtime = Runtime::new()?;
-    let outcome = runtime.block_on(all(&settings));
-    runtime.shutdown_background();
-    outcome
+    runtime()?.block_on(all(&settings))
+}
+
+/// Half of the machine is for this, the other half for the server. A single thread has nobody to wake.
+fn runtime() -> std::io::Result<Runtime> {
+    let threads = std::thread::available_parallelism()?.get() / 2;
+    let mut builder = match threads {
+        0 | 1 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    builder.worker_threads(threads.max(1)).enable_all().build()
 }
 
 fn help() -> Outcome {
@@ -118,7 +125,7 @@ async fn interruption() -> Outcome {
 async fn measure(settings: &Settings, targets: &mut Vec<Target>, output: &mut Output) -> Outcome {
     let servers: Vec<&Server> = [&settings.server].into_iter().chain(&settings.against).collect();
     let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs();
-    let namespace = format!("bench-load-{}-{seconds}", std::process::id());
+    let process = std::process::id();
     let mut started = Vec::new();
     let mut measured = Vec::new();
     let wanted = settings.scenarios.iter().find(|scenario| matches!(scenario.run, Run::Start));
@@ -130,7 +137,9 @@ async fn measure(settings: &Settings, targets: &mut Vec<Target>, output: &mut Ou
     if let Some(scenario) = wanted {
         output.rows(scenario, &measured)?;
     }
-    for (server, started) in servers.into_iter().zip(started) {
+    for (number, (server, started)) in servers.into_iter().zip(started).enumerate() {
+        // Even if both are the same server, which shows how far figures differ by chance.
+        let namespace = format!("bench-load-{process}-{seconds}-{number}");
         let server = started.as_ref().map_or_else(|| server.clone(), |started| started.server.clone());
         let target = Target::connect(&server, started, &namespace, settings.size, settings.protocol).await?;
         targets.push(target);

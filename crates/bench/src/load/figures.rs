@@ -5,7 +5,7 @@ use crate::report::Row;
 use std::time::Duration;
 
 /// The width of a value, so that rows stand below each other.
-const WIDTH: usize = 7;
+const WIDTH: usize = 8;
 
 /// One figure.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use super::{
     client::{Connection, Endpoint},
     scenario::Work,
 };
-use crate::process::{cpu_time, cpu_time_of, memory_of};
+use crate::process::{cpu_time, cpu_time_of, family, memory_of};
 use std::{
     io,
     sync::{
@@ -20,9 +20,14 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// After so many refused requests no more are made: there is no figure any more, only their reason.
 const PATIENCE: usize = 16;
 
-/// The processes of a server; without any, what they take is not known.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Processes(pub(crate) Vec<u32>);
+/// The processes of a server.
+#[derive(Clone, Debug)]
+pub(crate) enum Processes {
+    /// These; without any, what they take is not known.
+    Given(Vec<u32>),
+    /// One that was started here, with the children that it has at the time. One that ends takes its CPU time along.
+    Family(u32),
+}
 
 /// What some requests took, none of which failed.
 #[derive(Debug, Default)]
@@ -81,10 +86,15 @@ impl Processes {
     }
 
     fn total<T: std::iter::Sum>(&self, of: fn(u32) -> io::Result<T>) -> io::Result<Option<T>> {
-        if self.0.is_empty() {
-            Ok(None)
-        } else {
-            self.0.iter().map(|pid| of(*pid)).sum::<Result<T, _>>().map(Some)
+        match self {
+            Self::Given(pids) if pids.is_empty() => Ok(None),
+            Self::Given(pids) => pids.iter().map(|pid| of(*pid)).sum::<io::Result<T>>().map(Some),
+            Self::Family(parent) => {
+                let (first, rest) = (of(*parent)?, family(*parent)?);
+                // One that has ended since is a child no more.
+                let rest = rest.into_iter().filter(|pid| pid != parent).filter_map(|pid| of(pid).ok());
+                Ok(Some(std::iter::once(first).chain(rest).sum()))
+            }
         }
     }
 }
@@ -230,16 +240,28 @@ mod tests {
 
     #[test]
     fn a_server_without_processes_has_no_figures_and_one_that_is_gone_is_an_error() {
-        assert_eq!(Processes(vec![]).cpu().unwrap(), None);
-        assert_eq!(Processes(vec![]).memory().unwrap(), None);
-        assert!(Processes(vec![std::process::id(), u32::MAX]).cpu().is_err());
+        assert_eq!(Processes::Given(vec![]).cpu().unwrap(), None);
+        assert_eq!(Processes::Given(vec![]).memory().unwrap(), None);
+        assert!(Processes::Given(vec![std::process::id(), u32::MAX]).cpu().is_err());
+    }
+
+    #[test]
+    fn a_started_server_is_measured_with_its_children_and_without_those_that_ended() {
+        let mut child = std::process::Command::new("sleep").arg("20").spawn().unwrap();
+        let own = Processes::Given(vec![std::process::id()]).memory().unwrap().unwrap();
+        let with_child = Processes::Family(std::process::id()).memory().unwrap().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(with_child > own);
+        assert!(Processes::Family(std::process::id()).cpu().unwrap().is_some());
+        assert!(Processes::Family(u32::MAX).cpu().is_err());
     }
 
     #[test]
     fn the_processes_of_a_server_are_added_up() {
         let own = std::process::id();
-        let once = Processes(vec![own]).memory().unwrap().unwrap();
-        let twice = Processes(vec![own, own]).memory().unwrap().unwrap();
+        let once = Processes::Given(vec![own]).memory().unwrap().unwrap();
+        let twice = Processes::Given(vec![own, own]).memory().unwrap().unwrap();
         assert!(twice > once + once / 2, "{once} and {twice}");
     }
 }

@@ -2,10 +2,10 @@
 
 use super::{
     access::Access,
-    client::{Call, Endpoint},
+    client::{Call, Connection, Endpoint},
+    measure::Processes,
     settings::{Protocol, Server},
 };
-use crate::process::{cpu_time_of, family};
 use nix::{
     sys::signal::{Signal, kill, killpg},
     unistd::Pid,
@@ -27,8 +27,9 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// The longest that it may take to end before it is made to.
 const LAST_WORDS: Duration = Duration::from_secs(10);
-/// Between two looks whether it is ready.
+/// Between two looks whether it is ready, at least; and for one that takes long, this part of the time it has had.
 const PAUSE: Duration = Duration::from_millis(1);
+const PART: u32 = 100;
 /// The server beside this program.
 const KEELSON: &str = "keelson";
 
@@ -77,34 +78,32 @@ impl Started {
         let mut started = Self { server, ready: Duration::ZERO, cpu: Duration::ZERO, child, folder };
         started.wait().await?;
         started.ready = begun.elapsed();
-        started.cpu = started.processes()?.into_iter().filter_map(|pid| cpu_time_of(pid).ok()).sum();
+        started.cpu = started.processes().cpu()?.unwrap_or_default();
         Ok(started)
     }
 
     /// The process and its children.
-    pub(crate) fn processes(&self) -> Result<Vec<u32>, Failure> {
-        Ok(family(self.child.id())?)
+    pub(crate) fn processes(&self) -> Processes {
+        Processes::Family(self.child.id())
     }
 
     async fn wait(&mut self) -> Result<(), Failure> {
         let access = Access { url: self.server.url.clone().unwrap_or_default(), ..Access::default() };
         let endpoint = Arc::new(Endpoint::new(&access, Protocol::Http1)?);
         let begun = Instant::now();
-        let ready = Call::get("/readyz".into());
+        let mut connection = None;
         loop {
             if let Some(status) = self.child.try_wait()? {
                 return Err(format!("the server ended ({status}); it wrote:\n{}", self.output()).into());
             }
-            if let Ok(mut connection) = endpoint.connect().await
-                && connection.ask(&ready).await.is_ok_and(|answer| answer.status.is_success())
-            {
+            if let Ok(true) = ready(&endpoint, &mut connection).await {
                 return Ok(());
             }
             if begun.elapsed() > PATIENCE {
                 let patience = PATIENCE.as_secs();
                 return Err(format!("not ready after {patience} s; it wrote:\n{}", self.output()).into());
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(PAUSE.max(begun.elapsed() / PART)).await;
         }
     }
 
@@ -131,6 +130,15 @@ impl Drop for Started {
         killpg(Pid::from_raw(pid), Signal::SIGKILL).ok();
         self.child.wait().ok();
     }
+}
+
+/// Asks once, on the connection that there is, so that asking costs the server little.
+async fn ready(endpoint: &Arc<Endpoint>, connection: &mut Option<Connection>) -> Result<bool, Failure> {
+    let connection = match connection {
+        Some(connection) => connection,
+        None => connection.insert(endpoint.connect().await?),
+    };
+    Ok(connection.ask(&Call::get("/readyz".into())).await?.status.is_success())
 }
 
 /// The path of the server that was built with this program.

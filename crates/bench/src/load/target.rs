@@ -55,10 +55,10 @@ impl Target {
         protocol: Protocol,
     ) -> Result<Self, Failure> {
         let endpoint = Arc::new(Endpoint::new(&Access::of(server)?, protocol)?);
-        let processes = Processes(match &started {
-            Some(started) => started.processes()?,
-            None => server.pids.clone(),
-        });
+        let processes = match &started {
+            Some(started) => started.processes(),
+            None => Processes::Given(server.pids.clone()),
+        };
         processes.cpu()?;
         let answer = endpoint.connect().await?.ask(&Call::get("/version".into())).await?;
         if answer.status == StatusCode::UNAUTHORIZED {
