@@ -246,7 +246,12 @@ fn storage_version_hash(kind: &Kind) -> Option<String> {
         }
         Storage::Nowhere => return None,
     };
-    let text = format!("{}/{}/{}", owner.group, owner.stored_version()?.name, owner.kind);
+    let version = match owner.kind {
+        // The reference still keeps them in a version that it no longer serves.
+        "CustomResourceDefinition" => "v1beta1",
+        _ => owner.stored_version()?.name,
+    };
+    let text = format!("{}/{version}/{}", owner.group, owner.kind);
     Some(STANDARD.encode(digest(&SHA256, text.as_bytes()).as_ref().get(..8)?))
 }
 
