@@ -31,7 +31,14 @@ pub(crate) fn read() -> Result<Packages, Box<dyn Error>> {
 /// The folder `src` of the crate.
 fn source() -> Result<PathBuf, Box<dyn Error>> {
     let output = Command::new(env::var("CARGO")?)
-        .args(["metadata", "--format-version", "1", "--filter-platform", &env::var("HOST")?])
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--all-features",
+            "--filter-platform",
+            &env::var("HOST")?,
+        ])
         .args(["--manifest-path", &format!("{}/Cargo.toml", env::var("CARGO_MANIFEST_DIR")?)])
         .output()?;
     if !output.status.success() {

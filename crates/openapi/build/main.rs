@@ -34,6 +34,8 @@ type Packages = BTreeMap<String, Texts>;
 
 fn main() {
     println!("cargo::rerun-if-changed=build");
+    // The versions of both crates.
+    println!("cargo::rerun-if-changed=../../Cargo.lock");
     let mut packages = Packages::new();
     for (name, schema) in &definitions() {
         let Some((package, ty)) = name.rsplit_once('.') else { continue };

@@ -7,6 +7,7 @@ use crate::tree::{Object, texts};
 use object::{SmolStr, Value};
 use schema::{Alternative, Facts, Field, Patch, Raw, Shape, Topology, Type};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Which OpenAPI a schema is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -131,8 +132,8 @@ impl<'a> Schemas<'a> {
             Form::V2 => format!("#/definitions/{name}"),
             Form::V3 => format!("#/components/schemas/{name}"),
         };
-        if !self.found.contains_key(&name) {
-            self.found.insert(name, None);
+        if let Entry::Vacant(free) = self.found.entry(name) {
+            free.insert(None);
             self.pending.push(model);
         }
         place

@@ -51,10 +51,9 @@ fn normalise(value: &mut Value) {
                 map.remove("responses");
             }
             map.remove("storageVersionHash");
-            if let Some(Value::String(text)) = map.get_mut("description")
-                && let Some(end) = text.find("\n\nPossible enum values:")
-            {
-                text.truncate(end);
+            if let Some(Value::String(text)) = map.get_mut("description") {
+                let meaning = text.split("Possible enum values:").next().unwrap_or_default();
+                *text = meaning.trim_end().to_owned();
             }
             map.values_mut().for_each(normalise);
         }
