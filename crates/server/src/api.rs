@@ -3,6 +3,7 @@
 //! A request's path is read ([`path`]), its caller authorized, its route found ([`routes`]), the form of its answer chosen
 //! ([`negotiate`]), its verb called ([`dispatch`]), and the outcome written in that form.
 
+pub(crate) mod decode;
 mod dispatch;
 pub(crate) mod negotiate;
 pub(crate) mod path;
