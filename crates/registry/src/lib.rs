@@ -27,6 +27,7 @@ mod update;
 mod watch;
 
 pub use content::{Answer, Content, List};
+pub use error::status;
 pub use object_meta::random_uid;
 pub use merge::{FieldValidation, Patch};
 pub use options::{DeleteOptions, Forced, Gate, ListOptions, Pairs, Write, WriteOptions};

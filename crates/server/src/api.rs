@@ -3,11 +3,15 @@
 //! A request's path is read ([`path`]), its caller authorized, its route found ([`routes`]), the form of its answer chosen
 //! ([`negotiate`]), its verb called ([`dispatch`]), and the outcome written in that form.
 
+pub(crate) mod compress;
 pub(crate) mod decode;
 mod dispatch;
+pub(crate) mod list_body;
 pub(crate) mod negotiate;
 pub(crate) mod path;
+pub(crate) mod represent;
 mod routes;
+pub(crate) mod watch_body;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +47,12 @@ pub struct Settings {
 
 impl Api {
     /// The API of a registry.
-    pub fn new(registry: Arc<Registry>, authorizer: Authorizer, lifecycle: Lifecycle, settings: Settings) -> Self {
+    pub fn new(
+        registry: Arc<Registry>,
+        authorizer: Authorizer,
+        lifecycle: Lifecycle,
+        settings: Settings,
+    ) -> Self {
         Self { registry, authorizer, lifecycle, settings }
     }
 

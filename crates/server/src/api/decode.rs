@@ -9,7 +9,7 @@
 
 mod known;
 
-pub(crate) use known::{internal_package, lists_as};
+pub(crate) use known::go_name;
 
 use std::fmt::Write;
 
@@ -253,7 +253,7 @@ fn json_names(body: &[u8]) -> Result<(String, String), Refused> {
             other => Err(refuse(format!(
                 "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
                  \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-                go_name(&other)
+                json_name(&other)
             ))),
         };
     };
@@ -268,7 +268,7 @@ fn json_names(body: &[u8]) -> Result<(String, String), Refused> {
             Value::String(text) => *place = text.to_string(),
             Value::Null => {}
             other => {
-                let found = go_name(other);
+                let found = json_name(other);
                 return Err(refuse(format!(
                     "json: cannot unmarshal {found} into Go struct field .{field} of type string"
                 )));
@@ -278,7 +278,7 @@ fn json_names(body: &[u8]) -> Result<(String, String), Refused> {
     Ok((api_version, kind))
 }
 
-fn go_name(value: &Value) -> &'static str {
+fn json_name(value: &Value) -> &'static str {
     match value {
         Value::Bool(_) => "bool",
         Value::Int(_) | Value::Float(_) => "number",

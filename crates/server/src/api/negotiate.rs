@@ -222,12 +222,7 @@ impl Settings {
     }
 
     fn not_acceptable(self) -> Status {
-        refused(
-            406,
-            Reason::NotAcceptable,
-            "only the following media types are accepted: ",
-            self.media_types(),
-        )
+        Status::not_acceptable(accepted(self.media_types()))
     }
 }
 

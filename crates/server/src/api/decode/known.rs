@@ -149,7 +149,7 @@ pub(super) fn internal(group: &str, kind: &str) -> String {
 }
 
 /// The package of a group's kinds in errors: `core`, `rbac`.
-pub(crate) fn internal_package(group: &str) -> &str {
+fn internal_package(group: &str) -> &str {
     match group {
         "" | "events.k8s.io" => "core",
         "internal.apiserver.k8s.io" => "apiserverinternal",
@@ -157,7 +157,7 @@ pub(crate) fn internal_package(group: &str) -> &str {
     }
 }
 
-/// The name of a kind, or of a list of it, in errors about forms that cannot be made: `*core.Pod`.
-pub(crate) fn lists_as(group: &str, kind: &str) -> String {
+/// The name of a kind in errors about forms that cannot be made: `*core.Pod`.
+pub(crate) fn go_name(group: &str, kind: &str) -> String {
     format!("*{}.{kind}", internal_package(group))
 }
