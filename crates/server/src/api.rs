@@ -11,6 +11,8 @@ pub(crate) mod negotiate;
 pub(crate) mod path;
 pub(crate) mod represent;
 mod routes;
+#[cfg(test)]
+pub(crate) mod testing;
 pub(crate) mod watch_body;
 
 use std::sync::Arc;
