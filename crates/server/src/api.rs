@@ -12,6 +12,8 @@ pub(crate) mod negotiate;
 pub(crate) mod path;
 mod represent;
 mod routes;
+#[cfg(test)]
+mod testing;
 mod watch_body;
 
 use std::sync::Arc;
