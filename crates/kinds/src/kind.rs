@@ -115,7 +115,8 @@ pub struct Version {
 
 impl Version {
     /// `v1`, served by default, stored.
-    pub const V1: Self = Self { name: "v1", by_default: true, stored: true, conversion: None, deprecated: None };
+    pub const V1: Self =
+        Self { name: "v1", by_default: true, stored: true, conversion: None, deprecated: None };
     /// `v1`, served by default, while objects are kept in another version.
     pub const V1_NOT_STORED: Self = Self { stored: false, ..Self::V1 };
 

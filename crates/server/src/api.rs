@@ -54,7 +54,12 @@ pub struct Settings {
 
 impl Api {
     /// The API of a registry.
-    pub fn new(registry: Arc<Registry>, authorizer: Authorizer, lifecycle: Lifecycle, settings: Settings) -> Self {
+    pub fn new(
+        registry: Arc<Registry>,
+        authorizer: Authorizer,
+        lifecycle: Lifecycle,
+        settings: Settings,
+    ) -> Self {
         let documents = Arc::new(Documents::new(&registry));
         let headings = Arc::new(Headings::new(openapi::description));
         Self { registry, authorizer, lifecycle, settings, documents, headings }

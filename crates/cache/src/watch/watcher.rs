@@ -125,6 +125,11 @@ impl Watcher {
         (!matches!(self.phase, Phase::Initial { .. })).then_some(self.cursor)
     }
 
+    /// Asks for a bookmark, if the watcher gets any at all: the next batch ends with one.
+    pub fn ask_for_bookmark(&self) {
+        self.seat.waiter.ask_for_bookmark();
+    }
+
     fn bookmark(&self, mark: Mark) -> Item {
         Item::Bookmark { revision: self.cursor, mark }
     }

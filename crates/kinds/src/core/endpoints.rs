@@ -11,7 +11,9 @@ pub(crate) const KIND: Kind = Kind {
     resource: "endpoints",
     singular: "endpoints",
     kind: "Endpoints",
-    versions: &[Version::V1.deprecated("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")],
+    versions: &[
+        Version::V1.deprecated("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+    ],
     short_names: &["ep"],
     columns: Columns { list: COLUMNS, row },
     strategy: &Behaviour,

@@ -49,9 +49,12 @@ impl Api {
         let proof = self.authorizer.authorize(caller, path.attributes(&asked))?;
         let route = routes::find(&self.registry, &path, request.method())?;
         negotiate::route::check(request.method(), request.headers(), route.produces, self.negotiation())?;
-        if route.subresource.is_some_and(|subresource| matches!(subresource.action, Action::Unserved))
-            || (route.served.stored.is_none())
-        {
+        let unserved =
+            route.subresource.is_some_and(|subresource| matches!(subresource.action, Action::Unserved));
+        if asked.verb == Verb::Kind(KindVerb::Watch) && !route.served.kind.verbs.contains(&KindVerb::Watch) {
+            return Err(watch_unsupported(route.served).into());
+        }
+        if unserved || route.served.stored.is_none() {
             return Err(Status::unknown_resource().into());
         }
         let body = match *request.method() {
@@ -68,7 +71,12 @@ impl Api {
         }
     }
 
-    fn call<'a>(&'a self, request: &'a Request, proof: &'a Authorized, body: Bytes) -> Result<Call<'a>, Status> {
+    fn call<'a>(
+        &'a self,
+        request: &'a Request,
+        proof: &'a Authorized,
+        body: Bytes,
+    ) -> Result<Call<'a>, Status> {
         Ok(Call {
             target: self.registry.target(proof)?,
             query: request.query(),
@@ -116,22 +124,18 @@ impl Api {
         let view = self.view(&call)?;
         if !options.watch {
             let list = self.registry.list(&call.target, &options).await?;
-            return Ok(warned(list_body::respond(view, list, self.coding(&call)).await?, &deprecations(call.target.served)));
+            return Ok(warned(
+                list_body::respond(view, list, self.coding(&call)).await?,
+                &deprecations(call.target.served),
+            ));
         }
-        if !call.target.served.kind.verbs.contains(&KindVerb::Watch) {
-            let kind = call.target.served.kind;
-            return Err(Status {
-                message: format!("watch is not supported on resources of kind {}", Quoted(kind.resource)),
-                details: Some(schema::status::Details::of(kind.group, kind.resource, "").into()),
-                ..Status::method_not_allowed()
-            }
-            .into());
-        }
-        let timeout = options.timeout.filter(|timeout| !timeout.is_zero()).unwrap_or_else(|| self.watch_timeout());
+        let timeout =
+            options.timeout.filter(|timeout| !timeout.is_zero()).unwrap_or_else(|| self.watch_timeout());
         let (accept, media_type) = view.accept.stream(self.negotiation())?;
         let view = View { accept, ..view };
         let watch = self.registry.watch(&call.target, &options).await?;
-        let until = watch_body::Until { timeout, lifecycle: self.lifecycle.clone() };
+        let until =
+            watch_body::Until { timeout, bookmarks: options.bookmarks, lifecycle: self.lifecycle.clone() };
         let response = watch_body::respond(view, media_type, watch, until);
         Ok(warned(response, &deprecations(call.target.served)))
     }
@@ -168,7 +172,8 @@ impl Api {
             PatchType::Merge => Patch::Merge,
             PatchType::Strategic => Patch::Strategic,
             PatchType::Apply | PatchType::ApplyCbor => {
-                let known = [PatchType::Json, PatchType::Merge, PatchType::Strategic].map(PatchType::media_type);
+                let known =
+                    [PatchType::Json, PatchType::Merge, PatchType::Strategic].map(PatchType::media_type);
                 return Err(Status::unsupported_media_type(format!(
                     "the body of the request was in an unknown format - accepted media types include: {}",
                     known.join(", ")
@@ -236,6 +241,16 @@ impl Api {
         let mut warnings = deprecations(call.target.served);
         warnings.extend(answer.warnings);
         Ok(warned(response, &warnings))
+    }
+}
+
+/// 405 for a kind that can be listed and not watched.
+fn watch_unsupported(served: &Served) -> Status {
+    let kind = served.kind;
+    Status {
+        message: format!("watch is not supported on resources of kind {}", Quoted(kind.resource)),
+        details: Some(schema::status::Details::of(kind.group, kind.resource, "").into()),
+        ..Status::method_not_allowed()
     }
 }
 

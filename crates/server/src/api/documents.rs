@@ -10,7 +10,8 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::{GzDecoder, GzEncoder};
 use http::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EXPIRES, HeaderName, IF_NONE_MATCH, LOCATION, VARY,
+    ACCEPT, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EXPIRES, HeaderName, IF_NONE_MATCH,
+    LOCATION, VARY,
 };
 use http::{HeaderValue, Method, StatusCode};
 use openapi::discovery::{self, Address, Aggregated, Document, Root};
@@ -123,11 +124,20 @@ impl Api {
 
     /// The list of paths.
     fn root(&self) -> Response {
-        let mut paths: Vec<String> =
-            ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/readyz", "/version"]
-                .iter()
-                .map(|path| (*path).to_owned())
-                .collect();
+        let mut paths: Vec<String> = [
+            "/api",
+            "/apis",
+            "/healthz",
+            "/livez",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/openapi/v3/",
+            "/readyz",
+            "/version",
+        ]
+        .iter()
+        .map(|path| (*path).to_owned())
+        .collect();
         for served in self.registry.served() {
             let group = served.kind.group;
             if group.is_empty() {
@@ -238,18 +248,25 @@ impl Api {
     async fn openapi_v3(&self, request: &Request, path: &str) -> Result<Response, Error> {
         let documents = self.documents.clone();
         blocking(move || documents.v3().documents.len()).await?;
-        let Some((_, kept)) = self.documents.v3().documents.iter().find(|(entry, _)| entry.path == path) else {
-            return Ok(plain_text(StatusCode::NOT_FOUND, "404 page not found\n"));
+        let Some((_, kept)) = self.documents.v3().documents.iter().find(|(entry, _)| entry.path == path)
+        else {
+            let mut response = Response::new(Body::Empty);
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            return Ok(response);
         };
         let accept = header(request, ACCEPT);
         if accept.contains(V3_PROTOBUF) && !accept.contains("application/json") && !accept.contains("*/*") {
-            return Err(Status::not_acceptable("only the following media types are accepted: application/json").into());
+            return Err(Status::not_acceptable(
+                "only the following media types are accepted: application/json",
+            )
+            .into());
         }
         let hash = request.query().values("hash").next();
         if let Some(hash) = hash.as_deref().filter(|hash| !hash.is_empty()) {
             if hash != kept.hash {
                 let mut response = Response::new(Body::Empty);
                 *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+                set(&mut response, CONTENT_TYPE, negotiate::JSON);
                 let location = format!("/openapi/v3/{path}?hash={}", kept.hash);
                 if let Ok(value) = HeaderValue::from_str(&location) {
                     response.headers_mut().insert(LOCATION, value);
@@ -285,7 +302,12 @@ impl Api {
     }
 
     /// A kept document: as it is kept for those who can read that, unpacked for the others.
-    async fn kept(&self, request: &Request, kept: &Kept, media_type: &'static str) -> Result<Response, Error> {
+    async fn kept(
+        &self,
+        request: &Request,
+        kept: &Kept,
+        media_type: &'static str,
+    ) -> Result<Response, Error> {
         let etag = format!("\"{}\"", kept.hash);
         let mut response = if matches_etag(request, &etag) {
             let mut response = Response::new(Body::Empty);

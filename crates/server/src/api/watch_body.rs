@@ -33,6 +33,8 @@ const CHUNK: usize = 64 * 1024;
 pub(crate) struct Until {
     /// After this time.
     pub(crate) timeout: Duration,
+    /// Whether the client takes bookmarks: it gets one shortly before the end, if there is something new to tell.
+    pub(crate) bookmarks: bool,
     /// When the server drains.
     pub(crate) lifecycle: Lifecycle,
 }
@@ -79,21 +81,33 @@ impl Slot {
 /// What ended a wait.
 enum Next {
     Batch(Result<Batch, cache::Error>),
+    AlmostUp,
     TimeUp,
 }
 
+/// How long before the end a client is told how far it has come.
+const BEFORE_END: Duration = Duration::from_secs(2);
+
 async fn run(mut watcher: Watcher, mut events: Events, until: Until, slot: Arc<Slot>) {
     let mut time_up = pin!(tokio::time::sleep(until.timeout));
+    let early = until.timeout.checked_sub(BEFORE_END).filter(|early| until.bookmarks && !early.is_zero());
+    let mut almost_up = pin!(tokio::time::sleep(early.unwrap_or_default()));
+    let mut asks = early.is_some();
     let mut draining = pin!(until.lifecycle.reached(Phase::Draining));
     loop {
         let next = tokio::select! {
             biased;
             () = &mut draining => Next::TimeUp,
             () = &mut time_up => Next::TimeUp,
+            () = &mut almost_up, if asks => Next::AlmostUp,
             batch = watcher.next() => Next::Batch(batch),
         };
         match next {
             Next::TimeUp => return,
+            Next::AlmostUp => {
+                asks = false;
+                watcher.ask_for_bookmark();
+            }
             Next::Batch(Ok(batch)) => {
                 if let Err(end) = send(batch, &mut events, &slot).await {
                     if let Some(status) = end {

@@ -51,6 +51,14 @@ pub(crate) fn check(
     })
 }
 
+/// Whether a path that knows nothing but JSON may answer: 406 if not.
+pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Status> {
+    if is_accepted(&text(headers, ACCEPT), &[super::JSON]) {
+        return Ok(());
+    }
+    Err(refusal(406, format!("406: Not Acceptable\n\nAvailable representations: {}", super::JSON)))
+}
+
 fn produced(produces: Produces, settings: Settings) -> Vec<&'static str> {
     match produces {
         Produces::Objects => settings.media_types().collect(),

@@ -24,6 +24,8 @@ pub(super) struct Events {
     api_version: String,
     /// Whether the next table has headings.
     shown: Shown,
+    /// How far the client knows that it has come.
+    told: Revision,
 }
 
 /// Why a watch has to end: what is told, if anything is.
@@ -31,12 +33,13 @@ type End = Option<Status>;
 
 impl Events {
     pub(super) fn new(view: View) -> Self {
-        Self { api_version: view.served.api_version(), view, shown: Shown::Yes }
+        Self { api_version: view.served.api_version(), view, shown: Shown::Yes, told: Revision::ZERO }
     }
 
     /// Writes what became of an object.
     pub(super) fn event(&mut self, event: &Event, out: &mut Vec<u8>) -> Result<(), End> {
         let (kind, entry) = (event.kind.as_str(), &event.entry);
+        self.told = self.told.max(event.revision());
         match (self.view.accept.target, self.view.accept.format) {
             (None, Format::Protobuf) => {
                 let message = self.view.form(entry, Form::Protobuf).map_err(Some)?;
@@ -65,8 +68,12 @@ impl Events {
         Ok(())
     }
 
-    /// Writes how far the watch has come: an object of the kind with nothing but a resource version.
+    /// Writes how far the watch has come, if that is news: an object of the kind with nothing but a resource version.
     pub(super) fn bookmark(&mut self, revision: Revision, mark: Mark, out: &mut Vec<u8>) -> Result<(), End> {
+        if mark == Mark::Periodic && revision <= self.told {
+            return Ok(());
+        }
+        self.told = revision;
         let mut metadata = Map::new();
         metadata.insert("resourceVersion", revision.0.to_string());
         if mark == Mark::InitialEventsEnd {
