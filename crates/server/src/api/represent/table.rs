@@ -256,7 +256,8 @@ impl View {
             Include::Object => out.extend_from_slice(&self.json(entry)?),
             Include::Metadata => {
                 out.extend_from_slice(partial_head(version));
-                out.extend_from_slice(entry.bytes().get(metadata).unwrap_or(b"{}"));
+                let metadata = entry.bytes().get(metadata).filter(|text| !text.is_empty());
+                out.extend_from_slice(metadata.unwrap_or(b"{}"));
                 out.push(b'}');
             }
         }
