@@ -16,6 +16,33 @@ pub(crate) struct Skipped<'i> {
     pub(crate) spaced: bool,
 }
 
+/// What comes next in a value that is being skipped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    Value,
+    /// A value, or the end of the list.
+    FirstValue,
+    /// A key, or the end of the object.
+    FirstKey,
+    Key,
+    Colon,
+    /// A comma, or the end of the level.
+    End,
+}
+
+impl Expected {
+    /// Where a byte that cannot stand here was found, in the words of the reference.
+    fn context(self, level: Option<u8>) -> &'static str {
+        match self {
+            Expected::Value | Expected::FirstValue => "looking for beginning of value",
+            Expected::FirstKey | Expected::Key => "looking for beginning of object key string",
+            Expected::Colon => "after object key",
+            Expected::End if level == Some(b'}') => "after object key:value pair",
+            Expected::End => "after array element",
+        }
+    }
+}
+
 impl<'i> Scanner<'i> {
     pub(crate) fn new(text: &'i str) -> Self {
         Self { text, at: 0 }
@@ -266,118 +293,109 @@ impl<'i> Scanner<'i> {
         let mut spaced = false;
         // The closing byte of each level.
         let mut levels: Vec<u8> = Vec::new();
+        let mut expected = Expected::Value;
         loop {
-            match bytes.get(at) {
-                Some(b'"') => at = self.skip_string(at)?,
-                Some(opening @ (b'{' | b'[')) => {
+            let Some(&byte) = bytes.get(at) else {
+                self.at = at;
+                return Err(self.unexpected(""));
+            };
+            expected = match (byte, expected) {
+                (b'"', Expected::Value | Expected::FirstValue | Expected::FirstKey | Expected::Key) => {
+                    at = find_special(bytes, at + 1);
+                    if bytes.get(at) == Some(&b'"') {
+                        at += 1;
+                    } else {
+                        at = self.skip_escapes(at)?;
+                    }
+                    match expected {
+                        Expected::Value | Expected::FirstValue => Expected::End,
+                        _ if bytes.get(at) == Some(&b':') => {
+                            at += 1;
+                            Expected::Value
+                        }
+                        _ => Expected::Colon,
+                    }
+                }
+                (b' ' | b'\n' | b'\t' | b'\r', _) => {
+                    spaced = true;
+                    at += 1;
+                    continue;
+                }
+                (b'{' | b'[', Expected::Value | Expected::FirstValue) => {
                     if levels.len() >= depth {
                         return Err(Fault::new(Error::TooDeep));
                     }
-                    let closing = opening + 2;
-                    at = skip_space(bytes, at + 1, &mut spaced);
+                    at += 1;
+                    let closing = byte + 2;
                     if bytes.get(at) == Some(&closing) {
                         at += 1;
+                        Expected::End
                     } else {
                         levels.push(closing);
-                        if *opening == b'{' {
-                            at = self.skip_key(at, &mut spaced)?;
-                        }
-                        continue;
+                        if byte == b'{' { Expected::FirstKey } else { Expected::FirstValue }
                     }
                 }
-                Some(first) => {
+                (b',', Expected::End) => {
+                    at += 1;
+                    if levels.last() == Some(&b'}') { Expected::Key } else { Expected::Value }
+                }
+                (b'}' | b']', Expected::End | Expected::FirstKey | Expected::FirstValue)
+                    if levels.last() == Some(&byte) =>
+                {
+                    at += 1;
+                    levels.pop();
+                    Expected::End
+                }
+                (b':', Expected::Colon) => {
+                    at += 1;
+                    Expected::Value
+                }
+                (b'-' | b'0'..=b'9' | b't' | b'f' | b'n', Expected::Value | Expected::FirstValue) => {
                     self.at = at;
-                    match first {
+                    match byte {
                         b't' => self.word("true")?,
                         b'f' => self.word("false")?,
                         b'n' => self.word("null")?,
-                        b'-' | b'0'..=b'9' => self.number().map(drop)?,
-                        _ => return Err(self.unexpected("looking for beginning of value")),
+                        _ => self.number().map(drop)?,
                     }
                     at = self.at;
+                    Expected::End
                 }
-                None => return Err(self.unexpected_at(at, "")),
-            }
-            // After a value: the ends of levels, and then the next one.
-            loop {
-                let Some(&closing) = levels.last() else {
+                (_, expected) => {
                     self.at = at;
-                    return Ok(Skipped { text: self.text.get(start..at).unwrap_or_default(), spaced });
-                };
-                at = skip_space(bytes, at, &mut spaced);
-                match bytes.get(at) {
-                    Some(b',') => {
-                        at = skip_space(bytes, at + 1, &mut spaced);
-                        if closing == b'}' {
-                            at = self.skip_key(at, &mut spaced)?;
-                        }
-                        break;
-                    }
-                    Some(byte) if *byte == closing => {
-                        at += 1;
-                        levels.pop();
-                    }
-                    _ if closing == b'}' => return Err(self.unexpected_at(at, "after object key:value pair")),
-                    _ => return Err(self.unexpected_at(at, "after array element")),
+                    return Err(self.unexpected(expected.context(levels.last().copied())));
                 }
+            };
+            if levels.is_empty() && expected == Expected::End {
+                self.at = at;
+                return Ok(Skipped { text: self.text.get(start..at).unwrap_or_default(), spaced });
             }
         }
     }
 
-    /// Where the value of an entry begins, whose key begins at `at`.
-    #[inline]
-    fn skip_key(&mut self, at: usize, spaced: &mut bool) -> Result<usize, Fault> {
-        let bytes = self.text.as_bytes();
-        if bytes.get(at) != Some(&b'"') {
-            return Err(self.unexpected_at(at, "looking for beginning of object key string"));
-        }
-        let at = self.skip_string(at)?;
-        let at = skip_space(bytes, at, spaced);
-        if bytes.get(at) != Some(&b':') {
-            return Err(self.unexpected_at(at, "after object key"));
-        }
-        Ok(skip_space(bytes, at + 1, spaced))
-    }
-
-    /// Where a string ends, whose opening quote is at `at`.
-    #[inline]
-    fn skip_string(&mut self, at: usize) -> Result<usize, Fault> {
-        let bytes = self.text.as_bytes();
-        let mut at = find_special(bytes, at + 1);
-        loop {
-            match (bytes.get(at), bytes.get(at + 1)) {
-                (Some(b'"'), _) => return Ok(at + 1),
-                (Some(b'\\'), Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't')) => at += 2,
-                (Some(b'\\'), Some(b'u')) => {
-                    self.at = at + 2;
-                    self.hex()?;
-                    at = self.at;
-                }
-                (Some(b'\\'), _) => {
-                    self.at = at + 1;
-                    return Err(self.unexpected_within("in string escape code"));
-                }
-                _ => return Err(self.unexpected_at(at, "in string literal")),
-            }
-            at = find_special(bytes, at);
-        }
-    }
-
+    /// The rest of a string that is skipped, from its first escape or fault on: where it ends.
     #[cold]
-    fn unexpected_at(&mut self, at: usize, context: &str) -> Fault {
+    fn skip_escapes(&mut self, at: usize) -> Result<usize, Fault> {
         self.at = at;
-        self.unexpected(context)
+        loop {
+            match self.peek() {
+                Some(b'"') => return Ok(self.at + 1),
+                Some(b'\\') => {
+                    self.at += 1;
+                    match self.peek() {
+                        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 1,
+                        Some(b'u') => {
+                            self.at += 1;
+                            self.hex()?;
+                        }
+                        _ => return Err(self.unexpected_within("in string escape code")),
+                    }
+                }
+                _ => return Err(self.unexpected("in string literal")),
+            }
+            self.at = find_special(self.text.as_bytes(), self.at);
+        }
     }
-}
-
-/// The first byte from `at` on that is not white space; notes whether there was some.
-#[inline]
-fn skip_space(bytes: &[u8], mut at: usize, spaced: &mut bool) -> usize {
-    while let Some(b' ' | b'\n' | b'\t' | b'\r') = bytes.get(at) {
-        *spaced = true;
-        at += 1;
-    }
-    at
 }
 
 const ONES: u64 = 0x0101_0101_0101_0101;

@@ -76,7 +76,7 @@ mod tests {
             for to in from..=message.len() {
                 let part = &message[from..to];
                 assert_eq!(texts.text(part), String::from_utf8_lossy(part));
-                assert_eq!(texts.string(part), String::from_utf8_lossy(part));
+                assert_eq!(texts.string(part).as_str(), String::from_utf8_lossy(part));
                 assert_eq!(texts.checked(part), std::str::from_utf8(part).ok());
             }
         }
