@@ -1,4 +1,5 @@
 //! What holds for every document, whatever is served.
+#![allow(clippy::expect_used, clippy::panic, reason = "test code")]
 
 use openapi::{Served, v3};
 use serde_json::{Value, from_slice};

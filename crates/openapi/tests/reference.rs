@@ -3,6 +3,7 @@
 //! They were made from what the reference answers with when everything that it has is turned on. Left out of the
 //! comparison: what the values of an enumeration mean (the texts are in no source that the build could take them from),
 //! and what depends on a kind's behaviour rather than on documents: the answers of deletes, and hashes of storage versions.
+#![allow(clippy::expect_used, clippy::panic, reason = "test code")]
 
 use openapi::{Served, discovery, hash, v2, v3};
 use serde_json::{Map, Value, from_slice};

@@ -1,7 +1,7 @@
 //! The document as Protobuf: gnostic's `openapi.v2.Document`, field by field as the JSON tree has them.
 //!
 //! Messages are tables of their fields by rising number. Keys that start with `x-` are extensions: their values are
-//! carried as YAML.
+//! carried as YAML, with the quotation marks of YAML 1.1 (`"y"`), where the reference's library has those of 1.2.
 
 use crate::tree::{Escape, json};
 use object::{Map, Value};
