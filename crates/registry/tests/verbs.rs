@@ -1,0 +1,342 @@
+//! The verbs on a store in memory: what each promises, for kinds that differ in scope, behaviour and version.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use auth::{Attributes, Authorized, Target as Wanted};
+use cache::Cache;
+use object::Value;
+use registry::{
+    Answer, Content, DeleteOptions, ListOptions, Patch, Registry, Selection, Settings, WriteOptions, specs,
+};
+use schema::{Limits, Status, json};
+use store::memory::{self, Memory};
+
+struct Api(Registry);
+
+/// Where a request goes: `group/version/resource`, namespace, name, subresource.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    resource: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    subresource: &'a str,
+}
+
+const fn config_map(name: &str) -> Place<'_> {
+    Place { resource: "/v1/configmaps", namespace: "default", name, subresource: "" }
+}
+
+const fn deployment(name: &str) -> Place<'_> {
+    Place { resource: "apps/v1/deployments", namespace: "default", name, subresource: "" }
+}
+
+fn proof(verb: &'static str, place: Place<'_>) -> Authorized {
+    let mut parts = place.resource.split('/').map(str::to_owned);
+    let mut next = || parts.next().unwrap();
+    let target = Wanted::Resource {
+        group: next(),
+        version: next(),
+        resource: next(),
+        subresource: place.subresource.into(),
+        namespace: place.namespace.into(),
+        name: place.name.into(),
+    };
+    Authorized::server(Attributes { verb, target })
+}
+
+impl Api {
+    async fn start() -> Self {
+        Self::selecting(&Selection::default()).await
+    }
+
+    async fn selecting(selection: &Selection) -> Self {
+        let store = Arc::new(Memory::new(memory::Options::default()));
+        let cache = Cache::open(store, specs().unwrap(), cache::Options::default()).await.unwrap();
+        let api = Self(Registry::new(Arc::new(cache), selection, Settings::default()).unwrap());
+        let namespaces = Place { resource: "/v1/namespaces", namespace: "", name: "", subresource: "" };
+        api.create(namespaces, r#"{"metadata":{"name":"default"}}"#).await.unwrap();
+        api
+    }
+
+    fn tree(&self, place: Place<'_>, text: &str) -> Value {
+        let proof = proof("get", place);
+        let target = self.0.target(&proof).unwrap();
+        let ty = match place.subresource {
+            "scale" => schema::builtin::by_kind("autoscaling", "v1", "Scale").unwrap(),
+            _ => target.served.ty,
+        };
+        json::decode(ty, text.as_bytes(), &Limits::REQUEST).unwrap().value
+    }
+
+    async fn create(&self, place: Place<'_>, text: &str) -> Result<Value, Status> {
+        let object = self.tree(place, text);
+        let proof = proof("create", Place { name: "", ..place });
+        let target = self.0.target(&proof)?;
+        let answer = self.0.create(&target, object, &WriteOptions::default()).await?;
+        assert_eq!(answer.code, 201);
+        Ok(shown(&answer))
+    }
+
+    async fn update(&self, place: Place<'_>, text: &str) -> Result<Value, Status> {
+        let object = self.tree(place, text);
+        let proof = proof("update", place);
+        let target = self.0.target(&proof)?;
+        self.0.update(&target, object, &WriteOptions::default()).await.map(|answer| shown(&answer))
+    }
+
+    async fn patch(&self, place: Place<'_>, patch: &str) -> Result<Value, Status> {
+        let proof = proof("patch", place);
+        let target = self.0.target(&proof)?;
+        let options = WriteOptions::default();
+        self.0.patch(&target, Patch::Merge, patch.as_bytes(), &options).await.map(|answer| shown(&answer))
+    }
+
+    async fn get(&self, place: Place<'_>) -> Result<Value, Status> {
+        let proof = proof("get", place);
+        let target = self.0.target(&proof)?;
+        let content = self.0.get(&target, "").await?;
+        Ok(shown(&Answer { code: 200, content, warnings: Vec::new() }))
+    }
+
+    async fn delete(&self, place: Place<'_>, options: &DeleteOptions) -> Result<Value, Status> {
+        let proof = proof("delete", place);
+        let target = self.0.target(&proof)?;
+        self.0.delete(&target, options).await.map(|answer| shown(&answer))
+    }
+}
+
+/// The answer as JSON, read back without types.
+fn shown(answer: &Answer) -> Value {
+    let text = match &answer.content {
+        Content::Entry(entry) => entry.bytes().to_vec(),
+        Content::Tree(value) => return value.clone(),
+        Content::Other { ty, value } => {
+            let mut out = Vec::new();
+            json::encode(ty, value, &mut out);
+            out
+        }
+    };
+    json::decode_shape(&schema::Shape::Any, &text, &Limits::REQUEST).unwrap().value
+}
+
+fn at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+    path.split('.').try_fold(value, |value, key| value.get(key))
+}
+
+fn text<'v>(value: &'v Value, path: &str) -> &'v str {
+    at(value, path).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn number(value: &Value, path: &str) -> Option<i64> {
+    at(value, path)?.as_i64()
+}
+
+const WEB: &str = r#"{"metadata":{"name":"web"},"spec":{"replicas":1,"selector":{"matchLabels":{"a":"b"}},
+    "template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}"#;
+
+#[tokio::test]
+async fn what_was_created_is_read_back_with_what_the_server_stamps() {
+    let api = Api::start().await;
+    let made = api
+        .create(config_map("a"), r#"{"metadata":{"name":"a","uid":"mine","resourceVersion":""}}"#)
+        .await
+        .unwrap();
+    assert_eq!(api.get(config_map("a")).await.unwrap(), made);
+    assert_eq!(text(&made, "metadata.namespace"), "default");
+    assert_ne!(text(&made, "metadata.uid"), "mine");
+    assert!(!text(&made, "metadata.creationTimestamp").is_empty());
+    assert!(text(&made, "metadata.resourceVersion").parse::<u64>().unwrap() > 0);
+}
+
+#[tokio::test]
+async fn a_name_is_taken_once() {
+    let api = Api::start().await;
+    api.create(config_map("a"), r#"{"metadata":{"name":"a"}}"#).await.unwrap();
+    let refused = api.create(config_map("a"), r#"{"metadata":{"name":"a"}}"#).await.unwrap_err();
+    assert_eq!((refused.code, refused.message.as_str()), (409, "configmaps \"a\" already exists"));
+}
+
+#[tokio::test]
+async fn nothing_is_created_in_a_namespace_that_is_not_there() {
+    let api = Api::start().await;
+    let elsewhere = Place { namespace: "nowhere", ..config_map("a") };
+    let refused = api.create(elsewhere, r#"{"metadata":{"name":"a"}}"#).await.unwrap_err();
+    assert_eq!((refused.code, refused.message.as_str()), (404, "namespaces \"nowhere\" not found"));
+}
+
+#[tokio::test]
+async fn a_put_of_an_old_state_is_a_conflict_and_one_without_a_version_overwrites() {
+    let api = Api::start().await;
+    let first = api.create(config_map("a"), r#"{"metadata":{"name":"a"},"data":{"k":"1"}}"#).await.unwrap();
+    let put = |version: &str, value: &str| {
+        format!(r#"{{"metadata":{{"name":"a","resourceVersion":"{version}"}},"data":{{"k":"{value}"}}}}"#)
+    };
+    let version = text(&first, "metadata.resourceVersion").to_owned();
+    api.update(config_map("a"), &put(&version, "2")).await.unwrap();
+    let refused = api.update(config_map("a"), &put(&version, "3")).await.unwrap_err();
+    assert_eq!(refused.code, 409);
+    assert!(refused.message.ends_with("please apply your changes to the latest version and try again"));
+    let last = api.update(config_map("a"), &put("", "4")).await.unwrap();
+    assert_eq!(text(&last, "data.k"), "4");
+    assert_eq!(text(&last, "metadata.uid"), text(&first, "metadata.uid"));
+}
+
+#[tokio::test]
+async fn a_change_that_changes_nothing_is_not_written() {
+    let api = Api::start().await;
+    let first = api.create(config_map("a"), r#"{"metadata":{"name":"a"},"data":{"k":"1"}}"#).await.unwrap();
+    let again = api.patch(config_map("a"), r#"{"data":{"k":"1"}}"#).await.unwrap();
+    assert_eq!(text(&again, "metadata.resourceVersion"), text(&first, "metadata.resourceVersion"));
+}
+
+#[tokio::test]
+async fn generation_counts_changes_of_what_is_wanted_and_not_of_status() {
+    let api = Api::start().await;
+    let made = api.create(deployment("web"), WEB).await.unwrap();
+    assert_eq!(number(&made, "metadata.generation"), Some(1));
+    let scaled = api.patch(deployment("web"), r#"{"spec":{"replicas":2}}"#).await.unwrap();
+    assert_eq!(number(&scaled, "metadata.generation"), Some(2));
+    let status = Place { subresource: "status", ..deployment("web") };
+    let patch = r#"{"spec":{"replicas":9},"status":{"replicas":2}}"#;
+    let reported = api.patch(status, patch).await.unwrap();
+    assert_eq!(number(&reported, "metadata.generation"), Some(2));
+    assert_eq!(
+        (number(&reported, "spec.replicas"), number(&reported, "status.replicas")),
+        (Some(2), Some(2))
+    );
+    let patch = r#"{"status":{"replicas":7}}"#;
+    let ignored = api.patch(deployment("web"), patch).await.unwrap();
+    assert_eq!(number(&ignored, "status.replicas"), Some(2));
+}
+
+#[tokio::test]
+async fn a_scale_reads_and_writes_the_number_of_replicas() {
+    let api = Api::start().await;
+    api.create(deployment("web"), WEB).await.unwrap();
+    let scale = Place { subresource: "scale", ..deployment("web") };
+    let read = api.get(scale).await.unwrap();
+    assert_eq!((text(&read, "kind"), number(&read, "spec.replicas")), ("Scale", Some(1)));
+    assert_eq!(text(&read, "status.selector"), "a=b");
+    let written = api.update(scale, r#"{"metadata":{"name":"web"},"spec":{"replicas":5}}"#).await.unwrap();
+    assert_eq!(number(&written, "spec.replicas"), Some(5));
+    assert_eq!(number(&api.get(deployment("web")).await.unwrap(), "spec.replicas"), Some(5));
+    let patched = api.patch(scale, r#"{"spec":{"replicas":0}}"#).await.unwrap();
+    assert_eq!(number(&patched, "spec.replicas").unwrap_or_default(), 0);
+    let refused = api.patch(scale, r#"{"spec":{"replicas":-1}}"#).await.unwrap_err();
+    assert_eq!(refused.code, 422);
+}
+
+#[tokio::test]
+async fn an_object_waits_for_its_finalizers() {
+    let api = Api::start().await;
+    let object = r#"{"metadata":{"name":"a","finalizers":["example.com/hold"]}}"#;
+    api.create(config_map("a"), object).await.unwrap();
+    let marked = api.delete(config_map("a"), &DeleteOptions::default()).await.unwrap();
+    assert!(!text(&marked, "metadata.deletionTimestamp").is_empty());
+    let refused = api.patch(config_map("a"), r#"{"metadata":{"finalizers":["example.com/other"]}}"#).await;
+    assert_eq!(refused.unwrap_err().code, 422);
+    api.patch(config_map("a"), r#"{"metadata":{"finalizers":null}}"#).await.unwrap();
+    assert_eq!(api.get(config_map("a")).await.unwrap_err().code, 404);
+}
+
+#[tokio::test]
+async fn a_precondition_that_does_not_hold_keeps_the_object() {
+    let api = Api::start().await;
+    api.create(config_map("a"), r#"{"metadata":{"name":"a"}}"#).await.unwrap();
+    let options = DeleteOptions { uid: Some("another".into()), ..DeleteOptions::default() };
+    assert_eq!(api.delete(config_map("a"), &options).await.unwrap_err().code, 409);
+    let gone = api.delete(config_map("a"), &DeleteOptions::default()).await.unwrap();
+    assert_eq!((text(&gone, "kind"), text(&gone, "status")), ("Status", "Success"));
+}
+
+#[tokio::test]
+async fn a_dry_run_answers_and_keeps_nothing() {
+    let api = Api::start().await;
+    let dry = WriteOptions { dry_run: true, ..WriteOptions::default() };
+    let proof = proof("create", config_map(""));
+    let target = api.0.target(&proof).unwrap();
+    let object = api.tree(config_map(""), r#"{"metadata":{"name":"a"}}"#);
+    let answer = api.0.create(&target, object, &dry).await.unwrap();
+    assert_eq!(text(&shown(&answer), "metadata.name"), "a");
+    assert_eq!(api.get(config_map("a")).await.unwrap_err().code, 404);
+}
+
+#[tokio::test]
+async fn a_list_goes_on_where_it_stopped_in_the_state_it_began_with() {
+    let api = Api::start().await;
+    for name in ["a", "b", "c"] {
+        api.create(config_map(name), &format!(r#"{{"metadata":{{"name":"{name}"}}}}"#)).await.unwrap();
+    }
+    let proof = proof("list", config_map(""));
+    let target = api.0.target(&proof).unwrap();
+    let first = ListOptions { limit: 2, ..ListOptions::default() };
+    let page = api.0.list(&target, &first).await.unwrap();
+    let (token, remaining) = (page.token.clone(), page.remaining);
+    let names: Vec<_> = page.objects.map(|entry| entry.name().to_owned()).collect();
+    assert_eq!((names, remaining), (vec!["a".to_owned(), "b".to_owned()], Some(1)));
+    api.create(config_map("d"), r#"{"metadata":{"name":"d"}}"#).await.unwrap();
+    let rest = ListOptions { limit: 2, token, ..ListOptions::default() };
+    let page = api.0.list(&target, &rest).await.unwrap();
+    assert_eq!(page.token, "");
+    assert_eq!(page.objects.map(|entry| entry.name().to_owned()).collect::<Vec<_>>(), ["c"]);
+}
+
+#[tokio::test]
+async fn a_collection_is_deleted_by_its_selector() {
+    let api = Api::start().await;
+    for (name, app) in [("a", "x"), ("b", "y"), ("c", "x")] {
+        let text = format!(r#"{{"metadata":{{"name":"{name}","labels":{{"app":"{app}"}}}}}}"#);
+        api.create(config_map(name), &text).await.unwrap();
+    }
+    let proof = proof("deletecollection", config_map(""));
+    let target = api.0.target(&proof).unwrap();
+    let labels = object::label::Selector::parse("app=x").unwrap();
+    let options = ListOptions { labels, ..ListOptions::default() };
+    let gone = api.0.delete_collection(&target, &options, &DeleteOptions::default()).await.unwrap();
+    assert_eq!(gone.objects.map(|entry| entry.name().to_owned()).collect::<Vec<_>>(), ["a", "c"]);
+    assert!(api.get(config_map("b")).await.is_ok());
+    assert_eq!(api.get(config_map("c")).await.unwrap_err().code, 404);
+}
+
+#[tokio::test]
+async fn an_object_written_in_one_version_is_read_in_another() {
+    let api = Api::start().await;
+    let version = |version| Place { resource: version, namespace: "default", name: "h", subresource: "" };
+    let object = r#"{"metadata":{"name":"h"},"spec":{"maxReplicas":3,"targetCPUUtilizationPercentage":50,
+        "scaleTargetRef":{"kind":"Deployment","name":"web","apiVersion":"apps/v1"}}}"#;
+    api.create(version("autoscaling/v1/horizontalpodautoscalers"), object).await.unwrap();
+    let stored = api.get(version("autoscaling/v2/horizontalpodautoscalers")).await.unwrap();
+    assert_eq!(
+        (text(&stored, "apiVersion"), number(&stored, "spec.maxReplicas")),
+        ("autoscaling/v2", Some(3))
+    );
+    let metric = at(&stored, "spec.metrics").and_then(Value::as_list).and_then(|list| list.first()).unwrap();
+    assert_eq!(number(metric, "resource.target.averageUtilization"), Some(50));
+}
+
+#[tokio::test]
+async fn a_permission_is_good_for_its_own_verb_only() {
+    let api = Api::start().await;
+    api.create(config_map("a"), r#"{"metadata":{"name":"a"}}"#).await.unwrap();
+    let proof = proof("get", config_map("a"));
+    let target = api.0.target(&proof).unwrap();
+    let refused = api.0.delete(&target, &DeleteOptions::default()).await.unwrap_err();
+    assert_eq!(refused.code, 500);
+    assert!(api.get(config_map("a")).await.is_ok());
+}
+
+#[tokio::test]
+async fn what_is_served_can_be_chosen() {
+    let mut selection = Selection::default();
+    selection.set("api/alpha", true);
+    selection.set("batch/v1", false);
+    selection.set("apps/v1/daemonsets", false);
+    let api = Api::selecting(&selection).await;
+    let serves = |group, version, resource| api.0.find(group, version, resource).is_some();
+    assert!(serves("internal.apiserver.k8s.io", "v1alpha1", "storageversions"));
+    assert!(!serves("batch", "v1", "jobs"));
+    assert!(serves("apps", "v1", "deployments") && !serves("apps", "v1", "daemonsets"));
+    assert!(!serves("resource.k8s.io", "v1beta1", "resourceslices"));
+}
