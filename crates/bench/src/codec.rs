@@ -1,4 +1,4 @@
-//! Decoding and encoding one pod of about 5.4 kB (containers, environment, probes, volumes, managed fields), beside
+//! Decoding, encoding and patching one pod of about 5.4 kB (containers, environment, probes, volumes, managed fields), beside
 //! `serde_json::Value` on the same bytes in the same run.
 //!
 //! Each operation is timed in short rounds that take turns, so that what else the machine does hits all of them alike;
@@ -6,14 +6,14 @@
 
 use crate::Outcome;
 use crate::report::{Row, Style};
+use merge::{FieldValidation, Patch};
 use object::Value;
-use schema::{Limits, Type, builtin, json, protobuf};
+use schema::{Limits, Ref, Type, builtin, json, protobuf};
 use std::hint::black_box;
 use std::time::Instant;
 
 /// The line of help.
-pub(crate) const ABOUT: &str =
-    "decode and encode a pod in JSON and Protobuf, beside serde_json [--only=PART OF A NAME]";
+pub(crate) const ABOUT: &str = "decode, encode and patch a pod, beside serde_json [--only=PART OF A NAME]";
 
 /// A pod as a controller made it and a kubelet reported on it.
 const POD: &str = include_str!("pod.json");
@@ -36,7 +36,20 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let pod = json::decode(ty, POD.as_bytes(), &limits)?.value;
     let other: serde_json::Value = serde_json::from_str(POD)?;
     let bytes = to_protobuf(ty, &pod);
+    let patch = |format, patch: &'static str| {
+        let (ty, pod) = (Ref::Static(ty), &pod);
+        operation(patch_name(format), POD.len(), move || {
+            let validation = FieldValidation::Warn;
+            black_box(merge::apply(format, &ty, pod, patch.as_bytes(), validation, &limits)).is_ok()
+        })
+    };
     let operations = [
+        patch(
+            Patch::Merge,
+            r#"{"metadata":{"labels":{"patched":"yes"}},"spec":{"activeDeadlineSeconds":30}}"#,
+        ),
+        patch(Patch::Json, r#"[{"op":"add","path":"/metadata/labels/patched","value":"yes"}]"#),
+        patch(Patch::Strategic, r#"{"spec":{"containers":[{"name":"web","image":"new"}]}}"#),
         operation("json decode", POD.len(), || black_box(json::decode(ty, POD.as_bytes(), &limits)).is_ok()),
         operation("serde_json from_slice", POD.len(), || {
             black_box(serde_json::from_slice::<serde_json::Value>(POD.as_bytes())).is_ok()
@@ -59,7 +72,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
             .figure("rate", operation.bytes as f64 / micros, "MB/s")
             .print(style)?;
     }
-    if let [decode, serde_decode, encode, serde_encode, _, _] = medians.as_slice() {
+    if let [.., decode, serde_decode, encode, serde_encode, _, _] = medians.as_slice() {
         Row::new("faster than serde_json")
             .figure("decode", serde_decode / decode, "x")
             .figure("encode", serde_encode / encode, "x")
@@ -79,6 +92,14 @@ fn operation<'a>(name: &'static str, bytes: usize, run: impl Fn() -> bool + 'a) 
 }
 
 /// The median time of each operation in microseconds.
+fn patch_name(format: Patch) -> &'static str {
+    match format {
+        Patch::Merge => "merge patch",
+        Patch::Json => "json patch",
+        Patch::Strategic => "strategic merge patch",
+    }
+}
+
 fn measure(operations: &[Operation<'_>]) -> Vec<f64> {
     let mut times = vec![Vec::with_capacity(ROUNDS); operations.len()];
     for _ in 0..ROUNDS {

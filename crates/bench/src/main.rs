@@ -3,6 +3,7 @@
 
 mod codec;
 mod fanout;
+mod load;
 mod process;
 mod report;
 mod store;
@@ -25,6 +26,7 @@ struct Subcommand {
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { name: "codec", about: codec::ABOUT, run: codec::run },
     Subcommand { name: "fanout", about: fanout::ABOUT, run: fanout::run },
+    Subcommand { name: "load", about: load::ABOUT, run: load::run },
     Subcommand { name: "store", about: store::ABOUT, run: store::run },
 ];
 

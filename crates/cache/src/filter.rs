@@ -137,6 +137,11 @@ impl Selection {
         name.is_none() && labels.is_everything() && fields.is_everything()
     }
 
+    /// Whether every object matches.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.filter.namespace.is_none() && self.selects_by_key_alone()
+    }
+
     pub(crate) fn matches(&self, entry: &Entry) -> bool {
         let Filter { namespace, name, labels, fields } = &self.filter;
         namespace.as_deref().is_none_or(|namespace| namespace == entry.namespace())

@@ -33,7 +33,7 @@ impl Default for Options {
             replay: 20_000,
             snapshot_retention: Duration::from_secs(75),
             snapshots: 64,
-            encodings: 32 << 20,
+            encodings: 64 << 20,
             bookmark_interval: Duration::from_secs(60),
         }
     }

@@ -140,10 +140,20 @@ impl Event {
     }
 
     /// The event as a line of JSON, in pieces: what comes before the object, the object's shared bytes, what comes
-    /// after it.
-    pub fn json(&self) -> [Bytes; 3] {
+    /// after it. The bytes keep the entry, so that its count is not touched once more: thousands of watchers do this at
+    /// the same time.
+    pub fn into_json(self) -> [Bytes; 3] {
         let head = Bytes::from_static(self.kind.json_head());
-        [head, self.entry.bytes().clone(), Bytes::from_static(b"}\n")]
+        [head, Bytes::from_owner(Object(self.entry)), Bytes::from_static(b"}\n")]
+    }
+}
+
+/// The bytes of an entry, which they keep.
+struct Object(Arc<Entry>);
+
+impl AsRef<[u8]> for Object {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
     }
 }
 

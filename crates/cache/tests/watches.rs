@@ -283,7 +283,7 @@ async fn a_deleted_object_is_told_as_it_was(backing: Backing) {
     assert_eq!(object["metadata"]["resourceVersion"], "2");
     assert_eq!(object["metadata"]["labels"]["app"], "web");
     assert_eq!(object["spec"]["nodeName"], "x");
-    let line = event.json().concat();
+    let line = event.into_json().concat();
     let line: serde_json::Value = serde_json::from_slice(&line).unwrap();
     assert_eq!((&line["type"], &line["object"]), (&"DELETED".into(), &object));
 }
@@ -472,7 +472,7 @@ async fn event_bytes_are_shared(backing: Backing) {
         let mut bytes = Vec::new();
         for _ in 0..2 {
             let Item::Event(event) = watching.item().await.unwrap() else { panic!("an event") };
-            bytes.push(event.json()[1].as_ptr());
+            bytes.push(event.into_json()[1].as_ptr());
         }
         pointers.push(bytes);
     }

@@ -5,8 +5,8 @@
 //! alone, except where it says something about this very process.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use auth::{Attributes, Authorized, Target};
@@ -21,7 +21,7 @@ use crate::options::Range;
 /// How long the identity of a server counts after it was renewed.
 const IDENTITY_SECONDS: i64 = 3600;
 /// How often it is renewed.
-const RENEWAL: Duration = Duration::from_secs(300);
+const RENEWAL: Duration = Duration::from_secs(10);
 
 /// What the objects say.
 #[derive(Debug, Clone)]
@@ -63,8 +63,15 @@ const SERVICE_RANGE: &str = "poststarthook/start-kubernetes-service-cidr-control
 
 impl Hooks {
     pub(crate) fn new() -> Self {
-        let names =
-            [NAMESPACES, AUTHENTICATION_INFO, IDENTITY, TOKEN_TRACKING, PRIORITY_CLASSES, SERVICE, SERVICE_RANGE];
+        let names = [
+            NAMESPACES,
+            AUTHENTICATION_INFO,
+            IDENTITY,
+            TOKEN_TRACKING,
+            PRIORITY_CLASSES,
+            SERVICE,
+            SERVICE_RANGE,
+        ];
         Self { all: names.map(|name| Arc::new(Hook { name, done: AtomicBool::new(false) })).into() }
     }
 
@@ -156,7 +163,8 @@ struct Identity {
 impl Boot<'_> {
     async fn namespaces(&self) -> Result<(), Status> {
         let make = |name: &'static str| async move {
-            self.create(Place::core("namespaces", ""), &format!(r#"{{"metadata":{{"name":"{name}"}}}}"#)).await
+            self.create(Place::core("namespaces", ""), &format!(r#"{{"metadata":{{"name":"{name}"}}}}"#))
+                .await
         };
         tokio::try_join!(make("default"), make("kube-node-lease"), make("kube-public"), make("kube-system"))
             .map(drop)
@@ -215,7 +223,11 @@ impl Boot<'_> {
     async fn service_range(&self) -> Result<(), Status> {
         let place = Place { group: "networking.k8s.io", resource: "servicecidrs", namespace: "" };
         let range = self.facts.services;
-        self.create(place, &format!(r#"{{"metadata":{{"name":"kubernetes"}},"spec":{{"cidrs":["{range}"]}}}}"#)).await?;
+        self.create(
+            place,
+            &format!(r#"{{"metadata":{{"name":"kubernetes"}},"spec":{{"cidrs":["{range}"]}}}}"#),
+        )
+        .await?;
         let status = format!(
             r#"{{"metadata":{{"name":"kubernetes"}},"status":{{"conditions":[{{"type":"Ready","status":"True",
             "lastTransitionTime":"{}","reason":"","message":"Kubernetes default Service CIDR is ready"}}]}}}}"#,
@@ -347,7 +359,10 @@ impl Boot<'_> {
 /// Who this server is: the host's name tells servers apart, a random part the runs of one.
 fn identity() -> Identity {
     let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
-    let lease = format!("apiserver-{}", base32(digest(&SHA256, host.as_bytes()).as_ref().get(..16).unwrap_or_default()));
+    let lease = format!(
+        "apiserver-{}",
+        base32(digest(&SHA256, host.as_bytes()).as_ref().get(..16).unwrap_or_default())
+    );
     let mut random = [0_u8; 16];
     let _ = aws_lc_rs::rand::fill(&mut random);
     let run: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -383,7 +398,9 @@ mod tests {
 
     #[test]
     fn base32_is_that_of_the_standard_in_small_letters() {
-        for (text, encoded) in [("", ""), ("f", "my"), ("fo", "mzxq"), ("foo", "mzxw6"), ("foobar", "mzxw6ytboi")] {
+        for (text, encoded) in
+            [("", ""), ("f", "my"), ("fo", "mzxq"), ("foo", "mzxw6"), ("foobar", "mzxw6ytboi")]
+        {
             assert_eq!(base32(text.as_bytes()), encoded);
         }
     }

@@ -1,7 +1,9 @@
 //! The binary: flags, start and stop. Everything it serves comes from other crates.
 
+mod boot;
 mod certificates;
 mod flags;
+mod health;
 mod logging;
 mod options;
 mod run;

@@ -109,22 +109,30 @@ pub struct Version {
     pub stored: bool,
     /// How its objects become those of the stored version and back; nothing where only `apiVersion` differs.
     pub conversion: Option<&'static Conversion>,
+    /// What clients are told who use it, if they should stop.
+    pub deprecated: Option<&'static str>,
 }
 
 impl Version {
     /// `v1`, served by default, stored.
-    pub const V1: Self = Self { name: "v1", by_default: true, stored: true, conversion: None };
+    pub const V1: Self =
+        Self { name: "v1", by_default: true, stored: true, conversion: None, deprecated: None };
     /// `v1`, served by default, while objects are kept in another version.
     pub const V1_NOT_STORED: Self = Self { stored: false, ..Self::V1 };
 
     /// A version that is off by default.
     pub const fn on_request(name: &'static str) -> Self {
-        Self { name, by_default: false, stored: false, conversion: None }
+        Self { name, by_default: false, stored: false, conversion: None, deprecated: None }
     }
 
     /// This version, as the one that objects are kept in.
     pub const fn stored(self) -> Self {
         Self { stored: true, ..self }
+    }
+
+    /// This version, which clients should stop using.
+    pub const fn deprecated(self, why: &'static str) -> Self {
+        Self { deprecated: Some(why), ..self }
     }
 
     /// This version, with the ways between it and the stored one.
@@ -321,7 +329,8 @@ pub enum Refusal {
 pub struct Selectable {
     /// The name in the selector.
     pub name: &'static str,
-    /// Where the value lies in the stored object: the first of these that is there and not empty.
+    /// Where the value lies in the stored object: the first of these that is there and not empty. Of a field that is
+    /// accepted but never has a value, there is none.
     pub paths: &'static [&'static str],
     /// What an object without it counts as.
     pub absent: &'static str,

@@ -110,6 +110,11 @@ pub trait Strategy: Sync {
     /// Runs when an object is marked as being deleted and waits: here a kind may add finalizers to the metadata.
     fn prepare_deletion(&self, _object: &mut Map, _context: &Context<'_>) {}
 
+    /// Whether the first delete of an object only marks it, without a grace period, whatever it has to wait for.
+    fn marks_first(&self) -> bool {
+        false
+    }
+
     /// Whether an object that has no finalizers (left) in its metadata may go; asked with the mark of deletion when it has one.
     fn is_finished(&self, _object: &Map) -> bool {
         true

@@ -16,7 +16,7 @@
 //! `reference/core/columns.tsv` has the columns of each kind.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a broken fixture should stop the test")]
 
-use kinds::{Caller, Cell, Context, Kind, Part, Row};
+use kinds::{Caller, Cell, Context, Deleted, Dependents, Generation, Kind, NameRule, Part, Row};
 use object::time::MicroTime;
 use object::{Map, Value};
 use schema::{Limits, Shape, Type, json};
@@ -317,6 +317,45 @@ fn ages_count_from_whole_and_from_broken_seconds() {
     assert_eq!(kinds::age(Some("0001-01-01T00:00:00Z"), now), "<unknown>");
     assert_eq!(kinds::age(Some("no time"), now), "<unknown>");
     assert_eq!(kinds::age(Some("0900-01-01T00:00:00Z"), now), "292y");
+}
+
+fn of_core(which: impl Fn(&Kind) -> bool) -> Vec<&'static str> {
+    kinds::all().filter(|kind| kind.group.is_empty() && which(kind)).map(|kind| kind.resource).collect()
+}
+
+#[test]
+fn a_delete_answers_with_the_object_for_these_kinds() {
+    assert_eq!(
+        of_core(|kind| kind.deleted == Deleted::Object),
+        [
+            "namespaces",
+            "persistentvolumeclaims",
+            "persistentvolumes",
+            "pods",
+            "podtemplates",
+            "resourcequotas",
+            "serviceaccounts",
+            "services"
+        ]
+    );
+}
+
+#[test]
+fn few_kinds_differ_from_the_others_in_small_ways() {
+    assert_eq!(of_core(|kind| kind.dependents == Dependents::Orphan), ["replicationcontrollers"]);
+    assert_eq!(of_core(|kind| kind.dependents == Dependents::Unsupported), ["events"]);
+    assert_eq!(
+        of_core(|kind| kind.generation == Generation::Counted),
+        ["pods", "podtemplates", "replicationcontrollers"]
+    );
+    assert_eq!(
+        of_core(|kind| kind.strategy.creates_on_update()),
+        ["endpoints", "events", "limitranges", "services"]
+    );
+    assert_eq!(of_core(|kind| kind.strategy.names_itself()), ["limitranges"]);
+    assert_eq!(of_core(|kind| kind.strategy.name_rule() == NameRule::Label), ["namespaces"]);
+    assert_eq!(of_core(|kind| kind.strategy.name_rule() == NameRule::Label1035), ["services"]);
+    assert_eq!(of_core(|kind| kind.strategy.name_rule() == NameRule::PathSegment), ["events"]);
 }
 
 #[test]

@@ -55,8 +55,7 @@ pub fn apply(
             operations.len()
         )));
     }
-    let mut document =
-        Document { root: Node::root(ty, current), limits, copied: 0, movable: MOST_MOVED };
+    let mut document = Document { root: Node::root(ty, current), limits, copied: 0, movable: MOST_MOVED };
     for operation in operations {
         document.run(operation).map_err(Error::Unprocessable)?;
     }
@@ -126,19 +125,22 @@ impl<'a> Document<'a, '_> {
         let slot = self.find(&path).ok_or_else(|| {
             format!("replace operation does not apply: doc is missing path: {path}: missing value")
         })?;
-        slot.set(value)
-            .map_err(|_| format!("replace operation does not apply: doc is missing key: {path}: missing value"))
+        slot.set(value).map_err(|_| {
+            format!("replace operation does not apply: doc is missing key: {path}: missing value")
+        })
     }
 
     fn relocate(&mut self, operation: &Operation<'a>) -> Result<(), Fault> {
-        let from = operation.from().map_err(|error| format!("move operation failed to decode from: {error}"))?;
+        let from =
+            operation.from().map_err(|error| format!("move operation failed to decode from: {error}"))?;
         let slot = self.find(&from).ok_or_else(|| {
             format!("move operation does not apply: doc is missing from path: {from}: missing value")
         })?;
         let token = slot.token.clone();
         let taken = slot.take().map_err(|error| format!("error in move for path: '{token}': {error}"))?;
         self.moved(taken.moved)?;
-        let path = operation.path().map_err(|error| format!("move operation failed to decode path: {error}"))?;
+        let path =
+            operation.path().map_err(|error| format!("move operation failed to decode path: {error}"))?;
         let depth = self.limits.depth.saturating_sub(path.matches('/').count());
         if taken.node.height(depth, &mut self.movable).is_none() {
             return Err("exceeded max depth".into());
@@ -158,22 +160,27 @@ impl<'a> Document<'a, '_> {
             let mut value = operation.value.ok_or_else(no_value)?;
             return if equal(&mut self.root, &mut value)? { Ok(()) } else { Err(failed()) };
         }
-        let slot = self
-            .find(&path)
-            .ok_or_else(|| format!("test operation does not apply: is missing path: {path}: missing value"))?;
+        let slot = self.find(&path).ok_or_else(|| {
+            format!("test operation does not apply: is missing path: {path}: missing value")
+        })?;
         let found = slot.get().map_err(|error| format!("error in test for path: '{path}': {error}"))?;
         match (found, operation.value) {
             (None | Some(Node::Nil), None) => Err(no_value()),
             (None | Some(Node::Nil), Some(Node::Null)) => Ok(()),
             (None | Some(Node::Nil), Some(_)) | (Some(_), None) => Err(failed()),
             (Some(found), Some(mut value)) => {
-                if equal(found, &mut value)? { Ok(()) } else { Err(failed()) }
+                if equal(found, &mut value)? {
+                    Ok(())
+                } else {
+                    Err(failed())
+                }
             }
         }
     }
 
     fn copy(&mut self, operation: &Operation<'a>) -> Result<(), Fault> {
-        let from = operation.from().map_err(|error| format!("copy operation failed to decode from: {error}"))?;
+        let from =
+            operation.from().map_err(|error| format!("copy operation failed to decode from: {error}"))?;
         let slot = self.find(&from).ok_or_else(|| {
             format!("copy operation does not apply: doc is missing from path: {from}: missing value")
         })?;

@@ -36,8 +36,8 @@ pub fn apply(
     validation: FieldValidation,
     limits: &Limits,
 ) -> Result<Patched, Error> {
-    let decoded = json::decode_shape(&OBJECT, patch, limits)
-        .map_err(|error| Error::BadRequest(error.to_string()))?;
+    let decoded =
+        json::decode_shape(&OBJECT, patch, limits).map_err(|error| Error::BadRequest(error.to_string()))?;
     let mut strict: Vec<String> = match validation {
         FieldValidation::Ignore => Vec::new(),
         _ => decoded.strict.iter().map(ToString::to_string).collect(),
@@ -49,8 +49,7 @@ pub fn apply(
     let patched = merge_map(Node::root(ty, current), &mut patch, Meta::of(ty))?;
     let mut unknown = Vec::new();
     let restored = restore::object(ty, patched, limits.depth, &mut unknown);
-    let mut map =
-        restored.map_err(|detail| Error::Invalid { value: go::show(&patch), detail })?;
+    let mut map = restored.map_err(|detail| Error::Invalid { value: go::show(&patch), detail })?;
     if validation != FieldValidation::Ignore {
         unknown.sort();
         strict.extend(unknown);

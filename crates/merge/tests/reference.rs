@@ -41,7 +41,10 @@ fn patches_give_the_objects_and_errors_of_the_reference() {
         let found = object.patch(mode, patch);
         let same = if class == "panic" { found.starts_with(&expected) } else { found == expected };
         if !same {
-            wrong.push(format!("{mode} {patch}\n  to       {}\n  expected {expected}\n  found    {found}", object.text));
+            wrong.push(format!(
+                "{mode} {patch}\n  to       {}\n  expected {expected}\n  found    {found}",
+                object.text
+            ));
         }
         seen += 1;
     }

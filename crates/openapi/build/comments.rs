@@ -1,4 +1,4 @@
-//! The comments in the source of the crate `k8s-pb`: those of list types and of the options of requests.
+//! The comments in the source of the crate `k8s-pb`: those of list types, watch events and the options of requests.
 //!
 //! Cargo tells where the source lies. The comments are the reference's, as its Protobuf definitions carry them; the
 //! rules by which the reference makes a description of a comment are applied here.
@@ -31,7 +31,14 @@ pub(crate) fn read() -> Result<Packages, Box<dyn Error>> {
 /// The folder `src` of the crate.
 fn source() -> Result<PathBuf, Box<dyn Error>> {
     let output = Command::new(env::var("CARGO")?)
-        .args(["metadata", "--format-version", "1", "--filter-platform", &env::var("HOST")?])
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--all-features",
+            "--filter-platform",
+            &env::var("HOST")?,
+        ])
         .args(["--manifest-path", &format!("{}/Cargo.toml", env::var("CARGO_MANIFEST_DIR")?)])
         .output()?;
     if !output.status.success() {
@@ -74,7 +81,7 @@ fn collect(source: &str, package: &str, packages: &mut Packages) {
         }
         let field = if let Some(rest) = line.strip_prefix("pub struct ") {
             let name = rest.trim_end_matches([' ', '{', '}']).to_lowercase();
-            ty = (name.ends_with("list") || name.ends_with("options")).then_some(name);
+            ty = is_wanted(&name).then_some(name);
             Some(String::new())
         } else {
             let name = line.strip_prefix("pub ").and_then(|rest| rest.split_once(':'));
@@ -90,20 +97,27 @@ fn collect(source: &str, package: &str, packages: &mut Packages) {
     }
 }
 
+fn is_wanted(ty: &str) -> bool {
+    ty.ends_with("list") || ty.ends_with("options") || ty == "watchevent"
+}
+
 /// Lines are joined, empty ones divide paragraphs, indented ones stand alone; notes to tools and to oneself are left out.
 fn description(comment: &[&str]) -> String {
     let mut text = String::new();
     for line in comment.iter().take_while(|line| **line != "---") {
         let line = line.trim_end_matches(' ');
         let words = line.trim_start_matches(' ');
+        if words.starts_with("TODO") || words.starts_with('+') {
+            continue;
+        }
         if line.is_empty() {
             text.pop();
             text.push_str("\n\n");
-        } else if words.starts_with("TODO") || words.starts_with('+') {
         } else if line.starts_with([' ', '\t']) {
             text.pop();
             text.push('\n');
-            text.push_str(line);
+            // The generator of the crate indents by one more.
+            text.push_str(line.strip_prefix(' ').unwrap_or(line));
             text.push('\n');
         } else {
             text.push_str(line);

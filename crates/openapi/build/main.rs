@@ -1,8 +1,8 @@
 //! Collects the descriptions of the API's types and fields, and stores them compressed, one block for each package.
 //!
 //! The texts are those of the crate `k8s-openapi`, which carries them as JSON schemas made from the reference's own
-//! OpenAPI document. It has no types for lists and for the options of requests; the texts of those come from the
-//! comments in the source of the crate `k8s-pb` (see [`comments`]).
+//! OpenAPI document. It has no types for lists, watch events and the options of requests; the texts of those come from
+//! the comments in the source of the crate `k8s-pb` (see [`comments`]).
 //!
 //! A block is deflated text: records that end in `\x1e`, each of them type, field and description, divided by `\x1f`.
 //! Names are in lower case, because `k8s-pb` spells them in Rust's way; the field is empty for the type itself.
@@ -18,8 +18,6 @@ mod comments;
 
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::WatchEvent;
-use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -36,6 +34,8 @@ type Packages = BTreeMap<String, Texts>;
 
 fn main() {
     println!("cargo::rerun-if-changed=build");
+    // The versions of both crates.
+    println!("cargo::rerun-if-changed=../../Cargo.lock");
     let mut packages = Packages::new();
     for (name, schema) in &definitions() {
         let Some((package, ty)) = name.rsplit_once('.') else { continue };
@@ -51,7 +51,7 @@ fn main() {
             }
         }
         Err(why) => println!(
-            "cargo::warning=OpenAPI will lack the descriptions of lists and of request options: the source of the crate k8s-pb was not found ({why})"
+            "cargo::warning=OpenAPI will lack the descriptions of lists, watch events and request options: the source of the crate k8s-pb was not found ({why})"
         ),
     }
     write(&packages);
@@ -100,7 +100,6 @@ macro_rules! reached_from {
                 use k8s_openapi::$($part)::+ as package;
                 $(let _ = generator.subschema_for::<package::$ty>();)+
             })+
-            let _ = generator.subschema_for::<WatchEvent<RawExtension>>();
             generator.take_definitions(true)
         }
     };

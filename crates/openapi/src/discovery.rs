@@ -246,7 +246,12 @@ fn storage_version_hash(kind: &Kind) -> Option<String> {
         }
         Storage::Nowhere => return None,
     };
-    let text = format!("{}/{}/{}", owner.group, owner.stored_version()?.name, owner.kind);
+    let version = match owner.kind {
+        // The reference still keeps them in a version that it no longer serves.
+        "CustomResourceDefinition" => "v1beta1",
+        _ => owner.stored_version()?.name,
+    };
+    let text = format!("{}/{version}/{}", owner.group, owner.kind);
     Some(STANDARD.encode(digest(&SHA256, text.as_bytes()).as_ref().get(..8)?))
 }
 
@@ -263,4 +268,80 @@ fn verbs(verbs: &[Verb]) -> Value {
 
 fn some_texts(list: &[&str]) -> Option<Value> {
     (!list.is_empty()).then(|| texts(list.iter().copied()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(document: Option<Document>) -> String {
+        String::from_utf8(document.expect("a document").json()).expect("text")
+    }
+
+    #[test]
+    fn the_core_group_is_announced_with_addresses() {
+        let address = Address { client_cidr: "0.0.0.0/0".into(), server_address: "10.0.0.1:6443".into() };
+        assert_eq!(
+            text(api_versions(&Served::by_default(), &[address])),
+            r#"{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[{"clientCIDR":"0.0.0.0/0","serverAddress":"10.0.0.1:6443"}]}"#
+        );
+    }
+
+    #[test]
+    fn a_group_names_its_preferred_version() {
+        assert_eq!(
+            text(group(&Served::by_default(), "autoscaling")),
+            concat!(
+                r#"{"kind":"APIGroup","apiVersion":"v1","name":"autoscaling","#,
+                r#""versions":[{"groupVersion":"autoscaling/v2","version":"v2"},{"groupVersion":"autoscaling/v1","version":"v1"}],"#,
+                r#""preferredVersion":{"groupVersion":"autoscaling/v2","version":"v2"}}"#
+            )
+        );
+    }
+
+    #[test]
+    fn kinds_of_other_groups_are_named_in_full() {
+        let resources = text(resources(&Served::by_default(), "", "v1"));
+        for expected in [
+            r#"{"name":"pods/eviction","singularName":"","namespaced":true,"group":"policy","version":"v1","kind":"Eviction","verbs":["create"]}"#,
+            r#"{"name":"pods/exec","singularName":"","namespaced":true,"kind":"PodExecOptions","verbs":["create","get"]}"#,
+            r#"{"name":"pods/binding","singularName":"","namespaced":true,"kind":"Binding","verbs":["create"]}"#,
+        ] {
+            assert!(resources.contains(expected), "{expected}");
+        }
+        assert!(resources.starts_with(r#"{"kind":"APIResourceList","groupVersion":"v1","resources":["#));
+    }
+
+    #[test]
+    fn storage_hashes_are_those_of_the_reference() {
+        let hash = |group: &str, resource: &str| {
+            let kind = kinds::all().find(|kind| kind.group == group && kind.resource == resource);
+            kind.and_then(storage_version_hash)
+        };
+        assert_eq!(hash("", "pods").as_deref(), Some("xPOwRZ+Yhw8="));
+        assert_eq!(hash("apps", "deployments").as_deref(), Some("8aSe+NMegvE="));
+        assert_eq!(
+            hash("apiextensions.k8s.io", "customresourcedefinitions").as_deref(),
+            Some("jfWCUB31mvA=")
+        );
+        assert_eq!(hash("events.k8s.io", "events"), hash("", "events"));
+        assert_eq!(hash("authentication.k8s.io", "tokenreviews"), None);
+    }
+
+    #[test]
+    fn what_is_not_served_is_not_announced() {
+        let served = Served::by_default();
+        assert!(group(&served, "").is_none());
+        assert!(group(&served, "nobody.example").is_none());
+        assert!(resources(&served, "apps", "v9").is_none());
+        assert!(resources(&served, "storage.k8s.io", "v1beta1").is_none());
+        let apis = aggregated(&served, Root::Apis, Aggregated::V2Beta1).json;
+        let apis = String::from_utf8(apis).expect("text");
+        assert!(
+            apis.starts_with(
+                r#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2beta1","#
+            )
+        );
+        assert!(!apis.contains("v1alpha1"));
+    }
 }

@@ -1,10 +1,13 @@
 //! Types as OpenAPI schemas.
 
+mod facts;
+
 use crate::described::Described;
 use crate::tree::{Object, texts};
 use object::{SmolStr, Value};
 use schema::{Alternative, Facts, Field, Patch, Raw, Shape, Topology, Type};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Which OpenAPI a schema is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -38,6 +41,7 @@ pub(crate) const PATCH: Leaf =
 /// What `/version` answers with.
 pub(crate) const VERSION_INFO: Leaf = Leaf { name: VERSION_INFO_NAME, schema: |_| of_type("object") };
 const VERSION_INFO_NAME: &str = "io.k8s.apimachinery.pkg.version.Info";
+const STATUS_NAME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 const TIME: Leaf = Leaf { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Time", schema: date_time };
 const MICRO_TIME: Leaf = Leaf { name: "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime", schema: date_time };
 const DURATION: Leaf =
@@ -128,8 +132,8 @@ impl<'a> Schemas<'a> {
             Form::V2 => format!("#/definitions/{name}"),
             Form::V3 => format!("#/components/schemas/{name}"),
         };
-        if !self.found.contains_key(&name) {
-            self.found.insert(name, None);
+        if let Entry::Vacant(free) = self.found.entry(name) {
+            free.insert(None);
             self.pending.push(model);
         }
         place
@@ -201,24 +205,33 @@ impl<'a> Schemas<'a> {
     fn property(&mut self, ty: &Type, field: &'a Field) -> Value {
         let facts: &Facts = &field.facts;
         let mut description = self.described.text(&ty.openapi, &field.name).map(str::to_owned);
-        if !facts.values.is_empty() {
+        if description.is_none() && matches!(field.name.as_str(), "apiVersion" | "kind") {
+            // They say the same of every object, and some sources leave them out.
+            description = self.described.text(STATUS_NAME, &field.name).map(str::to_owned);
+        }
+        let values = facts::values(ty, field);
+        if !values.is_empty() {
             let text = description.get_or_insert_default();
             text.push_str(if text.is_empty() {
                 "Possible enum values:"
             } else {
                 "\n\nPossible enum values:"
             });
-            for value in facts.values.iter() {
+            for value in &values {
                 text.push_str(&format!("\n - `\"{value}\"`"));
             }
         }
-        let default = facts.default.clone().or_else(|| {
+        let default = facts.default.clone().or_else(|| facts::default(ty, field)).or_else(|| {
             let applies = !field.optional && (field.always || matches!(field.shape, Shape::Struct(_)));
             if applies { zero(&field.shape) } else { None }
         });
-        let mut property = self.place(&field.shape, description, default, &facts.values);
-        let is_list = matches!(field.shape, Shape::List(_));
+        let mut property = self.place(&field.shape, description, default, &values);
+        let is_list =
+            matches!(field.shape, Shape::List(_) | Shape::Bytes) || facts::counts_as_list(ty, field);
         match &facts.topology {
+            Topology::Natural if facts::is_granular(ty, field) => {
+                property.put("x-kubernetes-map-type", "granular");
+            }
             Topology::Natural => {}
             Topology::Atomic if !is_list => property.put("x-kubernetes-map-type", "atomic"),
             Topology::Atomic => property.put("x-kubernetes-list-type", "atomic"),
@@ -243,7 +256,7 @@ impl<'a> Schemas<'a> {
         shape: &'a Shape,
         description: Option<String>,
         default: Option<Value>,
-        values: &[SmolStr],
+        values: &[&str],
     ) -> Object {
         let default = default.filter(|_| self.form == Form::V3);
         let described = Object::new().with_some("description", description);
@@ -262,7 +275,7 @@ impl<'a> Schemas<'a> {
             }
             scalar => {
                 let (ty, format) = type_and_format(scalar);
-                let values = (!values.is_empty()).then(|| texts(values.iter().map(SmolStr::as_str)));
+                let values = (!values.is_empty()).then(|| texts(values.iter().copied()));
                 let schema = described.with("type", ty).with_some("format", format);
                 schema.with_some("default", default).with_some("enum", values)
             }
@@ -311,7 +324,7 @@ fn kinds_of(ty: &Type) -> Vec<Value> {
         Object::new().with("group", group).with("kind", kind).with("version", version).into()
     };
     match ty.name.as_str() {
-        "meta.v1.DeleteOptions" | "meta.v1.WatchEvent" => GROUP_VERSIONS
+        "meta.v1.DeleteOptions" | "meta.v1.WatchEvent" => facts::GROUP_VERSIONS
             .iter()
             .flat_map(|(group, versions)| {
                 versions.iter().map(|version| kind_of(group, version, &ty.struct_name))
@@ -325,36 +338,6 @@ fn kinds_of(ty: &Type) -> Vec<Value> {
         _ => ty.kind.iter().map(|kind| kind_of(&kind.group, &kind.version, &kind.kind)).collect(),
     }
 }
-
-/// What the reference knows of, served or not.
-const GROUP_VERSIONS: &[(&str, &[&str])] = &[
-    ("", &["v1"]),
-    ("admission.k8s.io", &["v1", "v1beta1"]),
-    ("admissionregistration.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("apiextensions.k8s.io", &["v1", "v1beta1"]),
-    ("apiregistration.k8s.io", &["v1", "v1beta1"]),
-    ("apps", &["v1", "v1beta1", "v1beta2"]),
-    ("authentication.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("authorization.k8s.io", &["v1", "v1beta1"]),
-    ("autoscaling", &["v1", "v2", "v2beta1", "v2beta2"]),
-    ("batch", &["v1", "v1beta1"]),
-    ("certificates.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("coordination.k8s.io", &["v1", "v1alpha2", "v1beta1"]),
-    ("discovery.k8s.io", &["v1", "v1beta1"]),
-    ("events.k8s.io", &["v1", "v1beta1"]),
-    ("extensions", &["v1beta1"]),
-    ("flowcontrol.apiserver.k8s.io", &["v1", "v1beta1", "v1beta2", "v1beta3"]),
-    ("imagepolicy.k8s.io", &["v1alpha1"]),
-    ("internal.apiserver.k8s.io", &["v1alpha1"]),
-    ("networking.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("node.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("policy", &["v1", "v1beta1"]),
-    ("rbac.authorization.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("resource.k8s.io", &["v1alpha3", "v1beta1", "v1beta2"]),
-    ("scheduling.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("storage.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("storagemigration.k8s.io", &["v1alpha1"]),
-];
 
 /// What a place holds when nothing was set, if that is not null.
 fn zero(shape: &Shape) -> Option<Value> {

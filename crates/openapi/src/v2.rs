@@ -2,12 +2,12 @@
 
 mod protobuf;
 
-use crate::operations::{Operation, Paths, about_the_server, of_resource};
+use crate::operations::{Operation, Paths, about_the_server, is_shared, of_resource, shared_parameters};
 use crate::parameters::{In, Parameter};
 use crate::schemas::{Form, Model, Schemas};
 use crate::served::Served;
 use crate::tree::{Escape, Object, json as write_json, texts};
-use crate::v3::{info, is_shared, shared_parameters};
+use crate::v3::info;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE;
 use object::Value;

@@ -1,6 +1,8 @@
 //! OpenAPI v3: one document for each group version, one for each group, and one for each path beside the API.
 
-use crate::operations::{Operation, Paths, Response, about_the_server, of_resource, root};
+use crate::operations::{
+    Operation, Paths, Response, about_the_server, is_shared, of_resource, root, shared_parameters,
+};
 use crate::parameters::{In, Parameter};
 use crate::schemas::{Form, Schemas};
 use crate::served::Served;
@@ -109,21 +111,6 @@ fn path_item<'a>(operations: &[Operation<'a>], schemas: &mut Schemas<'a>) -> Obj
         item.put("parameters", shared.iter().map(|parameter| of_parameter(parameter)).collect::<Vec<_>>());
     }
     item
-}
-
-/// The parameters that all operations of a path have.
-pub(crate) fn shared_parameters<'o>(operations: &'o [Operation<'_>]) -> Vec<&'o Parameter> {
-    let has = |operation: &Operation<'_>, wanted: &Parameter| {
-        operation.parameters.iter().any(|other| other.name == wanted.name && other.place == wanted.place)
-    };
-    // Of parameters that differ in their text, the last operation's stands for all.
-    let last = operations.last().map(|operation| operation.parameters.as_slice()).unwrap_or_default();
-    last.iter().filter(|parameter| operations.iter().all(|operation| has(operation, parameter))).collect()
-}
-
-/// Whether `parameter` is among those that the whole path has.
-pub(crate) fn is_shared(parameter: &Parameter, shared: &[&Parameter]) -> bool {
-    shared.iter().any(|other| other.name == parameter.name && other.place == parameter.place)
 }
 
 fn of_operation<'a>(operation: &Operation<'a>, shared: &[&Parameter], schemas: &mut Schemas<'a>) -> Object {

@@ -59,6 +59,7 @@ impl Registry {
         };
         let content = match outcome {
             Outcome::Waits(content) => content,
+            Outcome::Pending(content) if target.served.kind.strategy.marks_first() => content,
             Outcome::Gone(content) | Outcome::Pending(content) => finished(target, content)?,
         };
         Ok(Answer { code, content, warnings: warnings(target.served.kind, options) })
@@ -216,6 +217,18 @@ fn step(target: &Target<'_>, mut object: Value, options: &DeleteOptions) -> Resu
         } else {
             let list: Vec<Value> = finalizers.iter().map(|name| Value::from(name.as_str())).collect();
             object_meta::set(object_map, "finalizers", list);
+        }
+    }
+    if kind.strategy.marks_first() {
+        if object_meta::is_deleting(object_map) {
+            // What it waits for is not touched any more.
+            if !kind.strategy.is_finished(object_map) {
+                return Ok(Step::Nothing);
+            }
+        } else {
+            object_meta::set(object_map, "deletionTimestamp", Time::now().text());
+            with_context(target, |context| kind.strategy.prepare_deletion(object_map, context));
+            return Ok(Step::Wait(object));
         }
     }
     let waits = !object_meta::finalizers(object_map).is_empty() || !kind.strategy.is_finished(object_map);

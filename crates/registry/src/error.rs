@@ -5,7 +5,7 @@ use schema::Status;
 use schema::status::{Cause, Details, Reason};
 
 /// What the client is told of an error of the cache.
-pub(crate) fn status(error: cache::Error) -> Status {
+pub fn status(error: cache::Error) -> Status {
     use cache::Error::{Closed, ContinueExpired, Corrupt, Expired, Removed, Store, TooLarge, TooOld};
     match error {
         error @ (TooOld { .. } | Expired { .. } | ContinueExpired { .. }) => {

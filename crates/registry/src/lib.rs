@@ -27,8 +27,9 @@ mod update;
 mod watch;
 
 pub use content::{Answer, Content, List};
-pub use object_meta::random_uid;
+pub use error::status;
 pub use merge::{FieldValidation, Patch};
+pub use object_meta::random_uid;
 pub use options::{DeleteOptions, Forced, Gate, ListOptions, Pairs, Write, WriteOptions};
 pub use registry::{Error, Registry, Selection, Settings, Target, specs};
 pub use served::{Served, Stored, api_version};

@@ -316,7 +316,10 @@ fn validate(target: &Target<'_>, object: &Value, before: &Value) -> Result<(), S
     let mut errors = object_meta::validate(new, kind, NameRule::PathSegment);
     let metadata = object_meta::validate_update(new, old);
     errors.extend(metadata.iter().cloned());
+    // The kinds of the reference check all of it once more, by their own rule for names.
     errors.extend(metadata);
+    errors.extend(object_meta::validate_own_finalizers(new));
+    errors.extend(object_meta::validate(new, kind, kind.strategy.name_rule()));
     errors.extend(object_meta::validate_own_finalizers(new));
     errors.extend(schema::validate(stored.ty, object, Some(before)));
     errors.extend(match part(target) {

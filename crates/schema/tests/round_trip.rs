@@ -6,7 +6,7 @@ mod generate;
 
 use generate::{Random, instance, seed};
 use object::Value;
-use schema::{Limits, Type, builtin, cbor, json, protobuf, yaml};
+use schema::{Limits, Part, Shape, Type, builtin, cbor, json, protobuf, yaml};
 
 /// Instances of each type in a run.
 const EACH: u64 = 20;
@@ -105,4 +105,62 @@ fn protobuf_gives_the_same_tree() {
             String::from_utf8_lossy(&to_json(ty, value))
         );
     });
+}
+
+#[test]
+fn protobuf_fields_may_come_in_any_order_and_again() {
+    each(|ty, value| {
+        if ty.fields.iter().any(|field| field.number == 0 && !matches!(&*field.name, "kind" | "apiVersion")) {
+            return; // A type that exists in JSON only.
+        }
+        let mut bytes = Vec::new();
+        protobuf::encode_message(ty, value, &mut bytes);
+        let expected = protobuf::decode_message(ty, &bytes, &Limits::default()).unwrap();
+        let mut fields = fields_of(&bytes);
+        fields.sort_by_key(|field| std::cmp::Reverse(field.number));
+        let backwards: Vec<u8> = fields.iter().flat_map(|field| field.bytes).copied().collect();
+        assert_eq!(protobuf::decode_message(ty, &backwards, &Limits::default()), Ok(expected.clone()));
+        // A text that comes again takes the place of the one before.
+        let texts = fields.iter().filter(|field| {
+            ty.wire.iter().any(|part| match part {
+                Part::Field { number, place } if *number == field.number => {
+                    matches!(ty.fields[usize::from(*place)].shape, Shape::String)
+                }
+                _ => false,
+            })
+        });
+        let again = texts.flat_map(|field| field.bytes).chain(&bytes).copied().collect::<Vec<u8>>();
+        assert_eq!(protobuf::decode_message(ty, &again, &Limits::default()), Ok(expected));
+    });
+}
+
+struct Record<'b> {
+    number: u32,
+    /// With its tag.
+    bytes: &'b [u8],
+}
+
+/// The fields of a message, outermost level.
+fn fields_of(mut message: &[u8]) -> Vec<Record<'_>> {
+    fn varint(bytes: &[u8]) -> (u64, usize) {
+        let length = bytes.iter().position(|byte| *byte < 0x80).unwrap() + 1;
+        (bytes[..length].iter().rev().fold(0, |value, byte| value << 7 | u64::from(byte & 0x7f)), length)
+    }
+    let mut fields = Vec::new();
+    while !message.is_empty() {
+        let (tag, mut end) = varint(message);
+        match tag & 7 {
+            0 => end += varint(&message[end..]).1,
+            1 => end += 8,
+            2 => {
+                let (length, size) = varint(&message[end..]);
+                end += size + length as usize;
+            }
+            other => panic!("wire type {other}"),
+        }
+        let (bytes, rest) = message.split_at(end);
+        fields.push(Record { number: (tag >> 3) as u32, bytes });
+        message = rest;
+    }
+    fields
 }

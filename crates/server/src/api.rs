@@ -3,10 +3,18 @@
 //! A request's path is read ([`path`]), its caller authorized, its route found ([`routes`]), the form of its answer chosen
 //! ([`negotiate`]), its verb called ([`dispatch`]), and the outcome written in that form.
 
+mod compress;
+mod decode;
 mod dispatch;
+mod documents;
+mod list_body;
 pub(crate) mod negotiate;
 pub(crate) mod path;
+mod represent;
 mod routes;
+#[cfg(test)]
+mod testing;
+mod watch_body;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +25,9 @@ use registry::Registry;
 
 use crate::error::plain_text;
 use crate::{Error, Handler, Lifecycle, Request, Response, Status};
+use documents::Documents;
 use path::Path;
+use represent::table::Headings;
 
 /// The handler of the API.
 pub struct Api {
@@ -25,6 +35,8 @@ pub struct Api {
     authorizer: Authorizer,
     lifecycle: Lifecycle,
     settings: Settings,
+    documents: Arc<Documents>,
+    headings: Arc<Headings>,
 }
 
 /// What can be set about the API.
@@ -42,8 +54,15 @@ pub struct Settings {
 
 impl Api {
     /// The API of a registry.
-    pub fn new(registry: Arc<Registry>, authorizer: Authorizer, lifecycle: Lifecycle, settings: Settings) -> Self {
-        Self { registry, authorizer, lifecycle, settings }
+    pub fn new(
+        registry: Arc<Registry>,
+        authorizer: Authorizer,
+        lifecycle: Lifecycle,
+        settings: Settings,
+    ) -> Self {
+        let documents = Arc::new(Documents::new(&registry));
+        let headings = Arc::new(Headings::new(openapi::description));
+        Self { registry, authorizer, lifecycle, settings, documents, headings }
     }
 
     fn negotiation(&self) -> negotiate::Settings {

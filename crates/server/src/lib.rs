@@ -13,7 +13,7 @@
 //! Who the caller is and what it may do is left to others; the certificate chain that the peer has proven to own the
 //! key of is handed on, unverified, in [`Peer`].
 
-mod api;
+pub mod api;
 pub mod body;
 mod connection;
 mod error;

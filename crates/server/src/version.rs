@@ -5,7 +5,8 @@ use http::{HeaderValue, Method};
 
 use schema::json;
 
-use crate::{Body, Error, Response, Status};
+use crate::api::negotiate::route;
+use crate::{Body, Error, Request, Response, Status};
 
 /// The version of the API that is spoken, as a git tag of the reference.
 pub const API: &str = "v1.33.7";
@@ -56,10 +57,11 @@ impl Info {
         out
     }
 
-    pub(crate) fn answer(&self, method: &Method) -> Result<Response, Error> {
-        if method != Method::GET {
+    pub(crate) fn answer(&self, request: &Request) -> Result<Response, Error> {
+        if request.method() != Method::GET {
             return Err(Status::method_not_allowed().into());
         }
+        route::check_json(request.headers())?;
         let mut response = Response::new(Body::from(self.to_json()));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Ok(response)
@@ -80,6 +82,9 @@ fn go_architecture(rust: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Peer;
+    use bytes::Bytes;
+    use std::sync::Arc;
 
     #[test]
     fn the_document_has_the_fields_of_the_reference_in_its_order() {
@@ -117,7 +122,9 @@ mod tests {
     #[test]
     fn other_methods_than_get_are_not_allowed() {
         for method in [Method::HEAD, Method::POST, Method::OPTIONS] {
-            let error = Info::default().answer(&method).unwrap_err();
+            let head = http::Request::builder().method(&method).uri("/version").body(Bytes::new()).unwrap();
+            let peer = Arc::new(Peer::plain(([127, 0, 0, 1], 1).into()));
+            let error = Info::default().answer(&Request::in_process(head, peer)).unwrap_err();
             assert_eq!(error.into_response().status(), 405, "{method}");
         }
     }

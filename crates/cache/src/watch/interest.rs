@@ -352,6 +352,10 @@ impl Waiter {
     }
 
     /// Whether a bookmark is due; if so, it is not any more.
+    pub(crate) fn ask_for_bookmark(&self) {
+        self.bookmark.store(true, Ordering::Release);
+    }
+
     pub(crate) fn take_bookmark(&self) -> bool {
         self.bookmark.load(Ordering::Acquire) && self.bookmark.swap(false, Ordering::AcqRel)
     }

@@ -23,6 +23,8 @@ const LOOKS: usize = 8192;
 pub struct Watcher {
     resource: Arc<Resource>,
     selection: Box<Selection>,
+    /// Whether the selection picks every object, and need not be asked.
+    everything: bool,
     seat: Seat,
     /// Everything up to here has been told, or does not match.
     cursor: Revision,
@@ -72,7 +74,9 @@ impl Resource {
                 (view.revision, Phase::Initial { range: run.tree.range(run.from, run.to), mark })
             }
         };
-        let mut watcher = Watcher { resource: self.clone(), selection, seat, cursor, phase, bookmarks };
+        let everything = selection.is_everything();
+        let mut watcher =
+            Watcher { resource: self.clone(), selection, everything, seat, cursor, phase, bookmarks };
         if matches!(start, Start::After(_)) && self.with_state(|_, log| cursor < log.start()) {
             watcher.open_history()?;
         }
@@ -121,6 +125,11 @@ impl Watcher {
         (!matches!(self.phase, Phase::Initial { .. })).then_some(self.cursor)
     }
 
+    /// Asks for a bookmark, if the watcher gets any at all: the next batch ends with one.
+    pub fn ask_for_bookmark(&self) {
+        self.seat.waiter.ask_for_bookmark();
+    }
+
     fn bookmark(&self, mark: Mark) -> Item {
         Item::Bookmark { revision: self.cursor, mark }
     }
@@ -148,7 +157,8 @@ impl Watcher {
     }
 
     fn read(&mut self) -> Read {
-        let Self { resource, selection, seat, cursor, .. } = self;
+        let Self { resource, selection, everything, seat, cursor, .. } = self;
+        let selection = (!*everything).then_some(&**selection);
         let mut reader =
             Reader { selection, items: Batch::default(), cursor: *cursor, group: Revision::ZERO, looks: 0 };
         let since = seat.lane.changes().map(|changes| changes.since);
@@ -192,7 +202,7 @@ impl Watcher {
             Err(error) => return Err(self.ended(error)),
         };
         let changes = batch.events.into_iter().filter_map(|event| self.resource.transition(event));
-        let items = changes.filter_map(|change| tell(&self.selection, &change)).collect();
+        let items = changes.filter_map(|change| tell(Some(&self.selection), &change)).collect();
         self.cursor = batch.revision;
         Ok(items)
     }
@@ -226,7 +236,8 @@ impl Drop for Watcher {
 
 /// One pass over some changes.
 struct Reader<'a> {
-    selection: &'a Selection,
+    /// None if everything matches.
+    selection: Option<&'a Selection>,
     items: Batch,
     cursor: Revision,
     /// The end of the group that was looked at last.
@@ -299,9 +310,10 @@ impl Reader<'_> {
     }
 }
 
-/// What a change means for a watcher.
-fn tell(selection: &Selection, change: &Transition) -> Option<Item> {
-    let matching = |slot: &Slot| slot.entry().is_some_and(|entry| selection.matches(entry));
+/// What a change means for a watcher of a selection, or of everything.
+fn tell(selection: Option<&Selection>, change: &Transition) -> Option<Item> {
+    let matches = |entry: &Arc<Entry>| selection.is_none_or(|selection| selection.matches(entry));
+    let matching = |slot: &Slot| slot.entry().is_some_and(matches);
     let (kind, entry): (Kind, &Arc<Entry>) = match (matching(&change.before), matching(&change.after)) {
         (false, false) => return None,
         (false, true) => (Kind::Added, change.after.entry()?),

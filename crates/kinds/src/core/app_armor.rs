@@ -1,10 +1,11 @@
 //! AppArmor profiles of containers: the field, and the annotation that older nodes read.
 
 use crate::defaults::each;
-use crate::{map_at, metadata};
+use crate::map_at;
 use object::{Key, Map, Value};
 use schema::view::View;
-use schema::views::core::v1::{AppArmorProfile, Pod};
+use schema::views::core::v1::{AppArmorProfile, Pod, PodSpec};
+use std::collections::HashMap;
 
 /// Before the name of a container: the annotation with its profile.
 const ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
@@ -15,18 +16,18 @@ const LONGEST: usize = 4095;
 /// has none.
 pub(super) fn settle(pod: &mut Map) {
     let spec = Pod::of(pod).spec();
-    if spec.os().is_some_and(|os| os.name() == "windows") {
+    let annotations = Pod::of(pod).metadata().annotations();
+    let of_pod = spec.security_context().and_then(|context| context.app_armor_profile());
+    let annotated = annotations.iter().any(|(key, _)| key.starts_with(ANNOTATION));
+    let on_windows = spec.os().is_some_and(|os| os.name() == "windows");
+    if on_windows || (of_pod.is_none() && !annotated && !uses_profiles(spec)) {
         return;
     }
-    let of_pod = spec.security_context().and_then(|context| context.app_armor_profile());
     let pod_text = of_pod.and_then(annotation);
     let of_pod = of_pod.map(|profile| profile.map().clone());
-    let annotations = metadata(pod).annotations().map().clone();
+    let annotations = annotations.map().clone();
     let annotations = annotations.index();
-    if of_pod.is_none() && !annotations.keys().any(|key| key.starts_with(ANNOTATION)) && !uses_profiles(pod) {
-        return;
-    }
-    let mut written: Vec<(Key, String)> = Vec::new();
+    let mut written: HashMap<String, String> = HashMap::new();
     let Some(spec) = map_at(pod, "spec") else { return };
     for list in ["initContainers", "containers", "ephemeralContainers"] {
         each(spec, list, |container| {
@@ -34,10 +35,11 @@ pub(super) fn settle(pod: &mut Map) {
             let key = format!("{ANNOTATION}{name}");
             let own = container.get("securityContext").and_then(|context| context.get("appArmorProfile"));
             match (annotations.get(key.as_str()), own.and_then(Value::as_map)) {
-                (None, Some(own)) => {
-                    written.extend(annotation(AppArmorProfile::of(own)).map(|text| (key.into(), text)))
+                (None, own) => {
+                    let text =
+                        own.map_or_else(|| pod_text.clone(), |own| annotation(AppArmorProfile::of(own)));
+                    written.extend(text.map(|text| (key, text)));
                 }
-                (None, None) => written.extend(pod_text.clone().map(|text| (key.into(), text))),
                 (Some(text), None) => {
                     let profile =
                         text.as_str().and_then(profile).filter(|profile| Some(profile) != of_pod.as_ref());
@@ -51,18 +53,17 @@ pub(super) fn settle(pod: &mut Map) {
             }
         });
     }
-    if !written.is_empty()
-        && let Some(annotations) =
-            map_at(pod, "metadata").and_then(|metadata| map_at(metadata, "annotations"))
-    {
+    if written.is_empty() {
+        return;
+    }
+    if let Some(annotations) = map_at(pod, "metadata").and_then(|metadata| map_at(metadata, "annotations")) {
         for (key, text) in written {
-            annotations.insert(key, text);
+            annotations.insert_at(usize::MAX, key.into(), text.into());
         }
     }
 }
 
-fn uses_profiles(pod: &Map) -> bool {
-    let spec = Pod::of(pod).spec();
+fn uses_profiles(spec: PodSpec<'_>) -> bool {
     let containers = spec.init_containers().iter().chain(spec.containers().iter());
     let ephemeral = spec.ephemeral_containers().iter().map(|container| container.security_context());
     let mut contexts = containers.map(|container| container.security_context()).chain(ephemeral);

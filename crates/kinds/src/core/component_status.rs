@@ -1,6 +1,6 @@
 //! `componentstatuses`.
 
-use crate::{About, Cell, Column, Columns, Kind, Row, Scope, Storage, Verb};
+use crate::{About, Cell, Column, Columns, Kind, Row, Scope, Storage, Verb, Version};
 use object::Map;
 use schema::view::View;
 use schema::views::core::v1::ComponentStatus;
@@ -10,6 +10,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "componentstatuses",
     singular: "componentstatus",
     kind: "ComponentStatus",
+    versions: &[Version::V1.deprecated("v1 ComponentStatus is deprecated in v1.19+")],
     short_names: &["cs"],
     scope: Scope::Cluster,
     verbs: &[Verb::Get, Verb::List],

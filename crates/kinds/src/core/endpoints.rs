@@ -1,7 +1,7 @@
 //! `endpoints`.
 
 use crate::defaults::{each, fill_text};
-use crate::{About, Cell, Column, Columns, Context, Kind, Row, Strategy};
+use crate::{About, Cell, Column, Columns, Context, Kind, Row, Strategy, Version};
 use object::Map;
 use schema::view::View;
 use schema::views::core::v1::Endpoints;
@@ -11,6 +11,9 @@ pub(crate) const KIND: Kind = Kind {
     resource: "endpoints",
     singular: "endpoints",
     kind: "Endpoints",
+    versions: &[
+        Version::V1.deprecated("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+    ],
     short_names: &["ep"],
     columns: Columns { list: COLUMNS, row },
     strategy: &Behaviour,

@@ -126,6 +126,10 @@ impl Strategy for Behaviour {
         }
     }
 
+    fn marks_first(&self) -> bool {
+        true
+    }
+
     fn is_finished(&self, namespace: &Map) -> bool {
         Namespace::of(namespace).spec().finalizers().is_empty()
     }

@@ -4,9 +4,9 @@ use super::pod_spec::{default_azure_disk, default_host_path};
 use crate::defaults::{at, fill_text, round_up, within};
 use crate::{
     About, Cell, Column, Columns, Context, Deleted, Kind, Row, Scope, Strategy, Subresource, keep,
-    keep_all_but, metadata,
+    keep_all_but, map_at, metadata,
 };
-use object::{Key, Map};
+use object::{Key, Map, Value};
 use schema::view::{Items, View};
 use schema::views::core::v1::PersistentVolume;
 
@@ -83,6 +83,17 @@ pub(super) fn storage_class<'a>(object: &'a Map, class: &'a str) -> &'a str {
     metadata(object).annotations().get("volume.beta.kubernetes.io/storage-class").unwrap_or(class)
 }
 
+/// Adds a finalizer, if it is not there.
+pub(super) fn protect(object: &mut Map, finalizer: &'static str) {
+    let finalizers = map_at(object, "metadata")
+        .map(|metadata| metadata.get_or_insert_with(Key::known("finalizers"), || Vec::new().into()));
+    if let Some(finalizers) = finalizers.and_then(Value::as_list_mut)
+        && !finalizers.iter().any(|name| name.as_str() == Some(finalizer))
+    {
+        finalizers.push(finalizer.into());
+    }
+}
+
 struct Behaviour;
 
 impl Strategy for Behaviour {
@@ -97,7 +108,9 @@ impl Strategy for Behaviour {
         });
     }
 
+    /// Also writes the finalizer that keeps a volume while it is in use.
     fn prepare_create(&self, volume: &mut Map, context: &Context<'_>) {
+        protect(volume, "kubernetes.io/pv-protection");
         at(volume, "spec", |spec| drop(spec.remove("volumeAttributesClassName")));
         let status = [("phase", "Pending"), ("lastPhaseTransitionTime", context.now)];
         volume.insert(Key::known("status"), Map::from_iter(status));

@@ -1,6 +1,6 @@
 //! `persistentvolumeclaims`.
 
-use super::persistent_volume::{access_modes, phase, storage_class};
+use super::persistent_volume::{access_modes, phase, protect, storage_class};
 use super::pod_spec::default_claim;
 use crate::defaults::{at, fill_text, round_up, within};
 use crate::{
@@ -68,8 +68,10 @@ impl Strategy for Behaviour {
         within(claim, "spec", default_claim);
     }
 
+    /// Also writes the finalizer that keeps a claim while pods use it.
     fn prepare_create(&self, claim: &mut Map, _context: &Context<'_>) {
-        claim.remove("status");
+        protect(claim, "kubernetes.io/pvc-protection");
+        claim.insert(Key::known("status"), Map::from_iter([(Key::known("phase"), "Pending")]));
         at(claim, "spec", |spec| {
             drop_disabled(spec, None);
             settle_data_source(spec, None);

@@ -74,7 +74,7 @@ pub(crate) const KIND: Kind = Kind {
     fields: Fields {
         list: &[
             Selectable { indexed: true, ..Selectable::at(&["spec.nodeName"]) },
-            Selectable { name: "spec.host", indexed: true, ..Selectable::at(&["spec.nodeName"]) },
+            Selectable { name: "spec.host", ..Selectable::at(&["spec.nodeName"]) },
             Selectable::at(&["spec.restartPolicy"]),
             Selectable::at(&["spec.schedulerName"]),
             Selectable::at(&["spec.serviceAccountName"]),
@@ -212,6 +212,9 @@ fn gated(context: &Context<'_>) -> Map {
 /// Keeps the generations that old status and conditions were seen at, where the new ones do not say.
 fn keep_observed_generations(status: &mut Map, old: &Map) {
     let before = Pod::of(old).status();
+    if !pod_gates::tracks_generations(before) {
+        return;
+    }
     if !status.contains_key("observedGeneration") && before.observed_generation() != 0 {
         status.insert(Key::known("observedGeneration"), before.observed_generation());
     }
@@ -229,7 +232,8 @@ fn keep_observed_generations(status: &mut Map, old: &Map) {
     });
 }
 
-/// Makes `new` what `old` is, except for what `change` makes of the specs, and metadata that only a status may not change.
+/// Keeps the status, and of the metadata what a status may not change either; `change` makes the new spec of the one that was
+/// sent and the old one.
 fn keep_all_but_spec(new: &mut Map, old: &Map, change: impl FnOnce(&mut Map, &Map)) {
     keep(new, old, "status");
     keep_metadata(new, old);
@@ -276,7 +280,11 @@ fn resized(sent: &[Value], old: &[Value]) -> Option<Vec<Value>> {
 
 /// Turns the label keys of affinity terms into requirements, with the values that the pod has.
 fn apply_label_keys(pod: &mut Map) {
-    let labels = crate::metadata(pod).labels().map().clone();
+    if Pod::of(pod).spec().affinity().is_none() {
+        return;
+    }
+    let labels = Pod::of(pod).metadata().labels().map().clone();
+    let labels = labels.index();
     at(pod, "spec", |spec| {
         at(spec, "affinity", |affinity| {
             for kind in ["podAffinity", "podAntiAffinity"] {
@@ -293,11 +301,10 @@ fn apply_label_keys(pod: &mut Map) {
     });
 }
 
-fn apply_label_keys_of(term: &mut Map, labels: &Map) {
+fn apply_label_keys_of(term: &mut Map, labels: &HashMap<&str, &Value>) {
     if !term.contains_key("labelSelector") {
         return;
     }
-    let labels = labels.index();
     let mut requirements: Vec<Value> = Vec::new();
     for (keys, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
         for key in term.get(keys).and_then(Value::as_list).unwrap_or_default() {

@@ -10,7 +10,7 @@ use schema::view::View;
 use schema::views::core::v1::{PodSpec, PodStatus};
 use std::collections::HashSet;
 
-/// Drops from a pod spec what `old` does not use already.
+/// Drops from a pod spec what `old` does not use already. Touches only what it changes.
 pub(crate) fn drop_disabled(spec: &mut Map, old: Option<&Map>) {
     let old = old.map(PodSpec::of);
     if !old.is_some_and(has_resources) {
@@ -18,11 +18,11 @@ pub(crate) fn drop_disabled(spec: &mut Map, old: Option<&Map>) {
     }
     if old.is_none_or(|old| old.resource_claims().is_empty()) {
         spec.remove("resourceClaims");
-        each_container(spec, |container| {
-            remove_within(container, "resources", "claims");
-        });
+        if has_claims(PodSpec::of(spec)) {
+            each_container(spec, |container| remove_within(container, "resources", "claims"));
+        }
     }
-    if !old.is_some_and(has_trust_bundles) {
+    if has_trust_bundles(PodSpec::of(spec)) && !old.is_some_and(has_trust_bundles) {
         each(spec, "volumes", |volume| {
             at(volume, "projected", |projected| {
                 each(projected, "sources", |source| drop(source.remove("clusterTrustBundle")));
@@ -32,14 +32,12 @@ pub(crate) fn drop_disabled(spec: &mut Map, old: Option<&Map>) {
     if old.is_none_or(|old| old.volumes().iter().all(|volume| volume.image().is_none())) {
         drop_image_volumes(spec);
     }
-    if !old.is_some_and(has_stop_signals) {
-        each_container(spec, |container| {
-            remove_within(container, "lifecycle", "stopSignal");
-        });
+    if has_stop_signals(PodSpec::of(spec)) && !old.is_some_and(has_stop_signals) {
+        each_container(spec, |container| remove_within(container, "lifecycle", "stopSignal"));
     }
 }
 
-/// Drops from the status of a pod what the old pod does not use already.
+/// Drops from the status of a pod what the old pod does not use already. Touches only what it changes.
 pub(super) fn drop_disabled_status(
     status: &mut Map,
     old: Option<PodStatus<'_>>,
@@ -49,16 +47,28 @@ pub(super) fn drop_disabled_status(
         status.remove("resourceClaimStatuses");
     }
     for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
-        each(status, list, |container| drop(container.remove("allocatedResourcesStatus")));
+        if has_field(status, list, "allocatedResourcesStatus") {
+            each(status, list, |container| drop(container.remove("allocatedResourcesStatus")));
+        }
     }
-    let tracked = old.is_some_and(|old| {
-        old.observed_generation() != 0
-            || old.conditions().iter().any(|condition| condition.observed_generation() != 0)
-    });
-    if !tracked {
+    if !old.is_some_and(tracks_generations) {
         status.remove("observedGeneration");
-        each(status, "conditions", |condition| drop(condition.remove("observedGeneration")));
+        if has_field(status, "conditions", "observedGeneration") {
+            each(status, "conditions", |condition| drop(condition.remove("observedGeneration")));
+        }
     }
+}
+
+/// Whether a status says which generation of the pod it is of.
+pub(super) fn tracks_generations(status: PodStatus<'_>) -> bool {
+    status.observed_generation() != 0
+        || status.conditions().iter().any(|condition| condition.observed_generation() != 0)
+}
+
+/// Whether an element of the list at `list` has a field.
+fn has_field(map: &Map, list: &str, field: &str) -> bool {
+    let list = map.get(list).and_then(Value::as_list).unwrap_or_default();
+    list.iter().any(|element| element.get(field).is_some())
 }
 
 fn each_container(spec: &mut Map, mut to: impl FnMut(&mut Map)) {
@@ -79,6 +89,12 @@ fn remove_within(map: &mut Map, outer: &str, field: &str) {
 fn has_resources(spec: PodSpec<'_>) -> bool {
     spec.resources()
         .is_some_and(|resources| !resources.requests().is_empty() || !resources.limits().is_empty())
+}
+
+fn has_claims(spec: PodSpec<'_>) -> bool {
+    let containers = spec.init_containers().iter().chain(spec.containers().iter()).map(|c| c.resources());
+    let ephemeral = spec.ephemeral_containers().iter().map(|c| c.resources());
+    containers.chain(ephemeral).any(|resources| !resources.claims().is_empty())
 }
 
 fn has_trust_bundles(spec: PodSpec<'_>) -> bool {

@@ -169,9 +169,14 @@ mod tests {
 
     #[test]
     fn large_and_small_numbers_have_exponents() {
-        for (number, text) in
-            [(1e20, "1e+20"), (123_456.5, "123456.5"), (1e6, "1e+06"), (0.0001, "0.0001"), (0.00001, "1e-05"), (0.0, "0")]
-        {
+        for (number, text) in [
+            (1e20, "1e+20"),
+            (123_456.5, "123456.5"),
+            (1e6, "1e+06"),
+            (0.0001, "0.0001"),
+            (0.00001, "1e-05"),
+            (0.0, "0"),
+        ] {
             assert_eq!(show_float(number), text);
         }
     }

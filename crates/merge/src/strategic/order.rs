@@ -154,8 +154,7 @@ fn sort<'a>(
         for element in kept.iter().chain(order) {
             require_key(element, key)?;
         }
-        let is_deleted =
-            |node: &Node<'_>| key_of(node, DIRECTIVE) == Some(Identity::String("delete".into()));
+        let is_deleted = |node: &Node<'_>| key_of(node, DIRECTIVE) == Some(Identity::String("delete".into()));
         (deleted, kept) = kept.into_iter().partition(is_deleted);
     }
     let places = Places::of(order, key);

@@ -79,7 +79,9 @@ impl Restorer<'_> {
             return Ok(shape.empty_element());
         }
         match shape {
-            Shape::Bool | Shape::Int32 | Shape::Int64 | Shape::Float64 | Shape::String => scalar(shape, go, node),
+            Shape::Bool | Shape::Int32 | Shape::Int64 | Shape::Float64 | Shape::String => {
+                scalar(shape, go, node)
+            }
             Shape::Any => Ok(node.to_value()),
             Shape::Bytes => bytes(node),
             Shape::Struct(ty) => match node.open() {

@@ -1,7 +1,7 @@
 //! The document as Protobuf: gnostic's `openapi.v2.Document`, field by field as the JSON tree has them.
 //!
 //! Messages are tables of their fields by rising number. Keys that start with `x-` are extensions: their values are
-//! carried as YAML.
+//! carried as YAML, with the quotation marks of YAML 1.1 (`"y"`), where the reference's library has those of 1.2.
 
 use crate::tree::{Escape, json};
 use object::{Map, Value};
@@ -269,4 +269,27 @@ fn write_varint(mut value: u64, out: &mut Vec<u8>) {
         value >>= 7;
     }
     out.push(value as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use schema::{Limits, Shape};
+
+    /// A document with something of every message, and what the reference's library makes of it.
+    #[test]
+    fn a_document_is_encoded_as_the_reference_does() {
+        let json = include_bytes!("../../tests/reference/small.json");
+        let expected: String =
+            include_str!("../../tests/reference/small.pb.base64").split_whitespace().collect();
+        let decoded = schema::json::decode_shape(&Shape::Any, json, &Limits::default()).expect("JSON");
+        assert_eq!(STANDARD.encode(encode(&decoded.value)), expected);
+    }
+
+    #[test]
+    fn what_is_no_document_is_empty() {
+        assert!(encode(&Value::Null).is_empty());
+    }
 }

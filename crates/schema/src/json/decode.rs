@@ -468,3 +468,33 @@ fn smol(text: Cow<'_, str>) -> SmolStr {
         Cow::Owned(text) => SmolStr::from(text),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strict(text: &str) -> Vec<String> {
+        let ty = crate::builtin::by_kind("", "v1", "ConfigMap").unwrap();
+        let decoded = decode(ty, text.as_bytes(), &Limits::default()).unwrap();
+        decoded.strict.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_repeated_field_is_reported_before_what_is_in_it() {
+        let text = r#"{"metadata":{},"metadata":{"labels":{"b":"1","a":"2","b":"3"},"labels":{"x":"","x":""},"q":1}}"#;
+        let expected = [
+            r#"duplicate field "metadata""#,
+            r#"duplicate field "metadata.labels.b""#,
+            r#"duplicate field "metadata.labels""#,
+            r#"duplicate field "metadata.labels.x""#,
+            r#"unknown field "metadata.q""#,
+        ];
+        assert_eq!(strict(text), expected);
+    }
+
+    #[test]
+    fn an_empty_name_has_its_dot() {
+        let text = r#"{"":1,"metadata":{"":2}}"#;
+        assert_eq!(strict(text), [r#"unknown field """#, r#"unknown field "metadata.""#]);
+    }
+}

@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(refused(r#"{"a":1"#), "unexpected end of JSON input");
         assert_eq!(refused("[1 2]"), "invalid character '2' after array element");
         assert_eq!(refused("{} x"), "invalid character 'x' after top-level value");
-        assert_eq!(refused("tru"), "unexpected end of JSON input");
+        assert_eq!(refused("trux"), "invalid character 'x' in literal true (expecting 'e')");
         assert_eq!(refused("]"), "invalid character ']' looking for beginning of value");
         assert_eq!(refused(&"[".repeat(600)), "exceeded max depth");
     }

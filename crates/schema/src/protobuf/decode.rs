@@ -1,8 +1,9 @@
 //! From Protobuf to a tree, guided by the type. Fields with unknown numbers are passed over.
 
+use super::text::Texts;
 use super::wire::{Reader, Tag, Wire, fault};
 use super::{Envelope, PREFIX};
-use crate::decode::{Budget, Error, Fault, Limits, Seen, merge_again};
+use crate::decode::{Budget, Error, Fault, Limits, merge_again};
 use crate::model::{Alternative, Field, Part, Ref, Shape, Type};
 use crate::scalar;
 use object::{Key, Map, RawJson, SmolStr, Value};
@@ -88,84 +89,131 @@ pub fn decode_message(ty: &Type, message: &[u8], limits: &Limits) -> Result<Valu
     }
     let mut decoder = Decoder {
         budget: Budget::new(limits),
+        texts: Texts::of(message),
         fields: Vec::with_capacity(32),
         elements: Vec::with_capacity(32),
     };
-    decoder.message(ty, message).map_err(|fault| *fault)
+    decoder.message(ty, message).map(Value::Map).map_err(|fault| *fault)
 }
 
 struct Decoder {
     budget: Budget,
+    texts: Texts,
     /// Fields of the messages that are being read, innermost last.
     fields: Vec<(Key, Value)>,
     /// Elements of the lists that are being read, innermost last.
     elements: Vec<Value>,
 }
 
+/// The number before the first: every field comes after it.
+const BEFORE_ALL: u32 = 0;
+/// The number after the last: no field comes after it.
+const AFTER_ALL: u32 = u32::MAX;
+
 impl Decoder {
-    fn message(&mut self, ty: &Type, message: &[u8]) -> Result<Value, Fault> {
+    fn message(&mut self, ty: &Type, message: &[u8]) -> Result<Arc<Map>, Fault> {
+        let base = self.struct_fields(ty, message)?;
+        Ok(self.take_fields(base))
+    }
+
+    /// The fields of a struct, which lie from the place on that comes back.
+    #[inline]
+    fn struct_fields(&mut self, ty: &Type, message: &[u8]) -> Result<usize, Fault> {
         self.budget.value()?;
         self.budget.enter()?;
         let base = self.fields.len();
-        self.parts(ty, &ty.wire, message, base, &mut Seen::default())?;
+        self.parts(ty, &ty.wire, message, base, BEFORE_ALL)?;
         self.budget.leave();
-        Ok(Map::from_distinct(self.fields.split_off(base)).into())
+        Ok(base)
     }
 
-    /// The fields of one message; those of inlined messages go to the same struct.
+    #[inline]
+    fn take_fields(&mut self, base: usize) -> Arc<Map> {
+        Arc::new(Map::from_distinct(self.fields.split_off(base)))
+    }
+
+    /// The fields of one message; those of inlined messages go to the same struct. A field whose number is not above
+    /// `last`, that of the field before it, may have come before.
     fn parts(
         &mut self,
         ty: &Type,
         parts: &[Part],
         message: &[u8],
         base: usize,
-        seen: &mut Seen,
+        mut last: u32,
     ) -> Result<(), Fault> {
+        let fields: &[Field] = &ty.fields;
         let mut reader = Reader::new(message);
         let mut next = 0;
         while !reader.is_empty() {
             let tag = reader.tag()?;
-            let Some(place) = find(parts, next, tag.number) else {
+            let Some((place, part)) = find(parts, next, tag.number) else {
                 reader.skip(tag)?;
                 continue;
             };
             next = place + 1;
-            let at = match parts.get(place) {
-                Some(Part::Field { place, .. }) => usize::from(*place),
-                Some(Part::Inline { parts, .. }) => {
+            let rises = tag.number > last;
+            last = last.max(tag.number);
+            let at = match part {
+                Part::Field { place, .. } => usize::from(*place),
+                Part::Inline { parts, .. } => {
                     tag.expect(Wire::Bytes, &ty.struct_name)?;
                     self.budget.enter()?;
-                    self.parts(ty, parts, reader.bytes()?, base, seen)?;
+                    let last = if rises { BEFORE_ALL } else { AFTER_ALL };
+                    self.parts(ty, parts, reader.bytes()?, base, last)?;
                     self.budget.leave();
                     continue;
                 }
-                None => continue,
             };
-            let Some(field) = ty.fields.get(at) else { continue };
-            if seen.again(at) {
+            let Some(field) = fields.get(at) else { continue };
+            if !rises {
                 let value = self.field(field, tag, &mut reader)?;
                 self.set_again(base, field, value);
                 continue;
             }
-            // Most fields are texts, and many of them empty: the reference writes those, and no tree holds them.
-            let value = match (&field.shape, tag.wire) {
+            // Most fields are texts, and many of them empty: the reference writes those, and no tree holds them. Each kind of
+            // value goes straight to its place: moving it about would cost more than reading it.
+            match (&field.shape, tag.wire) {
                 (Shape::String, Wire::Bytes) => {
                     self.budget.value()?;
                     let bytes = reader.bytes()?;
-                    if bytes.is_empty() && !field.optional {
-                        continue;
+                    if !bytes.is_empty() || field.optional {
+                        self.fields.push((field.name.clone(), Value::String(self.texts.string(bytes))));
                     }
-                    Value::String(string(bytes))
                 }
-                (Shape::Struct(ty), Wire::Bytes) => self.message(ty, reader.bytes()?)?,
-                (shape @ (Shape::Bool | Shape::Int32 | Shape::Int64), Wire::Varint) => {
+                (Shape::Struct(ty), Wire::Bytes) => {
+                    let inner = self.struct_fields(ty, reader.bytes()?)?;
+                    if self.fields.len() > inner || field.optional {
+                        let map = self.take_fields(inner);
+                        self.fields.push((field.name.clone(), Value::Map(map)));
+                    }
+                }
+                (Shape::List(shape), _) if !field.boxed => {
+                    let list = self.list(shape, field, tag, &mut reader)?;
+                    if !list.is_empty() || field.optional {
+                        self.fields.push((field.name.clone(), Value::List(list)));
+                    }
+                }
+                (Shape::Bool, Wire::Varint) => {
                     self.budget.value()?;
-                    number(shape, reader.varint()?)
+                    let flag = reader.varint()? != 0;
+                    if flag || field.optional {
+                        self.fields.push((field.name.clone(), Value::Bool(flag)));
+                    }
                 }
-                _ => self.field(field, tag, &mut reader)?,
-            };
-            if !field.drops(&value) {
-                self.fields.push((field.name.clone(), value));
+                (Shape::Int32 | Shape::Int64, Wire::Varint) => {
+                    self.budget.value()?;
+                    let number = whole(&field.shape, reader.varint()?);
+                    if number != 0 || field.optional {
+                        self.fields.push((field.name.clone(), Value::Int(number)));
+                    }
+                }
+                _ => {
+                    let value = self.field(field, tag, &mut reader)?;
+                    if !field.drops(&value) {
+                        self.fields.push((field.name.clone(), value));
+                    }
+                }
             }
         }
         Ok(())
@@ -191,7 +239,7 @@ impl Decoder {
 
     fn field(&mut self, field: &Field, tag: Tag, reader: &mut Reader<'_>) -> Result<Value, Fault> {
         match &field.shape {
-            Shape::List(shape) if !field.boxed => self.list(shape, field, tag, reader),
+            Shape::List(shape) if !field.boxed => self.list(shape, field, tag, reader).map(Value::List),
             Shape::Map(shape) => self.map(shape, field, tag, reader),
             shape => self.one(shape, &field.name, tag, reader),
         }
@@ -204,7 +252,7 @@ impl Decoder {
         field: &Field,
         tag: Tag,
         reader: &mut Reader<'_>,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Arc<Vec<Value>>, Fault> {
         let base = self.elements.len();
         if tag.wire == Wire::Bytes && matches!(shape, Shape::Int32 | Shape::Int64 | Shape::Bool) {
             let mut packed = Reader::new(reader.bytes()?);
@@ -215,22 +263,21 @@ impl Decoder {
             }
         } else {
             loop {
-                let value = self.one(shape, &field.name, tag, reader)?;
-                self.elements.push(value);
-                let mut ahead = *reader;
-                match ahead.is_empty() {
-                    false
-                        if ahead
-                            .tag()
-                            .is_ok_and(|next| next.number == tag.number && next.wire == tag.wire) =>
-                    {
-                        *reader = ahead;
-                    }
-                    _ => break,
+                if let (Shape::Struct(ty), Wire::Bytes) = (shape, tag.wire) {
+                    let map = self.message(ty, reader.bytes()?)?;
+                    self.elements.push(Value::Map(map));
+                } else {
+                    let value = self.one(shape, &field.name, tag, reader)?;
+                    self.elements.push(value);
                 }
+                let mut ahead = *reader;
+                if ahead.is_empty() || !ahead.tag().is_ok_and(|next| next == tag) {
+                    break;
+                }
+                *reader = ahead;
             }
         }
-        Ok(self.elements.split_off(base).into())
+        Ok(Arc::new(self.elements.split_off(base)))
     }
 
     /// A run of map entries.
@@ -252,7 +299,7 @@ impl Decoder {
                 match tag.number {
                     1 => {
                         tag.expect(Wire::Bytes, &field.name)?;
-                        key = Key::from(&*text(entry.bytes()?));
+                        key = Key::from(self.texts.string(entry.bytes()?));
                     }
                     2 => value = Some(self.one(shape, &field.name, tag, &mut entry)?),
                     _ => entry.skip(tag)?,
@@ -281,12 +328,14 @@ impl Decoder {
         match shape {
             Shape::Struct(ty) => {
                 tag.expect(Wire::Bytes, name)?;
-                return self.message(ty, reader.bytes()?);
+                return self.message(ty, reader.bytes()?).map(Value::Map);
             }
             Shape::Bool | Shape::Int32 | Shape::Int64 => {
                 self.budget.value()?;
                 tag.expect(Wire::Varint, name)?;
-                return Ok(number(shape, reader.varint()?));
+                let bits = reader.varint()?;
+                let is_flag = matches!(shape, Shape::Bool);
+                return Ok(if is_flag { Value::Bool(bits != 0) } else { Value::Int(whole(shape, bits)) });
             }
             Shape::Float64 => {
                 self.budget.value()?;
@@ -303,7 +352,7 @@ impl Decoder {
         tag.expect(Wire::Bytes, name)?;
         let bytes = reader.bytes()?;
         match shape {
-            Shape::String => Ok(Value::String(string(bytes))),
+            Shape::String => Ok(Value::String(self.texts.string(bytes))),
             Shape::Bytes => Ok(Value::Bytes(bytes.into())),
             Shape::Time | Shape::MicroTime => time(shape, bytes),
             Shape::Duration => {
@@ -311,11 +360,11 @@ impl Decoder {
                 Ok(Value::String(scalar::duration(nanoseconds)))
             }
             Shape::Quantity => {
-                let amount = first_bytes(bytes)?.map(text).unwrap_or(Cow::Borrowed("0"));
+                let amount = first_bytes(bytes)?.map_or(Cow::Borrowed("0"), |bytes| self.texts.text(bytes));
                 let amount = scalar::canonical(shape, &amount);
                 amount.map(Value::String).map_err(|message| Fault::new(Error::Value(message)))
             }
-            Shape::IntOrString => int_or_string(bytes),
+            Shape::IntOrString => self.int_or_string(bytes),
             Shape::Raw(_) => self.raw(first_bytes(bytes)?.unwrap_or_default()),
             Shape::SchemaOr(alternative, ty) => self.schema_or(*alternative, ty, bytes),
             Shape::List(inner) => {
@@ -341,9 +390,33 @@ impl Decoder {
         if bytes.is_empty() {
             return Ok(Value::Null);
         }
-        let text = std::str::from_utf8(bytes).map_err(|_| fault("invalid UTF-8 in raw JSON"))?;
+        let text = self.texts.checked(bytes).ok_or_else(|| fault("invalid UTF-8 in raw JSON"))?;
         let compact = crate::json::check(text, self.budget.depth_left())?;
         Ok(if compact == "null" { Value::Null } else { RawJson::from_checked(compact).into() })
+    }
+
+    fn int_or_string(&self, message: &[u8]) -> Result<Value, Fault> {
+        let (mut is_text, mut number, mut string) = (false, 0, Cow::Borrowed(""));
+        let mut reader = Reader::new(message);
+        while !reader.is_empty() {
+            let tag = reader.tag()?;
+            match tag.number {
+                1 => {
+                    tag.expect(Wire::Varint, "Type")?;
+                    is_text = reader.varint()? != 0;
+                }
+                2 => {
+                    tag.expect(Wire::Varint, "IntVal")?;
+                    number = reader.varint()? as i32;
+                }
+                3 => {
+                    tag.expect(Wire::Bytes, "StrVal")?;
+                    string = self.texts.text(reader.bytes()?);
+                }
+                _ => reader.skip(tag)?,
+            }
+        }
+        Ok(if is_text { Value::String(SmolStr::from(string)) } else { Value::Int(number.into()) })
     }
 
     fn schema_or(
@@ -365,12 +438,12 @@ impl Decoder {
                 }
                 (Alternative::Bool, 2) | (Alternative::Schemas | Alternative::Strings, 1) => {
                     tag.expect(Wire::Bytes, "Schema")?;
-                    schema = Some(self.message(ty, reader.bytes()?)?);
+                    schema = Some(Value::Map(self.message(ty, reader.bytes()?)?));
                 }
                 (Alternative::Schemas, 2) => {
                     tag.expect(Wire::Bytes, "JSONSchemas")?;
-                    let value = self.message(ty, reader.bytes()?)?;
-                    self.elements.push(value);
+                    let map = self.message(ty, reader.bytes()?)?;
+                    self.elements.push(Value::Map(map));
                     listed = true;
                 }
                 (Alternative::Strings, 2) => {
@@ -392,37 +465,24 @@ impl Decoder {
     }
 }
 
-/// The part with this number: most often the one after the last, that one again, or the one after next.
+/// The part with this number and its place: most often the one after the last, or the one whose place says so.
 #[inline]
-fn find(parts: &[Part], next: usize, number: u32) -> Option<usize> {
-    for near in [next, next.wrapping_sub(1), next + 1] {
-        if parts.get(near).is_some_and(|part| part.number() == number) {
-            return Some(near);
+fn find(parts: &[Part], next: usize, number: u32) -> Option<(usize, &Part)> {
+    for near in [next, (number as usize).wrapping_sub(1)] {
+        if let Some(part) = parts.get(near)
+            && part.number() == number
+        {
+            return Some((near, part));
         }
     }
-    parts.binary_search_by_key(&number, Part::number).ok()
+    let place = parts.binary_search_by_key(&number, Part::number).ok()?;
+    parts.get(place).map(|part| (place, part))
 }
 
-/// The reference does not check strings; what is not UTF-8 could not be written as JSON.
-fn text(bytes: &[u8]) -> Cow<'_, str> {
-    String::from_utf8_lossy(bytes)
-}
-
+/// The whole number of a variable-length one.
 #[inline]
-fn number(shape: &Shape, bits: u64) -> Value {
-    match shape {
-        Shape::Bool => Value::Bool(bits != 0),
-        Shape::Int32 => Value::Int((bits as i32).into()),
-        _ => Value::Int(bits as i64),
-    }
-}
-
-#[inline]
-fn string(bytes: &[u8]) -> SmolStr {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => SmolStr::new(text),
-        Err(_) => SmolStr::from(text(bytes)),
-    }
+fn whole(shape: &Shape, bits: u64) -> i64 {
+    if matches!(shape, Shape::Int32) { (bits as i32).into() } else { bits as i64 }
 }
 
 /// The fields 1 to N of a message of numbers.
@@ -465,28 +525,4 @@ fn time(shape: &Shape, message: &[u8]) -> Result<Value, Fault> {
     let [seconds, nanos] = numbers::<2>(message)?;
     let text = scalar::time(shape, scalar::Unix { seconds, nanos: nanos as i32 });
     Ok(if scalar::is_no_time(&text) { Value::Null } else { Value::String(text) })
-}
-
-fn int_or_string(message: &[u8]) -> Result<Value, Fault> {
-    let (mut is_text, mut number, mut string) = (false, 0, Cow::Borrowed(""));
-    let mut reader = Reader::new(message);
-    while !reader.is_empty() {
-        let tag = reader.tag()?;
-        match tag.number {
-            1 => {
-                tag.expect(Wire::Varint, "Type")?;
-                is_text = reader.varint()? != 0;
-            }
-            2 => {
-                tag.expect(Wire::Varint, "IntVal")?;
-                number = reader.varint()? as i32;
-            }
-            3 => {
-                tag.expect(Wire::Bytes, "StrVal")?;
-                string = text(reader.bytes()?);
-            }
-            _ => reader.skip(tag)?,
-        }
-    }
-    Ok(if is_text { Value::String(SmolStr::from(string)) } else { Value::Int(number.into()) })
 }

@@ -6,6 +6,7 @@
 
 mod decode;
 mod encode;
+mod text;
 mod wire;
 
 pub use decode::{decode, decode_message};

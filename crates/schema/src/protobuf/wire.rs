@@ -23,7 +23,7 @@ impl Wire {
 }
 
 /// The number and layout of the field at hand.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag {
     pub(super) number: u32,
     pub(super) wire: Wire,
@@ -36,7 +36,12 @@ impl Tag {
         if self.wire == wire {
             return Ok(());
         }
-        Err(fault(format!("proto: wrong wireType = {} for field {name}", self.wire as u8)))
+        Err(self.wrong_wire(name))
+    }
+
+    #[cold]
+    fn wrong_wire(self, name: &str) -> Fault {
+        fault(format!("proto: wrong wireType = {} for field {name}", self.wire as u8))
     }
 }
 
@@ -93,9 +98,17 @@ impl<'b> Reader<'b> {
             self.0 = rest;
             return Ok(Tag { number: u32::from(key >> 3), wire });
         }
+        if let Some((&[low, high @ 1..0x80], rest)) = self.0.split_first_chunk::<2>()
+            && low >= 0x80
+            && let Some(wire) = Wire::of(low & 7)
+        {
+            self.0 = rest;
+            return Ok(Tag { number: u32::from(low & 0x7f) >> 3 | u32::from(high) << 4, wire });
+        }
         self.long_tag()
     }
 
+    #[cold]
     fn long_tag(&mut self) -> Result<Tag, Fault> {
         let key = self.varint()?;
         let number = u32::try_from(key >> 3).unwrap_or(0);

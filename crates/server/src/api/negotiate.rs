@@ -20,7 +20,7 @@ use std::borrow::Cow;
 
 use http::HeaderMap;
 use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderName, USER_AGENT};
-use schema::status::{Reason, Status};
+use schema::Status;
 
 use crate::Query;
 
@@ -222,12 +222,7 @@ impl Settings {
     }
 
     fn not_acceptable(self) -> Status {
-        refused(
-            406,
-            Reason::NotAcceptable,
-            "only the following media types are accepted: ",
-            self.media_types(),
-        )
+        Status::not_acceptable(accepted(self.media_types()))
     }
 }
 
@@ -239,11 +234,9 @@ impl Accept {
             Format::Json => Some(JSON),
             other => stream_media_type(other),
         };
-        media_type.map(|media_type| (Self { format, ..self }, media_type)).ok_or_else(|| {
-            let supported = settings.stream_media_types();
-            let start = "only the following media types are accepted: ";
-            refused(406, Reason::NotAcceptable, start, supported)
-        })
+        media_type
+            .map(|media_type| (Self { format, ..self }, media_type))
+            .ok_or_else(|| Status::not_acceptable(accepted(settings.stream_media_types())))
     }
 }
 
@@ -257,10 +250,13 @@ fn stream_media_type(format: Format) -> Option<&'static str> {
     }
 }
 
-/// A refusal that lists media types.
-fn refused(code: u16, reason: Reason, start: &str, types: impl Iterator<Item = &'static str>) -> Status {
-    let list = types.collect::<Vec<_>>().join(", ");
-    Status { code, reason, message: format!("{start}{list}"), details: None, token: String::new() }
+/// The words of a 406.
+fn accepted(types: impl Iterator<Item = &'static str>) -> String {
+    format!("only the following media types are accepted: {}", joined(types))
+}
+
+fn joined(types: impl Iterator<Item = &'static str>) -> String {
+    types.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

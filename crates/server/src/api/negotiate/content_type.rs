@@ -1,8 +1,8 @@
 //! The `Content-Type` of request bodies.
 
-use schema::status::{Reason, Status};
+use schema::Status;
 
-use super::{Settings, refused};
+use super::{Settings, joined};
 
 /// What a request's body is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,8 +48,13 @@ impl PatchType {
     }
 }
 
-const UNKNOWN_FORMAT: &str =
-    "the body of the request was in an unknown format - accepted media types include: ";
+/// 415 for a body of another media type than these.
+fn unknown_format(known: impl Iterator<Item = &'static str>) -> Status {
+    Status::unsupported_media_type(format!(
+        "the body of the request was in an unknown format - accepted media types include: {}",
+        joined(known)
+    ))
+}
 
 impl Settings {
     /// What a body is that was sent with `content_type`: JSON if that is empty, 415 if it is nothing known.
@@ -63,7 +68,7 @@ impl Settings {
             Some(super::YAML) => Ok(BodyFormat::Yaml),
             Some(super::PROTOBUF) => Ok(BodyFormat::Protobuf),
             Some(super::CBOR) if self.cbor => Ok(BodyFormat::Cbor),
-            _ => Err(refused(415, Reason::UnsupportedMediaType, UNKNOWN_FORMAT, self.media_types())),
+            _ => Err(unknown_format(self.media_types())),
         }
     }
 
@@ -75,10 +80,9 @@ impl Settings {
             _ => content_type,
         };
         let mut known = self.patch_types();
-        known.find(|known| known.media_type() == media_type).ok_or_else(|| {
-            let all = self.patch_types().map(PatchType::media_type);
-            refused(415, Reason::UnsupportedMediaType, UNKNOWN_FORMAT, all)
-        })
+        known
+            .find(|known| known.media_type() == media_type)
+            .ok_or_else(|| unknown_format(self.patch_types().map(PatchType::media_type)))
     }
 
     /// The kinds of change, in the order in which they are announced.

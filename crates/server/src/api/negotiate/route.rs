@@ -3,7 +3,8 @@
 
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, Method};
-use schema::status::{Details, Reason, Status};
+use schema::Status;
+use schema::status::Details;
 
 use super::{PatchType, Settings, text};
 
@@ -50,6 +51,14 @@ pub(crate) fn check(
     })
 }
 
+/// Whether a path that knows nothing but JSON may answer: 406 if not.
+pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Status> {
+    if is_accepted(&text(headers, ACCEPT), &[super::JSON]) {
+        return Ok(());
+    }
+    Err(refusal(406, format!("406: Not Acceptable\n\nAvailable representations: {}", super::JSON)))
+}
+
 fn produced(produces: Produces, settings: Settings) -> Vec<&'static str> {
     match produces {
         Produces::Objects => settings.media_types().collect(),
@@ -75,6 +84,9 @@ fn bare(header: &str) -> impl Iterator<Item = &str> {
 }
 
 fn refusal(code: u16, message: String) -> Status {
-    let reason = if code == 415 { Reason::UnsupportedMediaType } else { Reason::NotAcceptable };
-    Status { code, reason, message, details: Some(Box::default()), token: String::new() }
+    let status = match code {
+        415 => Status::unsupported_media_type(message),
+        _ => Status::not_acceptable(message),
+    };
+    Status { details: Some(Details::default().into()), ..status }
 }

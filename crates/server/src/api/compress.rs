@@ -1,0 +1,112 @@
+//! Compression of answers: gzip for those who ask, from a size on at which it pays.
+
+use std::io::Write;
+
+use bytes::Bytes;
+use flate2::write::GzEncoder;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, VARY};
+use http::{HeaderValue, StatusCode};
+
+use crate::{Body, Response};
+
+/// Only what is larger than this is compressed.
+pub(crate) const THRESHOLD: usize = 128 * 1024;
+
+/// Whether an answer may be compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Coding {
+    /// As it is.
+    Identity,
+    /// With gzip, if it is large enough.
+    Gzip,
+}
+
+/// A stream of compressed bytes.
+pub(crate) struct Compressor(GzEncoder<Vec<u8>>);
+
+impl Compressor {
+    /// The fastest level, as the reference has it.
+    pub(crate) fn new() -> Self {
+        Self(GzEncoder::new(Vec::with_capacity(32 * 1024), flate2::Compression::fast()))
+    }
+
+    /// Takes bytes in, and gives those that are ready, which may be none.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> std::io::Result<Bytes> {
+        self.0.write_all(bytes)?;
+        Ok(std::mem::take(self.0.get_mut()).into())
+    }
+
+    /// Gives the rest.
+    pub(crate) fn finish(self) -> std::io::Result<Bytes> {
+        self.0.finish().map(Bytes::from)
+    }
+}
+
+/// A response with a body that is here as a whole.
+pub(crate) fn whole(code: StatusCode, media_type: &'static str, body: Bytes, coding: Coding) -> Response {
+    let mut compressed = None;
+    if coding == Coding::Gzip && body.len() > THRESHOLD {
+        let mut compressor = Compressor::new();
+        // Writing into memory does not fail; if it did, the answer would go out as it is.
+        if let Ok(first) = compressor.push(&body)
+            && let Ok(rest) = compressor.finish()
+        {
+            compressed = Some(Bytes::from([first, rest].concat()));
+        }
+    }
+    let is_compressed = compressed.is_some();
+    response(code, media_type, Body::from(compressed.unwrap_or(body)), is_compressed)
+}
+
+/// A response with its headers.
+pub(super) fn response(
+    code: StatusCode,
+    media_type: &'static str,
+    body: Body,
+    is_compressed: bool,
+) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    if is_compressed {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    fn body(response: Response) -> Bytes {
+        match response.into_body() {
+            Body::Whole(bytes) => bytes,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_large_is_compressed_for_those_who_ask() {
+        let large = Bytes::from(vec![b'a'; THRESHOLD + 1]);
+        let response = whole(StatusCode::OK, "application/json", large.clone(), Coding::Gzip);
+        assert_eq!(response.headers()[CONTENT_ENCODING], "gzip");
+        assert_eq!(response.headers()[VARY], "Accept-Encoding");
+        let mut text = Vec::new();
+        flate2::read::GzDecoder::new(&*body(response)).read_to_end(&mut text).unwrap();
+        assert_eq!(text, large);
+        let response = whole(StatusCode::OK, "application/json", large.clone(), Coding::Identity);
+        assert!(!response.headers().contains_key(CONTENT_ENCODING));
+        assert_eq!(body(response), large);
+    }
+
+    #[test]
+    fn what_is_small_is_not() {
+        let small = Bytes::from(vec![b'a'; THRESHOLD]);
+        let response = whole(StatusCode::OK, "application/json", small.clone(), Coding::Gzip);
+        assert!(!response.headers().contains_key(CONTENT_ENCODING) && !response.headers().contains_key(VARY));
+        assert_eq!(body(response), small);
+    }
+}

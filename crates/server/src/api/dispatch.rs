@@ -1,0 +1,294 @@
+//! From a route to its verb, and from the verb's outcome to a response.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use auth::{Authenticated, Authorized};
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName};
+use http::{HeaderValue, Method, StatusCode};
+use kinds::{Action, Body as SubresourceBody, Subresource, Verb as KindVerb};
+use object::quote::Quoted;
+use object::time::MicroTime;
+use registry::{
+    Answer, DeleteOptions, Forced, Gate, ListOptions, Patch, Served, Target, Write, WriteOptions,
+};
+use schema::{Type, builtin};
+
+use super::compress::{self, Coding};
+use super::negotiate::{self, PatchType, Wanted};
+use super::path::{Prefix, Resource, Verb};
+use super::represent::{Include, View};
+use super::{Api, decode, list_body, routes, watch_body};
+use crate::{Error, Query, Request, Response, Status, body};
+
+const WARNING: HeaderName = HeaderName::from_static("warning");
+/// Subresources that are a conversation rather than a question.
+const LONG: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+
+/// A request whose way is clear.
+struct Call<'a> {
+    target: Target<'a>,
+    query: Query<'a>,
+    wanted: Wanted<'a>,
+    content_type: &'a str,
+    body: Bytes,
+}
+
+impl Api {
+    /// A request for a resource.
+    pub(super) async fn resource(
+        &self,
+        mut request: Request,
+        caller: Authenticated,
+        path: Resource<'_>,
+    ) -> Result<Response, Error> {
+        let asked = path.asked(request.method(), request.query());
+        let is_long = asked.verb == Verb::Kind(KindVerb::Watch) || LONG.contains(&path.subresource);
+        let timeout = if is_long { None } else { Some(self.timeout(request.query())?) };
+        let proof = self.authorizer.authorize(caller, path.attributes(&asked))?;
+        let route = routes::find(&self.registry, &path, request.method())?;
+        negotiate::route::check(request.method(), request.headers(), route.produces, self.negotiation())?;
+        let unserved =
+            route.subresource.is_some_and(|subresource| matches!(subresource.action, Action::Unserved));
+        if asked.verb == Verb::Kind(KindVerb::Watch) && !route.served.kind.verbs.contains(&KindVerb::Watch) {
+            return Err(watch_unsupported(route.served).into());
+        }
+        if unserved || route.served.stored.is_none() {
+            return Err(Status::unknown_resource().into());
+        }
+        let body = match *request.method() {
+            Method::GET => Bytes::new(),
+            _ => body::read(&mut request.body, body::Limit::OBJECT).await?,
+        };
+        let call = self.call(&request, &proof, body)?;
+        let work = self.verb(call, &asked.verb, path.prefix);
+        match timeout {
+            None => work.await,
+            Some(timeout) => tokio::time::timeout(timeout, work).await.unwrap_or_else(|_| {
+                Err(Status::timeout("request did not complete within the allotted timeout").into())
+            }),
+        }
+    }
+
+    fn call<'a>(
+        &'a self,
+        request: &'a Request,
+        proof: &'a Authorized,
+        body: Bytes,
+    ) -> Result<Call<'a>, Status> {
+        Ok(Call {
+            target: self.registry.target(proof)?,
+            query: request.query(),
+            wanted: Wanted::of(request.headers(), request.query()),
+            content_type: header(request, CONTENT_TYPE),
+            body,
+        })
+    }
+
+    /// How long a request may take: what it asks for, within the bound.
+    pub(super) fn timeout(&self, query: Query<'_>) -> Result<Duration, Status> {
+        let bound = self.settings.request_timeout;
+        let asked = query.values("timeout").next().filter(|asked| !asked.is_empty());
+        let Some(asked) = asked else { return Ok(bound) };
+        let asked: object::duration::Duration = asked.parse().map_err(|error: object::duration::Error| {
+            Status::bad_request(format!("invalid timeout specified in the request URL - {error}"))
+        })?;
+        let nanoseconds = u64::try_from(asked.as_nanos()).ok().filter(|asked| *asked > 0);
+        Ok(nanoseconds.map_or(bound, |asked| Duration::from_nanos(asked).min(bound)))
+    }
+
+    async fn verb(&self, call: Call<'_>, verb: &Verb, prefix: Prefix) -> Result<Response, Error> {
+        let Verb::Kind(verb) = verb else { return Err(Status::method_not_allowed().into()) };
+        match verb {
+            KindVerb::Get => self.get(call).await,
+            KindVerb::List | KindVerb::Watch => self.list_or_watch(call, prefix).await,
+            KindVerb::Create => self.create(call).await,
+            KindVerb::Update => self.update(call).await,
+            KindVerb::Patch => self.patch(call).await,
+            KindVerb::Delete => self.delete(call).await,
+            KindVerb::DeleteCollection => self.delete_collection(call).await,
+        }
+    }
+
+    async fn get(&self, call: Call<'_>) -> Result<Response, Error> {
+        let view = self.view(&call)?;
+        let version = first(call.query, "resourceVersion");
+        let content = self.registry.get(&call.target, &version).await?;
+        self.answer(&call, &view, Answer { code: 200, content, warnings: Vec::new() })
+    }
+
+    async fn list_or_watch(&self, call: Call<'_>, prefix: Prefix) -> Result<Response, Error> {
+        let forced = if prefix == Prefix::Watch { Forced::Yes } else { Forced::No };
+        let options = self.list_options(&call, forced)?;
+        let view = self.view(&call)?;
+        if !options.watch {
+            let list = self.registry.list(&call.target, &options).await?;
+            return Ok(warned(
+                list_body::respond(view, list, self.coding(&call)).await?,
+                &deprecations(call.target.served),
+            ));
+        }
+        let timeout =
+            options.timeout.filter(|timeout| !timeout.is_zero()).unwrap_or_else(|| self.watch_timeout());
+        let (accept, media_type) = view.accept.stream(self.negotiation())?;
+        let view = View { accept, ..view };
+        let watch = self.registry.watch(&call.target, &options).await?;
+        let until =
+            watch_body::Until { timeout, bookmarks: options.bookmarks, lifecycle: self.lifecycle.clone() };
+        let response = watch_body::respond(view, media_type, watch, until);
+        Ok(warned(response, &deprecations(call.target.served)))
+    }
+
+    /// How long a watch lasts that does not say: between the shortest and twice that, so that clients do not all come back at
+    /// once.
+    fn watch_timeout(&self) -> Duration {
+        self.settings.shortest_watch.mul_f64(1.0 + fastrand::f64())
+    }
+
+    async fn create(&self, call: Call<'_>) -> Result<Response, Error> {
+        let view = self.view(&call)?;
+        let format = self.negotiation().body_format(call.content_type)?;
+        let options = WriteOptions::read(&pairs(call.query), Write::Create)?;
+        let body = decode::object(&call.body, format, expected(&call.target)?, options.field_validation)?;
+        let mut answer = self.registry.create(&call.target, body.value, &options).await?;
+        answer.warnings.splice(0..0, body.warnings);
+        self.answer(&call, &view, answer)
+    }
+
+    async fn update(&self, call: Call<'_>) -> Result<Response, Error> {
+        let view = self.view(&call)?;
+        let options = WriteOptions::read(&pairs(call.query), Write::Update)?;
+        let format = self.negotiation().body_format(call.content_type)?;
+        let body = decode::object(&call.body, format, expected(&call.target)?, options.field_validation)?;
+        let mut answer = self.registry.update(&call.target, body.value, &options).await?;
+        answer.warnings.splice(0..0, body.warnings);
+        self.answer(&call, &view, answer)
+    }
+
+    async fn patch(&self, call: Call<'_>) -> Result<Response, Error> {
+        let format = match self.negotiation().patch_type(call.content_type)? {
+            PatchType::Json => Patch::Json,
+            PatchType::Merge => Patch::Merge,
+            PatchType::Strategic => Patch::Strategic,
+            PatchType::Apply | PatchType::ApplyCbor => {
+                let known =
+                    [PatchType::Json, PatchType::Merge, PatchType::Strategic].map(PatchType::media_type);
+                return Err(Status::unsupported_media_type(format!(
+                    "the body of the request was in an unknown format - accepted media types include: {}",
+                    known.join(", ")
+                ))
+                .into());
+            }
+        };
+        let view = self.view(&call)?;
+        let options = WriteOptions::read(&pairs(call.query), Write::Patch)?;
+        let answer = self.registry.patch(&call.target, format, &call.body, &options).await?;
+        self.answer(&call, &view, answer)
+    }
+
+    async fn delete(&self, call: Call<'_>) -> Result<Response, Error> {
+        let view = self.view(&call)?;
+        let options = self.delete_options(&call)?;
+        let answer = self.registry.delete(&call.target, &options).await?;
+        self.answer(&call, &view, answer)
+    }
+
+    async fn delete_collection(&self, call: Call<'_>) -> Result<Response, Error> {
+        let view = self.view(&call)?;
+        let list = self.list_options(&call, Forced::No)?;
+        let options = self.delete_options(&call)?;
+        let deleted = self.registry.delete_collection(&call.target, &list, &options).await?;
+        Ok(list_body::respond(view, deleted, self.coding(&call)).await?)
+    }
+
+    fn list_options(&self, call: &Call<'_>, forced: Forced) -> Result<ListOptions, Status> {
+        let gate = if self.registry.settings().watch_list { Gate::On } else { Gate::Off };
+        ListOptions::read(&pairs(call.query), gate, forced)
+    }
+
+    /// The options of a delete: those of the body if there is one, otherwise those of the query.
+    fn delete_options(&self, call: &Call<'_>) -> Result<DeleteOptions, Status> {
+        if call.body.is_empty() {
+            return DeleteOptions::read(&pairs(call.query));
+        }
+        let format = self.negotiation().body_format(call.content_type)?;
+        let body = decode::delete_options(&call.body, format)?;
+        Ok(body.as_map().map(DeleteOptions::from_body).unwrap_or_default())
+    }
+
+    /// How the answer is written.
+    fn view(&self, call: &Call<'_>) -> Result<View, Status> {
+        let accept = self.negotiation().accept(&call.wanted)?;
+        Ok(View {
+            served: call.target.served.clone(),
+            cache: self.registry.cache().clone(),
+            accept,
+            include: Include::read(call.query, accept)?,
+            headings: self.headings.clone(),
+            now: MicroTime::now(),
+        })
+    }
+
+    fn coding(&self, call: &Call<'_>) -> Coding {
+        if self.settings.compression && call.wanted.gzip() { Coding::Gzip } else { Coding::Identity }
+    }
+
+    fn answer(&self, call: &Call<'_>, view: &View, answer: Answer) -> Result<Response, Error> {
+        let body = view.object(&answer.content)?;
+        let code = StatusCode::from_u16(answer.code).unwrap_or(StatusCode::OK);
+        let response = compress::whole(code, view.accept.format.media_type(), body, self.coding(call));
+        let mut warnings = deprecations(call.target.served);
+        warnings.extend(answer.warnings);
+        Ok(warned(response, &warnings))
+    }
+}
+
+/// 405 for a kind that can be listed and not watched.
+fn watch_unsupported(served: &Served) -> Status {
+    let kind = served.kind;
+    Status {
+        message: format!("watch is not supported on resources of kind {}", Quoted(kind.resource)),
+        details: Some(schema::status::Details::of(kind.group, kind.resource, "").into()),
+        ..Status::method_not_allowed()
+    }
+}
+
+/// What the client should know of the version that it uses.
+fn deprecations(served: &Served) -> Vec<String> {
+    served.version.deprecated.map(str::to_owned).into_iter().collect()
+}
+
+/// Adds a header for each warning.
+fn warned(mut response: Response, warnings: &[String]) -> Response {
+    for warning in warnings {
+        let text: String = warning.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", Quoted(&text))) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+    response
+}
+
+/// What the body of a write is.
+fn expected(target: &Target<'_>) -> Result<decode::Expected, Status> {
+    let foreign = |subresource: &Subresource| -> Option<&'static Type> {
+        match subresource.body {
+            SubresourceBody::Kind { group, version, kind } => builtin::by_kind(group, version, kind),
+            SubresourceBody::Object | SubresourceBody::Options(_) => None,
+        }
+    };
+    Ok(decode::Expected::only(target.subresource.and_then(foreign).unwrap_or(target.served.ty)))
+}
+
+fn pairs(query: Query<'_>) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
+    query.pairs().map(|pair| (pair.name, pair.value)).collect()
+}
+
+fn first(query: Query<'_>, name: &str) -> String {
+    query.values(name).next().map(Cow::into_owned).unwrap_or_default()
+}
+
+fn header(request: &Request, name: HeaderName) -> &str {
+    request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}

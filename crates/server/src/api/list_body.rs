@@ -1,0 +1,256 @@
+//! The answer to a list: written while it is sent, chunk by chunk, each object copied once.
+//!
+//! 1. A list takes the memory of a chunk, whatever its length; where the length of the whole has to be known before its start
+//!    (Protobuf, CBOR), of a chunk and a pointer for each object.
+//! 2. Making writings that are not kept takes turns with other work.
+//! 3. A failure before the first chunk is an error as any other; one after it breaks the answer off.
+
+mod frame;
+mod item;
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use cache::Entry;
+use http::StatusCode;
+use http_body::Frame as BodyFrame;
+use registry::List;
+use schema::Status;
+
+use super::compress::{self, Coding, Compressor, THRESHOLD};
+use super::negotiate::{Format, Target, TargetKind};
+use super::represent::View;
+use crate::body::StreamError;
+use crate::{Body, Response};
+use frame::Frame;
+use item::Item;
+
+/// About how much is sent at a time.
+const CHUNK: usize = 64 * 1024;
+/// How many objects are measured before others have their turn.
+const TURN: usize = 64;
+
+/// The answer to a list.
+pub(crate) async fn respond(view: View, list: List, coding: Coding) -> Result<Response, Status> {
+    let media_type = view.accept.format.media_type();
+    let mut producer = Producer::new(view, list)?;
+    let mut chunks = VecDeque::new();
+    let mut size = 0;
+    let enough = if coding == Coding::Gzip { THRESHOLD } else { 0 };
+    loop {
+        match producer.step()? {
+            Step::Again => tokio::task::yield_now().await,
+            Step::Chunk(bytes) => {
+                size += bytes.len();
+                chunks.push_back(bytes);
+                if size > enough {
+                    break;
+                }
+            }
+            Step::Last(bytes) => {
+                chunks.push_back(bytes);
+                let body = match chunks.len() {
+                    1 => chunks.pop_front().unwrap_or_default(),
+                    _ => chunks
+                        .iter()
+                        .fold(Vec::new(), |mut all, chunk| {
+                            all.extend_from_slice(chunk);
+                            all
+                        })
+                        .into(),
+                };
+                return Ok(compress::whole(StatusCode::OK, media_type, body, coding));
+            }
+        }
+    }
+    let compressor = (coding == Coding::Gzip).then(Compressor::new);
+    let is_compressed = compressor.is_some();
+    let body = ListBody { producer: Some(producer), chunks, compressor };
+    Ok(compress::response(StatusCode::OK, media_type, Body::Stream(Box::pin(body)), is_compressed))
+}
+
+/// What a step came to.
+enum Step {
+    /// Bytes.
+    Chunk(Bytes),
+    /// The last bytes.
+    Last(Bytes),
+    /// Nothing yet.
+    Again,
+}
+
+/// Writes a list.
+struct Producer {
+    view: View,
+    item: Item,
+    phase: Phase,
+    list: Meta,
+}
+
+/// What is told of a list beside its objects.
+struct Meta {
+    revision: String,
+    token: String,
+    remaining: Option<usize>,
+}
+
+enum Phase {
+    /// Measuring what has to be known before the start.
+    Measuring { rest: cache::List, measured: Vec<Arc<Entry>>, size: usize },
+    /// Writing.
+    Writing { rest: Rest, buffer: Vec<u8>, frame: Frame, any: bool },
+    /// All is written.
+    Done,
+}
+
+enum Rest {
+    Lazy(cache::List),
+    Measured(std::vec::IntoIter<Arc<Entry>>),
+}
+
+impl Iterator for Rest {
+    type Item = Arc<Entry>;
+
+    fn next(&mut self) -> Option<Arc<Entry>> {
+        match self {
+            Self::Lazy(list) => list.next(),
+            Self::Measured(entries) => entries.next(),
+        }
+    }
+}
+
+impl Producer {
+    fn new(view: View, list: List) -> Result<Self, Status> {
+        let List { objects, token, remaining } = list;
+        if let Some(Target { kind: TargetKind::Partial, .. }) = view.accept.target {
+            return Err(Status::not_acceptable(format!(
+                "you requested PartialObjectMetadata, but the requested object is a list ({})",
+                super::decode::go_name(view.served.kind.group, &view.served.list_kind())
+            )));
+        }
+        let list = Meta { revision: objects.revision.0.to_string(), token, remaining };
+        let item = Item::of(view.accept);
+        let phase = match view.accept.format {
+            Format::Protobuf | Format::Cbor => {
+                Phase::Measuring { rest: objects, measured: Vec::new(), size: 0 }
+            }
+            Format::Json | Format::Pretty | Format::Yaml => {
+                Self::start(&view, &list, Rest::Lazy(objects), frame::Measure::default())?
+            }
+        };
+        Ok(Self { view, item, phase, list })
+    }
+
+    fn start(view: &View, list: &Meta, rest: Rest, measure: frame::Measure) -> Result<Phase, Status> {
+        let frame = Frame::new(view, list, measure)?;
+        let mut buffer = Vec::with_capacity(CHUNK + CHUNK / 4);
+        buffer.extend_from_slice(&frame.before);
+        Ok(Phase::Writing { rest, buffer, frame, any: false })
+    }
+
+    fn step(&mut self) -> Result<Step, Status> {
+        match &mut self.phase {
+            Phase::Measuring { rest, measured, size } => {
+                for entry in rest.by_ref().take(TURN) {
+                    *size += self.item.size(&self.view, &entry)?;
+                    measured.push(entry);
+                }
+                if measured.len().is_multiple_of(TURN) && rest.size_hint().1 != Some(0) {
+                    return Ok(Step::Again);
+                }
+                let measure = frame::Measure { count: measured.len(), size: *size };
+                let measured = std::mem::take(measured).into_iter();
+                self.phase = Self::start(&self.view, &self.list, Rest::Measured(measured), measure)?;
+                Ok(Step::Again)
+            }
+            Phase::Writing { rest, buffer, frame, any } => {
+                while buffer.len() < CHUNK {
+                    let Some(entry) = rest.next() else {
+                        if *any {
+                            buffer.extend_from_slice(&frame.after);
+                        } else {
+                            *buffer = std::mem::take(&mut frame.empty);
+                        }
+                        let last = std::mem::take(buffer);
+                        self.phase = Phase::Done;
+                        return Ok(Step::Last(last.into()));
+                    };
+                    if std::mem::replace(any, true) {
+                        buffer.extend_from_slice(frame.separator);
+                    }
+                    self.item.write(&self.view, &entry, buffer)?;
+                }
+                let full = std::mem::replace(buffer, Vec::with_capacity(CHUNK + CHUNK / 4));
+                Ok(Step::Chunk(full.into()))
+            }
+            Phase::Done => Ok(Step::Last(Bytes::new())),
+        }
+    }
+}
+
+/// The body of a list that is longer than a chunk.
+struct ListBody {
+    /// None when it is through.
+    producer: Option<Producer>,
+    /// What was made already, and is not compressed yet.
+    chunks: VecDeque<Bytes>,
+    compressor: Option<Compressor>,
+}
+
+impl ListBody {
+    /// The next bytes; none at the end.
+    fn next(&mut self) -> Result<Option<Step>, StreamError> {
+        let chunk = match self.chunks.pop_front() {
+            Some(chunk) => chunk,
+            None => {
+                let Some(producer) = &mut self.producer else { return Ok(None) };
+                match producer.step().map_err(|status| status.message)? {
+                    Step::Again => return Ok(Some(Step::Again)),
+                    Step::Chunk(chunk) => chunk,
+                    Step::Last(chunk) => {
+                        self.producer = None;
+                        let Some(mut compressor) = self.compressor.take() else {
+                            return Ok(Some(Step::Last(chunk)));
+                        };
+                        let rest = compressor.push(&chunk)?;
+                        let end = compressor.finish()?;
+                        return Ok(Some(Step::Last([rest, end].concat().into())));
+                    }
+                }
+            }
+        };
+        Ok(Some(match &mut self.compressor {
+            None => Step::Chunk(chunk),
+            Some(compressor) => match compressor.push(&chunk)? {
+                none if none.is_empty() => Step::Again,
+                some => Step::Chunk(some),
+            },
+        }))
+    }
+}
+
+impl http_body::Body for ListBody {
+    type Data = Bytes;
+    type Error = StreamError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<BodyFrame<Bytes>, StreamError>>> {
+        match self.get_mut().next() {
+            Ok(None) => Poll::Ready(None),
+            Ok(Some(Step::Again)) => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Ok(Some(Step::Chunk(bytes) | Step::Last(bytes))) => Poll::Ready(Some(Ok(BodyFrame::data(bytes)))),
+            Err(error) => Poll::Ready(Some(Err(error))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! What stands around the objects of a list, in each format.
+
+use bytes::{BufMut, Bytes};
+use schema::{Limits, Shape, Status, cbor, json};
+
+use super::Meta;
+use crate::api::negotiate::{Format, MetaVersion, Target, TargetKind};
+use crate::api::represent::table::{Shown, list_meta};
+use crate::api::represent::wire::{self, Major};
+use crate::api::represent::{View, indented, to_yaml};
+
+/// What stands around the objects.
+pub(super) struct Frame {
+    /// Before the first.
+    pub(super) before: Bytes,
+    /// Between two.
+    pub(super) separator: &'static [u8],
+    /// After the last.
+    pub(super) after: Bytes,
+    /// The whole answer, where there are none.
+    pub(super) empty: Vec<u8>,
+}
+
+/// What has to be known before the start.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Measure {
+    /// How many objects there are.
+    pub(super) count: usize,
+    /// How long they are together.
+    pub(super) size: usize,
+}
+
+/// How a list calls itself and its objects.
+struct Names {
+    kind: String,
+    api_version: String,
+    /// `items`, `rows`.
+    items: &'static str,
+    /// What an empty list has in their place.
+    none: &'static str,
+}
+
+impl Frame {
+    pub(super) fn new(view: &View, list: &Meta, measure: Measure) -> Result<Self, Status> {
+        let meta = list_meta(&list.revision, &list.token, list.remaining);
+        let names = names(view);
+        match view.accept.format {
+            Format::Protobuf => Ok(protobuf(view, &names, list, measure)),
+            Format::Cbor => cbor(&names, &meta, measure),
+            Format::Json => {
+                let before = json_before(view, &names, &meta);
+                let mut empty = before.strip_suffix(b"[").unwrap_or(&before).to_vec();
+                empty.extend_from_slice(names.none.as_bytes());
+                empty.extend_from_slice(b"}\n");
+                Ok(Self { before: before.into(), separator: b",", after: Bytes::from_static(b"]}\n"), empty })
+            }
+            Format::Pretty => {
+                let around = |items: &str| indented(&with_items(view, &names, &meta, items));
+                let (before, after) = split(&around("[0]"), "    0");
+                Ok(Self { before, separator: b",\n", after, empty: around(names.none).to_vec() })
+            }
+            Format::Yaml => {
+                let around = |items: &str| to_yaml(&with_items(view, &names, &meta, items));
+                let (before, after) = split(&around("[0]")?, "- 0\n");
+                Ok(Self { before, separator: b"", after, empty: around(names.none)?.to_vec() })
+            }
+        }
+    }
+}
+
+fn names(view: &View) -> Names {
+    match view.accept.target {
+        Some(Target { kind: TargetKind::Table, version }) => Names {
+            kind: "Table".into(),
+            api_version: version.api_version().into(),
+            items: "rows",
+            none: "[]",
+        },
+        Some(Target { version, .. }) => Names {
+            kind: "PartialObjectMetadataList".into(),
+            api_version: version.api_version().into(),
+            items: "items",
+            none: "null",
+        },
+        None => Names {
+            kind: view.served.list_kind(),
+            api_version: view.served.api_version(),
+            items: "items",
+            none: "[]",
+        },
+    }
+}
+
+/// The JSON of a list up to and with the bracket before its first object.
+fn json_before(view: &View, names: &Names, meta: &str) -> Vec<u8> {
+    if let Some(Target { kind: TargetKind::Table, version }) = view.accept.target {
+        return view.table_head(version, meta, Shown::Yes, view.served.kind.columns.list);
+    }
+    let Names { kind, api_version, items, .. } = names;
+    format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{meta},"{items}":["#).into_bytes()
+}
+
+fn with_items(view: &View, names: &Names, meta: &str, items: &str) -> Vec<u8> {
+    let mut text = json_before(view, names, meta);
+    text.pop();
+    text.extend_from_slice(items.as_bytes());
+    text.push(b'}');
+    text
+}
+
+/// Parts a text around the last place where `marker` stands.
+fn split(text: &Bytes, marker: &str) -> (Bytes, Bytes) {
+    let at = memchr::memmem::rfind(text, marker.as_bytes()).unwrap_or(text.len());
+    (text.slice(..at), text.slice(text.len().min(at + marker.len())..))
+}
+
+fn protobuf(view: &View, names: &Names, list: &Meta, measure: Measure) -> Frame {
+    let mut meta = Vec::new();
+    wire::bytes_field(1, b"", &mut meta);
+    wire::bytes_field(2, list.revision.as_bytes(), &mut meta);
+    wire::bytes_field(3, list.token.as_bytes(), &mut meta);
+    if let Some(remaining) = list.remaining {
+        meta.put_u8(4 << 3);
+        wire::varint(remaining as u64, &mut meta);
+    }
+    // In the older version of partial metadata, the objects come first.
+    let meta_last = view.accept.target.is_some_and(|target| target.version == MetaVersion::V1beta1);
+    let number = if meta_last { 2 } else { 1 };
+    let size = wire::field_len(number, meta.len()) + measure.size;
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    wire::envelope_head(&names.api_version, &names.kind, size, &mut before);
+    wire::bytes_field(number, &meta, if meta_last { &mut after } else { &mut before });
+    after.extend_from_slice(&wire::ENVELOPE_TAIL);
+    let empty = [&*before, &*after].concat();
+    Frame { before: before.into(), separator: b"", after: after.into(), empty }
+}
+
+fn cbor(names: &Names, meta: &str, measure: Measure) -> Result<Frame, Status> {
+    let decoded = json::decode_shape(&Shape::Any, meta.as_bytes(), &Limits::REQUEST);
+    let decoded = decoded.map_err(|error| Status::internal_error(&error.to_string()))?;
+    let mut meta = Vec::new();
+    cbor::encode_shape(&Shape::Any, &decoded.value, &mut meta);
+    let mut before = cbor::PREFIX.to_vec();
+    wire::cbor_head(Major::Map, 4, &mut before);
+    for (key, value) in [("kind", &names.kind), ("apiVersion", &names.api_version)] {
+        wire::cbor_text(key, &mut before);
+        wire::cbor_text(value, &mut before);
+    }
+    wire::cbor_text("metadata", &mut before);
+    before.extend_from_slice(meta.get(cbor::PREFIX.len()..).unwrap_or_default());
+    wire::cbor_text(names.items, &mut before);
+    let mut empty = before.clone();
+    match names.none {
+        "null" => empty.push(0xf6),
+        _ => wire::cbor_head(Major::Array, 0, &mut empty),
+    }
+    wire::cbor_head(Major::Array, measure.count as u64, &mut before);
+    Ok(Frame { before: before.into(), separator: b"", after: Bytes::new(), empty })
+}

@@ -1,0 +1,158 @@
+use super::*;
+use crate::api::represent::{indented, to_yaml};
+use crate::api::testing::{Fixture, PARTIAL, PARTIAL_LIST, TABLE, body, text};
+use http::header::{CONTENT_ENCODING, VARY};
+use schema::protobuf::Envelope;
+use schema::{Limits, Shape, cbor, json};
+use std::io::Read;
+
+const META: &str = r#""namespace":"n","resourceVersion":"#;
+
+async fn listed(fixture: &Fixture, accept: &str) -> Bytes {
+    let view = fixture.view("", "configmaps", accept);
+    body(respond(view, fixture.list("configmaps").await, Coding::Identity).await.unwrap()).await
+}
+
+async fn two() -> Fixture {
+    let fixture = Fixture::new().await;
+    fixture.config_map("a", "1").await;
+    fixture.config_map("b", "2").await;
+    fixture
+}
+
+#[tokio::test]
+async fn objects_stand_in_a_list_without_kind_and_version() {
+    let time = r#""creationTimestamp":"2025-01-01T00:00:00Z""#;
+    assert_eq!(
+        text(&listed(&two().await, "application/json").await),
+        format!(
+            "{{\"kind\":\"ConfigMapList\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"2\"}},\"items\":[\
+             {{\"metadata\":{{\"name\":\"a\",{META}\"1\",{time}}},\"data\":{{\"k\":\"1\"}}}},\
+             {{\"metadata\":{{\"name\":\"b\",{META}\"2\",{time}}},\"data\":{{\"k\":\"2\"}}}}]}}\n"
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_part_tells_how_to_go_on() {
+    let fixture = two().await;
+    let list = List { token: "t".into(), remaining: Some(5), ..fixture.list("configmaps").await };
+    let view = fixture.view("", "configmaps", "application/json");
+    let body = body(respond(view, list, Coding::Identity).await.unwrap()).await;
+    let meta = r#""metadata":{"resourceVersion":"2","continue":"t","remainingItemCount":5},"items":[{"#;
+    assert!(text(&body).contains(meta), "{}", text(&body));
+}
+
+#[tokio::test]
+async fn empty_lists_are_as_the_reference_has_them() {
+    let fixture = Fixture::new().await;
+    let meta = r#""metadata":{"resourceVersion":"0"}"#;
+    assert_eq!(
+        text(&listed(&fixture, "application/json").await).replace("\"metadata\":{}", meta),
+        format!("{{\"kind\":\"ConfigMapList\",\"apiVersion\":\"v1\",{meta},\"items\":[]}}\n")
+    );
+    let partial = listed(&fixture, &format!("application/json{PARTIAL_LIST}")).await;
+    assert!(text(&partial).ends_with("\"items\":null}\n"), "{}", text(&partial));
+    let table = listed(&fixture, &format!("application/json{TABLE}")).await;
+    assert!(text(&table).ends_with("],\"rows\":[]}\n"), "{}", text(&table));
+    let yaml = listed(&fixture, "application/yaml").await;
+    assert!(text(&yaml).starts_with("apiVersion: v1\nitems: []\nkind: ConfigMapList\n"), "{}", text(&yaml));
+    let protobuf = listed(&fixture, "application/vnd.kubernetes.protobuf").await;
+    let envelope = Envelope::read(&protobuf).unwrap();
+    assert_eq!((envelope.api_version, envelope.kind), ("v1", "ConfigMapList"));
+    assert_eq!(envelope.raw, b"\x0a\x07\x0a\x00\x12\x010\x1a\x00");
+}
+
+#[tokio::test]
+async fn other_formats_are_the_same_list() {
+    let fixture = two().await;
+    for form in ["", PARTIAL_LIST, TABLE] {
+        let plain = listed(&fixture, &format!("application/json{form}")).await;
+        let plain = plain.trim_ascii_end();
+        assert_eq!(
+            listed(&fixture, &format!("application/json;pretty=1{form}")).await,
+            indented(plain),
+            "{form}"
+        );
+        assert_eq!(
+            listed(&fixture, &format!("application/yaml{form}")).await,
+            to_yaml(plain).unwrap(),
+            "{form}"
+        );
+        if form != TABLE {
+            let cbor = listed(&fixture, &format!("application/cbor{form}")).await;
+            let tree = |decoded: schema::Decoded| {
+                let mut out = Vec::new();
+                cbor::encode_shape(&Shape::Any, &decoded.value, &mut out);
+                out
+            };
+            assert_eq!(
+                tree(cbor::decode_shape(&Shape::Any, &cbor, &Limits::default()).unwrap()),
+                tree(json::decode_shape(&Shape::Any, plain, &Limits::default()).unwrap()),
+                "{form}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn protobuf_lists_have_their_lengths_in_front() {
+    let fixture = two().await;
+    let bytes = listed(&fixture, "application/vnd.kubernetes.protobuf").await;
+    let envelope = Envelope::read(&bytes).unwrap();
+    assert_eq!(envelope.kind, "ConfigMapList");
+    let view = fixture.view("", "configmaps", "application/vnd.kubernetes.protobuf");
+    let mut wanted = b"\x0a\x07\x0a\x00\x12\x012\x1a\x00".to_vec();
+    for entry in fixture.list("configmaps").await.objects {
+        let object = view.object(&entry.into()).unwrap();
+        crate::api::represent::wire::bytes_field(2, Envelope::read(&object).unwrap().raw, &mut wanted);
+    }
+    assert_eq!(envelope.raw, wanted);
+    let accept = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=";
+    for (version, first) in [("v1", b"\x0a\x07\x0a\x00"), ("v1beta1", b"\x0a\x1d\x0a\x1b")] {
+        let bytes = listed(&fixture, &format!("{accept}{version}")).await;
+        let envelope = Envelope::read(&bytes).unwrap();
+        assert_eq!((envelope.kind, envelope.raw.len()), ("PartialObjectMetadataList", 71), "{version}");
+        assert_eq!(&envelope.raw[..4], first, "{version}: {:02x?}", envelope.raw);
+    }
+}
+
+#[tokio::test]
+async fn a_list_is_no_object() {
+    let fixture = two().await;
+    let view = fixture.view("", "configmaps", &format!("application/json{PARTIAL}"));
+    let refused = respond(view, fixture.list("configmaps").await, Coding::Identity).await.unwrap_err();
+    assert_eq!(
+        refused.message,
+        "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)"
+    );
+}
+
+#[tokio::test]
+async fn long_lists_come_in_chunks_and_compressed() {
+    let fixture = Fixture::new().await;
+    let value = "x".repeat(2_000);
+    for at in 0..200 {
+        fixture.config_map(&format!("c{at:03}"), &value).await;
+    }
+    for accept in ["application/json", "application/vnd.kubernetes.protobuf", "application/yaml"] {
+        let view = || fixture.view("", "configmaps", accept);
+        let plain = respond(view(), fixture.list("configmaps").await, Coding::Identity).await.unwrap();
+        assert!(matches!(plain.body(), Body::Stream(_)), "{accept}");
+        assert!(!plain.headers().contains_key(CONTENT_ENCODING));
+        let plain = body(plain).await;
+        assert!(plain.len() > 400_000, "{accept}");
+        let packed = respond(view(), fixture.list("configmaps").await, Coding::Gzip).await.unwrap();
+        assert_eq!(packed.headers()[CONTENT_ENCODING], "gzip");
+        assert_eq!(packed.headers()[VARY], "Accept-Encoding");
+        let mut unpacked = Vec::new();
+        flate2::read::GzDecoder::new(&*body(packed).await).read_to_end(&mut unpacked).unwrap();
+        assert_eq!(unpacked, plain, "{accept}");
+    }
+    let protobuf = listed(&fixture, "application/vnd.kubernetes.protobuf").await;
+    assert_eq!(Envelope::read(&protobuf).unwrap().kind, "ConfigMapList");
+    let all =
+        json::decode_shape(&Shape::Any, &listed(&fixture, "application/json").await, &Limits::default())
+            .unwrap();
+    assert_eq!(all.value.get("items").and_then(object::Value::as_list).map(<[_]>::len), Some(200));
+}

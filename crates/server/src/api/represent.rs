@@ -1,0 +1,270 @@
+//! What is sent: an object in the form that was negotiated.
+//!
+//! 1. **Bytes first.** An object that is asked for as it is stored is sent as it is stored.
+//! 2. Every other writing of a stored object is made once and shared, while it is hot ([`forms`]); what is cut out of the
+//!    stored bytes (metadata) is not decoded.
+//! 3. A row of a table is kept without its ages, which are written anew each time ([`table`]).
+
+pub(crate) mod forms;
+pub(crate) mod span;
+pub(crate) mod status;
+pub(crate) mod table;
+pub(crate) mod wire;
+
+pub(crate) use status::status_response;
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use cache::{Cache, Entry};
+use object::Value;
+use object::time::MicroTime;
+use registry::{Content, Served};
+use schema::{Limits, Ref, Shape, Status, Type, builtin, cbor, json, protobuf, yaml};
+
+use super::decode::go_name;
+use super::negotiate::{Accept, Format, MetaVersion, Target, TargetKind};
+use crate::Query;
+use forms::Form;
+
+/// Says what a field of a type is for, in the words of the API's documentation.
+pub(crate) type Describe = fn(&str, &str) -> Option<String>;
+
+/// What goes along with each row of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Include {
+    /// The object's metadata.
+    #[default]
+    Metadata,
+    /// The object.
+    Object,
+    /// Nothing.
+    None,
+}
+
+impl Include {
+    /// Reads the parameter `includeObject`, which counts only where a table is wanted.
+    pub(crate) fn read(query: Query<'_>, accept: Accept) -> Result<Self, Status> {
+        if accept.target.is_none_or(|target| target.kind != TargetKind::Table) {
+            return Ok(Self::default());
+        }
+        match query.values("includeObject").next().as_deref() {
+            None | Some("" | "Metadata") => Ok(Self::Metadata),
+            Some("Object") => Ok(Self::Object),
+            Some("None") => Ok(Self::None),
+            Some(other) => Err(Status::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', 'Object', \
+                 'None', or empty",
+                object::quote::Quoted(other)
+            ))),
+        }
+    }
+}
+
+/// How the objects of a kind are written for one request.
+#[derive(Clone)]
+pub(crate) struct View {
+    /// The kind, in the version that was asked for.
+    pub(crate) served: Arc<Served>,
+    /// Where writings are kept.
+    pub(crate) cache: Arc<Cache>,
+    /// The form.
+    pub(crate) accept: Accept,
+    /// What goes along with each row of a table.
+    pub(crate) include: Include,
+    /// The headings of tables.
+    pub(crate) headings: Arc<table::Headings>,
+    /// The time of the request, from which ages count.
+    pub(crate) now: MicroTime,
+}
+
+/// What is stored was checked on its way in.
+const STORED: Limits = Limits { bytes: usize::MAX, depth: 1024, values: usize::MAX };
+
+impl View {
+    /// The body of an answer about one object.
+    pub(crate) fn object(&self, content: &Content) -> Result<Bytes, Status> {
+        let target = self.accept.target.filter(|_| !is_status(content));
+        match target {
+            None => self.plain(content),
+            Some(Target { kind: TargetKind::Partial, version }) => self.partial(content, version),
+            Some(Target { kind: TargetKind::Table, version }) => {
+                let text = self.table_of(content, version, table::Shown::Yes)?;
+                self.finish(text, None)
+            }
+            Some(Target { kind: TargetKind::PartialList, .. }) => Err(Status::not_acceptable(format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+                match content {
+                    Content::Other { ty, .. } =>
+                        go_name(ty.kind.as_ref().map_or("", |kind| &kind.group), &ty.struct_name),
+                    Content::Entry(_) | Content::Tree(_) =>
+                        go_name(self.served.kind.group, self.served.kind.kind),
+                }
+            ))),
+        }
+    }
+
+    fn plain(&self, content: &Content) -> Result<Bytes, Status> {
+        match content {
+            Content::Entry(entry) => match self.accept.format {
+                Format::Json => Ok(with_line_feed(&self.json(entry)?)),
+                Format::Pretty => self.form(entry, Form::Pretty),
+                Format::Yaml => self.form(entry, Form::Yaml),
+                Format::Cbor => self.form(entry, Form::Cbor),
+                Format::Protobuf => {
+                    let message = self.form(entry, Form::Protobuf)?;
+                    let api_version = self.served.api_version();
+                    Ok(wire::envelope(&api_version, self.served.kind.kind, &message))
+                }
+            },
+            Content::Tree(tree) => match self.is_canonical() {
+                true => self.tree(self.served.ty, tree),
+                false => {
+                    let mut tree = tree.clone();
+                    self.served.from_stored(&mut tree);
+                    self.tree(self.served.ty, &tree)
+                }
+            },
+            Content::Other { ty, value } => self.tree(ty, value),
+        }
+    }
+
+    /// The metadata of an object, as an object of its own.
+    fn partial(&self, content: &Content, version: MetaVersion) -> Result<Bytes, Status> {
+        if self.accept.format == Format::Protobuf {
+            let message = match content {
+                Content::Entry(entry) => self.form(entry, Form::ProtobufMeta)?,
+                Content::Tree(tree) | Content::Other { value: tree, .. } => protobuf_meta(metadata_of(tree))?,
+            };
+            return Ok(wire::envelope(version.api_version(), "PartialObjectMetadata", &message));
+        }
+        let mut text = partial_head(version).to_vec();
+        match content {
+            Content::Entry(entry) => text.extend_from_slice(span::metadata(entry.bytes())),
+            Content::Tree(tree) | Content::Other { value: tree, .. } => {
+                json::encode_shape(&object_meta()?, metadata_of(tree), &mut text);
+            }
+        }
+        text.push(b'}');
+        self.finish(text, builtin::by_name("meta.v1.PartialObjectMetadata"))
+    }
+
+    /// JSON text, which has the type `ty` where there is one, in the format that was negotiated.
+    pub(crate) fn finish(&self, mut text: Vec<u8>, ty: Option<&'static Type>) -> Result<Bytes, Status> {
+        match self.accept.format {
+            Format::Json => {
+                text.push(b'\n');
+                Ok(text.into())
+            }
+            Format::Pretty => Ok(indented(&text)),
+            Format::Yaml => to_yaml(&text),
+            Format::Protobuf | Format::Cbor => {
+                let ty = ty.ok_or_else(|| Status::internal_error("there is no such form"))?;
+                let decoded = json::decode(ty, &text, &STORED);
+                let value = decoded.map_err(|error| Status::internal_error(&error.to_string()))?.value;
+                self.tree(ty, &value)
+            }
+        }
+    }
+
+    /// A tree in the format that was negotiated.
+    pub(crate) fn tree(&self, ty: &Type, value: &Value) -> Result<Bytes, Status> {
+        encode(ty, value, self.accept.format)
+    }
+
+    /// The object as JSON in the version that was asked for: the stored bytes themselves where that is the stored one.
+    pub(crate) fn json(&self, entry: &Entry) -> Result<Bytes, Status> {
+        if self.is_canonical() { Ok(entry.bytes().clone()) } else { self.form(entry, Form::Json) }
+    }
+
+    /// Whether the version that was asked for is the stored one.
+    pub(crate) fn is_canonical(&self) -> bool {
+        self.served.stored.as_ref().is_some_and(|stored| stored.is_canonical)
+    }
+}
+
+/// A tree in a format.
+pub(crate) fn encode(ty: &Type, value: &Value, format: Format) -> Result<Bytes, Status> {
+    let mut out = Vec::with_capacity(1024);
+    match format {
+        Format::Json => {
+            json::encode(ty, value, &mut out);
+            out.push(b'\n');
+        }
+        Format::Pretty => {
+            json::encode(ty, value, &mut out);
+            return Ok(indented(&out));
+        }
+        Format::Yaml => {
+            yaml::encode(ty, value, &mut out).map_err(|error| Status::internal_error(&error.to_string()))?;
+        }
+        Format::Protobuf => protobuf::encode(ty, value, &mut out),
+        Format::Cbor => cbor::encode(ty, value, &mut out),
+    }
+    Ok(out.into())
+}
+
+/// Whether what is sent is a status, which has no other forms.
+fn is_status(content: &Content) -> bool {
+    matches!(content, Content::Other { ty, .. } if ty.name == "meta.v1.Status")
+}
+
+/// What stands before the metadata of an object that has nothing else.
+pub(crate) fn partial_head(version: MetaVersion) -> &'static [u8] {
+    match version {
+        MetaVersion::V1 => br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#,
+        MetaVersion::V1beta1 => {
+            br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1beta1","metadata":"#
+        }
+    }
+}
+
+/// The metadata of a tree.
+pub(crate) fn metadata_of(tree: &Value) -> &Value {
+    static NONE: Value = Value::Null;
+    tree.get("metadata").unwrap_or(&NONE)
+}
+
+/// The shape of metadata.
+pub(crate) fn object_meta() -> Result<Shape, Status> {
+    let ty = builtin::by_name("meta.v1.ObjectMeta");
+    ty.map(|ty| Shape::Struct(Ref::Static(ty))).ok_or_else(|| Status::internal_error("there is no metadata"))
+}
+
+/// The message of an object that has metadata and nothing else.
+pub(crate) fn protobuf_meta(metadata: &Value) -> Result<Bytes, Status> {
+    let Some(ty) = builtin::by_name("meta.v1.ObjectMeta") else {
+        return Err(Status::internal_error("there is no metadata"));
+    };
+    let mut message = Vec::with_capacity(512);
+    protobuf::encode_message(ty, metadata, &mut message);
+    let mut out = Vec::with_capacity(message.len() + 8);
+    wire::bytes_field(1, &message, &mut out);
+    Ok(out.into())
+}
+
+/// Bytes with the line feed that the reference ends JSON with.
+fn with_line_feed(bytes: &Bytes) -> Bytes {
+    let mut out = BytesMut::with_capacity(bytes.len() + 1);
+    out.put_slice(bytes);
+    out.put_u8(b'\n');
+    out.freeze()
+}
+
+/// JSON over many lines.
+pub(crate) fn indented(text: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(text.len() * 2);
+    json::indent(text, &mut out);
+    out.into()
+}
+
+/// JSON as YAML.
+pub(crate) fn to_yaml(text: &[u8]) -> Result<Bytes, Status> {
+    let mut out = Vec::with_capacity(text.len() + text.len() / 4);
+    let text = String::from_utf8_lossy(text);
+    yaml::from_json(&text, &mut out).map_err(|error| Status::internal_error(&error.to_string()))?;
+    Ok(out.into())
+}
+
+#[cfg(test)]
+mod tests;

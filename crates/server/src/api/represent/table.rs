@@ -1,0 +1,331 @@
+//! Tables: headings that are written once for each kind, and rows that are kept without their ages.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::{Buf, BufMut, Bytes};
+use cache::Entry;
+use kinds::{About, Cell, Column, Columns};
+use object::time::{MicroTime, Time};
+use object::{Map, Value};
+use registry::Content;
+use schema::{Status, json};
+
+use super::forms::Form;
+use super::{Describe, Include, View, metadata_of, object_meta, partial_head};
+use crate::api::negotiate::MetaVersion;
+
+/// The headings of tables, each written when it is first asked for.
+pub(crate) struct Headings {
+    describe: Describe,
+    written: Mutex<HashMap<usize, Bytes>>,
+}
+
+/// Whether a table has headings: the first event of a watch has them, the others do not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// It has.
+    Yes,
+    /// It has not.
+    No,
+}
+
+impl Headings {
+    /// Headings with these descriptions.
+    pub(crate) fn new(describe: Describe) -> Self {
+        Self { describe, written: Mutex::default() }
+    }
+
+    /// The columns as JSON. They are static, so their place tells them apart.
+    pub(crate) fn of(&self, columns: &'static [Column]) -> Bytes {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.entry(columns.as_ptr() as usize).or_insert_with(|| self.write(columns)).clone()
+    }
+
+    fn write(&self, columns: &[Column]) -> Bytes {
+        let mut out = String::from("[");
+        for (at, column) in columns.iter().enumerate() {
+            let about = match column.about {
+                About::Text(text) => text.to_owned(),
+                About::Field(ty, field) => (self.describe)(ty, field).unwrap_or_default(),
+            };
+            let [name, ty, format, about] = [column.name, column.ty, column.format, &about].map(json::string);
+            let comma = if at > 0 { "," } else { "" };
+            out.push_str(&format!(
+                r#"{comma}{{"name":{name},"type":{ty},"format":{format},"description":{about},"priority":{}}}"#,
+                column.priority
+            ));
+        }
+        out.push(']');
+        out.into()
+    }
+}
+
+/// A row as it is kept: where in the object's JSON the metadata lies, the places of ages with the moments that they count from
+/// (microseconds), and the text up to the row's object.
+///
+/// ```text
+/// u32 start, u32 end of the metadata | u16 ages | ages times (u32 place in the text, i64 moment) | text
+/// ```
+pub(crate) struct Row;
+
+/// The length of one age.
+const AGE: usize = 12;
+
+impl Row {
+    /// Makes what is kept.
+    pub(crate) fn make(row: &kinds::Row, metadata: Range<usize>) -> Bytes {
+        let mut text = Vec::with_capacity(256);
+        let mut ages: Vec<(u32, i64)> = Vec::new();
+        text.extend_from_slice(b"{\"cells\":[");
+        for (at, cell) in row.cells.iter().enumerate() {
+            if at > 0 {
+                text.push(b',');
+            }
+            match cell {
+                Cell::Text(value) => text.extend_from_slice(json::string(value).as_bytes()),
+                Cell::Integer(value) => text.extend_from_slice(value.to_string().as_bytes()),
+                Cell::Bool(value) => text.extend_from_slice(if *value { b"true" } else { b"false" }),
+                Cell::Null => text.extend_from_slice(b"null"),
+                Cell::Since { before, time, after } => {
+                    let before = json::string(before);
+                    text.extend_from_slice(before.strip_suffix('"').unwrap_or(&before).as_bytes());
+                    match time.as_deref().and_then(moment) {
+                        Some(moment) => ages.push((u32::try_from(text.len()).unwrap_or(u32::MAX), moment)),
+                        None => text.extend_from_slice(UNKNOWN),
+                    }
+                    let after = json::string(after);
+                    text.extend_from_slice(after.strip_prefix('"').unwrap_or(&after).as_bytes());
+                }
+            }
+        }
+        text.push(b']');
+        for (at, condition) in row.conditions.iter().enumerate() {
+            text.extend_from_slice(if at == 0 { b",\"conditions\":[" } else { b"," });
+            write_condition(condition, &mut text);
+            if at + 1 == row.conditions.len() {
+                text.push(b']');
+            }
+        }
+        text.extend_from_slice(b",\"object\":");
+        let mut kept = Vec::with_capacity(10 + ages.len() * AGE + text.len());
+        let short = |place: usize| u32::try_from(place).unwrap_or_default();
+        kept.put_u32(short(metadata.start));
+        kept.put_u32(short(metadata.end));
+        kept.put_u16(u16::try_from(ages.len()).unwrap_or_default());
+        for (place, moment) in ages.into_iter().take(usize::from(u16::MAX)) {
+            kept.put_u32(place);
+            kept.put_i64(moment);
+        }
+        kept.extend_from_slice(&text);
+        kept.into()
+    }
+
+    /// Writes a kept row up to its object, and tells where the metadata lies.
+    pub(crate) fn write(kept: &[u8], now: MicroTime, out: &mut Vec<u8>) -> Range<usize> {
+        let mut head = kept;
+        if head.remaining() < 10 {
+            return 0..0;
+        }
+        let metadata = head.get_u32() as usize..head.get_u32() as usize;
+        let ages = usize::from(head.get_u16());
+        let Some((mut ages, text)) = head.split_at_checked(ages * AGE) else { return 0..0 };
+        let now = micros(now);
+        let mut written = 0;
+        while ages.remaining() >= AGE {
+            let (place, moment) = (ages.get_u32() as usize, ages.get_i64());
+            out.extend_from_slice(text.get(written..place).unwrap_or_default());
+            written = place;
+            let age = kinds::human_duration(now.saturating_sub(moment) / MICROS);
+            match age.as_bytes() {
+                [b'<', ..] => out.extend_from_slice(INVALID),
+                age => out.extend_from_slice(age),
+            }
+        }
+        out.extend_from_slice(text.get(written..).unwrap_or_default());
+        metadata
+    }
+}
+
+const MICROS: i64 = 1_000_000;
+/// An age that is not known, escaped as JSON escapes it here.
+const UNKNOWN: &[u8] = b"\\u003cunknown\\u003e";
+/// An age of what is yet to come.
+const INVALID: &[u8] = b"\\u003cinvalid\\u003e";
+
+/// The moment that a text names, in microseconds.
+fn moment(text: &str) -> Option<i64> {
+    let time: MicroTime = text.parse().ok().or_else(|| text.parse::<Time>().ok().map(Time::into))?;
+    (!time.is_zero()).then(|| micros(time))
+}
+
+fn micros(time: MicroTime) -> i64 {
+    time.unix().saturating_mul(MICROS).saturating_add(i64::from(time.subsec_nanos() / 1000))
+}
+
+fn write_condition(condition: &kinds::Condition, out: &mut Vec<u8>) {
+    let [ty, status] = [condition.ty, condition.status].map(json::string);
+    out.extend_from_slice(format!(r#"{{"type":{ty},"status":{status}"#).as_bytes());
+    for (name, value) in [("reason", condition.reason), ("message", condition.message)] {
+        if !value.is_empty() {
+            out.extend_from_slice(format!(r#","{name}":{}"#, json::string(value)).as_bytes());
+        }
+    }
+    out.push(b'}');
+}
+
+/// The metadata of a list as JSON.
+pub(crate) fn list_meta(resource_version: &str, token: &str, remaining: Option<usize>) -> String {
+    let mut out = String::from("{");
+    let mut member = |name: &str, value: &str| {
+        if out.len() > 1 {
+            out.push(',');
+        }
+        out.push_str(&format!("\"{name}\":{value}"));
+    };
+    if !resource_version.is_empty() {
+        member("resourceVersion", &json::string(resource_version));
+    }
+    if !token.is_empty() {
+        member("continue", &json::string(token));
+    }
+    if let Some(remaining) = remaining {
+        member("remainingItemCount", &remaining.to_string());
+    }
+    out.push('}');
+    out
+}
+
+/// The map of a tree.
+pub(crate) fn map_of(tree: &Value) -> &Map {
+    static NONE: Map = Map::new();
+    tree.as_map().unwrap_or(&NONE)
+}
+
+/// How a scale looks as a table.
+const SCALE: Columns = Columns {
+    list: &[
+        Column { format: "", ..Column::NAME },
+        Column::integer("Desired", About::Field("autoscaling.v1.ScaleSpec", "replicas")),
+        Column::integer("Available", About::Field("autoscaling.v1.ScaleStatus", "replicas")),
+        Column::AGE,
+    ],
+    row: |scale| {
+        let replicas = |part: &str| {
+            let part = scale.get(part).and_then(|part| part.get("replicas"));
+            Cell::Integer(part.and_then(Value::as_i64).unwrap_or_default())
+        };
+        vec![Cell::name(scale), replicas("spec"), replicas("status"), Cell::age(scale)].into()
+    },
+};
+static SCALE_COLUMNS: Columns = SCALE;
+static PLAIN_COLUMNS: Columns = Columns::NAME_AND_CREATION;
+
+impl View {
+    /// A table up to its first row.
+    pub(crate) fn table_head(
+        &self,
+        version: MetaVersion,
+        meta: &str,
+        shown: Shown,
+        columns: &'static [Column],
+    ) -> Vec<u8> {
+        let mut out = Vec::with_capacity(4096);
+        let api_version = version.api_version();
+        out.extend_from_slice(
+            format!(
+                r#"{{"kind":"Table","apiVersion":"{api_version}","metadata":{meta},"columnDefinitions":"#
+            )
+            .as_bytes(),
+        );
+        match shown {
+            Shown::Yes => out.extend_from_slice(&self.headings.of(columns)),
+            Shown::No => out.extend_from_slice(b"null"),
+        }
+        out.extend_from_slice(b",\"rows\":[");
+        out
+    }
+
+    /// One object as a row.
+    pub(crate) fn row(&self, entry: &Entry, version: MetaVersion, out: &mut Vec<u8>) -> Result<(), Status> {
+        let kept = self.form(entry, Form::Row)?;
+        let metadata = Row::write(&kept, self.now, out);
+        match self.include {
+            Include::None => out.extend_from_slice(b"null"),
+            Include::Object => out.extend_from_slice(&self.json(entry)?),
+            Include::Metadata => {
+                out.extend_from_slice(partial_head(version));
+                let metadata = entry.bytes().get(metadata).filter(|text| !text.is_empty());
+                out.extend_from_slice(metadata.unwrap_or(b"{}"));
+                out.push(b'}');
+            }
+        }
+        out.push(b'}');
+        Ok(())
+    }
+
+    /// A tree as a row. It is in the stored version if it is of the kind itself.
+    fn tree_row(
+        &self,
+        content: &Content,
+        tree: &Value,
+        columns: &Columns,
+        version: MetaVersion,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Status> {
+        let row = (columns.row)(map_of(tree));
+        Row::write(&Row::make(&row, 0..0), self.now, out);
+        match self.include {
+            Include::None => out.extend_from_slice(b"null"),
+            Include::Object => match content {
+                Content::Other { ty, value } => json::encode(ty, value, out),
+                _ if self.is_canonical() => json::encode(self.served.ty, tree, out),
+                _ => {
+                    let mut tree = tree.clone();
+                    self.served.from_stored(&mut tree);
+                    json::encode(self.served.ty, &tree, out);
+                }
+            },
+            Include::Metadata => {
+                out.extend_from_slice(partial_head(version));
+                json::encode_shape(&object_meta()?, metadata_of(tree), out);
+                out.push(b'}');
+            }
+        }
+        out.push(b'}');
+        Ok(())
+    }
+
+    /// The JSON of a table with one object.
+    pub(crate) fn table_of(
+        &self,
+        content: &Content,
+        version: MetaVersion,
+        shown: Shown,
+    ) -> Result<Vec<u8>, Status> {
+        let own = &self.served.kind.columns;
+        let mut out = match content {
+            Content::Entry(entry) => {
+                let meta = list_meta(&entry.mod_revision().0.to_string(), "", None);
+                let mut out = self.table_head(version, &meta, shown, own.list);
+                self.row(entry, version, &mut out)?;
+                out
+            }
+            Content::Tree(tree) | Content::Other { value: tree, .. } => {
+                let columns = match content {
+                    Content::Other { ty, .. } if ty.name == "autoscaling.v1.Scale" => &SCALE_COLUMNS,
+                    Content::Other { .. } => &PLAIN_COLUMNS,
+                    Content::Entry(_) | Content::Tree(_) => own,
+                };
+                let resource_version = metadata_of(tree).get("resourceVersion").and_then(Value::as_str);
+                let meta = list_meta(resource_version.unwrap_or_default(), "", None);
+                let mut out = self.table_head(version, &meta, shown, columns.list);
+                self.tree_row(content, tree, columns, version, &mut out)?;
+                out
+            }
+        };
+        out.extend_from_slice(b"]}");
+        Ok(out)
+    }
+}

@@ -1,0 +1,81 @@
+//! A registry in memory, for tests of answers.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cache::{Cache, Change, Entry, Freshness, Query};
+use http::HeaderMap;
+use http::header::ACCEPT;
+use http_body_util::BodyExt;
+use registry::{List, Registry, Selection};
+
+use super::negotiate::{Settings, Wanted};
+use super::represent::table::Headings;
+use super::represent::{Include, View};
+use crate::Response;
+
+/// The time of every request.
+pub(crate) const NOW: &str = "2025-01-03T21:00:00.000000Z";
+pub(crate) const SETTINGS: Settings = Settings { cbor: true, compression: true };
+/// Ends of `Accept` values.
+pub(crate) const PARTIAL: &str = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+pub(crate) const PARTIAL_LIST: &str = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+pub(crate) const TABLE: &str = ";as=Table;g=meta.k8s.io;v=v1";
+
+pub(crate) struct Fixture {
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) registry: Registry,
+}
+
+impl Fixture {
+    pub(crate) async fn new() -> Self {
+        let store = Arc::new(store::memory::Memory::default());
+        let cache = Cache::open(store, registry::specs().unwrap(), cache::Options::default()).await.unwrap();
+        let cache = Arc::new(cache);
+        let registry =
+            Registry::new(cache.clone(), &Selection::default(), registry::Settings::default()).unwrap();
+        Self { cache, registry }
+    }
+
+    pub(crate) async fn put(&self, resource: &str, name: &str, json: String) -> Arc<Entry> {
+        let resource = self.cache.resource(resource).unwrap();
+        let committed = self.cache.commit(Change::put(&resource, "n", name, json)).await.unwrap();
+        committed.entry().unwrap().clone()
+    }
+
+    /// A config map with one value.
+    pub(crate) async fn config_map(&self, name: &str, value: &str) -> Arc<Entry> {
+        let json = format!(
+            r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"n","creationTimestamp":"2025-01-01T00:00:00Z"}},"data":{{"k":"{value}"}}}}"#
+        );
+        self.put("configmaps", name, json).await
+    }
+
+    pub(crate) fn view(&self, group: &str, resource: &str, accept: &str) -> View {
+        let headers: HeaderMap = [(ACCEPT, accept.parse().unwrap())].into_iter().collect();
+        let wanted = Wanted::of(&headers, crate::Query::new(""));
+        View {
+            served: self.registry.find(group, "v1", resource).unwrap().clone(),
+            cache: self.cache.clone(),
+            accept: SETTINGS.accept(&wanted).unwrap(),
+            include: Include::default(),
+            headings: Arc::new(Headings::new(|ty, field| Some(format!("{ty} {field}")))),
+            now: NOW.parse().unwrap(),
+        }
+    }
+
+    pub(crate) async fn list(&self, resource: &str) -> List {
+        let resource = self.cache.resource(resource).unwrap();
+        let objects = resource.list(Query::new(Freshness::MostRecent, Default::default())).await.unwrap();
+        List { objects, token: String::new(), remaining: None }
+    }
+}
+
+/// All of a body.
+pub(crate) async fn body(response: Response) -> Bytes {
+    response.into_body().collect().await.unwrap().to_bytes()
+}
+
+pub(crate) fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}

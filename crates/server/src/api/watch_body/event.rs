@@ -1,0 +1,211 @@
+//! Events in each format and form.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{BufMut, Bytes};
+use cache::watch::{Event, INITIAL_EVENTS_END, Mark};
+use object::{Map, Value};
+use registry::Content;
+use schema::{Status, builtin, cbor};
+use store::Revision;
+
+use crate::api::negotiate::{Format, Target, TargetKind};
+use crate::api::represent::forms::Form;
+use crate::api::represent::table::Shown;
+use crate::api::represent::wire::{self, Major};
+use crate::api::represent::{View, encode, partial_head, span, status};
+
+/// The annotation with an empty list of the kind, for clients that make a list of initial events.
+const BLUEPRINT: &str = "kubernetes.io/initial-events-list-blueprint";
+
+/// Writes the events of one watch.
+pub(super) struct Events {
+    view: View,
+    api_version: String,
+    /// Whether the next table has headings.
+    shown: Shown,
+    /// How far the client knows that it has come.
+    told: Revision,
+}
+
+/// Why a watch has to end: what is told, if anything is.
+type End = Option<Status>;
+
+impl Events {
+    pub(super) fn new(view: View) -> Self {
+        Self { api_version: view.served.api_version(), view, shown: Shown::Yes, told: Revision::ZERO }
+    }
+
+    /// Writes what became of an object.
+    pub(super) fn event(&mut self, event: &Event, out: &mut Vec<u8>) -> Result<(), End> {
+        let (kind, entry) = (event.kind.as_str(), &event.entry);
+        self.told = self.told.max(event.revision());
+        match (self.view.accept.target, self.view.accept.format) {
+            (None, Format::Protobuf) => {
+                let message = self.view.form(entry, Form::Protobuf).map_err(Some)?;
+                protobuf(kind, &self.api_version, self.view.served.kind.kind, &message, out);
+            }
+            (None, Format::Cbor) => cbor_event(kind, &self.view.form(entry, Form::Cbor).map_err(Some)?, out),
+            (None, _) if self.view.is_canonical() => json(kind, &[entry.bytes()], out),
+            (None, _) => json(kind, &[&self.view.json(entry).map_err(Some)?], out),
+            (Some(Target { kind: TargetKind::Partial, version }), Format::Protobuf) => {
+                let message = self.view.form(entry, Form::ProtobufMeta).map_err(Some)?;
+                protobuf(kind, version.api_version(), "PartialObjectMetadata", &message, out);
+            }
+            (Some(Target { kind: TargetKind::Partial, .. }), Format::Cbor) => {
+                let object = self.view.object(&Content::Entry(entry.clone())).map_err(Some)?;
+                cbor_event(kind, &object, out);
+            }
+            (Some(Target { kind: TargetKind::Partial, version }), _) => {
+                json(kind, &[partial_head(version), span::metadata(entry.bytes()), b"}"], out);
+            }
+            (Some(Target { kind: TargetKind::Table, .. }), _) => {
+                self.table(kind, &Content::Entry(entry.clone()), out)?;
+            }
+            // An object is no list: the reference ends the watch without a word.
+            (Some(Target { kind: TargetKind::PartialList, .. }), _) => return Err(None),
+        }
+        Ok(())
+    }
+
+    /// Writes how far the watch has come, if that is news: an object of the kind with nothing but a resource version.
+    pub(super) fn bookmark(&mut self, revision: Revision, mark: Mark, out: &mut Vec<u8>) -> Result<(), End> {
+        if mark == Mark::Periodic && revision <= self.told {
+            return Ok(());
+        }
+        self.told = revision;
+        let mut metadata = Map::new();
+        metadata.insert("resourceVersion", revision.0.to_string());
+        if mark == Mark::InitialEventsEnd {
+            let mut annotations = Map::new();
+            annotations.insert(INITIAL_EVENTS_END, "true");
+            annotations.insert(BLUEPRINT, STANDARD.encode(self.blueprint()?));
+            metadata.insert("annotations", annotations);
+        }
+        let view = &self.view;
+        let format = view.accept.format;
+        let (ty, api_version, kind) = match view.accept.target {
+            None => (view.served.ty, self.api_version.as_str(), view.served.kind.kind),
+            Some(Target { kind: TargetKind::Partial, version }) => {
+                let partial = "PartialObjectMetadata";
+                let ty = builtin::by_name("meta.v1.PartialObjectMetadata").ok_or(None)?;
+                (ty, version.api_version(), partial)
+            }
+            Some(Target { kind: TargetKind::Table, .. }) => {
+                let mut tree = Map::new();
+                tree.insert("metadata", metadata);
+                return self.table("BOOKMARK", &Content::Tree(tree.into()), out);
+            }
+            Some(Target { kind: TargetKind::PartialList, .. }) => return Err(None),
+        };
+        let mut tree = Map::new();
+        tree.insert("kind", kind);
+        tree.insert("apiVersion", api_version.to_owned());
+        tree.insert("metadata", metadata);
+        let object = encode(ty, &Value::from(tree), format).map_err(Some)?;
+        wrap("BOOKMARK", &object, format, out);
+        Ok(())
+    }
+
+    /// The last event of a watch that went wrong.
+    pub(super) fn error(&self, error: &Status) -> Vec<u8> {
+        let mut out = Vec::new();
+        let format = self.view.accept.format;
+        wrap("ERROR", &status::body(error, format), format, &mut out);
+        out
+    }
+
+    fn table(&mut self, kind: &str, content: &Content, out: &mut Vec<u8>) -> Result<(), End> {
+        let Some(Target { version, .. }) = self.view.accept.target else { return Err(None) };
+        // Ages count from now, not from the start of the watch.
+        self.view.now = object::time::MicroTime::now();
+        let table = self.view.table_of(content, version, self.shown).map_err(Some)?;
+        self.shown = Shown::No;
+        json(kind, &[&table], out);
+        Ok(())
+    }
+
+    /// An empty list of the kind, as the client would be sent it.
+    fn blueprint(&self) -> Result<Bytes, End> {
+        let (kind, api_version) = match self.view.accept.target {
+            None => (self.view.served.list_kind(), self.api_version.clone()),
+            Some(target) => ("PartialObjectMetadataList".to_owned(), target.version.api_version().to_owned()),
+        };
+        let mut out = Vec::new();
+        match self.view.accept.format {
+            Format::Protobuf => {
+                let mut meta = Vec::new();
+                (1..=3).for_each(|number| wire::bytes_field(number, b"", &mut meta));
+                let mut message = Vec::new();
+                wire::bytes_field(1, &meta, &mut message);
+                return Ok(wire::envelope(&api_version, &kind, &message));
+            }
+            Format::Cbor => {
+                out.extend_from_slice(&cbor::PREFIX);
+                wire::cbor_head(Major::Map, 4, &mut out);
+                for (key, value) in [("kind", &kind), ("apiVersion", &api_version)] {
+                    wire::cbor_text(key, &mut out);
+                    wire::cbor_text(value, &mut out);
+                }
+                wire::cbor_text("metadata", &mut out);
+                wire::cbor_head(Major::Map, 0, &mut out);
+                wire::cbor_text("items", &mut out);
+                out.push(0xf6);
+            }
+            _ => out.extend_from_slice(
+                format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{{}},\"items\":null}}\n")
+                    .as_bytes(),
+            ),
+        }
+        Ok(out.into())
+    }
+}
+
+/// An event with an object that is written as a whole.
+fn wrap(kind: &str, object: &[u8], format: Format, out: &mut Vec<u8>) {
+    match format {
+        Format::Protobuf => protobuf_raw(kind, object.len(), out, |out| out.extend_from_slice(object)),
+        Format::Cbor => cbor_event(kind, object, out),
+        _ => json(kind, &[object.strip_suffix(b"\n").unwrap_or(object)], out),
+    }
+}
+
+fn json(kind: &str, object: &[&[u8]], out: &mut Vec<u8>) {
+    out.reserve(object.iter().map(|part| part.len()).sum::<usize>() + 48);
+    out.extend_from_slice(b"{\"type\":\"");
+    out.extend_from_slice(kind.as_bytes());
+    out.extend_from_slice(b"\",\"object\":");
+    object.iter().for_each(|part| out.extend_from_slice(part));
+    out.extend_from_slice(b"}\n");
+}
+
+/// An event with a message that has yet to be put into its envelope.
+fn protobuf(kind: &str, api_version: &str, object_kind: &str, message: &[u8], out: &mut Vec<u8>) {
+    let len = wire::envelope_len(api_version, object_kind, message.len());
+    protobuf_raw(kind, len, out, |out| {
+        wire::envelope_head(api_version, object_kind, message.len(), out);
+        out.extend_from_slice(message);
+        out.extend_from_slice(&wire::ENVELOPE_TAIL);
+    });
+}
+
+/// A frame: its length in four bytes, and a message with the kind of the event and the bytes of the object.
+fn protobuf_raw(kind: &str, object: usize, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let raw = wire::field_len(1, object);
+    let len = wire::field_len(1, kind.len()) + wire::field_len(2, raw);
+    out.reserve(len + 4);
+    out.put_u32(u32::try_from(len).unwrap_or(u32::MAX));
+    wire::bytes_field(1, kind.as_bytes(), out);
+    wire::field_head(2, raw, out);
+    wire::field_head(1, object, out);
+    write(out);
+}
+
+fn cbor_event(kind: &str, object: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&cbor::PREFIX);
+    wire::cbor_head(Major::Map, 2, out);
+    wire::cbor_text("type", out);
+    wire::cbor_text(kind, out);
+    wire::cbor_text("object", out);
+    out.extend_from_slice(object);
+}

@@ -1,0 +1,178 @@
+use super::*;
+use crate::api::testing::{Fixture, PARTIAL, PARTIAL_LIST, SETTINGS, TABLE, body, text};
+use cache::watch::{Request, Start};
+use cache::{Change, Freshness};
+use http_body_util::BodyExt;
+
+struct Setup {
+    fixture: Fixture,
+    lifecycle: Lifecycle,
+}
+
+impl Setup {
+    async fn new() -> Self {
+        Self { fixture: Fixture::new().await, lifecycle: Lifecycle::new() }
+    }
+
+    async fn watch(&self, accept: &str, start: Start, timeout: Duration) -> Response {
+        let mut view = self.fixture.view("", "configmaps", accept);
+        let (accept, media_type) = view.accept.stream(SETTINGS).unwrap();
+        view.accept = accept;
+        let resource = self.fixture.cache.resource("configmaps").unwrap();
+        let watcher = resource.watch(Request::new(start)).await.unwrap();
+        let until = Until { timeout, lifecycle: self.lifecycle.clone() };
+        respond(view, media_type, Watch::Running(watcher), until)
+    }
+
+    /// Everything that a short watch sends.
+    async fn short(&self, accept: &str, start: Start) -> Bytes {
+        body(self.watch(accept, start, Duration::from_millis(50)).await).await
+    }
+}
+
+const STATE: Start = Start::State(Freshness::MostRecent);
+const LONG: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn events_are_lines_of_json() {
+    let setup = Setup::new().await;
+    let entry = setup.fixture.config_map("a", "1").await;
+    let mut response = setup.watch("application/json;stream=watch", STATE, LONG).await;
+    assert_eq!(response.headers()["content-type"], "application/json");
+    let added = format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", text(entry.bytes()));
+    let frame = response.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
+    assert_eq!(text(&frame), added);
+    let entry = setup.fixture.config_map("a", "2").await;
+    let frame = response.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
+    assert_eq!(text(&frame), format!("{{\"type\":\"MODIFIED\",\"object\":{}}}\n", text(entry.bytes())));
+    let resource = setup.fixture.cache.resource("configmaps").unwrap();
+    setup.fixture.cache.commit(Change::delete(&resource, "n", "a")).await.unwrap();
+    let frame = response.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
+    assert!(text(&frame).starts_with(r#"{"type":"DELETED","object":{"kind":"ConfigMap""#));
+    assert!(text(&frame).contains(r#""resourceVersion":"3""#), "{}", text(&frame));
+}
+
+#[tokio::test]
+async fn events_of_protobuf_are_framed() {
+    let setup = Setup::new().await;
+    let entry = setup.fixture.config_map("a", "1").await;
+    for (accept, form) in [("", ""), ("", PARTIAL)] {
+        let accept = format!("application/vnd.kubernetes.protobuf{accept}{form}");
+        let object = setup.fixture.view("", "configmaps", &accept).object(&entry.clone().into()).unwrap();
+        let bytes = setup.short(&accept, STATE).await;
+        let (length, message) = bytes.split_at(4);
+        assert_eq!(u32::from_be_bytes(length.try_into().unwrap()) as usize, message.len());
+        let mut wanted = b"\x0a\x05ADDED".to_vec();
+        let mut raw = Vec::new();
+        crate::api::represent::wire::bytes_field(1, &object, &mut raw);
+        crate::api::represent::wire::bytes_field(2, &raw, &mut wanted);
+        assert_eq!(message, wanted);
+    }
+}
+
+#[tokio::test]
+async fn events_of_cbor_are_a_sequence() {
+    let setup = Setup::new().await;
+    setup.fixture.config_map("a", "1").await;
+    setup.fixture.config_map("b", "1").await;
+    for form in ["", PARTIAL] {
+        let bytes = setup.short(&format!("application/cbor{form}"), STATE).await;
+        let items: Result<Vec<_>, _> =
+            schema::cbor::Sequence::new(&bytes, schema::Limits::default()).collect();
+        assert_eq!(items.unwrap().len(), 2, "{form}");
+        assert!(bytes.starts_with(b"\xd9\xd9\xf7\xa2\x44type\x45ADDED\x46object\xd9\xd9\xf7"));
+    }
+}
+
+#[tokio::test]
+async fn only_the_first_table_has_headings() {
+    let setup = Setup::new().await;
+    setup.fixture.config_map("a", "1").await;
+    setup.fixture.config_map("b", "1").await;
+    let bytes = setup.short(&format!("application/json{TABLE}"), STATE).await;
+    let lines: Vec<_> = text(&bytes).lines().collect();
+    assert_eq!(lines.len(), 2);
+    let start = |revision| {
+        format!(
+            r#"{{"type":"ADDED","object":{{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{{"resourceVersion":"{revision}"}},"columnDefinitions":"#
+        )
+    };
+    assert!(lines[0].starts_with(&(start(1) + r#"[{"name":"Name""#)), "{}", lines[0]);
+    assert!(lines[1].starts_with(&(start(2) + r#"null,"rows":[{"cells":["b",1,""#)), "{}", lines[1]);
+}
+
+#[tokio::test]
+async fn metadata_can_be_watched_and_lists_of_it_cannot() {
+    let setup = Setup::new().await;
+    setup.fixture.config_map("a", "1").await;
+    let bytes = setup.short(&format!("application/json{PARTIAL}"), STATE).await;
+    let start = r#"{"type":"ADDED","object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a""#;
+    assert!(text(&bytes).starts_with(start) && text(&bytes).ends_with("}}}\n"), "{}", text(&bytes));
+    let bytes = body(setup.watch(&format!("application/json{PARTIAL_LIST}"), STATE, LONG).await).await;
+    assert_eq!(bytes, "", "it ends at the first event");
+}
+
+#[tokio::test]
+async fn a_bookmark_is_an_object_of_the_kind() {
+    let setup = Setup::new().await;
+    setup.fixture.put("configmaps", "x", r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x","namespace":"n","creationTimestamp":null}}"#.into()).await;
+    let start = Start::StreamingList(Freshness::MostRecent);
+    let bookmark = |bytes: Bytes| text(&bytes).lines().last().unwrap().to_owned();
+    assert_eq!(
+        bookmark(setup.short("application/json", start).await),
+        r#"{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"1","creationTimestamp":null,"annotations":{"k8s.io/initial-events-end":"true","kubernetes.io/initial-events-list-blueprint":"eyJraW5kIjoiQ29uZmlnTWFwTGlzdCIsImFwaVZlcnNpb24iOiJ2MSIsIm1ldGFkYXRhIjp7fSwiaXRlbXMiOm51bGx9Cg=="}}}}"#
+    );
+    assert_eq!(
+        bookmark(setup.short(&format!("application/json{PARTIAL}"), start).await),
+        r#"{"type":"BOOKMARK","object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"1","creationTimestamp":null,"annotations":{"k8s.io/initial-events-end":"true","kubernetes.io/initial-events-list-blueprint":"eyJraW5kIjoiUGFydGlhbE9iamVjdE1ldGFkYXRhTGlzdCIsImFwaVZlcnNpb24iOiJtZXRhLms4cy5pby92MSIsIm1ldGFkYXRhIjp7fSwiaXRlbXMiOm51bGx9Cg=="}}}}"#
+    );
+    let protobuf = setup.short("application/vnd.kubernetes.protobuf", start).await;
+    let at = |needle: &[u8]| memchr::memmem::find(&protobuf, needle);
+    assert!(at(b"\x0a\x08BOOKMARK\x12").is_some() && at(b"initial-events-list-blueprint").is_some());
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_its_time_and_with_the_server() {
+    let setup = Setup::new().await;
+    assert_eq!(setup.short("application/json", STATE).await, "");
+    let response = setup.watch("application/json", STATE, LONG).await;
+    let end = tokio::spawn(body(response));
+    setup.lifecycle.advance(Phase::Draining);
+    assert_eq!(tokio::time::timeout(Duration::from_secs(5), end).await.unwrap().unwrap(), "");
+}
+
+#[tokio::test]
+async fn what_goes_wrong_is_the_last_event() {
+    let setup = Setup::new().await;
+    let status = Status::expired("too old resource version: 1 (20)");
+    let until = || Until { timeout: LONG, lifecycle: setup.lifecycle.clone() };
+    let view = setup.fixture.view("", "configmaps", "application/json");
+    let bytes = body(respond(view, "application/json", Watch::Ended(status.clone()), until())).await;
+    assert_eq!(
+        text(&bytes),
+        "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\
+         \"message\":\"too old resource version: 1 (20)\",\"reason\":\"Expired\",\"code\":410}}\n"
+    );
+    let view = setup.fixture.view("", "configmaps", "application/vnd.kubernetes.protobuf");
+    let bytes = body(respond(view, "application/json", Watch::Ended(status), until())).await;
+    assert!(memchr::memmem::find(&bytes, b"\x0a\x05ERROR\x12").is_some());
+    assert!(memchr::memmem::find(&bytes, b"k8s\0\x0a\x0c\x0a\x02v1\x12\x06Status").is_some());
+}
+
+#[tokio::test]
+async fn a_large_state_comes_in_chunks() {
+    let setup = Setup::new().await;
+    let value = "x".repeat(3_000);
+    for at in 0..100 {
+        setup.fixture.config_map(&format!("c{at:03}"), &value).await;
+    }
+    let mut response = setup.watch("application/json", STATE, LONG).await;
+    let (mut lines, mut largest) = (0, 0);
+    while lines < 100 {
+        let frame = response.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
+        largest = largest.max(frame.len());
+        lines += text(&frame).lines().count();
+        assert!(frame.ends_with(b"\n"), "an event is never parted");
+    }
+    assert!((CHUNK..CHUNK + 8_000).contains(&largest), "{largest}");
+}
