@@ -253,8 +253,9 @@ impl<'a, 'o> Endpoint<'a, 'o> {
     fn delete(&self) -> Operation<'a> {
         let description = format!("delete {}", with_article(self.resource.kind.kind));
         let answer = match self.resource.kind.deleted {
-            Deleted::Object => self.model,
-            Deleted::Status => status(),
+            // The reference answers with the namespace, and documents a status.
+            Deleted::Object if self.body.kind != "Namespace" => self.model,
+            Deleted::Object | Deleted::Status => status(),
         };
         self.operation(Method::Delete, "delete", "delete", "", description)
             .taking(&self.options.delete)
