@@ -1,6 +1,6 @@
 //! Who is asking: the proofs that a request carries, tried in turn.
 
-use crate::{ClientAuthority, Tokens, User};
+use crate::{Certified, ClientAuthority, Tokens, User};
 use rustls::pki_types::CertificateDer;
 
 /// What a request shows of its caller.
@@ -8,8 +8,8 @@ use rustls::pki_types::CertificateDer;
 pub struct Credentials<'a> {
     /// The values of the `Authorization` headers, in order.
     pub authorization: &'a [&'a str],
-    /// The certificates of the connection, the caller's own first; the caller has proven to own its key.
-    pub certificates: &'a [CertificateDer<'static>],
+    /// Whom the certificates of the connection name: what [`Authenticators::certify`] found once for all its requests.
+    pub certified: Option<&'a Certified>,
 }
 
 /// A caller that is known.
@@ -42,9 +42,14 @@ pub struct Authenticators {
 }
 
 impl Authenticators {
+    /// Whom the certificates of a connection name; the caller has proven to own the key of the first.
+    pub fn certify(&self, certificates: &[CertificateDer<'static>]) -> Option<Certified> {
+        self.certificates.as_ref()?.certify(certificates)
+    }
+
     /// Who is asking: by the client certificate if it is one of ours, otherwise by the token.
     pub fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Authenticated, Refused> {
-        let certified = self.certificates.as_ref().and_then(|a| a.user(credentials.certificates));
+        let certified = credentials.certified.and_then(Certified::user).cloned();
         let known = certified.or_else(|| self.tokens.user(bearer(credentials.authorization.first()?)?));
         known.map(|user| Authenticated(user.authenticated())).ok_or(Refused)
     }
@@ -71,13 +76,13 @@ mod tests {
     }
 
     fn ask(headers: &[&str]) -> Result<String, Refused> {
-        let credentials = Credentials { authorization: headers, certificates: &[] };
+        let credentials = Credentials { authorization: headers, certified: None };
         authenticators().authenticate(&credentials).map(|known| known.user().name.clone())
     }
 
     #[test]
     fn a_token_tells_its_user_who_gets_the_group_of_the_known() {
-        let credentials = Credentials { authorization: &["Bearer s3cret"], certificates: &[] };
+        let credentials = Credentials { authorization: &["Bearer s3cret"], certified: None };
         let known = authenticators().authenticate(&credentials).unwrap();
         assert_eq!(known.user().groups, ["dev", "system:authenticated"]);
     }

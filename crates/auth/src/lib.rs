@@ -20,6 +20,6 @@ mod user;
 pub use attributes::{Attributes, Target};
 pub use authenticate::{Authenticated, Authenticators, Credentials, Refused};
 pub use authorize::{Authorized, Authorizer};
-pub use certificate::ClientAuthority;
+pub use certificate::{Certified, ClientAuthority};
 pub use tokens::{StaticToken, TokenFileError, Tokens};
 pub use user::User;

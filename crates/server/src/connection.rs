@@ -79,6 +79,7 @@ async fn converse<H: Handler>(shared: &Arc<Shared<H>>, stream: TlsStream<TcpStre
         address,
         certificates: session.peer_certificates().unwrap_or_default().to_vec(),
         tls: session.protocol_version(),
+        certified: std::sync::OnceLock::new(),
     });
     let activity = Arc::new(Activity::new());
     let service = service_fn({

@@ -121,7 +121,8 @@ impl Layer for Authentication {
     async fn around<H: Handler>(&self, mut request: Request, next: &H) -> Result<Response, Error> {
         let headers = request.headers().get_all(AUTHORIZATION);
         let authorization: Vec<&str> = headers.iter().filter_map(|value| value.to_str().ok()).collect();
-        let shown = Credentials { authorization: &authorization, certificates: &request.peer.certificates };
+        let certified = request.peer.certified.get_or_init(|| self.0.certify(&request.peer.certificates));
+        let shown = Credentials { authorization: &authorization, certified: certified.as_ref() };
         match self.0.authenticate(&shown) {
             Ok(caller) => drop(request.head.extensions.insert(caller)),
             Err(_) if !authorization.is_empty() => return Err(Status::unauthorized().into()),

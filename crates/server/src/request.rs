@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
+use auth::Certified;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Method, Uri};
@@ -76,12 +77,14 @@ pub struct Peer {
     pub certificates: Vec<CertificateDer<'static>>,
     /// The version of TLS that was agreed on.
     pub tls: Option<ProtocolVersion>,
+    /// Whom the certificates name, found when the first request asks.
+    pub certified: OnceLock<Option<Certified>>,
 }
 
 impl Peer {
     /// A peer without TLS, at `address`.
     pub fn plain(address: SocketAddr) -> Self {
-        Self { address, certificates: Vec::new(), tls: None }
+        Self { address, certificates: Vec::new(), tls: None, certified: OnceLock::new() }
     }
 }
 
