@@ -131,7 +131,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     };
     tokio::spawn({
         let registry = registry.clone();
-        async move { hooks.run(&registry, &facts).await }
+        async move { Box::pin(hooks.run(&registry, &facts)).await }
     });
     let api = Api::new(registry, Authorizer, lifecycle.clone(), api_settings(options));
     let handler = server::stack(api, authenticators, Arc::clone(&checks), Arc::new(build()));

@@ -115,8 +115,8 @@ fn the_table_has_all_flags_of_the_reference_and_each_name_once() {
     let count = names.len();
     names.dedup();
     assert_eq!(names.len(), count);
-    // 167 of the reference and --data-dir.
-    assert_eq!(count, 168);
+    // 167 of the reference, and --data-dir, --storage, --history-retention, --controllers.
+    assert_eq!(count, 171);
 }
 
 #[test]

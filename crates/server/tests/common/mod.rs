@@ -56,7 +56,7 @@ pub(crate) fn start_with<H: Handler>(api: H, limits: Limits, delay: Duration, se
     let mut checks = Checks::new();
     checks.add(Check::ping()).unwrap();
     checks.add(Check::shutdown(lifecycle.clone())).unwrap();
-    let handler = server::stack(api, Arc::new(checks), Arc::new(Info::default()));
+    let handler = server::stack(api, Arc::default(), Arc::new(checks), Arc::new(Info::default()));
     let server = Server::listen("127.0.0.1:0".parse().unwrap(), limits, lifecycle.clone())
         .unwrap()
         .with_shutdown_delay(delay);

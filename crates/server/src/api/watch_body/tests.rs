@@ -20,7 +20,7 @@ impl Setup {
         view.accept = accept;
         let resource = self.fixture.cache.resource("configmaps").unwrap();
         let watcher = resource.watch(Request::new(start)).await.unwrap();
-        let until = Until { timeout, lifecycle: self.lifecycle.clone() };
+        let until = Until { timeout, bookmarks: false, lifecycle: self.lifecycle.clone() };
         respond(view, media_type, Watch::Running(watcher), until)
     }
 
@@ -145,7 +145,7 @@ async fn a_watch_ends_with_its_time_and_with_the_server() {
 async fn what_goes_wrong_is_the_last_event() {
     let setup = Setup::new().await;
     let status = Status::expired("too old resource version: 1 (20)");
-    let until = || Until { timeout: LONG, lifecycle: setup.lifecycle.clone() };
+    let until = || Until { timeout: LONG, bookmarks: false, lifecycle: setup.lifecycle.clone() };
     let view = setup.fixture.view("", "configmaps", "application/json");
     let bytes = body(respond(view, "application/json", Watch::Ended(status.clone()), until())).await;
     assert_eq!(
