@@ -3,12 +3,19 @@
 //! Everything stays on the loopback address, on ports the system picks; a server and its folder go away with the value
 //! that stands for them. Paths of clients come from [`tool`].
 
+mod cli;
+pub mod http;
 mod process;
+mod server;
 
+pub use cli::{Cli, Said, Stream};
 pub use nix::sys::signal::Signal;
 pub use process::{Error, Exit, Folder, Process};
+pub use server::{Server, TOKEN};
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The path of a real client or server, as `cargo xtask tools` fetches them.
 pub fn tool(name: &str) -> Result<PathBuf, xtask::tools::Error> {
@@ -18,4 +25,17 @@ pub fn tool(name: &str) -> Result<PathBuf, xtask::tools::Error> {
 /// The server to test: the one that `KEELSON_BIN` names, or else `built`, which is what cargo built for the test.
 pub fn server_binary(built: &str) -> PathBuf {
     std::env::var_os("KEELSON_BIN").map_or_else(|| built.into(), PathBuf::from)
+}
+
+/// The server to test where cargo did not build one for the test: the one that `KEELSON_BIN` names, or else the one in
+/// `target/release`.
+pub fn release_binary() -> PathBuf {
+    std::env::var_os("KEELSON_BIN").map_or_else(|| xtask::target().join("release/keelson"), PathBuf::from)
+}
+
+/// A name that no other test, and no earlier run on the same server, uses: `prefix` and some digits.
+pub fn unique(prefix: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() % 100_000_000;
+    format!("{prefix}-{time:08}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }

@@ -31,6 +31,20 @@ pub enum Error {
         /// What it wrote to standard output and standard error.
         output: String,
     },
+    /// A variable that names a part of the server to use is not set.
+    #[error("KEELSON_TEST_SERVER is set, so {name} has to be set too")]
+    Variable {
+        /// The one that is missing.
+        name: &'static str,
+    },
+    /// A client did not end as it should have.
+    #[error("`{line}` ended with {:?}\n{}{}", .said.code, .said.out, .said.err)]
+    Client {
+        /// What was run.
+        line: String,
+        /// What came of it.
+        said: crate::Said,
+    },
     /// It did not end.
     #[error("the server did not end within {} s", PATIENCE.as_secs())]
     DidNotEnd,

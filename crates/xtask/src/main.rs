@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use xtask::{licenses, test, tools};
+use xtask::{command, licenses, test, tools};
 
 const HELP: &str = "\
 cargo xtask COMMAND
@@ -13,6 +13,7 @@ cargo xtask COMMAND
   tools [NAME...]   fetches real clients and servers for tests and comparisons into target/tools; without names, all but
                     those that want to be asked for. What is there already is left alone
   tools --list      the names
+  golden FILE...    replays recorded exchanges against a server; see cargo xtask golden --help
   licenses          holds the licence of every dependency to the allow-list
   help              this text
 ";
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         ["test", "--fast"] => test::run(test::Extent::Fast),
         ["tools", "--list"] => say(&tools::list()),
         ["tools", names @ ..] => tools::install_named(names).map_err(|error| error.to_string()),
+        ["golden", arguments @ ..] => golden(arguments),
         ["licenses"] => licenses::check().map_err(|error| error.to_string()).and_then(|line| say(&line)),
         ["help" | "--help" | "-h"] | [] => say(HELP),
         other => Err(format!("`{}` is not a command\n\n{HELP}", other.join(" "))),
@@ -36,6 +38,13 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The replayer is a program of its own: it brings TLS with it, which the other commands do without.
+fn golden(arguments: &[&str]) -> Result<(), String> {
+    let mut cargo = command::cargo(&std::env::current_dir().map_err(|error| error.to_string())?);
+    cargo.args(["run", "--quiet", "--package=golden", "--"]).args(arguments);
+    command::show(&mut cargo).map_err(|error| error.to_string())
 }
 
 fn say(text: &str) -> Result<(), String> {

@@ -46,7 +46,7 @@ const STEPS: &[Step] = &[
 ];
 
 /// The tools that end-to-end tests use; the others are not fetched for them.
-const CLIENTS: &[&str] = &["kubectl"];
+const CLIENTS: &[&str] = &["kubectl", "helm", "python-client"];
 
 /// Runs the steps of `extent` in order, up to the first that fails.
 pub fn run(extent: Extent) -> Result<(), String> {

@@ -1,0 +1,35 @@
+//! Recorded exchanges: requests, and what the reference answered to them, replayed against a server under test.
+//!
+//! A file is a JSON list of [`Scenario`]s. Each has a namespace of its own, so scenarios can run beside each other; the
+//! steps of one run in order. Before an answer is compared with the recorded one, what differs from run to run (uids,
+//! versions, times, generated names: see [`normal`]) gives way to placeholders, and what a step ignores is taken out.
+//! What is left has to be equal; a difference in the words of a message or in a `Warning` or `Content-Type` header only
+//! is told apart from the others.
+//!
+//! [`replay`] runs a whole file. The program `golden` (through `cargo xtask golden`) is for a developer's eyes; the
+//! end-to-end tests use the library, with a [`Waiting`] list of what is known to be missing.
+
+mod compare;
+mod exchange;
+pub mod normal;
+mod replay;
+mod scenario;
+mod waiting;
+
+pub use compare::{Difference, Severity};
+pub use replay::{Outcome, StepDifferences, Summary, replay};
+pub use scenario::{Error, Scenario, load};
+pub use waiting::{Verdict, Waiting};
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use testkit::Server;
+
+/// How many scenarios run beside each other unless told otherwise: many of them wait for events that do not come.
+pub const AT_ONCE: NonZeroUsize = NonZeroUsize::new(8).unwrap();
+
+/// Starts a server as the recorded one was: without controllers, with the same range of service addresses.
+pub fn start_server(binary: &Path) -> Result<Server, testkit::Error> {
+    Server::start(binary, &["--storage=memory", "--service-cluster-ip-range=10.0.0.0/16", "--controllers=-*"])
+}

@@ -1,0 +1,81 @@
+use serde_json::json;
+
+use super::*;
+
+fn variables() -> Variables {
+    let mut variables = Variables::new("scenario-r4x", "r4x");
+    variables.save("rv", "1234".into());
+    variables.save("short", "12".into());
+    variables
+}
+
+#[test]
+fn what_a_field_is_called_tells_what_stands_for_it() {
+    let before = json!({
+        "uid": "0f0e0d0c-0000-4000-8000-0123456789ab", "resourceVersion": "17", "continue": "eyJ2Ij",
+        "clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7", "fd00::1"], "nodePort": 30001,
+        "healthCheckNodePort": 80, "token": "a.b.c",
+    });
+    let after = json!({
+        "uid": "<uid>", "resourceVersion": "<rv>", "continue": "<continue>",
+        "clusterIP": "<ip>", "clusterIPs": ["<ip>", "fd00::1"], "nodePort": "<nodePort>",
+        "healthCheckNodePort": 80, "token": "<jwt>",
+    });
+    assert_eq!(normal(&before, &variables()), after);
+}
+
+#[test]
+fn what_only_looks_like_it_stays() {
+    let value = json!({
+        "uid": "x", "resourceVersion": "0", "continue": "", "clusterIP": "None", "nodePort": "30001", "token": "a.b",
+        "age": "5m", "other": "kube-api-access-ABCDE", "date": "2024-01-02T03:04:05",
+    });
+    assert_eq!(normal(&value, &variables()), value);
+}
+
+#[test]
+fn texts_lose_uids_times_names_and_saved_versions() {
+    for (before, after) in [
+        ("2024-01-02T03:04:05Z", "<time>"),
+        ("at 2024-01-02T03:04:05.123456Z, é", "at <time>, é"),
+        ("uid 0f0e0d0c-0000-4000-8000-0123456789ab!", "uid <uid>!"),
+        ("in scenario-r4x, x-r4x", "in {ns}, x-{run}"),
+        ("version 1234 of 12", "version ${rv} of 12"),
+        ("kube-api-access-ab1de", "kube-api-access-<suffix>"),
+    ] {
+        assert_eq!(normal_text(before, &variables()), after);
+    }
+}
+
+#[test]
+fn ages_count_in_cells_only() {
+    let before = json!({"cells": ["5m", "3m12s", "x", "1m2", "<unknown>", "5w"], "other": ["5m"]});
+    let after = json!({"cells": ["<age>", "<age>", "x", "1m2", "<unknown>", "5w"], "other": ["5m"]});
+    assert_eq!(normal(&before, &variables()), after);
+}
+
+#[test]
+fn a_generated_name_is_known_wherever_it_appears_below() {
+    let before = json!({"metadata": {"generateName": "web-", "name": "web-x7k2p"}, "text": "pod web-x7k2p"});
+    let after =
+        json!({"metadata": {"generateName": "web-", "name": "web-<suffix>"}, "text": "pod web-<suffix>"});
+    assert_eq!(normal(&before, &variables()), after);
+}
+
+#[test]
+fn managers_are_in_an_order_of_their_own() {
+    let entry = |manager: &str, time: &str| json!({"manager": manager, "operation": "Update", "time": time});
+    let before =
+        json!({"managedFields": [entry("b", "2024-01-02T03:04:05Z"), entry("a", "2024-01-02T03:04:06Z")]});
+    assert_eq!(
+        normal(&before, &variables()),
+        json!({"managedFields": [entry("a", "<time>"), entry("b", "<time>")]})
+    );
+}
+
+#[test]
+fn a_value_with_quotes_fills_a_json_text_safely() {
+    let mut variables = variables();
+    variables.save("odd", "a\"\\".into());
+    assert_eq!(variables.fill_json(r#"{"x":"${odd}"}"#), r#"{"x":"a\"\\"}"#);
+}

@@ -1,0 +1,101 @@
+//! The server that a test talks to: one of its own, or one that is there already.
+
+use std::path::{Path, PathBuf};
+
+use crate::http::{self, Target};
+use crate::{Error, Folder, Process};
+
+/// The token that [`Server::start`] makes valid, for a user `admin` of the group `system:masters`. Recorded exchanges have it
+/// in their headers.
+pub const TOKEN: &str = "admintoken";
+
+/// A server, and what a client needs to be its administrator.
+///
+/// For work on the tests themselves, three variables name a server to use in place of a new one: `KEELSON_TEST_SERVER`
+/// (`https://host:port`), `KEELSON_TEST_TOKEN` (an administrator's token), `KEELSON_TEST_CA` (the file with the
+/// authority of its certificate). The same tests can so be run against another implementation of the API, to see
+/// whether they ask for the right thing.
+#[derive(Debug)]
+pub struct Server {
+    url: String,
+    token: String,
+    ca: PathBuf,
+    kubeconfig: PathBuf,
+    process: Option<Process>,
+    folder: Folder,
+}
+
+impl Server {
+    /// Starts `binary` with `flags` and a token file, unless the environment names a server.
+    pub fn start(binary: &Path, flags: &[&str]) -> Result<Self, Error> {
+        let folder = Folder::new()?;
+        if let Ok(url) = std::env::var("KEELSON_TEST_SERVER") {
+            let variable = |name: &'static str| std::env::var(name).map_err(|_| Error::Variable { name });
+            let token = variable("KEELSON_TEST_TOKEN")?;
+            let ca = PathBuf::from(variable("KEELSON_TEST_CA")?);
+            let kubeconfig = write_kubeconfig(folder.path(), &url, &token, &ca)?;
+            return Ok(Self { url, token, ca, kubeconfig, process: None, folder });
+        }
+        let tokens = folder.path().join("tokens.csv");
+        write(&tokens, &format!("{TOKEN},admin,admin-uid,\"system:masters\"\n"))?;
+        let data = folder.path().join("data");
+        let token_file = format!("--token-auth-file={}", tokens.display());
+        let flags: Vec<&str> = flags.iter().copied().chain([token_file.as_str()]).collect();
+        let process = Process::start(binary, &data, &flags)?;
+        let (url, ca) = (process.url().to_owned(), data.join("pki/ca.crt"));
+        let kubeconfig = write_kubeconfig(folder.path(), &url, TOKEN, &ca)?;
+        Ok(Self { url, token: TOKEN.to_owned(), ca, kubeconfig, process: Some(process), folder })
+    }
+
+    /// Where it serves.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The administrator's token.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The file with the authority of its certificate.
+    pub fn ca(&self) -> &Path {
+        &self.ca
+    }
+
+    /// A kubeconfig with that token.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// A folder of the test's own, which goes away with the server.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The process, when it is the test's own.
+    pub fn process(&self) -> Option<&Process> {
+        self.process.as_ref()
+    }
+
+    /// It as the target of the exact HTTP client.
+    pub fn target(&self) -> Result<Target, http::Error> {
+        Target::new(&self.url, &self.ca)
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    std::fs::write(path, text).map_err(|cause| Error::System { what: "writing a file for the server", cause })
+}
+
+fn write_kubeconfig(folder: &Path, url: &str, token: &str, ca: &Path) -> Result<PathBuf, Error> {
+    let path = folder.join("kubeconfig");
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: test\n\
+         clusters:\n- name: test\n  cluster:\n    server: {url}\n    certificate-authority: {}\n\
+         users:\n- name: test\n  user:\n    token: {token}\n\
+         contexts:\n- name: test\n  context:\n    cluster: test\n    user: test\n",
+        ca.display()
+    );
+    write(&path, &text)?;
+    Ok(path)
+}
