@@ -44,12 +44,12 @@ fn the_first_call_makes_everything_and_the_second_nothing() {
     let folder = Folder::new();
     let now = SystemTime::now();
     let first = folder.pki().ensure(&names(), now).unwrap();
-    assert_eq!(first.made.len(), 3, "{:?}", first.made);
+    assert_eq!(first.made.len(), 4, "{:?}", first.made);
     let second = folder.pki().ensure(&names(), now).unwrap();
     assert!(second.made.is_empty(), "{:?}", second.made);
     assert_eq!(
-        (first.authority, first.serving, first.admin),
-        (second.authority, second.serving, second.admin)
+        (first.authority, first.serving, first.admin, first.token),
+        (second.authority, second.serving, second.admin, second.token)
     );
 }
 
@@ -57,7 +57,7 @@ fn the_first_call_makes_everything_and_the_second_nothing() {
 fn keys_are_for_their_owner_only() {
     let folder = Folder::new();
     folder.pki().ensure(&names(), SystemTime::now()).unwrap();
-    for key in ["ca.key", "server.key", "admin.key"] {
+    for key in ["ca.key", "server.key", "admin.key", "admin.token"] {
         assert_eq!(folder.mode(key), 0o600, "{key}");
     }
     assert_eq!(folder.mode("."), 0o700);
