@@ -6,7 +6,7 @@
 //! What is left has to be equal; a difference in the words of a message or in a `Warning` or `Content-Type` header only
 //! is told apart from the others.
 //!
-//! [`replay`] runs a whole file. The program `golden` (through `cargo xtask golden`) is for a developer's eyes; the
+//! [`replay()`] runs a whole file. The program `golden` (through `cargo xtask golden`) is for a developer's eyes; the
 //! end-to-end tests use the library, with a [`Waiting`] list of what is known to be missing.
 
 mod compare;

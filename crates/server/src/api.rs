@@ -1,7 +1,7 @@
 //! The API: what lies between HTTP and the verbs.
 //!
-//! A request's path is read ([`path`]), its caller authorized, its route found ([`routes`]), the form of its answer chosen
-//! ([`negotiate`]), its verb called ([`dispatch`]), and the outcome written in that form.
+//! A request's path is read (`path`), its caller authorized, its route found (`routes`), the form of its answer chosen
+//! (`negotiate`), its verb called (`dispatch`), and the outcome written in that form.
 
 mod compress;
 mod decode;
