@@ -5,7 +5,7 @@
 //! [`Error`] that the reference's client would see: its status, its words.
 //!
 //! What a patch means is defined on the JSON of the object, with the fields that are written though they are empty.
-//! That JSON is not made: a [`node`] is a part of the object, still typed, or a part of the patch, still text, and is
+//! That JSON is not made: a node is a part of the object, still typed, or a part of the patch, still text, and is
 //! opened only where the patch leads into it. Parts that nothing touched go over into the result as they are; parts of
 //! the patch are decoded by the schema at the place where they end up. Only where that meets anything but a clean value
 //! is the whole written out and read again as the reference reads it, because its errors speak of the whole.
