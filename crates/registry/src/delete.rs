@@ -62,7 +62,7 @@ impl Registry {
             Outcome::Pending(content) if target.served.kind.strategy.marks_first() => content,
             Outcome::Gone(content) | Outcome::Pending(content) => finished(target, content)?,
         };
-        Ok(Answer { code, content, warnings: warnings(target.served.kind, options) })
+        Ok(Answer { code, content, warnings: delete_warnings(target.served.kind, options) })
     }
 
     /// Ends one object of the target's kind and namespace.
@@ -174,7 +174,8 @@ fn finished(target: &Target<'_>, content: Content) -> Result<Content, Status> {
     Ok(Content::Other { ty, value: success.into() })
 }
 
-fn warnings(kind: &Kind, options: &DeleteOptions) -> Vec<String> {
+/// What a client is told of a delete that may not do what it expects.
+pub fn delete_warnings(kind: &Kind, options: &DeleteOptions) -> Vec<String> {
     let unsaid = options.propagation_policy.is_none() && options.orphan_dependents.is_none();
     if kind.group == "batch" && kind.dependents == Dependents::Orphan && unsaid {
         return vec!["child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning".into()];

@@ -27,6 +27,7 @@ mod update;
 mod watch;
 
 pub use content::{Answer, Content, List};
+pub use delete::delete_warnings;
 pub use error::status;
 pub use merge::{FieldValidation, Patch};
 pub use object_meta::random_uid;

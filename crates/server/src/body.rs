@@ -124,14 +124,35 @@ pub enum Error {
     Broken(#[from] hyper::Error),
 }
 
+/// How much of a body that is too large is still taken off the connection, and for how long: a client that is still sending
+/// would not see the answer otherwise.
+const DISCARDED: Limit = Limit { bytes: 8 << 20, time: Duration::from_secs(2) };
+
 /// Reads a request's body to its end, holding no more than `limit` allows at any time.
 pub async fn read(body: &mut RequestBody, limit: Limit) -> Result<Bytes, Error> {
-    if body.size_hint().lower() > limit.bytes as u64 {
-        return Err(Error::TooLarge { limit: limit.bytes });
+    let outcome = if body.size_hint().lower() > limit.bytes as u64 {
+        Err(Error::TooLarge { limit: limit.bytes })
+    } else {
+        tokio::time::timeout(limit.time, collect(body, limit.bytes))
+            .await
+            .unwrap_or(Err(Error::TooSlow { limit: limit.time }))
+    };
+    if let Err(Error::TooLarge { .. }) = outcome {
+        // Whatever comes of it, the answer is the same.
+        let _ = tokio::time::timeout(DISCARDED.time, discard(body, DISCARDED.bytes)).await;
     }
-    tokio::time::timeout(limit.time, collect(body, limit.bytes))
-        .await
-        .map_err(|_| Error::TooSlow { limit: limit.time })?
+    outcome
+}
+
+/// Reads up to `most` bytes, and keeps none of them.
+async fn discard(body: &mut RequestBody, most: usize) -> Result<(), hyper::Error> {
+    let mut read = 0;
+    while read < most
+        && let Some(data) = next_data(body).await?
+    {
+        read += data.len();
+    }
+    Ok(())
 }
 
 async fn collect(body: &mut RequestBody, limit: usize) -> Result<Bytes, Error> {

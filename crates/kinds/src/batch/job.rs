@@ -144,6 +144,8 @@ impl Strategy for Behaviour {
         object.remove("status");
         if Job::of(object).spec().manual_selector() != Some(true) {
             select_own(object);
+            // The reference does this whenever it reads a job, also one that it has just written.
+            label_as_template(object);
         }
         template::drop_disabled(object, None, POD_SPEC);
     }

@@ -19,7 +19,7 @@ use super::compress::{self, Coding};
 use super::negotiate::{self, PatchType, Wanted};
 use super::path::{Prefix, Resource, Verb};
 use super::represent::{Include, View};
-use super::{Api, decode, list_body, routes, watch_body};
+use super::{Api, decode, list_body, represent, routes, watch_body};
 use crate::{Error, Query, Request, Response, Status, body};
 
 const WARNING: HeaderName = HeaderName::from_static("warning");
@@ -48,10 +48,37 @@ impl Api {
         let timeout = if is_long { None } else { Some(self.timeout(request.query())?) };
         let proof = self.authorizer.authorize(caller, path.attributes(&asked))?;
         let route = routes::find(&self.registry, &path, request.method())?;
+        let form = self.negotiation().error_form(&Wanted::of(request.headers(), request.query()));
+        let deprecations = deprecations(route.served);
+        let work = self.routed(&mut request, &proof, &route, &asked.verb, path.prefix);
+        let outcome = match timeout {
+            None => work.await,
+            Some(timeout) => tokio::time::timeout(timeout, work).await.unwrap_or_else(|_| {
+                Err(Status::timeout("request did not complete within the allotted timeout").into())
+            }),
+        };
+        match outcome {
+            Ok(response) => Ok(warned(response, &deprecations)),
+            Err(Error::Status(status)) => {
+                Ok(warned(represent::status_response(&status, form), &deprecations))
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    /// A request whose path exists and has the method.
+    async fn routed(
+        &self,
+        request: &mut Request,
+        proof: &Authorized,
+        route: &routes::Route<'_>,
+        verb: &Verb,
+        prefix: Prefix,
+    ) -> Result<Response, Error> {
         negotiate::route::check(request.method(), request.headers(), route.produces, self.negotiation())?;
         let unserved =
             route.subresource.is_some_and(|subresource| matches!(subresource.action, Action::Unserved));
-        if asked.verb == Verb::Kind(KindVerb::Watch) && !route.served.kind.verbs.contains(&KindVerb::Watch) {
+        if *verb == Verb::Kind(KindVerb::Watch) && !route.served.kind.verbs.contains(&KindVerb::Watch) {
             return Err(watch_unsupported(route.served).into());
         }
         if unserved || route.served.stored.is_none() {
@@ -61,14 +88,8 @@ impl Api {
             Method::GET => Bytes::new(),
             _ => body::read(&mut request.body, body::Limit::OBJECT).await?,
         };
-        let call = self.call(&request, &proof, body)?;
-        let work = self.verb(call, &asked.verb, path.prefix);
-        match timeout {
-            None => work.await,
-            Some(timeout) => tokio::time::timeout(timeout, work).await.unwrap_or_else(|_| {
-                Err(Status::timeout("request did not complete within the allotted timeout").into())
-            }),
-        }
+        let call = self.call(request, proof, body)?;
+        self.verb(call, verb, prefix).await
     }
 
     fn call<'a>(
@@ -124,10 +145,7 @@ impl Api {
         let view = self.view(&call)?;
         if !options.watch {
             let list = self.registry.list(&call.target, &options).await?;
-            return Ok(warned(
-                list_body::respond(view, list, self.coding(&call)).await?,
-                &deprecations(call.target.served),
-            ));
+            return Ok(list_body::respond(view, list, self.coding(&call)).await?);
         }
         let timeout =
             options.timeout.filter(|timeout| !timeout.is_zero()).unwrap_or_else(|| self.watch_timeout());
@@ -136,8 +154,7 @@ impl Api {
         let watch = self.registry.watch(&call.target, &options).await?;
         let until =
             watch_body::Until { timeout, bookmarks: options.bookmarks, lifecycle: self.lifecycle.clone() };
-        let response = watch_body::respond(view, media_type, watch, until);
-        Ok(warned(response, &deprecations(call.target.served)))
+        Ok(watch_body::respond(view, media_type, watch, until))
     }
 
     /// How long a watch lasts that does not say: between the shortest and twice that, so that clients do not all come back at
@@ -199,7 +216,8 @@ impl Api {
         let list = self.list_options(&call, Forced::No)?;
         let options = self.delete_options(&call)?;
         let deleted = self.registry.delete_collection(&call.target, &list, &options).await?;
-        Ok(list_body::respond(view, deleted, self.coding(&call)).await?)
+        let response = list_body::respond(view, deleted, self.coding(&call)).await?;
+        Ok(warned(response, &registry::delete_warnings(call.target.served.kind, &options)))
     }
 
     fn list_options(&self, call: &Call<'_>, forced: Forced) -> Result<ListOptions, Status> {
@@ -238,9 +256,7 @@ impl Api {
         let body = view.object(&answer.content)?;
         let code = StatusCode::from_u16(answer.code).unwrap_or(StatusCode::OK);
         let response = compress::whole(code, view.accept.format.media_type(), body, self.coding(call));
-        let mut warnings = deprecations(call.target.served);
-        warnings.extend(answer.warnings);
-        Ok(warned(response, &warnings))
+        Ok(warned(response, &answer.warnings))
     }
 }
 
