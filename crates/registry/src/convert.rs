@@ -6,9 +6,6 @@ use cache::Entry;
 use object::{Map, Value};
 use schema::{Limits, Status, json};
 
-/// What is stored was checked on its way in; nothing but memory bounds its size.
-const STORED: Limits = Limits { bytes: usize::MAX, depth: 1024, values: usize::MAX };
-
 impl Served {
     /// Makes a tree of this version one of the version that is kept.
     pub fn to_stored(&self, value: &mut Value) {
@@ -38,7 +35,7 @@ fn name_kind(value: &mut Value, kind: &'static str, api_version: String) {
 impl Stored {
     /// The tree of a stored object.
     pub fn decode(&self, entry: &Entry) -> Result<Value, Status> {
-        let decoded = json::decode(self.ty, entry.bytes(), &STORED).map_err(|error| {
+        let decoded = json::decode(self.ty, entry.bytes(), &Limits::STORED).map_err(|error| {
             log::error!(key = entry.key(), error:%; "a stored object cannot be decoded");
             Status::internal_error(&format!("unable to decode {}: {error}", entry.key()))
         })?;

@@ -9,18 +9,18 @@
 //! delete of an object without   gone                                        answer: a Status, or the object for some kinds
 //! ```
 
+use crate::commit::Run;
 use crate::convert::{map, map_mut};
 use crate::create::with_context;
 use crate::error::status;
 use crate::object_meta::{self, FOREGROUND, ORPHAN};
 use crate::{Answer, Content, DeleteOptions, Registry, Target};
-use cache::{Change, Entry, Freshness};
+use cache::{Entry, Freshness};
 use kinds::{Deleted, Dependents, Kind};
 use object::time::Time;
 use object::{Map, Value};
 use schema::{Status, builtin};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// How often a delete is tried on a newer state before the client is told.
 const TRIES: usize = 64;
@@ -76,73 +76,36 @@ impl Registry {
         let kind = target.served.kind;
         let named = Target { name, ..*target };
         named.check_name()?;
+        let run = Run::dry_if(options.is_dry_run());
         for _ in 0..TRIES {
             let entry =
                 stored.resource.get(target.namespace, name, Freshness::MostRecent).await.map_err(status)?;
             let entry = entry.ok_or_else(|| named.not_found())?;
             check_preconditions(kind, &entry, options)?;
             self.admit_delete(&named, name)?;
-            let object = stored.decode(&entry)?;
-            let step = step(&named, object, options)?;
-            let done = match step {
+            let before = stored.decode(&entry)?;
+            let done = match step(&named, before.clone(), options)? {
                 Step::Nothing => Some(Outcome::Pending(Content::Entry(entry))),
-                Step::Wait(object) => self.keep(&named, &entry, object, options).await?.map(Outcome::Waits),
-                Step::MarkAndGo(object) => match self.keep(&named, &entry, object, options).await? {
-                    Some(Content::Entry(marked)) if !options.is_dry_run() => {
-                        self.remove(&named, &marked, options).await?.map(Outcome::Gone)
+                Step::Wait(object) => {
+                    self.replace(&named, &entry, &before, object, run).await?.map(Outcome::Waits)
+                }
+                Step::MarkAndGo(object) => match self.replace(&named, &entry, &before, object, run).await? {
+                    Some(Content::Entry(marked)) if run == Run::Real => {
+                        let last = self.remove(&named, &marked, run).await?;
+                        last.map(|last| Outcome::Gone(Content::Entry(last)))
                     }
                     other => other.map(Outcome::Gone),
                 },
-                Step::Go => self.remove(&named, &entry, options).await?.map(Outcome::Gone),
+                Step::Go => {
+                    let last = self.remove(&named, &entry, run).await?;
+                    last.map(|last| Outcome::Gone(Content::Entry(last)))
+                }
             };
             if let Some(outcome) = done {
                 return Ok(outcome);
             }
         }
         Err(named.conflict(crate::update::MODIFIED))
-    }
-
-    /// Commits a marked state; `None` if the object was changed meanwhile.
-    async fn keep(
-        &self,
-        target: &Target<'_>,
-        entry: &Arc<Entry>,
-        object: Value,
-        options: &DeleteOptions,
-    ) -> Result<Option<Content>, Status> {
-        let stored = target.stored()?;
-        if object == stored.decode(entry)? {
-            return Ok(Some(Content::Entry(entry.clone())));
-        }
-        if options.is_dry_run() {
-            return Ok(Some(Content::Tree(object)));
-        }
-        let change = Change::put(&stored.resource, target.namespace, target.name, stored.encode(&object));
-        match self.cache().commit(change.expect_revision(entry.mod_revision())).await {
-            Ok(committed) => Ok(committed.entry().cloned().map(Content::Entry)),
-            Err(cache::Error::Conflict(_)) => Ok(None),
-            Err(error) => Err(status(error)),
-        }
-    }
-
-    /// Removes a state; `None` if the object was changed meanwhile.
-    async fn remove(
-        &self,
-        target: &Target<'_>,
-        entry: &Arc<Entry>,
-        options: &DeleteOptions,
-    ) -> Result<Option<Content>, Status> {
-        if options.is_dry_run() {
-            return Ok(Some(Content::Entry(entry.clone())));
-        }
-        let change = Change::delete(&target.stored()?.resource, target.namespace, target.name);
-        match self.cache().commit(change.expect_revision(entry.mod_revision())).await {
-            Ok(committed) => {
-                Ok(Some(Content::Entry(committed.entry().cloned().unwrap_or_else(|| entry.clone()))))
-            }
-            Err(cache::Error::Conflict(_)) => Ok(None),
-            Err(error) => Err(status(error)),
-        }
     }
 }
 

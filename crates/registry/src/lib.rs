@@ -8,6 +8,7 @@
 //! Sockets, media types and encodings of answers are left to the layer above.
 
 mod admit;
+mod commit;
 mod content;
 mod convert;
 mod create;

@@ -1,11 +1,12 @@
 //! PUT, and the way that all changes of an object take: read, change, check, commit, and once more if somebody else was
 //! faster.
 
+use crate::commit::Run;
 use crate::convert::{map, map_mut};
 use crate::create::{default, with_context};
 use crate::error::{bare, revision, status};
 use crate::{Answer, Content, Registry, Served, Target, WriteOptions, object_meta, scale};
-use cache::{Change, Entry, Freshness};
+use cache::{Entry, Freshness};
 use kinds::{Action, Generation, NameRule, Part};
 use object::{Map, Value};
 use schema::Status;
@@ -129,7 +130,6 @@ impl Registry {
         mut object: Value,
         options: &WriteOptions,
     ) -> Result<Option<Content>, Status> {
-        let stored = target.stored()?;
         let old = map(before)?;
         let new = map_mut(&mut object)?;
         check_uid(target, new, old)?;
@@ -137,41 +137,12 @@ impl Registry {
         self.admit_update(target).await?;
         prepare(target, new, old)?;
         validate(target, &object, before)?;
-        let new = map(&object)?;
-        if is_done(target, new, old) {
-            return self.delete_now(target, entry, object, options).await;
+        let run = Run::dry_if(options.dry_run);
+        if is_done(target, map(&object)?, old) {
+            // The last finalizer was just taken away. The answer is the state that would have been.
+            return Ok(self.remove(target, entry, run).await?.map(|_| Content::Tree(object)));
         }
-        if object == *before {
-            return Ok(Some(Content::Entry(entry.clone())));
-        }
-        if options.dry_run {
-            return Ok(Some(Content::Tree(object)));
-        }
-        let change = Change::put(&stored.resource, target.namespace, target.name, stored.encode(&object));
-        match self.cache().commit(change.expect_revision(entry.mod_revision())).await {
-            Ok(committed) => Ok(committed.entry().cloned().map(Content::Entry)),
-            Err(cache::Error::Conflict(_)) => Ok(None),
-            Err(error) => Err(status(error)),
-        }
-    }
-
-    /// Ends an object whose last finalizer was just taken away. The answer is the state that would have been.
-    async fn delete_now(
-        &self,
-        target: &Target<'_>,
-        entry: &Arc<Entry>,
-        object: Value,
-        options: &WriteOptions,
-    ) -> Result<Option<Content>, Status> {
-        if !options.dry_run {
-            let change = Change::delete(&target.stored()?.resource, target.namespace, target.name);
-            match self.cache().commit(change.expect_revision(entry.mod_revision())).await {
-                Ok(_) => {}
-                Err(cache::Error::Conflict(_)) => return Ok(None),
-                Err(error) => return Err(status(error)),
-            }
-        }
-        Ok(Some(Content::Tree(object)))
+        self.replace(target, entry, before, object, run).await
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Limits {
 impl Limits {
     /// For the body of a request: the reference takes 3 MiB.
     pub const REQUEST: Self = Self { bytes: 3 * 1024 * 1024, depth: 512, values: 250_000 };
+    /// For what is stored: it was checked on its way in.
+    pub const STORED: Self = Self { bytes: usize::MAX, depth: 1024, values: usize::MAX };
 }
 
 impl Default for Limits {

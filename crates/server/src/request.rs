@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use auth::Certified;
 use bytes::Bytes;
+use http::header::HeaderName;
 use http::request::Parts;
 use http::{HeaderMap, Method, Uri};
 use http_body::{Frame, SizeHint};
@@ -62,6 +63,11 @@ impl Request {
     /// The headers.
     pub fn headers(&self) -> &HeaderMap {
         &self.head.headers
+    }
+
+    /// The text of a header; empty if it is not there, or not text.
+    pub fn header(&self, name: HeaderName) -> &str {
+        self.head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 }
 

@@ -102,7 +102,7 @@ impl Api {
             target: self.registry.target(proof)?,
             query: request.query(),
             wanted: Wanted::of(request.headers(), request.query()),
-            content_type: header(request, CONTENT_TYPE),
+            content_type: request.header(CONTENT_TYPE),
             body,
         })
     }
@@ -303,8 +303,4 @@ fn pairs(query: Query<'_>) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
 
 fn first(query: Query<'_>, name: &str) -> String {
     query.values(name).next().map(Cow::into_owned).unwrap_or_default()
-}
-
-fn header(request: &Request, name: HeaderName) -> &str {
-    request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }

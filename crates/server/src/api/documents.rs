@@ -157,7 +157,7 @@ impl Api {
     /// `/api` and `/apis`, in the old form or as one document for everything.
     fn api_root(&self, request: &Request, root: Root) -> Result<Response, Error> {
         let wanted = Wanted::of(request.headers(), request.query());
-        if wants_aggregated(header(request, ACCEPT)) {
+        if wants_aggregated(request.header(ACCEPT)) {
             let tagged = discovery::aggregated(&self.documents.served, root, Aggregated::V2);
             let etag = format!("\"{}\"", tagged.etag);
             let mut response = if matches_etag(request, &etag) {
@@ -254,7 +254,7 @@ impl Api {
             *response.status_mut() = StatusCode::NOT_FOUND;
             return Ok(response);
         };
-        let accept = header(request, ACCEPT);
+        let accept = request.header(ACCEPT);
         if accept.contains(V3_PROTOBUF) && !accept.contains("application/json") && !accept.contains("*/*") {
             return Err(Status::not_acceptable(
                 "only the following media types are accepted: application/json",
@@ -286,7 +286,7 @@ impl Api {
         let documents = self.documents.clone();
         blocking(move || documents.v2().json.gzip.len()).await?;
         let v2 = self.documents.v2();
-        let accept = header(request, ACCEPT);
+        let accept = request.header(ACCEPT);
         let first = accept.split(',').map(str::trim).find_map(|clause| {
             let media_type = clause.split(';').next().unwrap_or_default().trim();
             match media_type {
@@ -348,11 +348,11 @@ fn wants_aggregated(accept: &str) -> bool {
 
 /// `/api` has one method, but for clients of aggregated discovery, which is older than that rule.
 fn is_read_or_aggregated(request: &Request) -> bool {
-    matches!(*request.method(), Method::GET) || header(request, ACCEPT).contains("as=APIGroupDiscoveryList")
+    matches!(*request.method(), Method::GET) || request.header(ACCEPT).contains("as=APIGroupDiscoveryList")
 }
 
 fn matches_etag(request: &Request, etag: &str) -> bool {
-    header(request, IF_NONE_MATCH).split(',').any(|given| given.trim() == etag)
+    request.header(IF_NONE_MATCH).split(',').any(|given| given.trim() == etag)
 }
 
 fn json_response(body: Body) -> Response {
@@ -363,8 +363,4 @@ fn json_response(body: Body) -> Response {
 
 fn set(response: &mut Response, name: HeaderName, value: &'static str) {
     response.headers_mut().insert(name, HeaderValue::from_static(value));
-}
-
-fn header(request: &Request, name: HeaderName) -> &str {
-    request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }

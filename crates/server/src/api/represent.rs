@@ -78,9 +78,6 @@ pub(crate) struct View {
     pub(crate) now: MicroTime,
 }
 
-/// What is stored was checked on its way in.
-const STORED: Limits = Limits { bytes: usize::MAX, depth: 1024, values: usize::MAX };
-
 impl View {
     /// The body of an answer about one object.
     pub(crate) fn object(&self, content: &Content) -> Result<Bytes, Status> {
@@ -160,7 +157,7 @@ impl View {
             Format::Yaml => to_yaml(&text),
             Format::Protobuf | Format::Cbor => {
                 let ty = ty.ok_or_else(|| Status::internal_error("there is no such form"))?;
-                let decoded = json::decode(ty, &text, &STORED);
+                let decoded = json::decode(ty, &text, &Limits::STORED);
                 let value = decoded.map_err(|error| Status::internal_error(&error.to_string()))?.value;
                 self.tree(ty, &value)
             }

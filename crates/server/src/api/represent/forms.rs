@@ -9,9 +9,9 @@ use cache::{Encoding, Entry};
 use kinds::Storage;
 use object::Value;
 use registry::Served;
-use schema::{Status, cbor, json, protobuf};
+use schema::{Limits, Status, cbor, json, protobuf};
 
-use super::{STORED, View, indented, object_meta, protobuf_meta, span, table, to_yaml};
+use super::{View, indented, object_meta, protobuf_meta, span, table, to_yaml};
 
 /// The forms that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +80,8 @@ impl View {
                 Ok(out.into())
             }
             Form::ProtobufMeta => {
-                let metadata = json::decode_shape(&object_meta()?, span::metadata(entry.bytes()), &STORED);
+                let metadata =
+                    json::decode_shape(&object_meta()?, span::metadata(entry.bytes()), &Limits::STORED);
                 let metadata = metadata.map_err(|error| Status::internal_error(&error.to_string()))?;
                 protobuf_meta(&metadata.value)
             }

@@ -63,7 +63,7 @@ async fn protobuf_is_what_the_schema_writes() {
     assert_eq!(view.object(&Content::Tree(tree.clone())).unwrap(), wanted, "and for what is not stored");
     let cbor =
         fixture.view("", "configmaps", "application/cbor").object(&Content::Tree(tree.clone())).unwrap();
-    assert_eq!(cbor::decode(view.served.ty, &cbor, &STORED).unwrap().value, tree);
+    assert_eq!(cbor::decode(view.served.ty, &cbor, &Limits::STORED).unwrap().value, tree);
 }
 
 #[tokio::test]
@@ -80,7 +80,7 @@ async fn partial_metadata_is_cut_out() {
     let entry = fixture.config_map("a", "1").await;
     let view = fixture.view("", "configmaps", &format!("application/vnd.kubernetes.protobuf{PARTIAL}"));
     let ty = builtin::by_name("meta.v1.PartialObjectMetadata").unwrap();
-    let tree = json::decode(ty, wanted.as_bytes(), &STORED).unwrap().value;
+    let tree = json::decode(ty, wanted.as_bytes(), &Limits::STORED).unwrap().value;
     let mut bytes = Vec::new();
     protobuf::encode(ty, &tree, &mut bytes);
     assert_eq!(view.object(&entry.into()).unwrap(), bytes);
@@ -178,7 +178,7 @@ async fn a_scale_has_columns_of_its_own() {
     let fixture = Fixture::new().await;
     let ty = builtin::by_kind("autoscaling", "v1", "Scale").unwrap();
     let json = br#"{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"d"},"spec":{"replicas":3},"status":{"replicas":2}}"#;
-    let value = json::decode(ty, json, &STORED).unwrap().value;
+    let value = json::decode(ty, json, &Limits::STORED).unwrap().value;
     let view = fixture.view("apps", "deployments", &format!("application/json{TABLE}"));
     let table = view.object(&Content::Other { ty, value }).unwrap();
     assert!(
