@@ -26,8 +26,7 @@ use store::{
 };
 use tokio::runtime::Runtime;
 
-pub(crate) const ABOUT: &str =
-    "the embedded store: commits, reads, history, restart, memory (--seconds N, --entries N, --dir PATH)";
+pub(crate) const ABOUT: &str = "the embedded store: commits, reads, history, restart, memory; then fanout (--seconds N, --entries N, --dir PATH)";
 
 const VALUE: usize = 5000;
 const RESTART: &str = "--restart";
@@ -51,15 +50,20 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     };
     let path = scratch.path().join("data");
     measure(&settings, &path)?;
+    let path = path.to_str().ok_or("the scratch folder has no name in text")?;
+    again(&settings, &["store", RESTART, "--dir", path])?;
+    // What readers and watchers make of it is measured in a process of its own, by its memory.
+    again(&settings, &["fanout"])
+}
+
+/// Measures in a process of its own.
+fn again(settings: &Settings, arguments: &[&str]) -> Outcome {
     let mut child = Command::new(std::env::current_exe()?);
-    child.args(["store", RESTART, "--dir"]).arg(&path);
+    child.args(arguments);
     if settings.style == Style::Json {
         child.arg("--json");
     }
-    if !child.status()?.success() {
-        return Err("the restart failed".into());
-    }
-    Ok(())
+    if child.status()?.success() { Ok(()) } else { Err(format!("{} failed", arguments.join(" ")).into()) }
 }
 
 fn measure(settings: &Settings, path: &Path) -> Outcome {
