@@ -42,6 +42,7 @@ const KNOWN: &[&str] = &[
     "provided data does not appear to be a protobuf message",
     "yaml: ",
     "proto: ",
+    "unexpected EOF",
     "exceeded max depth",
     // Directives of a strategic merge patch, and objects to apply, that are not of the right type.
     "unknown patch type",

@@ -6,7 +6,9 @@ use schema::status::{Cause, Details, Reason};
 
 /// What the client is told of an error of the cache.
 pub fn status(error: cache::Error) -> Status {
-    use cache::Error::{Closed, ContinueExpired, Corrupt, Expired, Removed, Store, TooLarge, TooOld};
+    use cache::Error::{
+        Closed, ContinueExpired, Corrupt, Expired, Invalid, Removed, Store, TooLarge, TooOld,
+    };
     match error {
         error @ (TooOld { .. } | Expired { .. } | ContinueExpired { .. }) => {
             Status::expired(error.to_string())
@@ -28,6 +30,8 @@ pub fn status(error: cache::Error) -> Status {
         },
         Corrupt(corrupt) => Status::internal_error(&corrupt.to_string()),
         Removed { .. } => Status::unknown_resource(),
+        // A name that is longer than the store takes.
+        Invalid { reason, .. } => Status::bad_request(reason.to_string()),
         Closed => Status::service_unavailable("the server is shutting down"),
         Store(error) => {
             log::error!(error:%; "the store failed");

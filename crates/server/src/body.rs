@@ -144,6 +144,19 @@ pub async fn read(body: &mut RequestBody, limit: Limit) -> Result<Bytes, Error> 
     outcome
 }
 
+/// How much of a body that nobody wanted is taken off a connection before it is answered, as the reference does: a client that
+/// is still sending would not see the answer otherwise, and the connection could not be used again.
+const UNWANTED: Limit = Limit { bytes: 256 << 10, time: Duration::from_secs(1) };
+
+/// Takes what nobody wanted off the connection, within bounds.
+pub(crate) async fn discard_unwanted(body: hyper::body::Incoming) {
+    let mut body = RequestBody::Incoming(body);
+    if !body.is_end_stream() {
+        // Whatever comes of it, the answer is the same.
+        let _ = tokio::time::timeout(UNWANTED.time, discard(&mut body, UNWANTED.bytes)).await;
+    }
+}
+
 /// Reads up to `most` bytes, and keeps none of them.
 async fn discard(body: &mut RequestBody, most: usize) -> Result<(), hyper::Error> {
     let mut read = 0;

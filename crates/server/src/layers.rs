@@ -149,3 +149,20 @@ impl Layer for AuditId {
         Ok(response)
     }
 }
+
+/// Takes the part of a request's body that no handler wanted off the connection, so that the client sees the answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UnwantedBody;
+
+impl Layer for UnwantedBody {
+    async fn around<H: Handler>(&self, mut request: Request, next: &H) -> Result<Response, Error> {
+        let lent = request.body.lend();
+        let outcome = next.handle(request).await;
+        if let Some(mut lent) = lent
+            && let Ok(rest) = lent.try_recv()
+        {
+            crate::body::discard_unwanted(rest).await;
+        }
+        outcome
+    }
+}

@@ -13,6 +13,7 @@ use http::{HeaderMap, Method, Uri};
 use http_body::{Frame, SizeHint};
 use rustls::ProtocolVersion;
 use rustls::pki_types::CertificateDer;
+use tokio::sync::oneshot;
 
 use crate::Query;
 
@@ -99,8 +100,47 @@ impl Peer {
 pub enum RequestBody {
     /// Arriving over a connection.
     Incoming(hyper::body::Incoming),
+    /// The same, and whoever lent it wants back what is not read of it.
+    Lent(Lent),
     /// Here as a whole; `None` once it has been read.
     Whole(Option<Bytes>),
+}
+
+/// A body that goes back to its owner when it is dropped.
+#[derive(Debug)]
+pub struct Lent {
+    body: Option<hyper::body::Incoming>,
+    back: Option<oneshot::Sender<hyper::body::Incoming>>,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let (Some(body), Some(back)) = (self.body.take(), self.back.take()) {
+            // An owner that does not wait any more does not want it.
+            let _ = back.send(body);
+        }
+    }
+}
+
+impl RequestBody {
+    /// Lends a body that is arriving; what is not read of it comes back when the borrower drops it. Nothing is lent if there is
+    /// nothing to read.
+    pub(crate) fn lend(&mut self) -> Option<oneshot::Receiver<hyper::body::Incoming>> {
+        if http_body::Body::is_end_stream(self) {
+            return None;
+        }
+        match std::mem::replace(self, Self::Whole(None)) {
+            Self::Incoming(body) => {
+                let (back, receiver) = oneshot::channel();
+                *self = Self::Lent(Lent { body: Some(body), back: Some(back) });
+                Some(receiver)
+            }
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
 }
 
 impl http_body::Body for RequestBody {
@@ -113,6 +153,10 @@ impl http_body::Body for RequestBody {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         match self.get_mut() {
             Self::Incoming(incoming) => Pin::new(incoming).poll_frame(cx),
+            Self::Lent(lent) => match &mut lent.body {
+                Some(incoming) => Pin::new(incoming).poll_frame(cx),
+                None => Poll::Ready(None),
+            },
             Self::Whole(bytes) => {
                 Poll::Ready(bytes.take().filter(|b| !b.is_empty()).map(|b| Ok(Frame::data(b))))
             }
@@ -122,6 +166,7 @@ impl http_body::Body for RequestBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Incoming(incoming) => incoming.is_end_stream(),
+            Self::Lent(lent) => lent.body.as_ref().is_none_or(|incoming| incoming.is_end_stream()),
             Self::Whole(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
         }
     }
@@ -129,6 +174,7 @@ impl http_body::Body for RequestBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Incoming(incoming) => incoming.size_hint(),
+            Self::Lent(lent) => lent.body.as_ref().map(http_body::Body::size_hint).unwrap_or_default(),
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
         }
     }

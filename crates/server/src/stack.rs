@@ -7,7 +7,8 @@ use auth::Authenticators;
 use crate::handler::{Handler, Stacked};
 use crate::health::Checks;
 use crate::layers::{
-    AuditId, Authentication, CacheControl, CatchPanics, ErrorsToResponses, HeadHasNoBody, Health, Version,
+    AuditId, Authentication, CacheControl, CatchPanics, ErrorsToResponses, HeadHasNoBody, Health,
+    UnwantedBody, Version,
 };
 use crate::version::Info;
 
@@ -32,6 +33,8 @@ pub fn stack<H: Handler>(
         // On every answer, also on errors.
         .push(AuditId)
         .push(CacheControl)
-        // Outermost: whatever was answered, HEAD gets no body.
+        // Whatever was answered, HEAD gets no body.
         .push(HeadHasNoBody)
+        // Outermost: everything else is done with the request by then.
+        .push(UnwantedBody)
 }
