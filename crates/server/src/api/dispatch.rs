@@ -145,7 +145,7 @@ impl Api {
         let view = self.view(&call)?;
         if !options.watch {
             let list = self.registry.list(&call.target, &options).await?;
-            return Ok(list_body::respond(view, list, self.coding(&call)).await?);
+            return Ok(list_body::respond(view, list, self.coding(&call.wanted)).await?);
         }
         let timeout =
             options.timeout.filter(|timeout| !timeout.is_zero()).unwrap_or_else(|| self.watch_timeout());
@@ -216,7 +216,7 @@ impl Api {
         let list = self.list_options(&call, Forced::No)?;
         let options = self.delete_options(&call)?;
         let deleted = self.registry.delete_collection(&call.target, &list, &options).await?;
-        let response = list_body::respond(view, deleted, self.coding(&call)).await?;
+        let response = list_body::respond(view, deleted, self.coding(&call.wanted)).await?;
         Ok(warned(response, &registry::delete_warnings(call.target.served.kind, &options)))
     }
 
@@ -248,14 +248,16 @@ impl Api {
         })
     }
 
-    fn coding(&self, call: &Call<'_>) -> Coding {
-        if self.settings.compression && call.wanted.gzip() { Coding::Gzip } else { Coding::Identity }
+    /// How an answer that is large is sent.
+    pub(super) fn coding(&self, wanted: &Wanted<'_>) -> Coding {
+        if self.settings.compression && wanted.gzip() { Coding::Gzip } else { Coding::Identity }
     }
 
     fn answer(&self, call: &Call<'_>, view: &View, answer: Answer) -> Result<Response, Error> {
         let body = view.object(&answer.content)?;
         let code = StatusCode::from_u16(answer.code).unwrap_or(StatusCode::OK);
-        let response = compress::whole(code, view.accept.format.media_type(), body, self.coding(call));
+        let response =
+            compress::whole(code, view.accept.format.media_type(), body, self.coding(&call.wanted));
         Ok(warned(response, &answer.warnings))
     }
 }

@@ -18,7 +18,7 @@ use openapi::discovery::{self, Address, Aggregated, Document, Root};
 use openapi::v3::Entry;
 use registry::Registry;
 
-use super::compress::{self, Coding};
+use super::compress;
 use super::negotiate::{self, Wanted};
 use super::{Api, path, represent, routes};
 use crate::error::plain_text;
@@ -114,7 +114,7 @@ impl Api {
             "/api" => Err(Status::method_not_allowed().into()),
             "/apis" => self.api_root(&request, Root::Apis),
             "/openapi/v2" => self.openapi_v2(&request).await,
-            "/openapi/v3" => self.openapi_v3_index(&request).await,
+            "/openapi/v3" => self.openapi_v3_index().await,
             _ => match trimmed.strip_prefix("/openapi/v3/") {
                 Some(document) => self.openapi_v3(&request, document).await,
                 None => self.group_documents(&request, trimmed),
@@ -167,7 +167,7 @@ impl Api {
             } else {
                 let mut json = tagged.json;
                 json.push(b'\n');
-                compress::whole(StatusCode::OK, AGGREGATED, json.into(), self.coding_of(&wanted))
+                compress::whole(StatusCode::OK, AGGREGATED, json.into(), self.coding(&wanted))
             };
             if let Ok(value) = HeaderValue::from_str(&etag) {
                 response.headers_mut().insert(ETAG, value);
@@ -229,15 +229,11 @@ impl Api {
         let wanted = Wanted::of(request.headers(), request.query());
         let format = self.negotiation().accept_plain(&wanted)?;
         let body = represent::encode(document.ty, &document.value, format)?;
-        Ok(compress::whole(StatusCode::OK, format.media_type(), body, self.coding_of(&wanted)))
-    }
-
-    fn coding_of(&self, wanted: &Wanted<'_>) -> Coding {
-        if self.settings.compression && wanted.gzip() { Coding::Gzip } else { Coding::Identity }
+        Ok(compress::whole(StatusCode::OK, format.media_type(), body, self.coding(&wanted)))
     }
 
     /// The index of the documents of OpenAPI v3.
-    async fn openapi_v3_index(&self, _request: &Request) -> Result<Response, Error> {
+    async fn openapi_v3_index(&self) -> Result<Response, Error> {
         let documents = self.documents.clone();
         let index = blocking(move || documents.v3().index.clone()).await?;
         let mut response = Response::new(Body::from(index));

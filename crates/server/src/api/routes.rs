@@ -52,6 +52,10 @@ pub(crate) fn find<'a>(
     if !verbs.iter().any(|verb| has_method(*verb, method)) {
         return Err(Status::method_not_allowed().into());
     }
+    // Without this, `nodes//status` would read as the collection.
+    if subresource.is_some() && path.name.is_empty() {
+        return Err(Status::bad_request("name must be provided").into());
+    }
     let produces = match subresource {
         Some(subresource) if matches!(subresource.body, Body::Options(_)) => Produces::Anything,
         Some(subresource) if subresource.name == "log" => Produces::TextAndObjects,
@@ -111,4 +115,59 @@ fn has_method(verb: KindVerb, method: &Method) -> bool {
             KindVerb::Patch => Method::PATCH,
             KindVerb::Delete | KindVerb::DeleteCollection => Method::DELETE,
         }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::path::Path;
+    use crate::api::testing::Fixture;
+
+    async fn code(method: Method, path: &str) -> u16 {
+        let fixture = Fixture::new().await;
+        let Path::Resource(resource) = Path::parse(path) else { panic!("{path} is no resource") };
+        match find(&fixture.registry, &resource, &method) {
+            Ok(_) => 200,
+            Err(error) => error.into_response().status().as_u16(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_subresource_of_nothing_is_not_the_collection() {
+        for path in ["/api/v1/nodes//status", "/api/v1/namespaces/n/pods//status"] {
+            assert_eq!(code(Method::GET, path).await, 400, "{path}");
+        }
+        assert_eq!(code(Method::GET, "/api/v1/nodes/a/status").await, 200);
+    }
+
+    #[tokio::test]
+    async fn a_path_exists_where_the_kind_lives() {
+        for (path, wanted) in [
+            ("/api/v1/namespaces/n/pods", 200),
+            ("/api/v1/pods", 200),
+            ("/api/v1/pods/a", 404),
+            ("/api/v1/namespaces/n/nodes", 404),
+            ("/api/v1/namespaces/n", 200),
+            ("/api/v1/namespaces/n/namespaces", 404),
+            ("/api/v1/watch/namespaces/n/pods/a", 200),
+            ("/api/v1/namespaces/n/pods/a/nothing", 404),
+            ("/apis/apps/v9/deployments", 404),
+        ] {
+            assert_eq!(code(Method::GET, path).await, wanted, "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_path_has_the_methods_of_its_verbs() {
+        for (method, path, wanted) in [
+            (Method::POST, "/api/v1/pods", 405),
+            (Method::DELETE, "/api/v1/pods", 405),
+            (Method::DELETE, "/api/v1/namespaces/n/pods", 200),
+            (Method::HEAD, "/api/v1/namespaces/n/pods", 405),
+            (Method::DELETE, "/api/v1/namespaces/n/pods/a/status", 405),
+            (Method::POST, "/api/v1/watch/pods", 405),
+        ] {
+            assert_eq!(code(method.clone(), path).await, wanted, "{method} {path}");
+        }
+    }
 }
