@@ -18,12 +18,13 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::body::StreamError;
+use crate::body::{self, StreamError};
 use crate::handler::Handler;
 use crate::{Body, Error, Lifecycle, Limits, Peer, Phase, Request};
 
@@ -100,7 +101,7 @@ async fn converse<H: Handler>(shared: &Arc<Shared<H>>, stream: TlsStream<TcpStre
     let lifecycle = &shared.lifecycle;
     if http2 {
         drive(
-            Box::pin(http2_settings(limits).serve_connection(io, service)),
+            Box::new(http2_settings(limits).serve_connection(io, service)),
             &activity,
             limits,
             lifecycle,
@@ -109,7 +110,7 @@ async fn converse<H: Handler>(shared: &Arc<Shared<H>>, stream: TlsStream<TcpStre
         .await;
     } else {
         drive(
-            Box::pin(http1_settings(limits).serve_connection(io, service)),
+            Box::new(http1_settings(limits).serve_connection(io, service)),
             &activity,
             limits,
             lifecycle,
@@ -148,6 +149,9 @@ fn http2_settings(limits: &Limits) -> http2::Builder<TokioExecutor> {
 trait Conversation: Future<Output = hyper::Result<()>> {
     /// Takes no further requests, finishes those under way, then ends.
     fn finish(self: Pin<&mut Self>);
+
+    /// The stream under one that has ended, if there may be more to read from it.
+    fn into_stream(self) -> Option<TlsStream<TcpStream>>;
 }
 
 impl<S> Conversation for http1::Connection<TokioIo<TlsStream<TcpStream>>, S>
@@ -157,6 +161,10 @@ where
 {
     fn finish(self: Pin<&mut Self>) {
         self.graceful_shutdown();
+    }
+
+    fn into_stream(self) -> Option<TlsStream<TcpStream>> {
+        Some(self.into_parts().io.into_inner())
     }
 }
 
@@ -169,10 +177,14 @@ where
     fn finish(self: Pin<&mut Self>) {
         self.graceful_shutdown();
     }
+
+    fn into_stream(self) -> Option<TlsStream<TcpStream>> {
+        None
+    }
 }
 
-async fn drive<C: Conversation>(
-    mut conversation: Pin<Box<C>>,
+async fn drive<C: Conversation + Unpin>(
+    mut conversation: Box<C>,
     activity: &Activity,
     limits: &Limits,
     lifecycle: &Lifecycle,
@@ -186,7 +198,7 @@ async fn drive<C: Conversation>(
     let event = {
         let overdue = pin!(activity.overdue(limits));
         tokio::select! {
-            outcome = conversation.as_mut() => Event::Ended(outcome),
+            outcome = &mut conversation => Event::Ended(outcome),
             () = lifecycle.reached(Phase::Draining) => Event::Draining,
             what = overdue => Event::Overdue(what),
         }
@@ -195,21 +207,39 @@ async fn drive<C: Conversation>(
         Event::Ended(outcome) => outcome,
         // The server bounds this wait for all connections together.
         Event::Draining => {
-            conversation.as_mut().finish();
-            conversation.await
+            Pin::new(&mut *conversation).finish();
+            (&mut conversation).await
         }
         Event::Overdue(Overdue::FirstRequest) => {
             log::debug!(peer:% = address; "a connection was closed: no request came in time");
             return;
         }
         Event::Overdue(Overdue::Idle) => {
-            conversation.as_mut().finish();
-            timeout(FAREWELL, conversation).await.unwrap_or(Ok(()))
+            Pin::new(&mut *conversation).finish();
+            timeout(FAREWELL, &mut conversation).await.unwrap_or(Ok(()))
         }
     };
     if let Err(error) = outcome {
         log::debug!(peer:% = address, error:% = error; "a connection ended in the middle");
+        if error.is_parse()
+            && let Some(stream) = conversation.into_stream()
+        {
+            linger(stream).await;
+        }
     }
+}
+
+/// How long, and for how many bytes, the rest of what is not HTTP is read after it was refused.
+const LINGER: body::Limit = body::Limit { bytes: 8 << 20, time: Duration::from_secs(2) };
+
+/// Ends a stream whose peer may still be sending: closed at once, the peer would lose the answer that it has been sent.
+async fn linger(mut stream: TlsStream<TcpStream>) {
+    let last_words = async {
+        stream.shutdown().await?;
+        tokio::io::copy(&mut stream.take(LINGER.bytes as u64), &mut tokio::io::sink()).await
+    };
+    // Whatever comes of it, the stream is closed.
+    let _ = timeout(LINGER.time, last_words).await;
 }
 
 /// What a connection has waited too long for.

@@ -126,6 +126,18 @@ async fn requests_that_are_not_http_are_400() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_goes_on_sending_after_a_bad_request_line_sees_the_answer() {
+    let server = start(Unserved, Limits::default(), Duration::ZERO);
+    let mut stream = server.tls(server.client_config(b"http/1.1")).await;
+    stream.write_all(b"PUT /?a>1 HTTP/1.1\r\nhost: x\r\ncontent-length: 4194304\r\n\r\n").await.unwrap();
+    for _ in 0..64 {
+        stream.write_all(&[b'x'; 64 << 10]).await.unwrap();
+    }
+    let answer = read_to_close(&mut stream).await;
+    assert!(answer.starts_with(b"HTTP/1.1 400 "), "{}", String::from_utf8_lossy(&answer));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn odd_paths_and_queries_are_answered() {
     let server = start(Unserved, Limits::default(), Duration::ZERO);
     let mut client = server.http1().await;
