@@ -105,6 +105,15 @@ impl Cache {
         self.core.wait_for(revision).await
     }
 
+    /// Gives up all history before a revision, here and in the store: watches and exact reads from before are too old then.
+    pub async fn forget(&self, to: Revision) -> Result<(), Error> {
+        self.wait_for(to).await?;
+        for resource in self.resources() {
+            resource.forget(to);
+        }
+        Ok(self.core.store.compact(to).await?)
+    }
+
     /// Other encodings of entries.
     pub fn encodings(&self) -> &Encodings {
         &self.core.encodings

@@ -152,11 +152,23 @@ impl Log {
             self.start = step.revision;
             self.steps.pop_front();
         }
+        self.dropped(freed);
+        freed
+    }
+
+    /// Drops what came up to a revision, which readers can go on from; returns the bytes freed.
+    pub(crate) fn forget(&mut self, to: Revision) -> usize {
+        let freed = self.steps.drain(..self.place(to)).map(|step| step.change.size()).sum();
+        self.start = self.start.max(to);
+        self.dropped(freed);
+        freed
+    }
+
+    fn dropped(&mut self, freed: usize) {
         self.bytes = self.bytes.saturating_sub(freed);
         if self.steps.len() < self.steps.capacity() / 4 {
             self.steps.shrink_to(self.steps.len() * 2);
         }
-        freed
     }
 
     /// The place of the first change after a revision. Readers are mostly near the new end.
@@ -220,5 +232,16 @@ mod tests {
         assert_eq!((log.start(), log.bytes(), log.len()), (Revision(30), 0, 0));
         assert_eq!(after(&log, 30), Some(vec![]));
         assert_eq!(after(&log, 99), Some(vec![]));
+    }
+
+    #[test]
+    fn forgetting_moves_the_start_even_past_what_was_there() {
+        let mut log = log(&[11, 20, 30]);
+        let one = log.bytes() / 3;
+        assert_eq!(log.forget(Revision(25)), 2 * one);
+        assert_eq!((after(&log, 24), after(&log, 25)), (None, Some(vec![30])));
+        assert_eq!(log.forget(Revision(5)), 0);
+        assert_eq!(log.forget(Revision(40)), one);
+        assert_eq!((log.start(), log.bytes(), log.len()), (Revision(40), 0, 0));
     }
 }

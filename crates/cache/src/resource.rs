@@ -232,6 +232,12 @@ impl Resource {
         self.freed(state.log.trim(None, excess));
     }
 
+    /// Lets go the changes of the log up to a revision.
+    pub(crate) fn forget(&self, to: Revision) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        self.freed(state.log.forget(to));
+    }
+
     /// The bytes in its log.
     pub(crate) fn log_bytes(&self) -> usize {
         self.with_state(|_, log| log.bytes())

@@ -16,7 +16,7 @@ on_every_store! {
     unique, ordered, reliable, atomic, resumable, resumable_after_a_restart, bookmarkable, bookmarks_are_periodic,
     filtered_by_labels, filtered_by_fields, filtered_by_namespace_and_name, a_deleted_object_is_told_as_it_was,
     state_first, streaming_list, the_future_is_waited_for, a_watcher_left_behind_reads_history,
-    a_watcher_past_history_is_told, a_lane_made_late_has_its_past, only_those_concerned_are_woken,
+    a_watcher_past_history_is_told, forgotten_history_cannot_be_watched, a_lane_made_late_has_its_past, only_those_concerned_are_woken,
     a_signal_during_a_read_is_not_lost, watchers_of_a_closed_cache_end, watchers_of_a_removed_type_end, event_bytes_are_shared,
 }
 
@@ -361,6 +361,19 @@ async fn a_watcher_past_history_is_told(backing: Backing) {
     let Err(error) = f.pods.watch(after(5)).await else { panic!("revision 5 is gone") };
     assert_eq!(error.to_string(), "too old resource version: 5 (7)");
     assert_eq!(f.watch(after(7)).await.take(2).await, ["MODIFIED n/a@8", "MODIFIED n/a@9"]);
+}
+
+async fn forgotten_history_cannot_be_watched(backing: Backing) {
+    let f = fixture(backing).await;
+    for _ in 0..5 {
+        f.put(pod("n", "a")).await;
+    }
+    f.cache.forget(Revision(3)).await.unwrap();
+    for filter in [Filter::default(), Filter::namespace("n"), Filter::namespace("other")] {
+        let Err(error) = f.pods.watch(after(2).filter(filter)).await else { panic!("revision 2 is gone") };
+        assert_eq!(error.to_string(), "too old resource version: 2 (3)");
+    }
+    assert_eq!(f.watch(after(3)).await.take(2).await, ["MODIFIED n/a@4", "MODIFIED n/a@5"]);
 }
 
 async fn a_lane_made_late_has_its_past(backing: Backing) {

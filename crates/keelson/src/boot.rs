@@ -15,6 +15,7 @@ use object::time::{MicroTime, Time};
 use object::{Map, Value};
 use registry::{Registry, WriteOptions};
 use schema::{Limits, Status, json};
+use store::Revision;
 
 use crate::options::Range;
 
@@ -88,6 +89,7 @@ impl Hooks {
     /// Makes everything, and then keeps renewing the identity. Ends only with the process.
     pub(crate) async fn run(&self, registry: &Registry, facts: &Facts) {
         let boot = Boot { registry, facts, now: Time::now(), identity: identity() };
+        let first = registry.cache().committed() == Revision::ZERO;
         // Namespaces first: the others live in them.
         self.repeat(NAMESPACES, || boot.namespaces()).await;
         tokio::join!(
@@ -98,6 +100,9 @@ impl Hooks {
             self.repeat(SERVICE, || boot.service()),
             self.repeat(SERVICE_RANGE, || boot.service_range()),
         );
+        if first {
+            forget(registry).await;
+        }
         loop {
             tokio::time::sleep(RENEWAL).await;
             if let Err(error) = boot.renew_identity().await {
@@ -117,6 +122,15 @@ impl Hooks {
         if let Some(hook) = self.find(name) {
             hook.done.store(true, Ordering::Release);
         }
+    }
+}
+
+/// Ends the history of a store's very first start, which no client has seen: as with the reference, nobody can watch from
+/// before it.
+async fn forget(registry: &Registry) {
+    let cache = registry.cache();
+    if let Err(error) = cache.forget(cache.committed()).await {
+        log::warn!(error:%; "the history of the first start could not be given up");
     }
 }
 
