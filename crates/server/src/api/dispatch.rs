@@ -16,7 +16,7 @@ use registry::{
 use schema::{Type, builtin};
 
 use super::compress::{self, Coding};
-use super::negotiate::{self, PatchType, Wanted};
+use super::negotiate::{self, Forms, PatchType, Wanted};
 use super::path::{Prefix, Resource, Verb};
 use super::represent::{Include, View};
 use super::{Api, decode, list_body, represent, routes, watch_body};
@@ -133,7 +133,7 @@ impl Api {
     }
 
     async fn get(&self, call: Call<'_>) -> Result<Response, Error> {
-        let view = self.view(&call)?;
+        let view = self.view(&call, Forms::All)?;
         let version = first(call.query, "resourceVersion");
         let content = self.registry.get(&call.target, &version).await?;
         self.answer(&call, &view, Answer { code: 200, content, warnings: Vec::new() })
@@ -142,7 +142,9 @@ impl Api {
     async fn list_or_watch(&self, call: Call<'_>, prefix: Prefix) -> Result<Response, Error> {
         let forced = if prefix == Prefix::Watch { Forced::Yes } else { Forced::No };
         let options = self.list_options(&call, forced)?;
-        let view = self.view(&call)?;
+        // The reference has no tables in streaming lists.
+        let streaming = options.send_initial_events == Some(true) && options.bookmarks;
+        let view = self.view(&call, if streaming { Forms::NoTables } else { Forms::All })?;
         if !options.watch {
             let list = self.registry.list(&call.target, &options).await?;
             return Ok(list_body::respond(view, list, self.coding(&call.wanted)).await?);
@@ -164,7 +166,7 @@ impl Api {
     }
 
     async fn create(&self, call: Call<'_>) -> Result<Response, Error> {
-        let view = self.view(&call)?;
+        let view = self.view(&call, Forms::All)?;
         let format = self.negotiation().body_format(call.content_type)?;
         let options = WriteOptions::read(&pairs(call.query), Write::Create)?;
         let body = decode::object(&call.body, format, expected(&call.target)?, options.field_validation)?;
@@ -174,7 +176,7 @@ impl Api {
     }
 
     async fn update(&self, call: Call<'_>) -> Result<Response, Error> {
-        let view = self.view(&call)?;
+        let view = self.view(&call, Forms::All)?;
         let options = WriteOptions::read(&pairs(call.query), Write::Update)?;
         let format = self.negotiation().body_format(call.content_type)?;
         let body = decode::object(&call.body, format, expected(&call.target)?, options.field_validation)?;
@@ -198,21 +200,21 @@ impl Api {
                 .into());
             }
         };
-        let view = self.view(&call)?;
+        let view = self.view(&call, Forms::All)?;
         let options = WriteOptions::read(&pairs(call.query), Write::Patch)?;
         let answer = self.registry.patch(&call.target, format, &call.body, &options).await?;
         self.answer(&call, &view, answer)
     }
 
     async fn delete(&self, call: Call<'_>) -> Result<Response, Error> {
-        let view = self.view(&call)?;
+        let view = self.view(&call, Forms::All)?;
         let options = self.delete_options(&call)?;
         let answer = self.registry.delete(&call.target, &options).await?;
         self.answer(&call, &view, answer)
     }
 
     async fn delete_collection(&self, call: Call<'_>) -> Result<Response, Error> {
-        let view = self.view(&call)?;
+        let view = self.view(&call, Forms::All)?;
         let list = self.list_options(&call, Forced::No)?;
         let options = self.delete_options(&call)?;
         let deleted = self.registry.delete_collection(&call.target, &list, &options).await?;
@@ -236,8 +238,8 @@ impl Api {
     }
 
     /// How the answer is written.
-    fn view(&self, call: &Call<'_>) -> Result<View, Status> {
-        let accept = self.negotiation().accept(&call.wanted)?;
+    fn view(&self, call: &Call<'_>, forms: Forms) -> Result<View, Status> {
+        let accept = self.negotiation().accept(&call.wanted, forms)?;
         Ok(View {
             served: call.target.served.clone(),
             cache: self.registry.cache().clone(),

@@ -14,6 +14,7 @@ mod accept;
 mod content_type;
 pub(crate) mod route;
 
+pub(crate) use accept::Forms;
 pub(crate) use content_type::{BodyFormat, PatchType};
 
 use std::borrow::Cow;
@@ -187,24 +188,22 @@ impl Settings {
     }
 
     /// What an answer about a resource is written as: 406 if nothing that is accepted can be made.
-    pub(crate) fn accept(self, wanted: &Wanted<'_>) -> Result<Accept, Status> {
-        self.choose(wanted, accept::Allowed::Targets).ok_or_else(|| self.not_acceptable())
+    pub(crate) fn accept(self, wanted: &Wanted<'_>, forms: Forms) -> Result<Accept, Status> {
+        self.choose(wanted, forms).ok_or_else(|| self.not_acceptable())
     }
 
     /// What an answer that knows no other forms is written as: discovery, for one.
     pub(crate) fn accept_plain(self, wanted: &Wanted<'_>) -> Result<Format, Status> {
-        self.choose(wanted, accept::Allowed::Plain)
-            .map(|accept| accept.format)
-            .ok_or_else(|| self.not_acceptable())
+        self.choose(wanted, Forms::Own).map(|accept| accept.format).ok_or_else(|| self.not_acceptable())
     }
 
     /// What an error is written as.
     pub(crate) fn error_form(self, wanted: &Wanted<'_>) -> ErrorForm {
-        let chosen = self.choose(wanted, accept::Allowed::Plain);
+        let chosen = self.choose(wanted, Forms::Own);
         chosen.map_or(ErrorForm::Raw, |accept| ErrorForm::As(accept.format))
     }
 
-    fn choose(self, wanted: &Wanted<'_>, allowed: accept::Allowed) -> Option<Accept> {
+    fn choose(self, wanted: &Wanted<'_>, forms: Forms) -> Option<Accept> {
         if wanted.accept.is_empty() {
             let format = if wanted.pretty { Format::Pretty } else { Format::Json };
             return Some(Accept { format, target: None });
@@ -212,7 +211,7 @@ impl Settings {
         let clauses = accept::clauses(&wanted.accept);
         let mut choices =
             clauses.iter().flat_map(|clause| self.formats().iter().map(move |format| (clause, *format)));
-        choices.find_map(|(clause, format)| clause.choose(format, allowed)).map(|(accept, pretty)| Accept {
+        choices.find_map(|(clause, format)| clause.choose(format, forms)).map(|(accept, pretty)| Accept {
             format: match accept.format {
                 Format::Json if wanted.pretty || pretty => Format::Pretty,
                 other => other,

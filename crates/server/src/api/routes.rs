@@ -56,6 +56,9 @@ pub(crate) fn find<'a>(
     if subresource.is_some() && path.name.is_empty() {
         return Err(Status::bad_request("name must be provided").into());
     }
+    if served.kind.is_namespaced() && path.namespace == Some("") && !path.name.is_empty() {
+        return Err(Status::bad_request("Namespace parameter required.").into());
+    }
     let produces = match subresource {
         Some(subresource) if matches!(subresource.body, Body::Options(_)) => Produces::Anything,
         Some(subresource) if subresource.name == "log" => Produces::TextAndObjects,
@@ -73,8 +76,7 @@ pub(crate) fn serves_group(registry: &Registry, group: &str) -> bool {
 /// Whether a path goes through a namespace where the kind's does, and only there.
 fn fits_scope(served: &Served, path: &Resource<'_>) -> bool {
     match path.namespace {
-        Some("") => false,
-        Some(namespace) if served.kind.is_namespaced() => !namespace.is_empty(),
+        Some(_) if served.kind.is_namespaced() => true,
         // A namespace is in itself.
         Some(namespace) => {
             served.kind.group.is_empty() && served.kind.resource == "namespaces" && path.name == namespace
@@ -138,6 +140,22 @@ mod tests {
             assert_eq!(code(Method::GET, path).await, 400, "{path}");
         }
         assert_eq!(code(Method::GET, "/api/v1/nodes/a/status").await, 200);
+    }
+
+    #[tokio::test]
+    async fn an_empty_namespace_is_all_of_them_and_has_no_objects() {
+        for (method, path, wanted) in [
+            (Method::GET, "/api/v1/namespaces//pods", 200),
+            (Method::GET, "/api/v1/watch/namespaces//pods", 200),
+            (Method::DELETE, "/api/v1/namespaces//pods", 200),
+            (Method::GET, "/api/v1/namespaces//pods/a", 400),
+            (Method::PUT, "/api/v1/namespaces//pods/a/status", 400),
+            (Method::GET, "/api/v1/namespaces//nodes", 404),
+            (Method::GET, "/api/v1/namespaces//finalize", 405),
+            (Method::PUT, "/api/v1/namespaces//finalize", 400),
+        ] {
+            assert_eq!(code(method.clone(), path).await, wanted, "{method} {path}");
+        }
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ use http::header::ACCEPT;
 use http_body_util::BodyExt;
 use registry::{List, Registry, Selection};
 
-use super::negotiate::{Settings, Wanted};
+use super::negotiate::{Forms, Settings, Wanted};
 use super::represent::table::Headings;
 use super::represent::{Include, View};
 use crate::Response;
@@ -57,7 +57,7 @@ impl Fixture {
         View {
             served: self.registry.find(group, "v1", resource).unwrap().clone(),
             cache: self.cache.clone(),
-            accept: SETTINGS.accept(&wanted).unwrap(),
+            accept: SETTINGS.accept(&wanted, Forms::All).unwrap(),
             include: Include::default(),
             headings: Arc::new(Headings::new(|ty, field| Some(format!("{ty} {field}")))),
             now: NOW.parse().unwrap(),

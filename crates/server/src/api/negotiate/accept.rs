@@ -3,13 +3,15 @@
 
 use super::{Accept, Format, MetaVersion, Target, TargetKind};
 
-/// What a place can make beside the objects themselves.
+/// The forms that a place can make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Allowed {
-    /// Tables and partial metadata.
-    Targets,
-    /// Nothing.
-    Plain,
+pub(crate) enum Forms {
+    /// Objects, their metadata, and tables.
+    All,
+    /// Objects and their metadata.
+    NoTables,
+    /// Only what is asked for itself.
+    Own,
 }
 
 /// One media type of the header, or a range of them.
@@ -90,7 +92,7 @@ impl<'a> Clause<'a> {
     }
 
     /// What is sent if this clause is answered in a format, and whether it asks for indenting; nothing if it cannot be.
-    pub(super) fn choose(&self, format: Format, allowed: Allowed) -> Option<(Accept, bool)> {
+    pub(super) fn choose(&self, format: Format, forms: Forms) -> Option<(Accept, bool)> {
         let (ty, subtype) = format.media_type().split_once('/')?;
         let matches = match (self.ty, self.subtype) {
             ("*", "*") => true,
@@ -109,21 +111,21 @@ impl<'a> Clause<'a> {
             return None;
         }
         if let Some(version) = parameter("sv").filter(|value| !value.is_empty())
-            && (version != "v1" || allowed == Allowed::Plain)
+            && (version != "v1" || forms == Forms::Own)
         {
             return None;
         }
         let target = match (parameter("as"), parameter("g"), parameter("v")) {
             (None, None, None) => None,
-            (kind, group, version) => Some(target(kind?, group?, version?, format, allowed)?),
+            (kind, group, version) => Some(target(kind?, group?, version?, format, forms)?),
         };
         Some((Accept { format, target }, parameter("pretty") == Some("1")))
     }
 }
 
 /// The form that parameters name, if it can be made in a format.
-fn target(kind: &str, group: &str, version: &str, format: Format, allowed: Allowed) -> Option<Target> {
-    if allowed == Allowed::Plain || group != "meta.k8s.io" {
+fn target(kind: &str, group: &str, version: &str, format: Format, forms: Forms) -> Option<Target> {
+    if forms == Forms::Own || group != "meta.k8s.io" {
         return None;
     }
     let version = match version {
@@ -132,7 +134,7 @@ fn target(kind: &str, group: &str, version: &str, format: Format, allowed: Allow
         _ => return None,
     };
     let kind = match kind {
-        "Table" if matches!(format, Format::Json | Format::Yaml) => TargetKind::Table,
+        "Table" if forms == Forms::All && matches!(format, Format::Json | Format::Yaml) => TargetKind::Table,
         "PartialObjectMetadata" => TargetKind::Partial,
         "PartialObjectMetadataList" => TargetKind::PartialList,
         _ => return None,

@@ -12,7 +12,7 @@ fn headers(pairs: &[(HeaderName, &'static str)]) -> HeaderMap {
 
 fn accept(header: &'static str) -> Result<Accept, String> {
     let headers = headers(&[(ACCEPT, header)]);
-    PLAIN.accept(&Wanted::of(&headers, Query::new(""))).map_err(|status| status.message)
+    PLAIN.accept(&Wanted::of(&headers, Query::new("")), Forms::All).map_err(|status| status.message)
 }
 
 fn format(header: &'static str) -> Format {
@@ -47,7 +47,7 @@ fn many_clauses_are_sorted_too() {
     let header = format!("{}application/yaml;q=0.9", "text/html;q=0.1, */*;q=0.2,".repeat(2_000));
     let found = super::accept::clauses(&header);
     assert_eq!(found.len(), 4_001);
-    assert_eq!(found[0].choose(Format::Yaml, super::accept::Allowed::Plain).unwrap().0.format, Format::Yaml);
+    assert_eq!(found[0].choose(Format::Yaml, Forms::Own).unwrap().0.format, Format::Yaml);
 }
 
 #[test]
@@ -68,7 +68,10 @@ fn nothing_that_can_be_made_is_406() {
         assert_eq!(accept(header), Err(message.clone()), "{header}");
     }
     let found = headers(&[(ACCEPT, "application/cbor")]);
-    assert_eq!(WITH_CBOR.accept(&Wanted::of(&found, Query::new(""))).unwrap().format, Format::Cbor);
+    assert_eq!(
+        WITH_CBOR.accept(&Wanted::of(&found, Query::new("")), Forms::All).unwrap().format,
+        Format::Cbor
+    );
 }
 
 #[test]
@@ -100,7 +103,7 @@ fn other_forms_are_asked_for_with_parameters() {
 fn humans_get_indented_json() {
     let pretty = |agent: &'static str, accept: &'static str, query: &str| {
         let headers = headers(&[(USER_AGENT, agent), (ACCEPT, accept)]);
-        PLAIN.accept(&Wanted::of(&headers, Query::new(query))).unwrap().format
+        PLAIN.accept(&Wanted::of(&headers, Query::new(query)), Forms::All).unwrap().format
     };
     assert_eq!(pretty("curl/8.1", "", ""), Format::Pretty);
     assert_eq!(pretty("Wget/1", "*/*", ""), Format::Pretty);
@@ -119,7 +122,7 @@ fn humans_get_indented_json() {
 fn watches_stream_json_and_protobuf_but_not_yaml() {
     let stream = |header, settings: Settings| {
         let headers = headers(&[(ACCEPT, header)]);
-        let accept = settings.accept(&Wanted::of(&headers, Query::new("pretty=1"))).unwrap();
+        let accept = settings.accept(&Wanted::of(&headers, Query::new("pretty=1")), Forms::All).unwrap();
         accept.stream(settings).map(|(accept, ty)| (accept.format, ty)).map_err(|status| status.message)
     };
     assert_eq!(stream("application/json;stream=watch", PLAIN), Ok((Format::Json, "application/json")));
@@ -263,4 +266,17 @@ fn a_route_takes_known_patches_only() {
         patch("application/json", Some("0")),
         "406 406: Not Acceptable\n\nAvailable representations: "
     );
+}
+
+#[test]
+fn a_streaming_list_has_no_tables() {
+    let ask = |header| {
+        let headers = headers(&[(ACCEPT, header)]);
+        PLAIN.accept(&Wanted::of(&headers, Query::new("")), Forms::NoTables).map(|accept| accept.target)
+    };
+    let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
+    assert_eq!(ask(table).unwrap_err().code, 406);
+    assert_eq!(ask("application/json;as=Table;g=meta.k8s.io;v=v1,application/json").unwrap(), None);
+    let partial = ask("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").unwrap();
+    assert_eq!(partial, target(TargetKind::Partial, MetaVersion::V1));
 }
