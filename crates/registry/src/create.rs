@@ -55,7 +55,8 @@ impl Registry {
         let tries = if generated { TRIES } else { 1 };
         let mut refused = Status::internal_error("no name was tried");
         for _ in 0..tries {
-            let mut object = object.clone();
+            // What is shared would be copied as soon as it is changed.
+            let mut object = if generated { object.clone() } else { std::mem::take(&mut object) };
             let map = map_mut(&mut object)?;
             if generated {
                 let prefix = object_meta::text(map, "generateName");

@@ -7,6 +7,7 @@ use object::quote::quote_each;
 use object::time::Time;
 use object::{Map, SmolStr, Value};
 use schema::Status;
+use std::cell::RefCell;
 use std::collections::HashSet;
 
 /// The most bytes of all annotations of an object together.
@@ -82,15 +83,35 @@ pub(crate) fn stamp_new(object: &mut Map, now: Time) {
 
 /// A random UUID of version 4.
 pub fn random_uid() -> SmolStr {
-    let mut random = [0; 16];
-    // The generator of the system fails only where there is none; a name is still unique enough then.
-    if aws_lc_rs::rand::fill(&mut random).is_err() {
-        random = fastrand::u128(..).to_ne_bytes();
+    const HYPHENS: [u32; 4] = [96, 80, 64, 48];
+    let bits = (random_bits() & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
+    let mut text = String::with_capacity(36);
+    for shift in (0..128).step_by(4).rev() {
+        text.extend(char::from_digit((bits >> shift) as u32 & 0xf, 16));
+        if HYPHENS.contains(&shift) {
+            text.push('-');
+        }
     }
-    let bits = (u128::from_ne_bytes(random) & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
-    let hex = format!("{bits:032x}");
-    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
-    format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)).into()
+    text.into()
+}
+
+/// Bits of the generator of secrets, which is asked for many of them at once: each call costs it a microsecond.
+fn random_bits() -> u128 {
+    const AT_ONCE: usize = 32;
+    thread_local! {
+        static POOL: RefCell<Vec<[u8; 16]>> = const { RefCell::new(Vec::new()) };
+    }
+    let taken = POOL.with_borrow_mut(|pool| {
+        if pool.is_empty() {
+            pool.resize(AT_ONCE, [0; 16]);
+            if aws_lc_rs::rand::fill(pool.as_flattened_mut()).is_err() {
+                pool.clear();
+            }
+        }
+        pool.pop()
+    });
+    // The generator fails only where the system has none; a name is still unique enough then.
+    taken.map_or_else(|| fastrand::u128(..), u128::from_ne_bytes)
 }
 
 /// A name from a prefix: cut to 58 characters, with five random ones after it.
