@@ -1,7 +1,8 @@
 //! The last step of a change: one state of an object in place of another, if that is still the one that was read.
 
+use crate::convert::map_mut;
 use crate::error::status;
-use crate::{Content, Registry, Target};
+use crate::{Content, Registry, Target, object_meta};
 use cache::{Change, Entry};
 use object::Value;
 use schema::Status;
@@ -30,9 +31,14 @@ impl Registry {
         target: &Target<'_>,
         entry: &Arc<Entry>,
         before: &Value,
-        object: Value,
+        mut object: Value,
         run: Run,
     ) -> Result<Option<Content>, Status> {
+        if run == Run::Real && object.get("metadata").and_then(|metadata| metadata.get("selfLink")).is_some()
+        {
+            // Of the state that is kept; a dry run shows it.
+            object_meta::remove(map_mut(&mut object)?, &["selfLink"]);
+        }
         if object == *before {
             return Ok(Some(Content::Entry(entry.clone())));
         }

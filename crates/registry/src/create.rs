@@ -3,8 +3,8 @@
 //! The sequence: version, metadata, name, namespace, defaults, the kind's own preparation, rules, commit.
 
 use crate::convert::{map, map_mut};
-use crate::error::status;
-use crate::object_meta;
+use crate::error::{bare, status};
+use crate::object_meta::{self, Stage};
 use crate::{Answer, Content, Registry, Target, WriteOptions};
 use cache::{Change, Freshness};
 use kinds::{Caller, Context, Generation, NameRule};
@@ -46,10 +46,9 @@ impl Registry {
             let namespace = if target.served.kind.is_namespaced() { target.namespace } else { "" };
             object_meta::fit_namespace(object, namespace)?;
             object_meta::stamp_new(object, Time::now());
-            warnings.extend(object_meta::dedup_owners(object));
+            warnings.extend(object_meta::dedup_owners(object, Stage::Sent));
         }
         self.admit_create(target, object_meta::text(map(&object)?, "name")).await?;
-        let version = object_meta::text(map(&object)?, "resourceVersion").to_owned();
         let generated = object_meta::text(map(&object)?, "name").is_empty()
             && !object_meta::text(map(&object)?, "generateName").is_empty();
         let tries = if generated { TRIES } else { 1 };
@@ -67,7 +66,10 @@ impl Registry {
                 object_meta::set(map, "name", name);
             }
             prepare(target, map);
-            validate(target, &object, &version)?;
+            validate(target, &object)?;
+            if !options.dry_run {
+                take_version(map_mut(&mut object)?)?;
+            }
             match self.commit_new(target, &object, options).await? {
                 Ok(content) => return Ok(Answer { code: 201, content, warnings }),
                 Err(exists) => refused = exists,
@@ -120,7 +122,6 @@ pub(crate) fn default(target: &Target<'_>, object: &mut Value) {
 /// What the kind does to a new object.
 fn prepare(target: &Target<'_>, object: &mut Map) {
     let kind = target.served.kind;
-    object_meta::remove(object, &["resourceVersion", "generation"]);
     with_context(target, |context| kind.strategy.prepare_create(object, context));
     if matches!(kind.generation, Generation::Counted | Generation::One) {
         object_meta::set(object, "generation", 1);
@@ -136,7 +137,7 @@ pub(crate) fn with_context<T>(target: &Target<'_>, hook: impl FnOnce(&Context<'_
 }
 
 /// The rules for a new object: first those of the kind, then those for any metadata.
-fn validate(target: &Target<'_>, object: &Value, version: &str) -> Result<(), Status> {
+fn validate(target: &Target<'_>, object: &Value) -> Result<(), Status> {
     let kind = target.served.kind;
     let stored = target.stored()?;
     let map = map(object)?;
@@ -151,9 +152,16 @@ fn validate(target: &Target<'_>, object: &Value, version: &str) -> Result<(), St
     if !errors.is_empty() {
         return Err(Status::invalid(kind.group, kind.kind, name, &errors));
     }
-    if !version.is_empty() {
-        return Err(crate::error::bare("resourceVersion should not be set on objects to be created"));
+    Ok(())
+}
+
+/// Takes the resource version out of an object that is about to be kept for the first time: there can be none yet, and one that is
+/// no number counts as none. A dry run does not come here.
+fn take_version(object: &mut Map) -> Result<(), Status> {
+    if object_meta::text(object, "resourceVersion").parse().is_ok_and(|version: u64| version != 0) {
+        return Err(bare("resourceVersion should not be set on objects to be created"));
     }
+    object_meta::remove(object, &["resourceVersion"]);
     Ok(())
 }
 

@@ -145,8 +145,17 @@ pub(crate) fn fit_namespace(object: &mut Map, requested: &str) -> Result<(), Sta
     Ok(())
 }
 
+/// Where an object that is looked at comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The client sent it.
+    Sent,
+    /// The server made it, of a patch.
+    Made,
+}
+
 /// Drops repeated owner references; what the client is told of them, if there were any.
-pub(crate) fn dedup_owners(object: &mut Map) -> Option<String> {
+pub(crate) fn dedup_owners(object: &mut Map, stage: Stage) -> Option<String> {
     let owners = metadata(object)?.get("ownerReferences")?.as_list()?;
     let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
     let mut dropped = Vec::new();
@@ -161,8 +170,12 @@ pub(crate) fn dedup_owners(object: &mut Map) -> Option<String> {
         return None;
     }
     set(object, "ownerReferences", kept);
+    let when = match stage {
+        Stage::Sent => "",
+        Stage::Made => " after mutating admission happens",
+    };
     Some(format!(
-        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject \
+        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject \
          such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
         dropped.join(", ")
     ))
@@ -322,7 +335,11 @@ fn validate_owners(object: &Map, path: &Path<'_>, errors: &mut field::List) {
     let mut controller: Option<String> = None;
     for owner in owners.unwrap_or_default() {
         let part = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
-        let version = part("apiVersion").rsplit('/').next().unwrap_or_default();
+        let version = match part("apiVersion").split_once('/') {
+            None => part("apiVersion"),
+            Some((_, version)) if !version.contains('/') => version,
+            Some(_) => "",
+        };
         if version.is_empty() {
             errors.push(field::Error::invalid(
                 &at.child("apiVersion"),
@@ -365,7 +382,7 @@ fn owner_text(owner: &Value) -> String {
     let part = |key: &str| quote_each([owner.get(key).and_then(Value::as_str).unwrap_or_default()]);
     let flag = |key: &str| match owner.get(key).and_then(Value::as_bool) {
         Some(flag) => flag.to_string(),
-        None => "<nil>".to_owned(),
+        None => "(*bool)(nil)".to_owned(),
     };
     format!(
         "v1.OwnerReference{{APIVersion:{}, Kind:{}, Name:{}, UID:{}, Controller:{}, BlockOwnerDeletion:{}}}",

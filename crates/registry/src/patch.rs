@@ -5,8 +5,9 @@
 
 use crate::convert::{map, map_mut};
 use crate::create::default;
+use crate::object_meta::{self, Stage};
 use crate::update::{Before, Changed, check_name};
-use crate::{Answer, Content, Registry, Target, WriteOptions, object_meta, scale};
+use crate::{Answer, Content, Registry, Target, WriteOptions, scale};
 use kinds::{Action, ScalePaths};
 use merge::Patch;
 use object::Value;
@@ -34,8 +35,9 @@ impl Registry {
             default(target, &mut object);
             target.served.to_stored(&mut object);
             let map = map_mut(&mut object)?;
+            object_meta::fit_namespace(map, target.namespace)?;
             check_name(map, target)?;
-            warnings.extend(object_meta::dedup_owners(map));
+            warnings.extend(object_meta::dedup_owners(map, Stage::Made));
             Ok(Changed { object, warnings })
         };
         self.change(target, options, change).await.map_err(|why| why.into_status(target))

@@ -242,6 +242,25 @@ impl<'a> Target<'a> {
         Status::not_found(self.served.kind.group, self.served.kind.resource, self.name)
     }
 
+    /// The key under which the reference keeps the object; some of its messages show it.
+    pub(crate) fn key(&self) -> String {
+        let kind = self.served.kind;
+        let prefix = match (kind.group, kind.resource) {
+            ("", "replicationcontrollers") => "controllers",
+            ("", "endpoints") => "services/endpoints",
+            ("", "services") => "services/specs",
+            ("", "nodes") => "minions",
+            ("networking.k8s.io", "ingresses") => "ingress",
+            ("apiextensions.k8s.io", "customresourcedefinitions") => {
+                "apiextensions.k8s.io/customresourcedefinitions"
+            }
+            ("apiregistration.k8s.io", "apiservices") => "apiregistration.k8s.io/apiservices",
+            (_, resource) => resource,
+        };
+        let place = if self.namespace.is_empty() { String::new() } else { format!("{}/", self.namespace) };
+        format!("/registry/{prefix}/{place}{}", self.name)
+    }
+
     /// 409 for the object.
     pub(crate) fn conflict(&self, why: &str) -> Status {
         Status::conflict(self.served.kind.group, self.served.kind.resource, self.name, why)

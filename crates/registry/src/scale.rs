@@ -2,7 +2,7 @@
 
 use crate::convert::map;
 use crate::error::revision;
-use crate::update::MODIFIED;
+use crate::update::{MODIFIED, check_uid};
 use crate::{Answer, Content, Stored, Target, object_meta};
 use cache::Entry;
 use kinds::ScalePaths;
@@ -39,13 +39,7 @@ pub(crate) fn apply(
         let error = Error::invalid(&path.child("replicas"), wanted, "must be greater than or equal to 0");
         return Err(Status::invalid("autoscaling", "Scale", target.name, &[error]));
     }
-    let uid = object_meta::text(scale, "uid");
-    if !uid.is_empty() && uid != object_meta::text(object, "uid") {
-        return Err(target.conflict(&format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            object_meta::text(object, "uid")
-        )));
-    }
+    check_uid(target, scale, Some(object))?;
     let version = object_meta::text(scale, "resourceVersion");
     let there = object_meta::text(object, "resourceVersion");
     if !version.is_empty() && (revision(version).is_err() || version != there) {

@@ -4,7 +4,7 @@
 use crate::commit::Run;
 use crate::convert::{map, map_mut};
 use crate::create::{default, with_context};
-use crate::error::{bare, revision, status};
+use crate::error::{bare, parse_number, status};
 use crate::{Answer, Content, Registry, Served, Target, WriteOptions, object_meta, scale};
 use cache::{Entry, Freshness};
 use kinds::{Action, Generation, NameRule, Part};
@@ -50,10 +50,17 @@ impl Registry {
             let object = map_mut(&mut object)?;
             object_meta::fit_namespace(object, namespace)?;
             check_name(object, target)?;
-            warnings.extend(object_meta::dedup_owners(object));
+            warnings.extend(object_meta::dedup_owners(object, object_meta::Stage::Sent));
         }
-        let change = |_: Before<'_>| Ok(Changed { object: object.clone(), warnings: Vec::new() });
-        match self.change(target, options, change).await {
+        let change = |before: Before<'_>| {
+            check_uid(target, map(&object)?, Some(map(before.object)?))?;
+            Ok(Changed { object: object.clone(), warnings: Vec::new() })
+        };
+        let outcome = self.change(target, options, change).await;
+        if let Err(Unchanged::Missing) = outcome {
+            check_uid(target, map(&object)?, None)?;
+        }
+        match outcome {
             Err(Unchanged::Missing)
                 if target.subresource.is_none() && target.served.kind.strategy.creates_on_update() =>
             {
@@ -132,7 +139,6 @@ impl Registry {
     ) -> Result<Option<Content>, Status> {
         let old = map(before)?;
         let new = map_mut(&mut object)?;
-        check_uid(target, new, old)?;
         check_version(target, new, entry)?;
         self.admit_update(target).await?;
         prepare(target, new, old)?;
@@ -198,14 +204,17 @@ pub(crate) fn check_name(object: &Map, target: &Target<'_>) -> Result<(), Status
     Ok(())
 }
 
-/// A uid in the new object is a precondition.
-fn check_uid(target: &Target<'_>, new: &Map, old: &Map) -> Result<(), Status> {
-    let (wanted, there) = (object_meta::text(new, "uid"), object_meta::text(old, "uid"));
+/// A uid in an object that is put in place of another is a precondition; a patch that changes it breaks a rule instead.
+pub(crate) fn check_uid(target: &Target<'_>, new: &Map, old: Option<&Map>) -> Result<(), Status> {
+    let wanted = object_meta::text(new, "uid");
+    let there = old.map(|old| object_meta::text(old, "uid")).unwrap_or_default();
     if wanted.is_empty() || wanted == there {
         return Ok(());
     }
     Err(target.conflict(&format!(
-        "Precondition failed: UID in precondition: {wanted}, UID in object meta: {there}"
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: UID in precondition: {wanted}, UID in object meta: {there}",
+        target.key()
     )))
 }
 
@@ -213,7 +222,10 @@ fn check_uid(target: &Target<'_>, new: &Map, old: &Map) -> Result<(), Status> {
 /// that.
 fn check_version(target: &Target<'_>, new: &mut Map, entry: &Entry) -> Result<(), Status> {
     let Served { kind, .. } = &**target.served;
-    let wanted = revision(object_meta::text(new, "resourceVersion")).map_err(bare)?;
+    let wanted = match object_meta::text(new, "resourceVersion") {
+        "" => Revision::ZERO,
+        text => parse_number("ParseUint", text).map(Revision).map_err(bare)?,
+    };
     if wanted == Revision::ZERO {
         if !kind.strategy.updates_unconditionally() {
             let path = object::field::Path::new("metadata");
@@ -251,7 +263,7 @@ fn prepare(target: &Target<'_>, new: &mut Map, old: &Map) -> Result<(), Status> 
     if object_meta::text(new, "uid").is_empty() {
         keep_metadata(new, old, &["uid"]);
     }
-    keep_metadata(new, old, &["creationTimestamp", "selfLink"]);
+    keep_metadata(new, old, &["creationTimestamp"]);
     if object_meta::is_deleting(old) {
         keep_metadata(new, old, &["deletionTimestamp"]);
     }

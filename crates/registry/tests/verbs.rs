@@ -184,6 +184,62 @@ async fn a_put_of_an_old_state_is_a_conflict_and_one_without_a_version_overwrite
 }
 
 #[tokio::test]
+async fn a_uid_is_a_precondition_of_a_put_and_cannot_be_patched() {
+    let api = Api::start().await;
+    let created = api.create(config_map("a"), r#"{"metadata":{"name":"a","uid":"mine"}}"#).await.unwrap();
+    let uid = text(&created, "metadata.uid").to_owned();
+    assert_ne!(uid, "mine");
+    let refused =
+        api.update(config_map("a"), r#"{"metadata":{"name":"a","uid":"other"}}"#).await.unwrap_err();
+    assert_eq!(refused.code, 409);
+    assert_eq!(
+        refused.message,
+        format!(
+            "Operation cannot be fulfilled on configmaps \"a\": StorageError: invalid object, Code: 4, Key: \
+             /registry/configmaps/default/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
+             precondition: other, UID in object meta: {uid}"
+        )
+    );
+    let missing =
+        api.update(config_map("b"), r#"{"metadata":{"name":"b","uid":"other"}}"#).await.unwrap_err();
+    assert!(missing.code == 409 && missing.message.ends_with("UID in object meta: "), "{missing:?}");
+    let patched = api.patch(config_map("a"), r#"{"metadata":{"uid":"other"}}"#).await.unwrap_err();
+    assert!(patched.code == 422 && patched.message.contains("field is immutable"), "{patched:?}");
+}
+
+#[tokio::test]
+async fn a_new_object_has_no_version_yet() {
+    let api = Api::start().await;
+    let create = async |version: &str| {
+        let text = format!(
+            r#"{{"metadata":{{"name":"v-{version}","resourceVersion":"{version}","generation":7,"selfLink":"/x"}}}}"#
+        );
+        api.create(config_map(""), &text).await
+    };
+    let refused = create("5").await.unwrap_err();
+    assert_eq!(
+        (refused.code, &*refused.message),
+        (500, "resourceVersion should not be set on objects to be created")
+    );
+    for version in ["0", "abc"] {
+        let created = create(version).await.unwrap();
+        assert_ne!(text(&created, "metadata.resourceVersion"), version);
+        assert_eq!(
+            number(&created, "metadata.generation"),
+            Some(7),
+            "a kind that does not count leaves it alone"
+        );
+        assert_eq!(at(&created, "metadata.selfLink"), None);
+    }
+    let broken = r#"{"metadata":{"name":"v-0","resourceVersion":"abc"}}"#;
+    let refused = api.update(config_map("v-0"), broken).await.unwrap_err();
+    assert_eq!(
+        (refused.code, &*refused.message),
+        (500, "strconv.ParseUint: parsing \"abc\": invalid syntax")
+    );
+}
+
+#[tokio::test]
 async fn a_change_that_changes_nothing_is_not_written() {
     let api = Api::start().await;
     let first = api.create(config_map("a"), r#"{"metadata":{"name":"a"},"data":{"k":"1"}}"#).await.unwrap();
