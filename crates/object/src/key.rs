@@ -15,7 +15,7 @@ use std::ops::Deref;
 /// const SPEC: Key = Key::known("spec");
 /// assert_eq!(SPEC, Key::from("spec"));
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(SmolStr);
 
 impl Key {
