@@ -468,3 +468,39 @@ fn quote(byte: u8) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A set of fields with each of its bytes changed, left out, or the last one: it is taken exactly where a JSON reader
+    /// that goes byte by byte takes it.
+    #[test]
+    fn a_damaged_set_of_fields_is_refused() {
+        let set = r#"{"f:a":{},"f:list":{".":{},"k:{\"n\":\"x\"}":{"f:b":{}},"v:1":{}},"o":[{"f:c":{}},1],"n":null}"#;
+        let valid = |text: &str| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+        let skips = |text: &str| {
+            let mut scanner = Scanner::new(text);
+            scanner.peek_token();
+            scanner.skip(9).and_then(|_| scanner.end()).is_ok()
+        };
+        assert!(skips(set));
+        for at in 0..set.len() {
+            let (before, after) = (&set[..at], &set[at + 1..]);
+            assert!(!skips(before));
+            for other in ["", " ", "\"", "\\", ":", ",", "{", "}", "[", "]", "1", "}}", "{}", ",\"x\":{}"] {
+                let text = [before, other, after].concat();
+                assert_eq!(skips(&text), valid(&text), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn entries_are_held_to_the_depth() {
+        let nested = r#"{"a":{"b":{"c":{}}}}"#;
+        assert!(Scanner::new(nested).skip(4).is_ok());
+        for depth in 0..4 {
+            assert_eq!(*Scanner::new(nested).skip(depth).err().unwrap(), Error::TooDeep);
+        }
+    }
+}
