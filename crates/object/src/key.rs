@@ -78,17 +78,19 @@ impl From<Key> for SmolStr {
     }
 }
 
+/// Told by length and first byte where that is enough, as it mostly is among the keys of one map.
 impl PartialEq<str> for Key {
     #[inline]
     fn eq(&self, other: &str) -> bool {
-        self.as_str() == other
+        let text = self.as_str();
+        text.len() == other.len() && text.as_bytes().first() == other.as_bytes().first() && text == other
     }
 }
 
 impl PartialEq<&str> for Key {
     #[inline]
     fn eq(&self, other: &&str) -> bool {
-        self.as_str() == *other
+        *self == **other
     }
 }
 

@@ -51,7 +51,7 @@ impl<T: Clone + Default> Shared<T> {
     #[inline]
     pub(crate) fn make_mut(&mut self) -> &mut [T] {
         if self.piece.as_ref().is_some_and(|piece| !piece.is_unique()) {
-            self.move_to(self.len());
+            *self = Self::of(self.iter().cloned());
         }
         let Some(piece) = self.own() else { return &mut [] };
         piece.slice.get_mut(..piece.header).unwrap_or_default()
