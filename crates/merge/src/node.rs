@@ -209,7 +209,7 @@ impl<'a> Node<'a> {
             Node::Text(_) => untyped(&self.to_text()),
             Node::Doc(doc) => {
                 let entries = doc.iter().map(|(key, node)| (key.clone(), node.to_value()));
-                Map::from_distinct(entries.collect()).into()
+                Map::from_distinct(entries.collect::<Vec<_>>()).into()
             }
             Node::List(items) => items.iter().map(Node::to_value).collect(),
         }

@@ -112,7 +112,7 @@ fn assemble(shape: &Shape, node: &Node<'_>, depth: usize) -> Option<Value> {
         (Node::Doc(doc), Shape::Map(_) | Shape::Any) => {
             let (inner, depth) = (inner(shape), depth.checked_sub(1)?);
             let entry = |(key, node): (&Key, &Node<'_>)| Some((key.clone(), element(inner, node, depth)?));
-            Some(Map::from_distinct(doc.iter().map(entry).collect::<Option<_>>()?).into())
+            Some(Map::from_distinct(doc.iter().map(entry).collect::<Option<Vec<_>>>()?).into())
         }
         (Node::List(items), Shape::List(_) | Shape::Any) => {
             let (inner, depth) = (inner(shape), depth.checked_sub(1)?);

@@ -15,7 +15,7 @@ use std::ops::Deref;
 /// const SPEC: Key = Key::known("spec");
 /// assert_eq!(SPEC, Key::from("spec"));
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(SmolStr);
 
 impl Key {
@@ -78,17 +78,19 @@ impl From<Key> for SmolStr {
     }
 }
 
+/// Told by length and first byte where that is enough, as it mostly is among the keys of one map.
 impl PartialEq<str> for Key {
     #[inline]
     fn eq(&self, other: &str) -> bool {
-        self.as_str() == other
+        let text = self.as_str();
+        text.len() == other.len() && text.as_bytes().first() == other.as_bytes().first() && text == other
     }
 }
 
 impl PartialEq<&str> for Key {
     #[inline]
     fn eq(&self, other: &&str) -> bool {
-        self.as_str() == *other
+        *self == **other
     }
 }
 

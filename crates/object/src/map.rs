@@ -1,31 +1,37 @@
-//! The map of the value tree: entries in the order they were put in, found by a scan.
+//! The map of the value tree: entries in the order they were put in, found by a scan. They lie in one shared piece of
+//! memory, which a change to one of its clones copies first.
 //!
 //! The maps of API objects are small, so a scan beats a hash. Code that looks up many keys of one map that a
 //! client filled uses [`Map::index`], which is built once, so that no request costs time quadratic in its size.
 
+use crate::shared::{IntoIter, Shared};
 use crate::{Key, Value};
 use std::collections::HashMap;
 
-/// Keys and values in insertion order; a key stands at most once.
+/// Keys and values in insertion order; a key stands at most once. A clone shares the entries until either of the two
+/// is changed.
 #[derive(Clone, Debug, Default)]
 pub struct Map {
-    entries: Vec<(Key, Value)>,
+    entries: Shared<(Key, Value)>,
 }
 
 impl Map {
     /// A map without entries; allocates nothing.
     pub const fn new() -> Self {
-        Self { entries: Vec::new() }
+        Self { entries: Shared::new() }
     }
 
     /// A map with room for `capacity` entries.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { entries: Vec::with_capacity(capacity) }
+        Self { entries: Shared::with_capacity(capacity) }
     }
 
     /// Takes entries whose keys the caller knows to be distinct, in their order.
-    pub fn from_distinct(entries: Vec<(Key, Value)>) -> Self {
-        Self { entries }
+    #[inline]
+    pub fn from_distinct(
+        entries: impl IntoIterator<Item = (Key, Value), IntoIter: ExactSizeIterator>,
+    ) -> Self {
+        Self { entries: Shared::of(entries.into_iter()) }
     }
 
     /// How many entries there are.
@@ -49,7 +55,13 @@ impl Map {
     /// The value at `key`, to change it in place.
     #[inline]
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
-        self.entries.iter_mut().find(|(k, _)| k == key).map(|(_, v)| v)
+        let at = self.position(key)?;
+        self.entries.make_mut().get_mut(at).map(|(_, v)| v)
+    }
+
+    #[inline]
+    fn position(&self, key: &str) -> Option<usize> {
+        self.entries.iter().position(|(k, _)| k == key)
     }
 
     /// Whether there is an entry at `key`.
@@ -71,28 +83,28 @@ impl Map {
 
     /// Puts an entry that the caller knows not to be there before the one at `place`, or at the end.
     pub fn insert_at(&mut self, place: usize, key: Key, value: Value) {
-        self.entries.insert(place.min(self.entries.len()), (key, value));
+        self.entries.insert(place, (key, value));
     }
 
     /// The value at `key`; where there is none, `value()` is put at the end first.
     pub fn get_or_insert_with(&mut self, key: impl Into<Key>, value: impl FnOnce() -> Value) -> &mut Value {
         let key = key.into();
-        let at = self.entries.iter().position(|(k, _)| *k == key).unwrap_or_else(|| {
+        let at = self.position(&key).unwrap_or_else(|| {
             self.entries.push((key, value()));
             self.entries.len() - 1
         });
-        &mut self.entries[at].1
+        &mut self.entries.make_mut()[at].1
     }
 
     /// Takes the entry at `key` out; the others keep their order.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
-        let at = self.entries.iter().position(|(k, _)| k == key)?;
-        Some(self.entries.remove(at).1)
+        let at = self.position(key)?;
+        self.entries.remove(at).map(|(_, value)| value)
     }
 
     /// Keeps the entries for which `keep` says so.
     pub fn retain(&mut self, mut keep: impl FnMut(&Key, &mut Value) -> bool) {
-        self.entries.retain_mut(|(k, v)| keep(k, v));
+        self.entries.retain(|(k, v)| keep(k, v));
     }
 
     /// The entries in order.
@@ -103,7 +115,7 @@ impl Map {
 
     /// The entries in order, values to be changed in place.
     pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = (&Key, &mut Value)> {
-        self.entries.iter_mut().map(|(k, v)| (&*k, v))
+        self.entries.make_mut().iter_mut().map(|(k, v)| (&*k, v))
     }
 
     /// The entries as they lie.
@@ -125,7 +137,7 @@ impl Map {
     /// Orders the entries by key, bytewise.
     pub fn sort_keys(&mut self) {
         if !self.entries.is_sorted_by(|a, b| a.0 <= b.0) {
-            self.entries.sort_by(|a, b| a.0.cmp(&b.0));
+            self.entries.make_mut().sort_by(|a, b| a.0.cmp(&b.0));
         }
     }
 
@@ -135,15 +147,18 @@ impl Map {
     }
 }
 
-/// Equal when they hold the same keys with equal values, in whatever order.
+/// Equal when they hold the same keys with equal values, in whatever order; clones are told without a look at them.
 impl PartialEq for Map {
     fn eq(&self, other: &Self) -> bool {
+        if std::ptr::eq(self.entries(), other.entries()) {
+            return true;
+        }
         if self.len() != other.len() {
             return false;
         }
-        let same_order = self.entries.iter().zip(&other.entries).all(|((a, _), (b, _))| a == b);
+        let same_order = self.entries.iter().zip(other.entries()).all(|((a, _), (b, _))| a == b);
         if same_order {
-            return self.entries.iter().zip(&other.entries).all(|((_, a), (_, b))| a == b);
+            return self.entries.iter().zip(other.entries()).all(|((_, a), (_, b))| a == b);
         }
         let there = other.index();
         self.entries.iter().all(|(k, v)| there.get(k.as_str()).is_some_and(|w| *w == v))
@@ -162,7 +177,7 @@ impl<K: Into<Key>, V: Into<Value>> FromIterator<(K, V)> for Map {
 
 impl IntoIterator for Map {
     type Item = (Key, Value);
-    type IntoIter = std::vec::IntoIter<(Key, Value)>;
+    type IntoIter = IntoIter<(Key, Value)>;
     fn into_iter(self) -> Self::IntoIter {
         self.entries.into_iter()
     }

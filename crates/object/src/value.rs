@@ -3,7 +3,7 @@
 //! Clones are cheap: lists, maps, long strings, bytes and raw text are shared, and are copied only when a
 //! clone is changed ([`Value::as_map_mut`], [`Value::as_list_mut`]).
 
-use crate::{Key, Map};
+use crate::{Key, List, Map};
 use smol_str::SmolStr;
 use std::fmt;
 use std::sync::Arc;
@@ -30,9 +30,9 @@ pub enum Value {
     /// JSON text kept as it was sent, for fields that carry any JSON unread.
     Raw(RawJson),
     /// Values in order.
-    List(Arc<Vec<Value>>),
+    List(List),
     /// Values by key.
-    Map(Arc<Map>),
+    Map(Map),
 }
 
 impl Value {
@@ -89,10 +89,11 @@ impl Value {
         }
     }
 
-    /// The elements of a list, to be changed; shared ones are copied first.
-    pub fn as_list_mut(&mut self) -> Option<&mut Vec<Value>> {
+    /// The list, to be changed; shared elements are copied first.
+    #[inline]
+    pub fn as_list_mut(&mut self) -> Option<&mut List> {
         match self {
-            Value::List(list) => Some(Arc::make_mut(list)),
+            Value::List(list) => Some(list),
             _ => None,
         }
     }
@@ -106,10 +107,11 @@ impl Value {
         }
     }
 
-    /// The entries of a map, to be changed; shared ones are copied first.
+    /// The map, to be changed; shared entries are copied first.
+    #[inline]
     pub fn as_map_mut(&mut self) -> Option<&mut Map> {
         match self {
-            Value::Map(map) => Some(Arc::make_mut(map)),
+            Value::Map(map) => Some(map),
             _ => None,
         }
     }
@@ -213,13 +215,14 @@ value_from! {
     SmolStr, text => Value::String(text);
     Key, key => Value::String(key.into());
     RawJson, raw => Value::Raw(raw);
-    Vec<Value>, list => Value::List(Arc::new(list));
-    Map, map => Value::Map(Arc::new(map));
+    List, list => Value::List(list);
+    Vec<Value>, list => Value::List(list.into());
+    Map, map => Value::Map(map);
 }
 
 impl<V: Into<Value>> FromIterator<V> for Value {
     fn from_iter<I: IntoIterator<Item = V>>(values: I) -> Self {
-        values.into_iter().map(Into::into).collect::<Vec<Value>>().into()
+        values.into_iter().map(Into::into).collect::<List>().into()
     }
 }
 

@@ -124,10 +124,12 @@ fn field_text(field: &Field, statics: &mut Statics) -> String {
     let facts = facts(field);
     let facts = statics.share("Facts", facts);
     let shape = shape_text(&field.shape, statics);
+    let quoted = format!(",{:?}:", field.name);
     format!(
-        "Field {{ name: Key::known({}), quoted: Ref::Static({:?}), number: {}, optional: {optional}, boxed: {}, always: {}, shape: {shape}, facts: Ref::Static(&{facts}) }},\n",
+        "Field {{ name: Key::known({}), quoted: Ref::Static({:?}), quoted_length: {}, number: {}, optional: {optional}, boxed: {}, always: {}, shape: {shape}, facts: Ref::Static(&{facts}) }},\n",
         statics.name(&field.name),
-        format!(",{:?}:", field.name),
+        format!("{quoted:32}"),
+        quoted.len(),
         field.number,
         field.option("wire") == Some("message"),
         is_always(field),

@@ -148,6 +148,7 @@ impl Builder {
         quoted.push(b':');
         self.fields.push(Field {
             name: Key::from(name),
+            quoted_length: quoted.len(),
             quoted: Ref::Shared(String::from_utf8_lossy(&quoted).into()),
             number: slot.number,
             optional: slot.optional,

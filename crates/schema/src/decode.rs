@@ -5,7 +5,6 @@ use crate::model::{Field, Shape, Type};
 use object::Value;
 use object::quote::Quoted;
 use std::fmt::{self, Write};
-use std::sync::Arc;
 
 /// How much a decoder takes before it refuses.
 #[derive(Clone, Copy, Debug)]
@@ -289,18 +288,17 @@ impl StrictList {
 pub(crate) fn merge_again(earlier: Value, later: Value) -> Value {
     match (earlier, later) {
         (Value::Map(mut earlier), Value::Map(later)) => {
-            let map = Arc::make_mut(&mut earlier);
-            for (key, value) in later.iter() {
-                let value = match map.remove(key) {
-                    Some(before) => merge_again(before, value.clone()),
-                    None => value.clone(),
+            for (key, value) in later {
+                let value = match earlier.remove(&key) {
+                    Some(before) => merge_again(before, value),
+                    None => value,
                 };
-                map.insert(key.clone(), value);
+                earlier.insert(key, value);
             }
             Value::Map(earlier)
         }
         (Value::List(earlier), Value::List(mut later)) => {
-            for (before, element) in earlier.iter().zip(Arc::make_mut(&mut later)) {
+            for (before, element) in earlier.iter().zip(&mut later) {
                 if before.as_map().is_some() {
                     *element = merge_again(before.clone(), std::mem::take(element));
                 }

@@ -14,7 +14,9 @@ pub fn default(ty: &Type, value: &mut Value) {
 }
 
 fn fill(ty: &Type, map: &mut Map) {
-    for field in ty.fields.iter() {
+    // Most fields have no default, and are not looked for.
+    let concerned = |field: &&Field| field.facts.default.is_some() || reaches_defaults(&field.shape);
+    for field in ty.fields.iter().filter(concerned) {
         match map.get_mut(&field.name) {
             Some(value) => descend(&field.shape, value),
             None => {

@@ -98,15 +98,18 @@ impl Type {
 
     /// The place of the field whose key is `key`, at `from` or after it. Keys that a decoder took from this type
     /// are told by where their text lies, without reading it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn position_from(&self, from: usize, key: &Key) -> Option<usize> {
         let text = key.as_str().as_ptr();
         let ahead = self.names.get(from..).unwrap_or_default();
-        for (at, name) in (from..).zip(ahead) {
-            if std::ptr::eq(name.as_ptr(), text) {
-                return Some(at);
-            }
+        match ahead.iter().position(|name| std::ptr::eq(name.as_ptr(), text)) {
+            Some(steps) => Some(from + steps),
+            None => self.position_by_text(from, key),
         }
+    }
+
+    #[inline(never)]
+    fn position_by_text(&self, from: usize, key: &Key) -> Option<usize> {
         self.position(key).filter(|at| *at >= from)
     }
 
@@ -162,8 +165,11 @@ pub struct Member {
 pub struct Field {
     /// The name in JSON.
     pub name: Key,
-    /// `,"name":`, ready to be written after another field.
+    /// `,"name":`, ready to be written after another field. That of a built-in field is filled up to
+    /// [`Field::PADDED`] bytes, so that it can be copied without a look at its length.
     pub(crate) quoted: Ref<str>,
+    /// The length of `quoted` without the filling.
+    pub(crate) quoted_length: usize,
     /// The number in Protobuf; 0 when it has none.
     pub number: u32,
     /// Empty and absent are different things: the field is a pointer in the reference.
@@ -179,6 +185,9 @@ pub struct Field {
 }
 
 impl Field {
+    /// As many bytes have the quoted names of built-in fields at least.
+    pub(crate) const PADDED: usize = 32;
+
     /// Whether `value` is no different from an absent one here.
     #[inline]
     pub fn drops(&self, value: &Value) -> bool {

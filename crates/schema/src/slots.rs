@@ -2,11 +2,13 @@
 //! while an entry lies wherever it was put.
 
 use crate::model::{Field, Type};
-use object::{Map, Value};
+use object::{Key, Map, Value};
 
 /// The entries of one map of one type.
 pub(crate) struct Slots<'m> {
     map: &'m Map,
+    /// Those of `map`, borrowed once.
+    entries: &'m [(Key, Value)],
     /// One more than the entry's own place; 0 for none.
     near: [u8; 64],
     /// The type has more fields, or the map more entries, than `near` can tell.
@@ -16,27 +18,28 @@ pub(crate) struct Slots<'m> {
 impl<'m> Slots<'m> {
     pub(crate) fn of(ty: &Type, map: &'m Map) -> Self {
         let mut near = [0; 64];
+        let entries = map.entries();
         if ty.fields.len() > near.len() || map.len() > usize::from(u8::MAX) {
-            return Self { map, near, far: true };
+            return Self { map, entries, near, far: true };
         }
         let mut next = 0;
-        for (entry, key) in (1..).zip(map.keys()) {
+        for (entry, key) in (1..).zip(entries.iter().map(|(key, _)| key)) {
             let Some(at) = ty.position_from(next, key).or_else(|| ty.position(key)) else { continue };
             next = at + 1;
             if let Some(slot) = near.get_mut(at) {
                 *slot = entry;
             }
         }
-        Self { map, near, far: false }
+        Self { map, entries, near, far: false }
     }
 
     /// The value of the field at place `at`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn value(&self, at: usize, field: &Field) -> Option<&'m Value> {
         if self.far {
             return self.map.get(&field.name);
         }
         let entry = usize::from(*self.near.get(at)?).checked_sub(1)?;
-        self.map.entries().get(entry).map(|(_, value)| value)
+        self.entries.get(entry).map(|(_, value)| value)
     }
 }

@@ -23,7 +23,9 @@ fn check_struct(ty: &Type, new: &Map, old: Option<&Map>, path: &Path<'_>, errors
     if !ty.has_rules {
         return;
     }
-    for field in ty.fields.iter() {
+    // Most fields have no rule, and are not looked for.
+    let concerned = |field: &&Field| !field.facts.rules.is_empty() || reaches_rules(&field.shape);
+    for field in ty.fields.iter().filter(concerned) {
         let path = path.child(&field.name);
         let value = new.get(&field.name).filter(|value| !field.drops(value));
         let before = old.and_then(|old| old.get(&field.name)).filter(|value| !field.drops(value));

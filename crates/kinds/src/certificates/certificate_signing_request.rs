@@ -8,7 +8,7 @@ use crate::{
     About, Action, Body, Cell, Column, Columns, Context, Fields, Kind, NameRule, Part, Refusal, Row, Scope,
     Selectable, Strategy, Subresource, Verb, keep, keep_all_but, map_at,
 };
-use object::{Key, Map, Value};
+use object::{Key, List, Map, Value};
 use schema::view::View;
 use schema::views::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestStatus};
 
@@ -159,7 +159,7 @@ fn conditions(object: &Map) -> &[Value] {
         .unwrap_or_default()
 }
 
-fn conditions_mut(object: &mut Map) -> Option<&mut Vec<Value>> {
+fn conditions_mut(object: &mut Map) -> Option<&mut List> {
     object.get_mut("status")?.as_map_mut()?.get_mut("conditions")?.as_list_mut()
 }
 

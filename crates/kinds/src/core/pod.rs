@@ -323,6 +323,6 @@ fn apply_label_keys_of(term: &mut Map, labels: &HashMap<&str, &Value>) {
     }
     at(term, "labelSelector", |selector| {
         let list = selector.get_or_insert_with(Key::known("matchExpressions"), || Vec::new().into());
-        list.as_list_mut().into_iter().for_each(|list| list.append(&mut requirements));
+        list.as_list_mut().into_iter().for_each(|list| list.extend(requirements.drain(..)));
     });
 }

@@ -62,6 +62,6 @@ fn rename(event: &mut Value, new_name: impl Fn(&str) -> Option<&'static str>) {
         let entries = std::mem::take(map)
             .into_iter()
             .map(|(key, value)| (new_name(&key).map_or(key, Key::known), value));
-        *map = Map::from_distinct(entries.collect());
+        *map = Map::from_distinct(entries);
     }
 }

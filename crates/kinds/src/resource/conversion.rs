@@ -82,8 +82,7 @@ const PLAIN: &[&str] =
 
 /// The defaults of a request come first: they tell a request that says nothing from one that is not there.
 fn flatten_request(request: &mut Map) {
-    let Some(Value::Map(exactly)) = request.remove("exactly") else { return };
-    let mut exactly = (*exactly).clone();
+    let Some(Value::Map(mut exactly)) = request.remove("exactly") else { return };
     default_request(&mut exactly);
     for (key, value) in exactly {
         request.insert(key, value);
@@ -118,8 +117,8 @@ fn nest_device(device: &mut Map) {
 
 fn flatten_device(device: &mut Map) {
     if let Some(Value::Map(basic)) = device.remove("basic") {
-        for (key, value) in basic.iter() {
-            device.insert(key.clone(), value.clone());
+        for (key, value) in basic {
+            device.insert(key, value);
         }
     }
 }

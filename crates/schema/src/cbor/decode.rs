@@ -397,7 +397,7 @@ impl<'i> Decoder<'i> {
         }
         let known =
             fields.into_iter().filter_map(|(at, value)| Some((ty.fields.get(at)?.name.clone(), value)));
-        self.ended(Map::from_distinct(known.chain(others).collect()), repeated.or(first))
+        self.ended(Map::from_distinct(known.chain(others).collect::<Vec<_>>()), repeated.or(first))
     }
 
     /// The key of a struct's entry.

@@ -7,7 +7,7 @@ use super::scan::Scanner;
 use crate::decode::{Budget, Decoded, Error, Fault, Limits, Place, Seen, Strict, StrictList, merge_again};
 use crate::model::{Alternative, Field, Shape, Type};
 use crate::scalar;
-use object::{Key, Map, RawJson, SmolStr, Value};
+use object::{Key, List, Map, RawJson, SmolStr, Value};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
@@ -307,9 +307,8 @@ impl<'i> Decoder<'i> {
             }
         }
         self.budget.leave();
-        let mut entries = self.fields.split_off(base);
-        entries.extend(keys.distinct(others));
-        Ok(Map::from_distinct(entries).into())
+        self.fields.extend(keys.distinct(others));
+        Ok(Map::from_distinct(self.fields.drain(base..)).into())
     }
 
     /// A field that stands again: the reference reads the later value into the earlier one.
@@ -376,7 +375,7 @@ impl<'i> Decoder<'i> {
             }
         }
         self.budget.leave();
-        Ok(self.elements.split_off(base).into())
+        Ok(List::of(self.elements.drain(base..)).into())
     }
 
     /// Any value, as a tree.

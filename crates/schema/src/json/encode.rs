@@ -109,12 +109,19 @@ fn close(empty: bool, out: &mut Vec<u8>) {
 /// The name of a field, after `{` or a comma.
 #[inline]
 fn write_name(field: &Field, first: &mut bool, out: &mut Vec<u8>) {
-    let name = field.quoted.as_bytes();
-    if std::mem::take(first) {
-        out.push(b'{');
-        out.extend_from_slice(name.get(1..).unwrap_or_default());
-    } else {
-        out.extend_from_slice(name);
+    let start = out.len();
+    let (name, length) = (field.quoted.as_bytes(), field.quoted_length);
+    match name.first_chunk::<{ Field::PADDED }>() {
+        Some(padded) if length <= padded.len() => {
+            out.extend_from_slice(padded);
+            out.truncate(start + length);
+        }
+        _ => out.extend_from_slice(name),
+    }
+    if std::mem::take(first)
+        && let Some(comma) = out.get_mut(start)
+    {
+        *comma = b'{';
     }
 }
 
@@ -134,7 +141,10 @@ fn write_field(field: &Field, value: &Value, first: &mut bool, out: &mut Vec<u8>
         return;
     }
     write_name(field, first, out);
-    encode_shape(&field.shape, value, out);
+    match value {
+        Value::String(text) => write_string(text, out),
+        _ => encode_shape(&field.shape, value, out),
+    }
 }
 
 fn write_absent_at(fields: &[Field], at: u16, first: &mut bool, out: &mut Vec<u8>) {

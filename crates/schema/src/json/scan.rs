@@ -16,6 +16,12 @@ pub(crate) struct Skipped<'i> {
     pub(crate) spaced: bool,
 }
 
+/// Entries that were passed over: where they end, and what comes next there.
+struct Entries {
+    end: usize,
+    expected: Expected,
+}
+
 /// What comes next in a value that is being skipped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expected {
@@ -300,21 +306,14 @@ impl<'i> Scanner<'i> {
                 return Err(self.unexpected(""));
             };
             expected = match (byte, expected) {
-                (b'"', Expected::Value | Expected::FirstValue | Expected::FirstKey | Expected::Key) => {
-                    at = find_special(bytes, at + 1);
-                    if bytes.get(at) == Some(&b'"') {
-                        at += 1;
-                    } else {
-                        at = self.skip_escapes(at)?;
-                    }
-                    match expected {
-                        Expected::Value | Expected::FirstValue => Expected::End,
-                        _ if bytes.get(at) == Some(&b':') => {
-                            at += 1;
-                            Expected::Value
-                        }
-                        _ => Expected::Colon,
-                    }
+                (b'"', Expected::FirstKey | Expected::Key) => {
+                    let entries = self.skip_entries(at, &mut levels, depth)?;
+                    at = entries.end;
+                    entries.expected
+                }
+                (b'"', Expected::Value | Expected::FirstValue) => {
+                    at = self.skip_string(at)?;
+                    Expected::End
                 }
                 (b' ' | b'\n' | b'\t' | b'\r', _) => {
                     spaced = true;
@@ -371,6 +370,42 @@ impl<'i> Scanner<'i> {
                 return Ok(Skipped { text: self.text.get(start..at).unwrap_or_default(), spaced });
             }
         }
+    }
+
+    /// Passes over the entries of an object, at the opening quote of a key, for as long as their values are objects and
+    /// nothing stands between the tokens: sets of fields are nothing else, and are most of what is skipped.
+    fn skip_entries(&mut self, mut at: usize, levels: &mut Vec<u8>, depth: usize) -> Result<Entries, Fault> {
+        let bytes = self.text.as_bytes();
+        loop {
+            at = self.skip_string(at)?;
+            match bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+                Some(b":{}") if levels.len() < depth => at += 3,
+                Some(b":{\"") if levels.len() < depth => {
+                    levels.push(b'}');
+                    at += 2;
+                    continue;
+                }
+                Some([b':', ..]) => return Ok(Entries { end: at + 1, expected: Expected::Value }),
+                _ => return Ok(Entries { end: at, expected: Expected::Colon }),
+            }
+            while levels.last() == Some(&b'}') && bytes.get(at) == Some(&b'}') {
+                levels.pop();
+                at += 1;
+            }
+            let next = bytes.get(at..).and_then(|rest| rest.first_chunk());
+            if levels.last() != Some(&b'}') || next != Some(b",\"") {
+                return Ok(Entries { end: at, expected: Expected::End });
+            }
+            at += 1;
+        }
+    }
+
+    /// A string that is skipped, at its opening quote: where it ends.
+    #[inline]
+    fn skip_string(&mut self, at: usize) -> Result<usize, Fault> {
+        let bytes = self.text.as_bytes();
+        let at = find_special(bytes, at + 1);
+        if bytes.get(at) == Some(&b'"') { Ok(at + 1) } else { self.skip_escapes(at) }
     }
 
     /// The rest of a string that is skipped, from its first escape or fault on: where it ends.
@@ -430,6 +465,42 @@ fn quote(byte: u8) -> String {
         _ => {
             let quoted = object::quote::quote(&char::from(byte).to_string());
             format!("'{}'", quoted.trim_matches('"'))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A set of fields with each of its bytes changed, left out, or the last one: it is taken exactly where a JSON reader
+    /// that goes byte by byte takes it.
+    #[test]
+    fn a_damaged_set_of_fields_is_refused() {
+        let set = r#"{"f:a":{},"f:list":{".":{},"k:{\"n\":\"x\"}":{"f:b":{}},"v:1":{}},"o":[{"f:c":{}},1],"n":null}"#;
+        let valid = |text: &str| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+        let skips = |text: &str| {
+            let mut scanner = Scanner::new(text);
+            scanner.peek_token();
+            scanner.skip(9).and_then(|_| scanner.end()).is_ok()
+        };
+        assert!(skips(set));
+        for at in 0..set.len() {
+            let (before, after) = (&set[..at], &set[at + 1..]);
+            assert!(!skips(before));
+            for other in ["", " ", "\"", "\\", ":", ",", "{", "}", "[", "]", "1", "}}", "{}", ",\"x\":{}"] {
+                let text = [before, other, after].concat();
+                assert_eq!(skips(&text), valid(&text), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn entries_are_held_to_the_depth() {
+        let nested = r#"{"a":{"b":{"c":{}}}}"#;
+        assert!(Scanner::new(nested).skip(4).is_ok());
+        for depth in 0..4 {
+            assert_eq!(*Scanner::new(nested).skip(depth).err().unwrap(), Error::TooDeep);
         }
     }
 }

@@ -6,9 +6,8 @@ use super::{Envelope, PREFIX};
 use crate::decode::{Budget, Error, Fault, Limits, merge_again};
 use crate::model::{Alternative, Field, Part, Ref, Shape, Type};
 use crate::scalar;
-use object::{Key, Map, RawJson, SmolStr, Value};
+use object::{Key, List, Map, RawJson, SmolStr, Value};
 use std::borrow::Cow;
-use std::sync::Arc;
 
 impl<'b> Envelope<'b> {
     /// Reads the envelope of a body.
@@ -68,18 +67,13 @@ pub fn decode(ty: &Type, body: &[u8], limits: &Limits) -> Result<Value, Error> {
         return Err(Error::TooLarge(limits.bytes));
     }
     let envelope = Envelope::read(body)?;
-    let mut value = decode_message(ty, envelope.raw, limits)?;
-    if let Some(map) = value.as_map_mut() {
-        let mut entries = Vec::with_capacity(map.len() + 2);
-        for (name, text) in [("kind", envelope.kind), ("apiVersion", envelope.api_version)] {
-            if !text.is_empty() && ty.field(name).is_some_and(|field| field.number == 0) {
-                entries.push((Key::known(name), Value::from(text)));
-            }
+    let mut decoder = Decoder::new(envelope.raw, limits);
+    for (name, text) in [("kind", envelope.kind), ("apiVersion", envelope.api_version)] {
+        if let Some(field) = ty.field(name).filter(|field| field.number == 0 && !text.is_empty()) {
+            decoder.fields.push((field.name.clone(), text.into()));
         }
-        entries.extend(std::mem::take(map));
-        *map = Map::from_distinct(entries);
     }
-    Ok(value)
+    decoder.object(ty, envelope.raw)
 }
 
 /// Reads a message, without an envelope.
@@ -87,13 +81,7 @@ pub fn decode_message(ty: &Type, message: &[u8], limits: &Limits) -> Result<Valu
     if message.len() > limits.bytes {
         return Err(Error::TooLarge(limits.bytes));
     }
-    let mut decoder = Decoder {
-        budget: Budget::new(limits),
-        texts: Texts::of(message),
-        fields: Vec::with_capacity(32),
-        elements: Vec::with_capacity(32),
-    };
-    decoder.message(ty, message).map(Value::Map).map_err(|fault| *fault)
+    Decoder::new(message, limits).object(ty, message)
 }
 
 struct Decoder {
@@ -111,7 +99,22 @@ const BEFORE_ALL: u32 = 0;
 const AFTER_ALL: u32 = u32::MAX;
 
 impl Decoder {
-    fn message(&mut self, ty: &Type, message: &[u8]) -> Result<Arc<Map>, Fault> {
+    fn new(message: &[u8], limits: &Limits) -> Self {
+        Self {
+            budget: Budget::new(limits),
+            texts: Texts::of(message),
+            fields: Vec::with_capacity(32),
+            elements: Vec::with_capacity(32),
+        }
+    }
+
+    /// The whole: what stands in `fields` already, and the fields of the message.
+    fn object(mut self, ty: &Type, message: &[u8]) -> Result<Value, Error> {
+        self.struct_fields(ty, message).map_err(|fault| *fault)?;
+        Ok(self.take_fields(0).into())
+    }
+
+    fn message(&mut self, ty: &Type, message: &[u8]) -> Result<Map, Fault> {
         let base = self.struct_fields(ty, message)?;
         Ok(self.take_fields(base))
     }
@@ -128,8 +131,8 @@ impl Decoder {
     }
 
     #[inline]
-    fn take_fields(&mut self, base: usize) -> Arc<Map> {
-        Arc::new(Map::from_distinct(self.fields.split_off(base)))
+    fn take_fields(&mut self, base: usize) -> Map {
+        Map::from_distinct(self.fields.drain(base..))
     }
 
     /// The fields of one message; those of inlined messages go to the same struct. A field whose number is not above
@@ -226,7 +229,7 @@ impl Decoder {
         let earlier = own.iter().position(|(name, _)| *name == field.name).map(|place| place + base);
         let value = match (&field.shape, earlier.map(|place| self.fields.remove(place).1), value) {
             (Shape::List(_), Some(Value::List(mut earlier)), Value::List(more)) => {
-                Arc::make_mut(&mut earlier).extend(more.iter().cloned());
+                earlier.extend(more);
                 Value::List(earlier)
             }
             (_, Some(earlier), value) => merge_again(earlier, value),
@@ -252,7 +255,7 @@ impl Decoder {
         field: &Field,
         tag: Tag,
         reader: &mut Reader<'_>,
-    ) -> Result<Arc<Vec<Value>>, Fault> {
+    ) -> Result<List, Fault> {
         let base = self.elements.len();
         if tag.wire == Wire::Bytes && matches!(shape, Shape::Int32 | Shape::Int64 | Shape::Bool) {
             let mut packed = Reader::new(reader.bytes()?);
@@ -277,7 +280,7 @@ impl Decoder {
                 *reader = ahead;
             }
         }
-        Ok(Arc::new(self.elements.split_off(base)))
+        Ok(List::of(self.elements.drain(base..)))
     }
 
     /// A run of map entries.
@@ -379,7 +382,7 @@ impl Decoder {
                         reader.skip(tag)?;
                     }
                 }
-                Ok(self.elements.split_off(base).into())
+                Ok(List::of(self.elements.drain(base..)).into())
             }
             _ => Ok(Value::Null),
         }
@@ -455,7 +458,7 @@ impl Decoder {
             }
         }
         self.budget.leave();
-        let list = self.elements.split_off(base);
+        let list = List::of(self.elements.drain(base..));
         Ok(match (schema, alternative) {
             _ if listed => list.into(),
             (Some(schema), _) => schema,

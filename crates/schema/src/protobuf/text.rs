@@ -55,13 +55,26 @@ impl Texts {
 #[inline]
 fn is_ascii(bytes: &[u8]) -> bool {
     const HIGHS: u64 = 0x8080_8080_8080_8080;
-    match (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
-        (Some(first), Some(last)) if bytes.len() <= 16 => {
-            (u64::from_ne_bytes(*first) | u64::from_ne_bytes(*last)) & HIGHS == 0
+    let word = |chunk: &[u8; 8]| u64::from_ne_bytes(*chunk);
+    // The last bytes may overlap those before them.
+    let all = if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let ends = word(first) | word(last);
+        if bytes.len() <= 16 {
+            ends
+        } else {
+            bytes.as_chunks().0.iter().fold(ends, |all, chunk| all | word(chunk))
         }
-        (Some(_), _) => bytes.is_ascii(),
-        (None, _) => bytes.iter().fold(0, |all, byte| all | byte) < 0x80,
-    }
+    } else if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        (u32::from_ne_bytes(*first) | u32::from_ne_bytes(*last)).into()
+    } else {
+        match *bytes {
+            [a] => a.into(),
+            [a, b] => (a | b).into(),
+            [a, b, c] => (a | b | c).into(),
+            _ => 0,
+        }
+    };
+    all & HIGHS == 0
 }
 
 #[cfg(test)]
