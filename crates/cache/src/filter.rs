@@ -142,6 +142,11 @@ impl Selection {
         self.filter.namespace.is_none() && self.selects_by_key_alone()
     }
 
+    /// Whether every object under the keys of the scope matches, and none else.
+    pub(crate) fn is_scope_alone(&self) -> bool {
+        self.is_everything() || matches!(self.scope, Scope::Namespace(_)) && self.selects_by_key_alone()
+    }
+
     /// Whether an object matches. What is told by the least of its memory is asked first.
     pub(crate) fn matches(&self, entry: &Entry) -> bool {
         self.may_match(entry)
