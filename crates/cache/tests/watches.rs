@@ -20,6 +20,7 @@ on_every_store! {
     a_watcher_past_history_is_told, forgotten_history_cannot_be_watched, a_lane_made_late_has_its_past, only_those_concerned_are_woken,
     a_signal_during_a_read_is_not_lost, watchers_of_a_closed_cache_end, watchers_of_a_removed_type_end, event_bytes_are_shared,
     what_one_has_written_others_of_the_same_send, a_chunk_does_not_hide_a_bookmark,
+    who_is_far_behind_takes_chunk_after_chunk,
 }
 
 fn after(revision: u64) -> Request {
@@ -547,4 +548,21 @@ async fn a_chunk_does_not_hide_a_bookmark(backing: Backing) {
     watching[1].watcher.ask_for_bookmark();
     assert_eq!(told(&mut watching[1]).await, "wrote BOOKMARK 1 Periodic", "asked for while nothing happens");
     assert!(watching[1].is_quiet().await);
+}
+
+async fn who_is_far_behind_takes_chunk_after_chunk(backing: Backing) {
+    let f = fixture(backing).await;
+    let mut all = [f.watch(after(0)).await, f.watch(after(0)).await];
+    let large = "x".repeat(20_000);
+    for _ in 0..8 {
+        f.put(pod("n", "a").phase(&large)).await;
+    }
+    let full =
+        ["ADDED n/a@1, MODIFIED n/a@2, MODIFIED n/a@3", "MODIFIED n/a@4, MODIFIED n/a@5, MODIFIED n/a@6"];
+    for (watching, how) in all.iter_mut().zip(["wrote", "took"]) {
+        for events in full.iter().chain(&["MODIFIED n/a@7, MODIFIED n/a@8"]) {
+            assert_eq!(told(watching).await, format!("{how} {events}"));
+        }
+        assert!(watching.is_quiet().await);
+    }
 }

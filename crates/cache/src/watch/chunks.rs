@@ -26,10 +26,10 @@ use std::{
 use store::Revision;
 
 /// How many chunks a lane keeps.
-const KEPT: usize = 4;
+const KEPT: usize = 8;
 /// The largest that are kept.
 const LARGEST: usize = 128 * 1024;
-/// For how long a chunk is kept at least, if no newer ones take its place.
+/// After what time a chunk is let go at the next look, if no newer one has taken its place.
 const AGE: Duration = Duration::from_secs(1);
 
 /// Events that were written together.
@@ -151,13 +151,13 @@ mod tests {
     #[test]
     fn few_are_kept_and_none_for_long() {
         let chunks = Chunks::default();
-        for revision in 0..10 {
+        for revision in 0..12 {
             keep(&chunks, span(revision, revision + 1, revision + 1, revision + 1), "x");
         }
-        let left: Vec<u64> = (0..10).filter(|cursor| taken(&chunks, *cursor).is_some()).collect();
-        assert_eq!(left, [6, 7, 8, 9]);
+        let left: Vec<u64> = (0..12).filter(|cursor| taken(&chunks, *cursor).is_some()).collect();
+        assert_eq!(left, [4, 5, 6, 7, 8, 9, 10, 11]);
         assert!(chunks.expire(Instant::now()));
         assert!(!chunks.expire(Instant::now() + AGE));
-        assert_eq!(taken(&chunks, 9), None);
+        assert_eq!(taken(&chunks, 11), None);
     }
 }

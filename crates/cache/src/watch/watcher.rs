@@ -20,6 +20,8 @@ use store::{Follow, Follower, Revision};
 const ITEMS: usize = 256;
 /// The most changes that are looked at for one batch.
 const LOOKS: usize = 8192;
+/// About how many bytes the objects of a batch have that is to be shared: one chunk, which is not too large to be kept.
+const SHARED: usize = 48 * 1024;
 
 /// A stream of events, pulled batch by batch. Dropping it ends the watch.
 pub struct Watcher {
@@ -151,7 +153,9 @@ impl Watcher {
                 Phase::History(_) => Read::Items { items: self.history().await?, more: true },
                 Phase::Live => match encoding.and_then(|encoding| self.chunk(encoding)) {
                     Some(chunk) => return Ok(Told::Chunk(chunk)),
-                    None => self.read(),
+                    None => {
+                        self.read(encoding.filter(|_| self.is_like_others).map_or(usize::MAX, |_| SHARED))
+                    }
                 },
             };
             match read {
@@ -223,11 +227,18 @@ impl Watcher {
         items
     }
 
-    fn read(&mut self) -> Read {
+    /// Looks at the log, for about so many bytes of objects.
+    fn read(&mut self, room: usize) -> Read {
         let Self { resource, selection, everything, seat, cursor, .. } = self;
         let selection = (!*everything).then_some(&**selection);
-        let mut reader =
-            Reader { selection, items: Batch::default(), cursor: *cursor, group: Revision::ZERO, looks: 0 };
+        let mut reader = Reader {
+            selection,
+            items: Batch::default(),
+            cursor: *cursor,
+            group: Revision::ZERO,
+            looks: 0,
+            room,
+        };
         let since = seat.lane.changes().map(|changes| changes.since);
         let outcome = match since {
             None => resource.with_state(|view, log| {
@@ -314,6 +325,8 @@ struct Reader<'a> {
     /// The end of the group that was looked at last.
     group: Revision,
     looks: usize,
+    /// How many bytes of objects are still wanted.
+    room: usize,
 }
 
 impl Reader<'_> {
@@ -372,12 +385,15 @@ impl Reader<'_> {
         self.cursor = change.revision;
         self.group = change.group;
         if let Some(item) = tell(self.selection, change) {
+            if let Item::Event(event) = &item {
+                self.room = self.room.saturating_sub(event.entry.bytes().len());
+            }
             self.items.push(item);
         }
     }
 
     fn is_full(&self) -> bool {
-        self.items.len() >= ITEMS || self.looks >= LOOKS
+        self.items.len() >= ITEMS || self.looks >= LOOKS || self.room == 0
     }
 }
 
