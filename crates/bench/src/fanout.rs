@@ -1,8 +1,9 @@
 //! `bench fanout`: the cache on top of a store: start-up, memory, lists, and changes to many watchers.
 //!
 //! Start-up and memory are measured in a process of their own, on the embedded store. The rest runs on the store in
-//! memory, where a commit costs little, so that what is seen is the cache. The cost of a change for its watchers is the
-//! processor time of the whole process with them, less that of the same changes without any.
+//! memory, where a commit costs little, so that what is seen is the cache.
+
+mod watchers;
 
 use crate::{
     Outcome,
@@ -10,19 +11,13 @@ use crate::{
     report::{Row, Style},
 };
 use bytes::Bytes;
-use cache::{
-    Cache, Change, Encoding, Field, Filter, Freshness, Mode, Options, Query, Resource, Spec,
-    watch::{Item, Request, Start},
-};
+use cache::{Cache, Change, Encoding, Field, Filter, Freshness, Mode, Options, Query, Resource, Spec};
 use object::field_selector::Selector;
 use std::{
     convert::Infallible,
     path::{Path, PathBuf},
     process::Command,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 use store::{
@@ -30,7 +25,8 @@ use store::{
     embedded::{self, Embedded},
     memory::Memory,
 };
-use tokio::{runtime::Runtime, task::JoinHandle};
+use tokio::runtime::Runtime;
+use watchers::{Pace, Way, Work, by_node, fan_out, idle};
 
 pub(crate) const ABOUT: &str =
     "the cache: start-up, memory, lists, changes to many watchers (--entries N, --dir PATH)";
@@ -69,11 +65,19 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let runtime = Runtime::new()?;
     // First, because it looks at the memory of this process.
     idle(&runtime)?.print(settings.style)?;
+    let one_thread = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for watchers in [1, 100, 10_000] {
+        let work = |pace, way| Work { watchers, pace, way };
         for pace in [Pace::OneByOne, Pace::OneWriter, Pace::ManyWriters] {
-            fan_out(&runtime, watchers, pace)?.print(settings.style)?;
+            fan_out(&runtime, work(pace, Way::Pieces))?.print(settings.style)?;
+        }
+        for runtime in [&runtime, &one_thread] {
+            for pace in [Pace::OneWriter, Pace::ManyWriters] {
+                fan_out(runtime, work(pace, Way::Written))?.print(settings.style)?;
+            }
         }
     }
+    drop(one_thread);
     by_node(&runtime)?.print(settings.style)?;
     reads(&runtime, settings.style)?;
     drop(runtime);
@@ -217,205 +221,6 @@ fn encode(runtime: &Runtime, cache: &Cache, resource: &Resource) -> Result<Row, 
     }
     let [first, again] = times.map(|time| micros(time) * 1e3 / list.len() as f64);
     Ok(Row::new("other encoding").figure("first", first, "ns").figure("again", again, "ns"))
-}
-
-/// How changes follow each other.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Pace {
-    /// Each waits until all watchers were told of the one before, and then some: watchers are woken for each, and with
-    /// few of them most of the cost is that of a sleeping thread.
-    OneByOne,
-    /// As fast as one writer can, which waits for each to be committed.
-    OneWriter,
-    /// A stream from many writers: no thread gets to sleep.
-    ManyWriters,
-}
-
-impl Pace {
-    fn writers(self) -> u64 {
-        if self == Self::ManyWriters { 64 } else { 1 }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::OneByOne => "one by one",
-            Self::OneWriter => "one writer",
-            Self::ManyWriters => "64 writers",
-        }
-    }
-}
-
-/// Changes to many watchers of everything, each of which takes the pieces of the event's JSON. Rounds with and without
-/// watchers take turns, so that what else the machine does hits both alike.
-fn fan_out(runtime: &Runtime, watchers: u64, pace: Pace) -> Result<Row, Failure> {
-    const ROUNDS: usize = 5;
-    let most = if pace == Pace::OneByOne { 600 } else { 20_000 };
-    let changes = (1_000_000 / watchers).clamp(100, most);
-    let (cache, resource) = small(runtime, 1000)?;
-    let run = |watchers: u64, seen: &Arc<Seen>| {
-        let changes = Changes { count: changes, watchers, pace };
-        let work = changing(cache.clone(), seen.clone(), changes);
-        cost(|| runtime.block_on(runtime.spawn(work))?)
-    };
-    let (mut alone, mut with) = (Vec::new(), Vec::new());
-    let (mut woken, mut elapsed) = (0, Duration::ZERO);
-    for _ in 0..ROUNDS {
-        alone.push(run(0, &Arc::default())?);
-        let seen = Arc::<Seen>::default();
-        let from = cache.revision();
-        let tasks = runtime.block_on(watch(&resource, from, &seen, (0..watchers).map(|_| Filter::all())))?;
-        let (begun, before) = (Instant::now(), resource.stats().woken);
-        with.push(run(watchers, &seen)?);
-        elapsed += begun.elapsed();
-        woken += resource.stats().woken - before;
-        runtime.block_on(end(tasks));
-    }
-    let (alone, with) = (median(alone), median(with));
-    let total = changes * watchers;
-    Ok(Row::new(format!("fan-out to {watchers}, {}", pace.name()))
-        .figure("cpu per event and watcher", (micros(with) - micros(alone)) / total as f64, "us")
-        .figure("cpu per event", micros(with) / changes as f64, "us")
-        .figure("without watchers", micros(alone) / changes as f64, "us")
-        .figure("wake-ups", woken as f64 / (changes * ROUNDS as u64) as f64, "")
-        .figure("deliveries", (total * ROUNDS as u64) as f64 / elapsed.as_secs_f64(), "/s"))
-}
-
-#[derive(Clone, Copy)]
-struct Changes {
-    count: u64,
-    watchers: u64,
-    pace: Pace,
-}
-
-/// Makes changes until all watchers have seen them.
-async fn changing(cache: Arc<Cache>, seen: Arc<Seen>, changes: Changes) -> Outcome {
-    if changes.pace == Pace::OneByOne {
-        let resource = pods_of(&cache)?;
-        for number in 1..=changes.count {
-            put(&cache, &resource, number % 1000, Size::Whole).await?;
-            // Also without watchers, so that the waiting costs the same.
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            seen.reach(number * changes.watchers).await;
-        }
-    } else {
-        change(&cache, changes.pace.writers(), changes.count).await?;
-        seen.reach(changes.count * changes.watchers).await;
-    }
-    Ok(())
-}
-
-/// Ends watchers, and waits until they are gone.
-async fn end(tasks: Vec<JoinHandle<()>>) {
-    for task in tasks {
-        task.abort();
-        task.await.ok();
-    }
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times.get(times.len() / 2).copied().unwrap_or_default()
-}
-
-/// Changes of pods on a thousand nodes, each of which watches its own.
-fn by_node(runtime: &Runtime) -> Result<Row, Failure> {
-    let changes = 20_000;
-    let (cache, resource) = small(runtime, NODES)?;
-    let alone = cost(|| runtime.block_on(write(&cache, 1, changes, Size::Whole)))?;
-    let seen = Arc::<Seen>::default();
-    let filters =
-        (0..NODES).map(|node| Filter::all().fields(Selector::equal("spec.nodeName", format!("node-{node}"))));
-    let tasks = runtime.block_on(watch(&resource, cache.revision(), &seen, filters))?;
-    let with = cost(|| {
-        runtime.block_on(async {
-            write(&cache, 1, changes, Size::Whole).await?;
-            seen.reach(changes).await;
-            Ok(())
-        })
-    })?;
-    let woken = resource.stats().woken as f64;
-    tasks.iter().for_each(JoinHandle::abort);
-    Ok(Row::new("1,000 watch their node")
-        .figure("wake-ups per write", woken / changes as f64, "")
-        .figure("cpu per write", micros(with) / changes as f64, "us")
-        .figure("without watchers", micros(alone) / changes as f64, "us"))
-}
-
-/// Ten thousand watchers to whom nothing happens, while other objects change.
-fn idle(runtime: &Runtime) -> Result<Row, Failure> {
-    let watchers = 10_000;
-    let (cache, resource) = small(runtime, 1000)?;
-    let seen = Arc::<Seen>::default();
-    let before = memory()?;
-    let filters = (0..watchers).map(|number| {
-        Filter::namespace("quiet").fields(Selector::equal("metadata.name", format!("config-{number}")))
-    });
-    let tasks = runtime.block_on(watch(&resource, cache.revision(), &seen, filters))?;
-    std::thread::sleep(Duration::from_millis(200));
-    let each = memory()?.saturating_sub(before) as f64 / watchers as f64;
-    let alone = cost(|| {
-        std::thread::sleep(Duration::from_secs(3));
-        Ok(())
-    })?;
-    let changes = 20_000;
-    let busy = cost(|| runtime.block_on(write(&cache, 1, changes, Size::Whole)))?;
-    let woken = resource.stats().woken;
-    tasks.iter().for_each(JoinHandle::abort);
-    Ok(Row::new("10,000 idle watchers")
-        .figure("memory each", each, "B")
-        .figure("cpu in 3 s", millis(alone), "ms")
-        .figure("cpu per write of others", micros(busy) / changes as f64, "us")
-        .figure("wake-ups", woken as f64, ""))
-}
-
-/// How many events all watchers have seen, counted in many places so that counting does not hold them up.
-#[derive(Default)]
-struct Seen {
-    counts: [Count; 32],
-}
-
-#[derive(Default)]
-#[repr(align(128))]
-struct Count(AtomicU64);
-
-impl Seen {
-    fn add(&self, watcher: usize, told: u64) {
-        if let Some(Count(count)) = self.counts.get(watcher % self.counts.len()) {
-            count.fetch_add(told, Ordering::Relaxed);
-        }
-    }
-
-    async fn reach(&self, wanted: u64) {
-        while self.counts.iter().map(|Count(count)| count.load(Ordering::Relaxed)).sum::<u64>() < wanted {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    }
-}
-
-async fn watch(
-    resource: &Arc<Resource>,
-    from: Revision,
-    seen: &Arc<Seen>,
-    filters: impl Iterator<Item = Filter>,
-) -> Result<Vec<JoinHandle<()>>, Failure> {
-    let mut tasks = Vec::new();
-    for (number, filter) in filters.enumerate() {
-        let request = Request::new(Start::After(from)).filter(filter).with_bookmarks();
-        let mut watcher = resource.watch(request).await?;
-        let seen = seen.clone();
-        tasks.push(tokio::spawn(async move {
-            while let Ok(batch) = watcher.next().await {
-                let events = batch.into_iter().filter_map(|item| match item {
-                    Item::Event(event) => Some(event.into_json()),
-                    Item::Bookmark { .. } => None,
-                });
-                let told = events.filter(|pieces| !std::hint::black_box(pieces).is_empty()).count();
-                seen.add(number, told as u64);
-            }
-        }));
-    }
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    Ok(tasks)
 }
 
 /// Puts pods one after the other, in as many tasks as there are writers.

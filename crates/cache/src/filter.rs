@@ -142,11 +142,34 @@ impl Selection {
         self.filter.namespace.is_none() && self.selects_by_key_alone()
     }
 
+    /// Whether every object under the keys of the scope matches, and none else.
+    pub(crate) fn is_scope_alone(&self) -> bool {
+        self.is_everything() || matches!(self.scope, Scope::Namespace(_)) && self.selects_by_key_alone()
+    }
+
+    /// Whether an object matches. What is told by the least of its memory is asked first.
     pub(crate) fn matches(&self, entry: &Entry) -> bool {
-        let Filter { namespace, name, labels, fields } = &self.filter;
-        namespace.as_deref().is_none_or(|namespace| namespace == entry.namespace())
-            && name.as_deref().is_none_or(|name| name == entry.name())
-            && self.marks.iter().all(|values| values.iter().any(|marks| entry.may_have(*marks)))
+        self.may_match(entry)
+            && self.filter.namespace.as_deref().is_none_or(|namespace| namespace == entry.namespace())
+            && self.matches_by_contents(entry)
+    }
+
+    /// Whether an object under the keys of the scope matches.
+    pub(crate) fn matches_in_scope(&self, entry: &Entry) -> bool {
+        match self.scope {
+            Scope::Namespace(_) => self.may_match(entry) && self.matches_by_contents(entry),
+            _ => self.matches(entry),
+        }
+    }
+
+    /// False if the signature of the object's labels tells that it does not match.
+    fn may_match(&self, entry: &Entry) -> bool {
+        self.marks.iter().all(|values| values.iter().any(|marks| entry.may_have(*marks)))
+    }
+
+    fn matches_by_contents(&self, entry: &Entry) -> bool {
+        let Filter { name, labels, fields, .. } = &self.filter;
+        name.as_deref().is_none_or(|name| name == entry.name())
             && labels.matches(entry)
             && fields.matches_with(|field| entry.field(field))
     }

@@ -105,7 +105,9 @@ impl Iterator for List {
     fn next(&mut self) -> Option<Arc<Entry>> {
         match &mut self.items {
             Items::Lazy { range, selection: None } => range.next(),
-            Items::Lazy { range, selection: Some(selection) } => range.find(|entry| selection.matches(entry)),
+            Items::Lazy { range, selection: Some(selection) } => {
+                range.next_where(|entry| selection.matches_in_scope(entry))
+            }
             Items::Ready(entries) => entries.next(),
         }
     }
@@ -205,8 +207,8 @@ impl List {
             }
             Some(limit) => {
                 let mut range = run.tree.range(run.from, run.to);
-                let picked: Vec<_> =
-                    range.by_ref().filter(|entry| selection.matches(entry)).take(limit).collect();
+                let pick = || range.next_where(|entry| selection.matches_in_scope(entry));
+                let picked: Vec<_> = std::iter::from_fn(pick).take(limit).collect();
                 if picked.len() == limit && range.len() > 0 {
                     next = picked.last().map(|last| after(last));
                 }

@@ -37,6 +37,8 @@ pub(crate) fn label_marks(key: &[u8], value: &[u8]) -> u64 {
     for byte in key.iter().chain(b"=").chain(value) {
         hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     }
+    // The last bytes, in which values of one label differ, have not yet come to bear on the upper bits.
+    hash = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (1 << (hash >> 58)) | (1 << ((hash >> 52) & 63))
 }
 

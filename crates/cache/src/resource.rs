@@ -257,6 +257,7 @@ impl Resource {
     pub(crate) fn tick(&self, now: Instant) {
         self.snapshots.expire(now);
         self.interest.wake_for_bookmarks(now);
+        self.interest.expire_chunks(now);
         if let Some(expired) = now.checked_sub(self.core.options.log_retention)
             && self.with_state(|_, log| log.is_expired(expired))
         {

@@ -201,6 +201,37 @@ impl Range {
             self.stack.push((mem::replace(&mut node, below), place + 1));
         }
     }
+
+    /// The next entry that a test picks. Those that are passed over are looked at where they are: to take a share in
+    /// each would cost more than most tests.
+    pub(crate) fn next_where(&mut self, test: impl Fn(&Entry) -> bool) -> Option<Arc<Entry>> {
+        while self.left > 0 {
+            let (node, place) = self.stack.last_mut()?;
+            match &**node {
+                Node::Leaf(entries) => {
+                    let rest = entries.get(*place..).unwrap_or_default();
+                    let rest = rest.get(..self.left).unwrap_or(rest);
+                    let found = rest.iter().position(|entry| test(entry));
+                    let passed = found.map_or(rest.len(), |at| at + 1);
+                    *place += passed;
+                    self.left -= passed;
+                    match found.and_then(|at| rest.get(at)) {
+                        Some(entry) => return Some(entry.clone()),
+                        None => self.stack.pop(),
+                    };
+                }
+                Node::Branch(children) => {
+                    let below = children.get(*place).map(|child| child.node.clone());
+                    *place += 1;
+                    match below {
+                        Some(below) => self.stack.push((below, 0)),
+                        None => _ = self.stack.pop(),
+                    }
+                }
+            }
+        }
+        None
+    }
 }
 
 impl Iterator for Range {

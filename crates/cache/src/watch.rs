@@ -26,11 +26,13 @@
 //! 10        b deleted                  DELETED  b, resourceVersion 10
 //! ```
 
+mod chunks;
 mod interest;
 mod watcher;
 
+pub use chunks::Chunk;
 pub(crate) use interest::{Interest, Waiter};
-pub use watcher::Watcher;
+pub use watcher::{Told, Watcher};
 
 use crate::{Entry, Filter, Freshness};
 use bytes::Bytes;
@@ -198,6 +200,16 @@ impl Batch {
             None => self.first = Some(item),
             Some(_) => self.rest.push(item),
         }
+    }
+
+    /// The revisions of the first and the last event; `None` unless there are events, and nothing else.
+    fn revisions(&self) -> Option<[Revision; 2]> {
+        let revision = |item: &Item| match item {
+            Item::Event(event) => Some(event.revision()),
+            Item::Bookmark { .. } => None,
+        };
+        let first = self.first.as_ref()?;
+        Some([revision(first)?, revision(self.rest.last().unwrap_or(first))?])
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -4,9 +4,10 @@
 
 mod common;
 
+use bytes::Bytes;
 use cache::{
-    Change, Error, Filter, Freshness, Mode, Options,
-    watch::{Item, Request, Start},
+    Change, Encoding, Error, Filter, Freshness, Mode, Options,
+    watch::{Item, Request, Start, Told},
 };
 use common::{Backing, Fixture, fields, labels, node_json, pod, text, texts};
 use std::time::Duration;
@@ -18,6 +19,8 @@ on_every_store! {
     state_first, streaming_list, the_future_is_waited_for, a_watcher_left_behind_reads_history,
     a_watcher_past_history_is_told, forgotten_history_cannot_be_watched, a_lane_made_late_has_its_past, only_those_concerned_are_woken,
     a_signal_during_a_read_is_not_lost, watchers_of_a_closed_cache_end, watchers_of_a_removed_type_end, event_bytes_are_shared,
+    what_one_has_written_others_of_the_same_send, a_chunk_does_not_hide_a_bookmark,
+    who_is_far_behind_takes_chunk_after_chunk,
 }
 
 fn after(revision: u64) -> Request {
@@ -491,4 +494,75 @@ async fn event_bytes_are_shared(backing: Backing) {
     }
     assert_eq!(pointers[0][0], pointers[1][0]);
     assert!(pointers[1..].iter().all(|pointer| *pointer == pointers[1]));
+}
+
+const FORM: Encoding = Encoding(1);
+
+/// What a watcher is told next, and in what way.
+async fn told(watching: &mut common::Watching) -> String {
+    let told = tokio::time::timeout(Duration::from_secs(20), watching.watcher.next_written(FORM)).await;
+    match told.expect("something is due").unwrap() {
+        Told::Batch(batch) => {
+            let texts: Vec<String> = batch.iter().map(text).collect();
+            let written = Bytes::from(texts.join(", "));
+            watching.watcher.keep(FORM, &written);
+            format!("wrote {}", texts.join(", "))
+        }
+        Told::Chunk(chunk) => format!("took {}", String::from_utf8_lossy(&chunk.bytes)),
+    }
+}
+
+async fn what_one_has_written_others_of_the_same_send(backing: Backing) {
+    let f = fixture(backing).await;
+    let mut alone = f.watch(after(0).filter(Filter::namespace("other"))).await;
+    let mut all = [f.watch(after(0)).await, f.watch(after(0)).await, f.watch(after(2)).await];
+    let mut named = f.watch(after(0).filter(Filter::namespace("n"))).await;
+    let mut labelled = f.watch(after(0).filter(labels("app=web"))).await;
+    f.put(pod("n", "a").app("web")).await;
+    f.put(pod("n", "b")).await;
+    assert_eq!(told(&mut all[0]).await, "wrote ADDED n/a@1, ADDED n/b@2");
+    assert_eq!(told(&mut all[1]).await, "took ADDED n/a@1, ADDED n/b@2");
+    assert_eq!(told(&mut named).await, "wrote ADDED n/a@1, ADDED n/b@2", "another lane");
+    assert_eq!(told(&mut labelled).await, "wrote ADDED n/a@1", "the same lane, but not all of it");
+    f.put(pod("n", "a")).await;
+    assert_eq!(told(&mut all[1]).await, "wrote MODIFIED n/a@3");
+    f.put(pod("other", "c")).await;
+    assert_eq!(told(&mut all[0]).await, "took MODIFIED n/a@3", "nothing beyond what was written is in it");
+    assert_eq!(told(&mut all[2]).await, "took MODIFIED n/a@3", "it started where the others were");
+    for (watching, how) in all.iter_mut().zip(["wrote", "took", "took"]) {
+        assert_eq!(told(watching).await, format!("{how} ADDED other/c@4"));
+        assert!(watching.is_quiet().await);
+    }
+    assert_eq!(told(&mut labelled).await, "wrote DELETED n/a@3");
+    assert_eq!(told(&mut alone).await, "wrote ADDED other/c@4");
+}
+
+async fn a_chunk_does_not_hide_a_bookmark(backing: Backing) {
+    let f = fixture(backing).await;
+    let mut watching = [f.watch(after(0)).await, f.watch(after(0).with_bookmarks()).await];
+    f.put(pod("n", "a")).await;
+    assert_eq!(told(&mut watching[0]).await, "wrote ADDED n/a@1");
+    watching[1].watcher.ask_for_bookmark();
+    assert_eq!(told(&mut watching[1]).await, "took ADDED n/a@1");
+    assert_eq!(told(&mut watching[1]).await, "wrote BOOKMARK 1 Periodic");
+    watching[1].watcher.ask_for_bookmark();
+    assert_eq!(told(&mut watching[1]).await, "wrote BOOKMARK 1 Periodic", "asked for while nothing happens");
+    assert!(watching[1].is_quiet().await);
+}
+
+async fn who_is_far_behind_takes_chunk_after_chunk(backing: Backing) {
+    let f = fixture(backing).await;
+    let mut all = [f.watch(after(0)).await, f.watch(after(0)).await];
+    let large = "x".repeat(20_000);
+    for _ in 0..8 {
+        f.put(pod("n", "a").phase(&large)).await;
+    }
+    let full =
+        ["ADDED n/a@1, MODIFIED n/a@2, MODIFIED n/a@3", "MODIFIED n/a@4, MODIFIED n/a@5, MODIFIED n/a@6"];
+    for (watching, how) in all.iter_mut().zip(["wrote", "took"]) {
+        for events in full.iter().chain(&["MODIFIED n/a@7, MODIFIED n/a@8"]) {
+            assert_eq!(told(watching).await, format!("{how} {events}"));
+        }
+        assert!(watching.is_quiet().await);
+    }
 }

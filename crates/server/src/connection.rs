@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
@@ -26,6 +26,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::body::{self, StreamError};
 use crate::handler::Handler;
+use crate::rare::Rare;
 use crate::{Body, Error, Lifecycle, Limits, Peer, Phase, Request};
 
 /// How long an idle connection that is told to end may take for it.
@@ -196,11 +197,15 @@ async fn drive<C: Conversation + Unpin>(
         Overdue(Overdue),
     }
     let event = {
-        let overdue = pin!(activity.overdue(limits));
+        let mut rare = Rare::new(async {
+            tokio::select! {
+                () = lifecycle.reached(Phase::Draining) => Event::Draining,
+                what = activity.overdue(limits) => Event::Overdue(what),
+            }
+        });
         tokio::select! {
             outcome = &mut conversation => Event::Ended(outcome),
-            () = lifecycle.reached(Phase::Draining) => Event::Draining,
-            what = overdue => Event::Overdue(what),
+            event = &mut rare => event,
         }
     };
     let outcome = match event {

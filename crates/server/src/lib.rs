@@ -24,6 +24,7 @@ mod lifecycle;
 mod limits;
 pub mod pki;
 mod query;
+mod rare;
 mod request;
 mod serve;
 mod stack;

@@ -109,3 +109,18 @@ fn objects_without_metadata_are_refused() {
         assert!(scan(&spec(), json).is_err(), "{json}");
     }
 }
+
+/// Marks that many values of one label have in common would let most of the others through.
+#[test]
+fn values_that_differ_in_one_character_leave_different_marks() {
+    for key in ["app", "app.kubernetes.io/name"] {
+        for prefix in ["", "g", "group-1"] {
+            let values = || (0..10u8).flat_map(|ten| (0..10u8).map(move |one| format!("{prefix}{ten}{one}")));
+            let marks: Vec<u64> =
+                values().map(|value| label_marks(key.as_bytes(), value.as_bytes())).collect();
+            let first = marks[0];
+            let alike = marks.iter().filter(|marks| **marks & first == first).count();
+            assert!(alike <= 3, "{alike} of 100 values of {key} that begin with {prefix:?} look alike");
+        }
+    }
+}

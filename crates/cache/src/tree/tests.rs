@@ -87,6 +87,14 @@ fn ranks_and_ranges_agree_with_counting() {
             assert_eq!(rank, at.min(count));
             let found: Vec<_> = tree.range(rank, rank + 40).map(|e| e.name().to_owned()).collect();
             assert_eq!(found, names.iter().skip(at).take(40).cloned().collect::<Vec<_>>());
+            for every in [1, 3, 37] {
+                let picks = |name: &str| name[1..].parse::<usize>().unwrap() % every == 0;
+                let mut range = tree.range(rank, rank + 90);
+                let found: Vec<_> = std::iter::from_fn(|| range.next_where(|e| picks(e.name()))).collect();
+                let wanted = names.iter().skip(at).take(90).filter(|name| picks(name));
+                assert!(found.iter().map(|e| e.name()).eq(wanted), "one in {every} from {at}");
+                assert!(range.len() == 0 && range.next().is_none());
+            }
         }
     }
 }

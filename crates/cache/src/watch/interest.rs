@@ -6,15 +6,19 @@
 //! 1. A watcher sits in exactly one lane, and every change that its filter could match is one of that lane.
 //! 2. A lane knows all of its changes with revisions past `since`, but for those up to `pruned`.
 //! 3. A change is in the log before it is in a lane, and in a lane before its watchers are woken.
+//! 4. A lane has chunks only while several watch in it, and for a short time after.
 
+use super::chunks::{Chunk, Chunks, Span};
 use crate::{
+    Encoding,
     filter::{Indexed, Scope, Selection},
     log::{Slot, Transition},
 };
+use bytes::Bytes;
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
@@ -28,6 +32,8 @@ pub(crate) struct Interest {
     tables: Mutex<Tables>,
     /// Who is due a bookmark when, the next one first.
     bookmarks: Mutex<VecDeque<(Instant, Weak<Waiter>)>>,
+    /// The lanes that have chunks.
+    sharing: Mutex<Vec<Weak<Lane>>>,
     woken: AtomicU64,
 }
 
@@ -54,6 +60,10 @@ struct Tables {
 pub(crate) struct Lane {
     touched: AtomicBool,
     waiters: Mutex<Vec<Arc<Waiter>>>,
+    /// Whether there are several waiters.
+    several: AtomicBool,
+    /// Made when the first is kept: most lanes have one watcher, and none.
+    chunks: OnceLock<Box<Chunks>>,
     /// None in the lane of everything, whose changes are the log.
     changes: Option<Mutex<Changes>>,
 }
@@ -94,6 +104,7 @@ impl Interest {
             everything: Arc::new(Lane::new(None)),
             tables: Mutex::new(tables),
             bookmarks: Mutex::default(),
+            sharing: Mutex::default(),
             woken: AtomicU64::new(0),
         }
     }
@@ -173,6 +184,26 @@ impl Interest {
             waiter.bookmark.store(true, Ordering::Release);
             waiter.wake();
         }
+    }
+
+    /// Keeps what a watcher has written of a span for the others of its lane, if there are any.
+    pub(super) fn keep_chunk(&self, lane: &Arc<Lane>, encoding: Encoding, span: Span, bytes: &Bytes) {
+        if lane.several.load(Ordering::Relaxed)
+            && !lane.chunks.get_or_init(Box::default).keep(encoding, span, bytes.clone(), Instant::now())
+        {
+            self.sharing().push(Arc::downgrade(lane));
+        }
+    }
+
+    /// Lets go chunks that are old.
+    pub(crate) fn expire_chunks(&self, now: Instant) {
+        self.sharing().retain(|lane| {
+            lane.upgrade().is_some_and(|lane| lane.chunks.get().is_some_and(|chunks| chunks.expire(now)))
+        });
+    }
+
+    fn sharing(&self) -> MutexGuard<'_, Vec<Weak<Lane>>> {
+        self.sharing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn bookmarks(&self) -> MutexGuard<'_, VecDeque<(Instant, Weak<Waiter>)>> {
@@ -273,7 +304,18 @@ impl Lane {
     fn new(since: Option<Revision>) -> Self {
         let changes =
             since.map(|since| Changes { since, pruned: Revision::ZERO, revisions: VecDeque::new() });
-        Self { touched: AtomicBool::new(false), waiters: Mutex::default(), changes: changes.map(Mutex::new) }
+        Self {
+            touched: AtomicBool::new(false),
+            waiters: Mutex::default(),
+            several: AtomicBool::new(false),
+            chunks: OnceLock::new(),
+            changes: changes.map(Mutex::new),
+        }
+    }
+
+    /// What another watcher of the lane has written of what comes after `cursor`.
+    pub(super) fn chunk(&self, encoding: Encoding, cursor: Revision) -> Option<Chunk> {
+        self.chunks.get()?.take(encoding, cursor)
     }
 
     /// The changes that it notes; `None` in the lane of everything.
@@ -304,6 +346,7 @@ impl Lane {
         let mut waiters = self.waiters();
         waiter.place.store(waiters.len(), Ordering::Relaxed);
         waiters.push(waiter);
+        self.several.store(waiters.len() > 1, Ordering::Relaxed);
     }
 
     /// Removes a waiter and tells how many are left.
@@ -320,6 +363,7 @@ impl Lane {
             let room = waiters.len() * 2;
             waiters.shrink_to(room);
         }
+        self.several.store(waiters.len() > 1, Ordering::Relaxed);
         waiters.len()
     }
 
@@ -351,13 +395,20 @@ impl Waiter {
         self.signaled.swap(false, Ordering::AcqRel);
     }
 
-    /// Whether a bookmark is due; if so, it is not any more.
+    /// Makes a bookmark due.
     pub(crate) fn ask_for_bookmark(&self) {
         self.bookmark.store(true, Ordering::Release);
+        self.signaled.store(true, Ordering::Release);
     }
 
+    /// Whether a bookmark is due; if so, it is not any more.
     pub(crate) fn take_bookmark(&self) -> bool {
         self.bookmark.load(Ordering::Acquire) && self.bookmark.swap(false, Ordering::AcqRel)
+    }
+
+    /// Whether a bookmark is due.
+    pub(crate) fn is_due_bookmark(&self) -> bool {
+        self.bookmark.load(Ordering::Acquire)
     }
 
     /// Ready when there was a signal since [`Waiter::clear`].

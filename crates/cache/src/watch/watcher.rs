@@ -1,23 +1,27 @@
 //! The cursor of one watcher.
 
 use super::{
-    Batch, Bookmarks, Event, Item, Kind, Mark, Request, Start,
+    Batch, Bookmarks, Chunk, Event, Item, Kind, Mark, Request, Start,
+    chunks::Span,
     interest::{Lane, Seat},
 };
 use crate::{
-    Entry, Error,
+    Encoding, Entry, Error,
     filter::{Scope, Selection},
     log::{Log, Slot, Transition},
     resource::Resource,
     tree,
 };
-use std::{future::poll_fn, sync::Arc};
+use bytes::Bytes;
+use std::{future::poll_fn, mem, sync::Arc};
 use store::{Follow, Follower, Revision};
 
 /// The most items in one batch, unless a group of changes is larger.
 const ITEMS: usize = 256;
 /// The most changes that are looked at for one batch.
 const LOOKS: usize = 8192;
+/// About how many bytes the objects of a batch have that is to be shared: one chunk, which is not too large to be kept.
+const SHARED: usize = 48 * 1024;
 
 /// A stream of events, pulled batch by batch. Dropping it ends the watch.
 pub struct Watcher {
@@ -26,10 +30,25 @@ pub struct Watcher {
     /// Whether the selection picks every object, and need not be asked.
     everything: bool,
     seat: Seat,
+    /// Whether all watchers of the lane that are like this are told the same.
+    is_like_others: bool,
     /// Everything up to here has been told, or does not match.
     cursor: Revision,
+    /// Whether there was nothing to read beyond the cursor since the last signal was forgotten.
+    is_through: bool,
+    /// What the batch that was given last covers, if others may be told the same.
+    given: Option<Span>,
     phase: Phase,
     bookmarks: Bookmarks,
+}
+
+/// What a watcher is told, if those who are told the same may share what is written of it.
+#[derive(Clone, Debug)]
+pub enum Told {
+    /// Items that are yet to be written.
+    Batch(Batch),
+    /// Events that another watcher has written.
+    Chunk(Chunk),
 }
 
 enum Phase {
@@ -74,9 +93,18 @@ impl Resource {
                 (view.revision, Phase::Initial { range: run.tree.range(run.from, run.to), mark })
             }
         };
-        let everything = selection.is_everything();
-        let mut watcher =
-            Watcher { resource: self.clone(), selection, everything, seat, cursor, phase, bookmarks };
+        let mut watcher = Watcher {
+            resource: self.clone(),
+            everything: selection.is_everything(),
+            is_like_others: selection.is_scope_alone(),
+            selection,
+            seat,
+            cursor,
+            is_through: false,
+            given: None,
+            phase,
+            bookmarks,
+        };
         if matches!(start, Start::After(_)) && self.with_state(|_, log| cursor < log.start()) {
             watcher.open_history()?;
         }
@@ -91,32 +119,75 @@ impl Watcher {
     /// [`Error::Removed`] if the type was, and with [`Error::Closed`].
     pub async fn next(&mut self) -> Result<Batch, Error> {
         loop {
+            if let Told::Batch(batch) = self.told(None).await? {
+                return Ok(batch);
+            }
+        }
+    }
+
+    /// Waits like [`Watcher::next`] for what is to be told, and takes what another watcher has written of it in the same
+    /// encoding, where there is such. What is written of a batch should be given to [`Watcher::keep`].
+    pub async fn next_written(&mut self, encoding: Encoding) -> Result<Told, Error> {
+        self.told(Some(encoding)).await
+    }
+
+    /// Keeps what was written of the last batch, all of it and nothing else, for others who are told the same: only for a
+    /// short time, and only if there are any.
+    pub fn keep(&mut self, encoding: Encoding, bytes: &Bytes) {
+        if let Some(span) = self.given.take() {
+            self.resource.interest().keep_chunk(&self.seat.lane, encoding, span, bytes);
+        }
+    }
+
+    async fn told(&mut self, encoding: Option<Encoding>) -> Result<Told, Error> {
+        self.given = None;
+        loop {
+            if mem::take(&mut self.is_through) {
+                let waiter = &self.seat.waiter;
+                poll_fn(|context| waiter.poll(context)).await;
+            }
+            self.seat.waiter.clear();
             self.resource.check_served()?;
             let read = match &mut self.phase {
                 Phase::Initial { .. } => Read::Items { items: self.initial(), more: true },
                 Phase::History(_) => Read::Items { items: self.history().await?, more: true },
-                Phase::Live => {
-                    self.seat.waiter.clear();
-                    self.read()
-                }
+                Phase::Live => match encoding.and_then(|encoding| self.chunk(encoding)) {
+                    Some(chunk) => return Ok(Told::Chunk(chunk)),
+                    None => {
+                        self.read(encoding.filter(|_| self.is_like_others).map_or(usize::MAX, |_| SHARED))
+                    }
+                },
             };
             match read {
                 Read::Behind => self.open_history()?,
                 // It looked at many that do not match: others may have their turn.
                 Read::Items { items, more: true } if items.is_empty() => tokio::task::yield_now().await,
-                Read::Items { items, more: true } => return Ok(items),
+                Read::Items { items, more: true } => return Ok(Told::Batch(items)),
                 Read::Items { mut items, more: false } => {
+                    self.is_through = true;
                     if self.bookmark_due() {
+                        self.given = None;
                         items.push(self.bookmark(Mark::Periodic));
                     }
                     if !items.is_empty() {
-                        return Ok(items);
+                        return Ok(Told::Batch(items));
                     }
-                    let waiter = &self.seat.waiter;
-                    poll_fn(|context| waiter.poll(context)).await;
                 }
             }
         }
+    }
+
+    /// What another watcher has written of what comes next.
+    fn chunk(&mut self, encoding: Encoding) -> Option<Chunk> {
+        if !self.is_like_others {
+            return None;
+        }
+        let chunk = self.seat.lane.chunk(encoding, self.cursor)?;
+        self.cursor = chunk.to;
+        // A change beyond it is announced after this look, and signalled after that.
+        let announced = self.resource.core().progress.revision();
+        self.is_through = announced <= chunk.to && !self.seat.waiter.is_due_bookmark();
+        Some(chunk)
     }
 
     /// Everything up to this revision has been told: the place to resume from, once every batch has been passed on.
@@ -156,11 +227,18 @@ impl Watcher {
         items
     }
 
-    fn read(&mut self) -> Read {
+    /// Looks at the log, for about so many bytes of objects.
+    fn read(&mut self, room: usize) -> Read {
         let Self { resource, selection, everything, seat, cursor, .. } = self;
         let selection = (!*everything).then_some(&**selection);
-        let mut reader =
-            Reader { selection, items: Batch::default(), cursor: *cursor, group: Revision::ZERO, looks: 0 };
+        let mut reader = Reader {
+            selection,
+            items: Batch::default(),
+            cursor: *cursor,
+            group: Revision::ZERO,
+            looks: 0,
+            room,
+        };
         let since = seat.lane.changes().map(|changes| changes.since);
         let outcome = match since {
             None => resource.with_state(|view, log| {
@@ -169,7 +247,11 @@ impl Watcher {
             }),
             Some(since) => reader.lane(resource, &seat.lane, since),
         };
-        *cursor = reader.cursor;
+        let from = mem::replace(cursor, reader.cursor);
+        if self.is_like_others && outcome.is_some() {
+            self.given =
+                reader.items.revisions().map(|[first, last]| Span { from, first, last, to: reader.cursor });
+        }
         match outcome {
             None if reader.items.is_empty() => Read::Behind,
             None => Read::Items { items: reader.items, more: true },
@@ -243,6 +325,8 @@ struct Reader<'a> {
     /// The end of the group that was looked at last.
     group: Revision,
     looks: usize,
+    /// How many bytes of objects are still wanted.
+    room: usize,
 }
 
 impl Reader<'_> {
@@ -301,12 +385,15 @@ impl Reader<'_> {
         self.cursor = change.revision;
         self.group = change.group;
         if let Some(item) = tell(self.selection, change) {
+            if let Item::Event(event) = &item {
+                self.room = self.room.saturating_sub(event.entry.bytes().len());
+            }
             self.items.push(item);
         }
     }
 
     fn is_full(&self) -> bool {
-        self.items.len() >= ITEMS || self.looks >= LOOKS
+        self.items.len() >= ITEMS || self.looks >= LOOKS || self.room == 0
     }
 }
 

@@ -4,9 +4,10 @@ use crate::{
     Record,
     common::{Pod, node_json, pod},
 };
+use bytes::Bytes;
 use cache::{
-    Cache, Change, Committed, Entry, Error, Filter, Freshness, Mode, Query,
-    watch::{Bookmarks, Item, Kind, Request, Start, Watcher},
+    Cache, Change, Committed, Encoding, Entry, Error, Filter, Freshness, Mode, Query,
+    watch::{self, Bookmarks, Item, Kind, Request, Start, Watcher},
 };
 use fastrand::Rng;
 use object::{field_selector, label};
@@ -24,6 +25,9 @@ const NAMES: &[&str] = &["x", "y", "z"];
 const APPS: &[&str] = &["", "p", "q"];
 const NODES: &[&str] = &["", "n1", "n2"];
 const PHASES: &[&str] = &["", "Running"];
+
+/// The encoding in which watchers share what they are told.
+const LINES: Encoding = Encoding(1);
 
 /// The contents of an object, as far as the model cares.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -319,13 +323,42 @@ pub(crate) struct Plan {
     /// How often it stops, out of ten batches.
     restless: u8,
     starts_with_state: bool,
+    /// Whether it writes down what it is told, and takes what others have written.
+    shares: bool,
 }
 
 impl Plan {
     pub(crate) fn new(random: &mut Rng) -> Self {
         let bookmarks = if random.bool() { Bookmarks::Periodic } else { Bookmarks::Never };
-        let (restless, starts_with_state) = (random.u8(0..6), random.bool());
-        Self { wanted: Wanted::new(random), bookmarks, restless, starts_with_state }
+        let (restless, starts_with_state, shares) = (random.u8(0..6), random.bool(), random.bool());
+        // Those who are to find something to share want the same as others.
+        let wanted = match random.u8(0..4) {
+            0 if shares => Wanted::default(),
+            1 if shares => Wanted { namespace: NAMESPACES.first().copied(), ..Wanted::default() },
+            _ => Wanted::new(random),
+        };
+        Self { wanted, bookmarks, restless, starts_with_state, shares }
+    }
+}
+
+impl Plan {
+    async fn next(&self, watcher: &mut Watcher) -> Result<Vec<Told>, Error> {
+        if !self.shares {
+            return Ok(watcher.next().await?.iter().map(Told::of).collect());
+        }
+        match watcher.next_written(LINES).await? {
+            watch::Told::Batch(batch) => {
+                let told: Vec<Told> = batch.iter().map(Told::of).collect();
+                watcher.keep(LINES, &Told::write(&told));
+                Ok(told)
+            }
+            watch::Told::Chunk(chunk) => {
+                let told = Told::read(&chunk.bytes);
+                let Some(Told::Event(_, last)) = told.last() else { panic!("a chunk without events") };
+                assert_eq!(last.revision, chunk.last);
+                Ok(told)
+            }
+        }
     }
 }
 
@@ -366,6 +399,36 @@ impl Told {
             Item::Bookmark { revision, mark: cache::watch::Mark::Periodic } => Self::Bookmark(*revision),
             Item::Bookmark { revision, .. } => Self::InitialEnd(*revision),
         }
+    }
+
+    /// Writes events, a line each; of anything else there is nothing to share.
+    fn write(told: &[Self]) -> Bytes {
+        let line = |told: &Self| match told {
+            Self::Event(kind, Version { key, created, revision, object }) => {
+                let Object { app, node, phase } = object;
+                format!("{}\t{key}\t{created}\t{revision}\t{app}\t{node}\t{phase}\n", kind.as_str())
+            }
+            other => format!("{other:?}\n"),
+        };
+        told.iter().map(line).collect::<String>().into()
+    }
+
+    fn read(bytes: &[u8]) -> Vec<Self> {
+        let line = |line: &str| {
+            let parts: Vec<&str> = line.split('\t').collect();
+            let [kind, key, created, revision, app, node, phase] = parts[..] else {
+                panic!("shared: {line}")
+            };
+            let kinds = [Kind::Added, Kind::Modified, Kind::Deleted];
+            let kind = kinds.into_iter().find(|own| own.as_str() == kind).unwrap();
+            let [created, revision] = [created, revision].map(|number| Revision(number.parse().unwrap()));
+            let [app, node, phase] = [app, node, phase].map(str::to_owned);
+            Self::Event(
+                kind,
+                Version { key: key.to_owned(), created, revision, object: Object { app, node, phase } },
+            )
+        };
+        str::from_utf8(bytes).unwrap().lines().map(line).collect()
     }
 }
 
@@ -443,18 +506,17 @@ impl Watch {
         stop: &AtomicBool,
     ) -> Option<Revision> {
         loop {
-            let batch = tokio::select! {
-                batch = watcher.next() => batch,
+            let told = tokio::select! {
+                told = self.plan.next(watcher) => told,
                 () = stopped(stop) => break,
             };
-            let batch = match batch {
-                Ok(batch) => batch,
+            let told = match told {
+                Ok(told) => told,
                 Err(error) => {
                     self.ended(seen, &error);
                     return None;
                 }
             };
-            let told = batch.iter().map(Told::of).collect();
             seen.lock().unwrap().batches.push((watcher.revision(), told));
             let rest = self.random.u8(0..10);
             if rest < self.plan.restless && watcher.revision().is_some() {

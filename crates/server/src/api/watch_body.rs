@@ -1,6 +1,7 @@
 //! The answer to a watch: events as they come, written together where several are there, and sent at once.
 //!
-//! 1. The objects of events are kept writings, shared by all watchers that are told of them.
+//! 1. The objects of events are kept writings, shared by all watchers that are told of them. Watchers of the same objects in
+//!    the same form share all they send: one of them writes it.
 //! 2. A watch holds one batch of its watcher and one chunk, however far behind its client is.
 //! 3. It ends, between two events, when its time is up, when the server drains, and when its client goes.
 //! 4. What goes wrong after its start is its last event.
@@ -8,13 +9,14 @@
 mod event;
 
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cache::watch::{Batch, Item, Watcher};
+use cache::Encoding;
+use cache::watch::{Batch, Item, Told, Watcher};
 use http::StatusCode;
 use http_body::Frame;
 use registry::Watch;
@@ -23,6 +25,7 @@ use schema::Status;
 use super::compress;
 use super::represent::View;
 use crate::body::StreamError;
+use crate::rare::Rare;
 use crate::{Body, Lifecycle, Phase, Response};
 use event::Events;
 
@@ -64,11 +67,11 @@ impl Slot {
     }
 
     /// Lays bytes down, and waits until they are taken.
-    async fn send(&self, bytes: Vec<u8>) {
+    async fn send(&self, bytes: Bytes) {
         if bytes.is_empty() {
             return;
         }
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(bytes.into());
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(bytes);
         std::future::poll_fn(|_| {
             // Whoever polls takes what there is before polling again.
             let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).is_none();
@@ -80,7 +83,7 @@ impl Slot {
 
 /// What ended a wait.
 enum Next {
-    Batch(Result<Batch, cache::Error>),
+    Told(Result<Told, cache::Error>),
     AlmostUp,
     TimeUp,
 }
@@ -89,18 +92,23 @@ enum Next {
 const BEFORE_END: Duration = Duration::from_secs(2);
 
 async fn run(mut watcher: Watcher, mut events: Events, until: Until, slot: Arc<Slot>) {
-    let mut time_up = pin!(tokio::time::sleep(until.timeout));
-    let early = until.timeout.checked_sub(BEFORE_END).filter(|early| until.bookmarks && !early.is_zero());
-    let mut almost_up = pin!(tokio::time::sleep(early.unwrap_or_default()));
+    let Until { timeout, bookmarks, lifecycle } = until;
+    let early = timeout.checked_sub(BEFORE_END).filter(|early| bookmarks && !early.is_zero());
+    let mut almost_up = Rare::new(tokio::time::sleep(early.unwrap_or_default()));
     let mut asks = early.is_some();
-    let mut draining = pin!(until.lifecycle.reached(Phase::Draining));
+    let mut time_up = Rare::new(async {
+        tokio::select! {
+            () = lifecycle.reached(Phase::Draining) => {}
+            () = tokio::time::sleep(timeout) => {}
+        }
+    });
+    let encoding = events.encoding();
     loop {
         let next = tokio::select! {
             biased;
-            () = &mut draining => Next::TimeUp,
             () = &mut time_up => Next::TimeUp,
             () = &mut almost_up, if asks => Next::AlmostUp,
-            batch = watcher.next() => Next::Batch(batch),
+            told = next(&mut watcher, encoding) => Next::Told(told),
         };
         match next {
             Next::TimeUp => return,
@@ -108,18 +116,38 @@ async fn run(mut watcher: Watcher, mut events: Events, until: Until, slot: Arc<S
                 asks = false;
                 watcher.ask_for_bookmark();
             }
-            Next::Batch(Ok(batch)) => {
-                if let Err(end) = send(batch, &mut events, &slot).await {
-                    if let Some(status) = end {
-                        slot.send(events.error(&status)).await;
+            Next::Told(Ok(Told::Chunk(chunk))) => {
+                events.told(chunk.last);
+                slot.send(chunk.bytes).await;
+            }
+            Next::Told(Ok(Told::Batch(batch))) => {
+                let end = match send(batch, &mut events, &slot).await {
+                    Ok(Sent::Whole(bytes)) => {
+                        if let Some(encoding) = encoding {
+                            watcher.keep(encoding, &bytes);
+                        }
+                        slot.send(bytes).await;
+                        continue;
                     }
-                    return;
+                    Ok(Sent::InParts) => continue,
+                    Err(end) => end,
+                };
+                if let Some(status) = end {
+                    slot.send(events.error(&status)).await;
                 }
+                return;
             }
             // Nobody is to blame, and the client starts anew elsewhere.
-            Next::Batch(Err(cache::Error::Closed)) => return,
-            Next::Batch(Err(error)) => return slot.send(events.error(&registry::status(error))).await,
+            Next::Told(Err(cache::Error::Closed)) => return,
+            Next::Told(Err(error)) => return slot.send(events.error(&registry::status(error))).await,
         }
+    }
+}
+
+async fn next(watcher: &mut Watcher, encoding: Option<Encoding>) -> Result<Told, cache::Error> {
+    match encoding {
+        Some(encoding) => watcher.next_written(encoding).await,
+        None => watcher.next().await.map(Told::Batch),
     }
 }
 
@@ -127,20 +155,36 @@ async fn end(status: Status, events: Events, slot: Arc<Slot>) {
     slot.send(events.error(&status)).await;
 }
 
-/// Sends a batch, in as few chunks as it fits in. Fails where the watch has to end: with what is told, if anything is.
-async fn send(batch: Batch, events: &mut Events, slot: &Slot) -> Result<(), Option<Status>> {
-    let mut buffer = Vec::new();
+/// What became of a batch.
+enum Sent {
+    /// It is yet to be sent, as one chunk.
+    Whole(Bytes),
+    /// It was sent, in several chunks.
+    InParts,
+}
+
+/// Writes a batch, and sends it if it does not fit in one chunk. Fails where the watch has to end: with what is told, if
+/// anything is.
+async fn send(batch: Batch, events: &mut Events, slot: &Slot) -> Result<Sent, Option<Status>> {
+    let mut buffer = Vec::with_capacity(events.size_of(&batch).min(CHUNK + CHUNK / 4));
+    let mut in_parts = false;
     for item in batch {
+        if buffer.len() >= CHUNK {
+            slot.send(std::mem::take(&mut buffer).into()).await;
+            in_parts = true;
+        }
         match item {
             Item::Event(event) => events.event(&event, &mut buffer)?,
             Item::Bookmark { revision, mark } => events.bookmark(revision, mark, &mut buffer)?,
         }
-        if buffer.len() >= CHUNK {
-            slot.send(std::mem::take(&mut buffer)).await;
+    }
+    match in_parts {
+        false => Ok(Sent::Whole(buffer.into())),
+        true => {
+            slot.send(buffer.into()).await;
+            Ok(Sent::InParts)
         }
     }
-    slot.send(buffer).await;
-    Ok(())
 }
 
 /// The body of a watch.

@@ -45,7 +45,12 @@ const OF_ONE_ROW: u32 = 16;
 
 /// The number of a form in the version that is asked for.
 pub(crate) fn encoding(form: Form, served: &Served) -> Encoding {
-    Encoding(form as u32 * VERSIONS + version_number(served))
+    numbered(form as u32, served)
+}
+
+/// A number, one of those that somebody counts, for the version that is asked for.
+pub(crate) fn numbered(number: u32, served: &Served) -> Encoding {
+    Encoding(number * VERSIONS + version_number(served))
 }
 
 fn version_number(served: &Served) -> u32 {

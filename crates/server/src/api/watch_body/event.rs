@@ -3,20 +3,24 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{BufMut, Bytes};
-use cache::watch::{Event, INITIAL_EVENTS_END, Mark};
+use cache::Encoding;
+use cache::watch::{Batch, Event, INITIAL_EVENTS_END, Item, Mark};
 use object::{Map, Value};
 use registry::Content;
 use schema::{Status, builtin, cbor};
 use store::Revision;
 
-use crate::api::negotiate::{Format, Target, TargetKind};
-use crate::api::represent::forms::Form;
+use crate::api::negotiate::{Format, MetaVersion, Target, TargetKind};
+use crate::api::represent::forms::{self, Form};
 use crate::api::represent::table::Shown;
 use crate::api::represent::wire::{self, Major};
 use crate::api::represent::{View, encode, partial_head, span, status};
 
 /// The annotation with an empty list of the kind, for clients that make a list of initial events.
 const BLUEPRINT: &str = "kubernetes.io/initial-events-list-blueprint";
+
+/// What is written around the object of an event, at most, in JSON.
+const AROUND: usize = 48;
 
 /// Writes the events of one watch.
 pub(super) struct Events {
@@ -36,10 +40,45 @@ impl Events {
         Self { api_version: view.served.api_version(), view, shown: Shown::Yes, told: Revision::ZERO }
     }
 
+    /// The number of the form for those who share what is written in it; none if each writes its own, as of tables, which
+    /// have ages.
+    pub(super) fn encoding(&self) -> Option<Encoding> {
+        let form = match (self.view.accept.target, self.view.accept.format) {
+            (None, Format::Protobuf) => 0,
+            (None, Format::Cbor) => 1,
+            (None, Format::Json | Format::Pretty | Format::Yaml) => 2,
+            (Some(Target { kind: TargetKind::Partial, version }), format) => {
+                let version = u32::from(version == MetaVersion::V1beta1);
+                version
+                    + match format {
+                        Format::Protobuf => 3,
+                        Format::Cbor => 5,
+                        Format::Json | Format::Pretty | Format::Yaml => 7,
+                    }
+            }
+            (Some(Target { kind: TargetKind::Table | TargetKind::PartialList, .. }), _) => return None,
+        };
+        Some(forms::numbered(form, &self.view.served))
+    }
+
+    /// About how long a batch is once it is written: not much longer than its objects are stored.
+    pub(super) fn size_of(&self, batch: &Batch) -> usize {
+        let sizes = batch.iter().map(|item| match item {
+            Item::Event(event) => event.entry.bytes().len() + AROUND,
+            Item::Bookmark { .. } => AROUND,
+        });
+        sizes.sum()
+    }
+
+    /// Notes that the client was told of the changes up to a revision.
+    pub(super) fn told(&mut self, revision: Revision) {
+        self.told = self.told.max(revision);
+    }
+
     /// Writes what became of an object.
     pub(super) fn event(&mut self, event: &Event, out: &mut Vec<u8>) -> Result<(), End> {
         let (kind, entry) = (event.kind.as_str(), &event.entry);
-        self.told = self.told.max(event.revision());
+        self.told(event.revision());
         match (self.view.accept.target, self.view.accept.format) {
             (None, Format::Protobuf) => {
                 let message = self.view.form(entry, Form::Protobuf).map_err(Some)?;
@@ -108,11 +147,11 @@ impl Events {
     }
 
     /// The last event of a watch that went wrong.
-    pub(super) fn error(&self, error: &Status) -> Vec<u8> {
+    pub(super) fn error(&self, error: &Status) -> Bytes {
         let mut out = Vec::new();
         let format = self.view.accept.format;
         wrap("ERROR", &status::body(error, format), format, &mut out);
-        out
+        out.into()
     }
 
     fn table(&mut self, kind: &str, content: &Content, out: &mut Vec<u8>) -> Result<(), End> {
@@ -171,7 +210,7 @@ fn wrap(kind: &str, object: &[u8], format: Format, out: &mut Vec<u8>) {
 }
 
 fn json(kind: &str, object: &[&[u8]], out: &mut Vec<u8>) {
-    out.reserve(object.iter().map(|part| part.len()).sum::<usize>() + 48);
+    out.reserve(object.iter().map(|part| part.len()).sum::<usize>() + AROUND);
     out.extend_from_slice(b"{\"type\":\"");
     out.extend_from_slice(kind.as_bytes());
     out.extend_from_slice(b"\",\"object\":");

@@ -52,6 +52,38 @@ async fn events_are_lines_of_json() {
     assert!(text(&frame).contains(r#""resourceVersion":"3""#), "{}", text(&frame));
 }
 
+/// One of them has written what the others send, each in its form.
+#[tokio::test]
+async fn watches_of_the_same_send_the_same_bytes() {
+    let setup = Setup::new().await;
+    let forms = ["application/json", "application/vnd.kubernetes.protobuf", "application/cbor"];
+    let forms = forms.iter().flat_map(|form| [(*form).to_owned(), format!("{form}{PARTIAL}")]);
+    let mut watches = Vec::new();
+    for form in forms.chain([format!("application/json{TABLE}")]) {
+        let mut pair = Vec::new();
+        for _ in 0..2 {
+            pair.push(setup.watch(&form, Start::After(store::Revision(0)), LONG).await.into_body());
+        }
+        watches.push((form, pair));
+    }
+    let mut all = Vec::new();
+    for round in ["1", "2"] {
+        setup.fixture.config_map("a", round).await;
+        for (form, pair) in &mut watches {
+            let mut frames = Vec::new();
+            for body in pair {
+                frames.push(body.frame().await.unwrap().unwrap().into_data().unwrap());
+            }
+            assert_eq!(frames[0], frames[1], "{form}");
+            let shared = frames[0].as_ptr() == frames[1].as_ptr();
+            assert_eq!(shared, !form.contains("as=Table"), "{form}");
+            all.push(frames.swap_remove(0));
+        }
+    }
+    let distinct: std::collections::HashSet<_> = all.iter().collect();
+    assert_eq!(distinct.len(), all.len(), "no form takes the bytes of another");
+}
+
 #[tokio::test]
 async fn events_of_protobuf_are_framed() {
     let setup = Setup::new().await;

@@ -1,0 +1,289 @@
+//! Changes to watchers: many of the same, a thousand of a node each, and ten thousand to whom nothing happens.
+//!
+//! The cost of a change for its watchers is the processor time of the whole process with them, less that of the same changes
+//! without any. On all threads that includes waking one of them, which is most of it where there are few watchers and
+//! threads fall asleep between changes; on one thread there is no other to wake, so that what is left is the work.
+
+use super::{Failure, NODES, Size, change, cost, micros, millis, pods_of, put, small, write};
+use crate::{Outcome, process::memory, report::Row};
+use bytes::Bytes;
+use cache::{
+    Cache, Encoding, Filter, Resource,
+    watch::{Item, Request, Start, Told, Watcher},
+};
+use object::field_selector::Selector;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use store::Revision;
+use tokio::{
+    runtime::{Runtime, RuntimeFlavor},
+    task::JoinHandle,
+};
+
+/// How changes follow each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// Each waits until all watchers were told of the one before, and then some: watchers are woken for each, and with
+    /// few of them most of the cost is that of a sleeping thread.
+    OneByOne,
+    /// As fast as one writer can, which waits for each to be committed.
+    OneWriter,
+    /// A stream from many writers: no thread gets to sleep.
+    ManyWriters,
+}
+
+impl Pace {
+    fn writers(self) -> u64 {
+        if self == Self::ManyWriters { 64 } else { 1 }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::OneByOne => "one by one",
+            Self::OneWriter => "one writer",
+            Self::ManyWriters => "64 writers",
+        }
+    }
+}
+
+/// How a watcher takes what it is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Each event by itself, as the pieces of its JSON: what a watcher with selectors of its own costs.
+    Pieces,
+    /// As the lines that one of all has written: what watchers of the same cost.
+    Written,
+}
+
+impl Way {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Pieces => "",
+            Self::Written => ", shared",
+        }
+    }
+
+    /// Takes what there is next, and counts the events in it.
+    async fn next(self, watcher: &mut Watcher) -> Result<u64, cache::Error> {
+        const LINES: Encoding = Encoding(2);
+        match self {
+            Self::Pieces => {
+                let pieces = watcher.next().await?.into_iter().filter_map(pieces);
+                Ok(pieces.filter(|pieces| !std::hint::black_box(pieces).is_empty()).count() as u64)
+            }
+            Self::Written => match watcher.next_written(LINES).await? {
+                Told::Chunk(chunk) => {
+                    Ok(chunk.bytes.first_chunk().map_or(0, |count| u64::from_be_bytes(*count)))
+                }
+                Told::Batch(batch) => {
+                    // The count first, so that those who take the lines need not look for their ends.
+                    let mut lines = vec![0; size_of::<u64>()];
+                    let events = batch.into_iter().filter_map(pieces);
+                    let count = events
+                        .map(|pieces| pieces.map(|piece| lines.extend_from_slice(&piece)))
+                        .count() as u64;
+                    if let Some(place) = lines.first_chunk_mut() {
+                        *place = count.to_be_bytes();
+                    }
+                    watcher.keep(LINES, &lines.into());
+                    Ok(count)
+                }
+            },
+        }
+    }
+}
+
+fn pieces(item: Item) -> Option<[Bytes; 3]> {
+    match item {
+        Item::Event(event) => Some(event.into_json()),
+        Item::Bookmark { .. } => None,
+    }
+}
+
+/// What is measured together.
+#[derive(Clone, Copy)]
+pub(super) struct Work {
+    pub(super) watchers: u64,
+    pub(super) pace: Pace,
+    pub(super) way: Way,
+}
+
+/// Changes to many watchers of everything. Rounds with and without watchers take turns, so that what else the machine does
+/// hits both alike.
+pub(super) fn fan_out(runtime: &Runtime, work: Work) -> Result<Row, Failure> {
+    const ROUNDS: usize = 5;
+    let Work { watchers, pace, way } = work;
+    let most = if pace == Pace::OneByOne { 600 } else { 20_000 };
+    let changes = (1_000_000 / watchers).clamp(100, most);
+    let (cache, resource) = small(runtime, 1000)?;
+    let run = |watchers: u64, seen: &Arc<Seen>| {
+        let changes = Changes { count: changes, watchers, pace };
+        let work = changing(cache.clone(), seen.clone(), changes);
+        cost(|| runtime.block_on(runtime.spawn(work))?)
+    };
+    let (mut alone, mut with) = (Vec::new(), Vec::new());
+    let (mut woken, mut elapsed) = (0, Duration::ZERO);
+    for _ in 0..ROUNDS {
+        alone.push(run(0, &Arc::default())?);
+        let seen = Arc::<Seen>::default();
+        let from = cache.revision();
+        let tasks =
+            runtime.block_on(watch(&resource, from, &seen, way, (0..watchers).map(|_| Filter::all())))?;
+        let (begun, before) = (Instant::now(), resource.stats().woken);
+        with.push(run(watchers, &seen)?);
+        elapsed += begun.elapsed();
+        woken += resource.stats().woken - before;
+        runtime.block_on(end(tasks));
+    }
+    let (alone, with) = (median(alone), median(with));
+    let total = changes * watchers;
+    let threads = match runtime.handle().runtime_flavor() {
+        RuntimeFlavor::CurrentThread => ", one thread",
+        _ => "",
+    };
+    Ok(Row::new(format!("fan-out to {watchers}, {}{}{threads}", pace.name(), way.name()))
+        .figure("cpu per event and watcher", (micros(with) - micros(alone)) / total as f64, "us")
+        .figure("cpu per event", micros(with) / changes as f64, "us")
+        .figure("without watchers", micros(alone) / changes as f64, "us")
+        .figure("wake-ups", woken as f64 / (changes * ROUNDS as u64) as f64, "")
+        .figure("deliveries", (total * ROUNDS as u64) as f64 / elapsed.as_secs_f64(), "/s"))
+}
+
+#[derive(Clone, Copy)]
+struct Changes {
+    count: u64,
+    watchers: u64,
+    pace: Pace,
+}
+
+/// Makes changes until all watchers have seen them.
+async fn changing(cache: Arc<Cache>, seen: Arc<Seen>, changes: Changes) -> Outcome {
+    if changes.pace == Pace::OneByOne {
+        let resource = pods_of(&cache)?;
+        for number in 1..=changes.count {
+            put(&cache, &resource, number % 1000, Size::Whole).await?;
+            // Also without watchers, so that the waiting costs the same.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            seen.reach(number * changes.watchers).await;
+        }
+    } else {
+        change(&cache, changes.pace.writers(), changes.count).await?;
+        seen.reach(changes.count * changes.watchers).await;
+    }
+    Ok(())
+}
+
+/// Ends watchers, and waits until they are gone.
+async fn end(tasks: Vec<JoinHandle<()>>) {
+    for task in tasks {
+        task.abort();
+        task.await.ok();
+    }
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+/// Changes of pods on a thousand nodes, each of which watches its own.
+pub(super) fn by_node(runtime: &Runtime) -> Result<Row, Failure> {
+    let changes = 20_000;
+    let (cache, resource) = small(runtime, NODES)?;
+    let alone = cost(|| runtime.block_on(write(&cache, 1, changes, Size::Whole)))?;
+    let seen = Arc::<Seen>::default();
+    let filters =
+        (0..NODES).map(|node| Filter::all().fields(Selector::equal("spec.nodeName", format!("node-{node}"))));
+    let tasks = runtime.block_on(watch(&resource, cache.revision(), &seen, Way::Pieces, filters))?;
+    let with = cost(|| {
+        runtime.block_on(async {
+            write(&cache, 1, changes, Size::Whole).await?;
+            seen.reach(changes).await;
+            Ok(())
+        })
+    })?;
+    let woken = resource.stats().woken as f64;
+    tasks.iter().for_each(JoinHandle::abort);
+    Ok(Row::new("1,000 watch their node")
+        .figure("wake-ups per write", woken / changes as f64, "")
+        .figure("cpu per write", micros(with) / changes as f64, "us")
+        .figure("without watchers", micros(alone) / changes as f64, "us"))
+}
+
+/// Ten thousand watchers to whom nothing happens, while other objects change.
+pub(super) fn idle(runtime: &Runtime) -> Result<Row, Failure> {
+    let watchers = 10_000;
+    let (cache, resource) = small(runtime, 1000)?;
+    let seen = Arc::<Seen>::default();
+    let before = memory()?;
+    let filters = (0..watchers).map(|number| {
+        Filter::namespace("quiet").fields(Selector::equal("metadata.name", format!("config-{number}")))
+    });
+    let tasks = runtime.block_on(watch(&resource, cache.revision(), &seen, Way::Pieces, filters))?;
+    std::thread::sleep(Duration::from_millis(200));
+    let each = memory()?.saturating_sub(before) as f64 / watchers as f64;
+    let alone = cost(|| {
+        std::thread::sleep(Duration::from_secs(3));
+        Ok(())
+    })?;
+    let changes = 20_000;
+    let busy = cost(|| runtime.block_on(write(&cache, 1, changes, Size::Whole)))?;
+    let woken = resource.stats().woken;
+    tasks.iter().for_each(JoinHandle::abort);
+    Ok(Row::new("10,000 idle watchers")
+        .figure("memory each", each, "B")
+        .figure("cpu in 3 s", millis(alone), "ms")
+        .figure("cpu per write of others", micros(busy) / changes as f64, "us")
+        .figure("wake-ups", woken as f64, ""))
+}
+
+/// How many events all watchers have seen, counted in many places so that counting does not hold them up.
+#[derive(Default)]
+struct Seen {
+    counts: [Count; 32],
+}
+
+#[derive(Default)]
+#[repr(align(128))]
+struct Count(AtomicU64);
+
+impl Seen {
+    fn add(&self, watcher: usize, told: u64) {
+        if let Some(Count(count)) = self.counts.get(watcher % self.counts.len()) {
+            count.fetch_add(told, Ordering::Relaxed);
+        }
+    }
+
+    async fn reach(&self, wanted: u64) {
+        while self.counts.iter().map(|Count(count)| count.load(Ordering::Relaxed)).sum::<u64>() < wanted {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+async fn watch(
+    resource: &Arc<Resource>,
+    from: Revision,
+    seen: &Arc<Seen>,
+    way: Way,
+    filters: impl Iterator<Item = Filter>,
+) -> Result<Vec<JoinHandle<()>>, Failure> {
+    let mut tasks = Vec::new();
+    for (number, filter) in filters.enumerate() {
+        let request = Request::new(Start::After(from)).filter(filter).with_bookmarks();
+        let mut watcher = resource.watch(request).await?;
+        let seen = seen.clone();
+        tasks.push(tokio::spawn(async move {
+            while let Ok(told) = way.next(&mut watcher).await {
+                seen.add(number, told);
+            }
+        }));
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    Ok(tasks)
+}
