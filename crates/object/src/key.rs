@@ -1,10 +1,13 @@
-//! Map keys. A key that the schema knows points into the program's own text, so a decoded object holds no
-//! heap string for it; any other key up to 23 bytes stands inline.
+//! Map keys. A key that the schema knows points into the program's own text, so a decoded object holds no heap string for it
+//! and copies no text; any other key is a shared one.
 
 use smol_str::SmolStr;
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
+use triomphe::Arc;
 
 /// The name of a map entry.
 ///
@@ -15,19 +18,62 @@ use std::ops::Deref;
 /// const SPEC: Key = Key::known("spec");
 /// assert_eq!(SPEC, Key::from("spec"));
 /// ```
-#[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key(SmolStr);
+#[derive(Clone)]
+pub struct Key(Text);
+
+/// Two words: most of the entries of an object have a known key, and are copied and dropped with it.
+#[derive(Clone)]
+enum Text {
+    Known(&'static str),
+    Other(Arc<SmolStr>),
+}
 
 impl Key {
     /// A key whose text lives as long as the program: costs nothing to make, clone or drop.
     pub const fn known(text: &'static str) -> Self {
-        Self(SmolStr::new_static(text))
+        Self(Text::Known(text))
     }
 
     /// The key's text.
     #[inline]
     pub fn as_str(&self) -> &str {
-        self.0.as_str()
+        match &self.0 {
+            Text::Known(text) => text,
+            Text::Other(text) => text.as_str(),
+        }
+    }
+}
+
+impl Default for Key {
+    fn default() -> Self {
+        Self::known("")
+    }
+}
+
+impl PartialEq for Key {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        *self == *other.as_str()
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -35,46 +81,49 @@ impl Deref for Key {
     type Target = str;
     #[inline]
     fn deref(&self) -> &str {
-        self.0.as_str()
+        self.as_str()
     }
 }
 
 impl Borrow<str> for Key {
     fn borrow(&self) -> &str {
-        self.0.as_str()
+        self.as_str()
     }
 }
 
 impl AsRef<str> for Key {
     fn as_ref(&self) -> &str {
-        self.0.as_str()
+        self.as_str()
     }
 }
 
 impl From<&str> for Key {
     #[inline]
     fn from(text: &str) -> Self {
-        Self(SmolStr::new(text))
+        SmolStr::new(text).into()
     }
 }
 
 impl From<String> for Key {
     fn from(text: String) -> Self {
-        Self(SmolStr::from(text))
+        SmolStr::from(text).into()
     }
 }
 
 impl From<SmolStr> for Key {
     #[inline]
     fn from(text: SmolStr) -> Self {
-        Self(text)
+        Self(Text::Other(Arc::new(text)))
     }
 }
 
 impl From<Key> for SmolStr {
     #[inline]
     fn from(key: Key) -> Self {
-        key.0
+        match key.0 {
+            Text::Known(text) => SmolStr::new_static(text),
+            Text::Other(text) => SmolStr::clone(&text),
+        }
     }
 }
 

@@ -231,9 +231,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_takes_three_words() {
+    fn a_node_takes_three_words_and_a_key_two() {
         assert_eq!(size_of::<Value>(), 24);
-        assert_eq!(size_of::<Key>(), 24);
+        assert_eq!(size_of::<Key>(), 16);
     }
 
     #[test]

@@ -138,6 +138,6 @@ fn json_that_nests_too_deep_is_refused() {
 }
 
 #[test]
-fn an_element_takes_four_words() {
-    assert_eq!(size_of::<Element>(), 32);
+fn an_element_takes_three_words() {
+    assert_eq!(size_of::<Element>(), 24);
 }

@@ -119,6 +119,6 @@ fn text_that_nests_too_deep_is_refused() {
 }
 
 #[test]
-fn a_node_takes_six_words() {
-    assert_eq!(size_of::<Node>(), 48);
+fn a_node_takes_five_words() {
+    assert_eq!(size_of::<Node>(), 40);
 }
