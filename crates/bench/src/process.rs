@@ -1,5 +1,6 @@
 //! What the system knows of this process, and of others.
 
+use nix::time::{ClockId, clock_gettime};
 use std::{fs, io, time::Duration};
 
 /// The unit of times in `/proc`, fixed by Linux for programs.
@@ -7,7 +8,7 @@ const TICKS_PER_SECOND: u64 = 100;
 
 /// The processor time of all threads so far.
 pub(crate) fn cpu_time() -> io::Result<Duration> {
-    stat("self").and_then(|stat| stat.cpu_time())
+    Ok(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.into())
 }
 
 /// The processor time of all threads of a process so far, without that of its children.
