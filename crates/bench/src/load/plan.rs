@@ -29,12 +29,17 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn new(namespace: &str, size: Size) -> Result<Self, Failure> {
-        let pod = template()?;
+        let mut pod = template()?;
+        let deployment = deployment(&pod)?;
+        if size.fill > 0 {
+            let metadata = pod.get_mut("metadata").ok_or("it has no metadata")?;
+            metadata["annotations"]["bench.example.com/fill"] = "some words ".repeat(size.fill / 11).into();
+        }
         Ok(Self {
             namespace: namespace.to_owned(),
             size,
             steps: Arc::default(),
-            deployment: deployment(&pod)?.to_string().into(),
+            deployment: deployment.to_string().into(),
             pod: pod.to_string().into(),
         })
     }

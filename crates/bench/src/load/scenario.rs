@@ -281,7 +281,7 @@ mod tests {
     use crate::load::settings::Size;
 
     fn plan(pods: usize, work: f64) -> Plan {
-        let size = Size { pods, connections: 16, watchers: 100, work };
+        let size = Size { pods, fill: 0, connections: 16, watchers: 100, work };
         let mut plan = Plan::new("space", size).unwrap();
         plan.owned_by("0f4e1c9a-6b1d-4f0e-9a53-2f2a3b0c7d11");
         plan

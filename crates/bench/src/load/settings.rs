@@ -23,6 +23,7 @@ another to compare with, given the same requests:
 the work:
   --scenario NAME,NAME       only these
   --pods N                   how many there are (10000)
+  --fill N                   bytes of annotation more in each of them (0)
   --connections N            (16)
   --watchers N               (100)
   --work FACTOR              times the usual number of operations (1)
@@ -48,6 +49,8 @@ pub(crate) struct Settings {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Size {
     pub(crate) pods: usize,
+    /// Bytes of annotation in each pod, beside those that it has anyway.
+    pub(crate) fill: usize,
     pub(crate) connections: usize,
     pub(crate) watchers: usize,
     pub(crate) work: f64,
@@ -81,7 +84,7 @@ impl Settings {
             server: Server::default(),
             against: None,
             scenarios: Vec::new(),
-            size: Size { pods: 10_000, connections: 16, watchers: 100, work: 1.0 },
+            size: Size { pods: 10_000, fill: 0, connections: 16, watchers: 100, work: 1.0 },
             protocol: Protocol::Http1,
             style: Style::Table,
             json_file: None,
@@ -94,6 +97,7 @@ impl Settings {
                 "--json-file" => settings.json_file = Some(value()?.into()),
                 "--scenario" => settings.scenarios = scenarios(&value()?)?,
                 "--pods" => settings.size.pods = positive(argument, &value()?)?,
+                "--fill" => settings.size.fill = positive(argument, &value()?)?,
                 "--connections" => settings.size.connections = positive(argument, &value()?)?,
                 "--watchers" => settings.size.watchers = positive(argument, &value()?)?,
                 "--work" => settings.size.work = factor(argument, &value()?)?,

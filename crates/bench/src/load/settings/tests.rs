@@ -12,7 +12,7 @@ fn names(settings: &Settings) -> Vec<&str> {
 #[test]
 fn a_url_alone_is_enough_and_means_everything_but_the_start() {
     let settings = parse("--server https://127.0.0.1:6443").unwrap();
-    assert_eq!(settings.size, Size { pods: 10_000, connections: 16, watchers: 100, work: 1.0 });
+    assert_eq!(settings.size, Size { pods: 10_000, fill: 0, connections: 16, watchers: 100, work: 1.0 });
     assert_eq!(settings.protocol, Protocol::Http1);
     assert_eq!(names(&settings).len(), scenario::ALL.len() - 1);
     assert!(!names(&settings).contains(&"start"));
@@ -49,7 +49,7 @@ fn scenarios_run_in_the_order_of_the_table() {
     let settings =
         parse("--server https://a --scenario watch,get,create --pods 20 --work 0.5 --http2").unwrap();
     assert_eq!(names(&settings), ["create", "get", "watch"]);
-    assert_eq!(settings.size, Size { pods: 20, connections: 16, watchers: 100, work: 0.5 });
+    assert_eq!(settings.size, Size { pods: 20, fill: 0, connections: 16, watchers: 100, work: 0.5 });
     assert_eq!(settings.protocol, Protocol::Http2);
 }
 
