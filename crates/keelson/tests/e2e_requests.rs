@@ -47,8 +47,6 @@ const KNOWN: &[&str] = &[
     // Directives of a strategic merge patch, and objects to apply, that are not of the right type.
     "unknown patch type",
     "does not contain declared merge key",
-    "invalid patch format of",
-    "lists of lists are not supported",
     "failed to create typed patch object",
     // Versions that are no numbers, in a get, a watch, or an object.
     "resourceVersion: Invalid value",

@@ -3,7 +3,7 @@
 //! The sequence: version, metadata, name, namespace, defaults, the kind's own preparation, rules, commit.
 
 use crate::convert::{map, map_mut};
-use crate::error::{bare, status};
+use crate::error::{bare, parse_number, status};
 use crate::object_meta::{self, Stage};
 use crate::{Answer, Content, Registry, Target, WriteOptions};
 use cache::{Change, Freshness};
@@ -43,8 +43,7 @@ impl Registry {
             if target.served.kind.strategy.names_itself() && object_meta::text(object, "name").is_empty() {
                 object_meta::set(object, "name", object_meta::random_uid());
             }
-            let namespace = if target.served.kind.is_namespaced() { target.namespace } else { "" };
-            object_meta::fit_namespace(object, namespace)?;
+            object_meta::fit_namespace(object, target.namespace)?;
             object_meta::stamp_new(object, Time::now());
             warnings.extend(object_meta::dedup_owners(object, Stage::Sent));
         }
@@ -158,7 +157,8 @@ fn validate(target: &Target<'_>, object: &Value) -> Result<(), Status> {
 /// Takes the resource version out of an object that is about to be kept for the first time: there can be none yet, and one that is
 /// no number counts as none. A dry run does not come here.
 fn take_version(object: &mut Map) -> Result<(), Status> {
-    if object_meta::text(object, "resourceVersion").parse().is_ok_and(|version: u64| version != 0) {
+    let version = parse_number::<u64>("ParseUint", object_meta::text(object, "resourceVersion"));
+    if version.is_ok_and(|version| version != 0) {
         return Err(bare("resourceVersion should not be set on objects to be created"));
     }
     object_meta::remove(object, &["resourceVersion"]);

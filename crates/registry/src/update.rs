@@ -44,11 +44,10 @@ impl Registry {
         }
         default(target, &mut object);
         target.served.to_stored(&mut object);
-        let namespace = if target.served.kind.is_namespaced() { target.namespace } else { "" };
         let mut warnings = Vec::new();
         {
             let object = map_mut(&mut object)?;
-            object_meta::fit_namespace(object, namespace)?;
+            object_meta::fit_namespace(object, target.namespace)?;
             check_name(object, target)?;
             warnings.extend(object_meta::dedup_owners(object, object_meta::Stage::Sent));
         }
@@ -56,17 +55,15 @@ impl Registry {
             check_uid(target, map(&object)?, Some(map(before.object)?))?;
             Ok(Changed { object: object.clone(), warnings: Vec::new() })
         };
-        let outcome = self.change(target, options, change).await;
-        if let Err(Unchanged::Missing) = outcome {
-            check_uid(target, map(&object)?, None)?;
-        }
-        match outcome {
-            Err(Unchanged::Missing)
-                if target.subresource.is_none() && target.served.kind.strategy.creates_on_update() =>
-            {
+        match self.change(target, options, change).await {
+            Err(Unchanged::Missing) => {
+                check_uid(target, map(&object)?, None)?;
+                if target.subresource.is_some() || !target.served.kind.strategy.creates_on_update() {
+                    return Err(target.not_found());
+                }
                 self.create_on_update(target, object, options, warnings).await
             }
-            Err(unchanged) => Err(unchanged.into_status(target)),
+            Err(Unchanged::Refused(status)) => Err(status),
             Ok(mut answer) => {
                 answer.warnings.extend(warnings);
                 Ok(answer)
@@ -141,7 +138,7 @@ impl Registry {
         let new = map_mut(&mut object)?;
         check_version(target, new, entry)?;
         self.admit_update(target).await?;
-        prepare(target, new, old)?;
+        prepare(target, new, old);
         validate(target, &object, before)?;
         let run = Run::dry_if(options.dry_run);
         if is_done(target, map(&object)?, old) {
@@ -244,10 +241,8 @@ fn check_version(target: &Target<'_>, new: &mut Map, entry: &Entry) -> Result<()
 }
 
 /// What no change may touch is put back; then the kind has its say.
-fn prepare(target: &Target<'_>, new: &mut Map, old: &Map) -> Result<(), Status> {
+fn prepare(target: &Target<'_>, new: &mut Map, old: &Map) {
     let kind = target.served.kind;
-    let namespace = if kind.is_namespaced() { target.namespace } else { "" };
-    object_meta::fit_namespace(new, namespace)?;
     keep_metadata(new, old, &["generation", "managedFields"]);
     let part = part(target);
     with_context(target, |context| match part {
@@ -270,7 +265,6 @@ fn prepare(target: &Target<'_>, new: &mut Map, old: &Map) -> Result<(), Status> 
     if object_meta::number(new, "deletionGracePeriodSeconds").is_none() {
         keep_metadata(new, old, &["deletionGracePeriodSeconds"]);
     }
-    Ok(())
 }
 
 /// The part of the object that the request changes; nothing for the object itself.

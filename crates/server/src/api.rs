@@ -78,9 +78,9 @@ impl Api {
         let caller = caller.ok_or_else(Status::unauthorized)?;
         match Path::parse(&decoded) {
             Path::Resource(resource) => self.resource(request, caller, resource).await,
-            Path::Incomplete(path) => {
-                let uri = request.uri().to_string();
-                let message = path::incomplete_message(path, &uri);
+            Path::Incomplete => {
+                let written = request.uri().path_and_query().map_or("/", |written| written.as_str());
+                let message = path::incomplete_message(written);
                 Ok(plain_text(StatusCode::INTERNAL_SERVER_ERROR, message))
             }
             Path::NonResource(path) => self.non_resource(request, caller, path).await,

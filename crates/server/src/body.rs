@@ -124,9 +124,9 @@ pub enum Error {
     Broken(#[from] hyper::Error),
 }
 
-/// How much of a body that is too large is still taken off the connection, and for how long: a client that is still sending
-/// would not see the answer otherwise.
-const DISCARDED: Limit = Limit { bytes: 8 << 20, time: Duration::from_secs(2) };
+/// How much of what is refused is still taken off the connection, and for how long: a client that is still sending would not see
+/// the answer otherwise.
+pub(crate) const DISCARDED: Limit = Limit { bytes: 8 << 20, time: Duration::from_secs(2) };
 
 /// Reads a request's body to its end, holding no more than `limit` allows at any time.
 pub async fn read(body: &mut RequestBody, limit: Limit) -> Result<Bytes, Error> {

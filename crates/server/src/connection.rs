@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::body::{self, StreamError};
+use crate::body::{DISCARDED, StreamError};
 use crate::handler::Handler;
 use crate::rare::Rare;
 use crate::{Body, Error, Lifecycle, Limits, Peer, Phase, Request};
@@ -234,17 +234,14 @@ async fn drive<C: Conversation + Unpin>(
     }
 }
 
-/// How long, and for how many bytes, the rest of what is not HTTP is read after it was refused.
-const LINGER: body::Limit = body::Limit { bytes: 8 << 20, time: Duration::from_secs(2) };
-
 /// Ends a stream whose peer may still be sending: closed at once, the peer would lose the answer that it has been sent.
 async fn linger(mut stream: TlsStream<TcpStream>) {
     let last_words = async {
         stream.shutdown().await?;
-        tokio::io::copy(&mut stream.take(LINGER.bytes as u64), &mut tokio::io::sink()).await
+        tokio::io::copy(&mut stream.take(DISCARDED.bytes as u64), &mut tokio::io::sink()).await
     };
     // Whatever comes of it, the stream is closed.
-    let _ = timeout(LINGER.time, last_words).await;
+    let _ = timeout(DISCARDED.time, last_words).await;
 }
 
 /// What a connection has waited too long for.

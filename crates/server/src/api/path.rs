@@ -17,9 +17,8 @@ use crate::Query;
 pub(crate) enum Path<'a> {
     /// To a resource, if there is one of that name.
     Resource(Resource<'a>),
-    /// To a prefix (`watch`, `proxy`) with nothing behind it; the whole path. The reference answers 500 in plain text,
-    /// [`incomplete_message`].
-    Incomplete(&'a str),
+    /// To a prefix (`watch`, `proxy`) with nothing behind it. The reference answers 500 in plain text, [`incomplete_message`].
+    Incomplete,
     /// Elsewhere; the whole path.
     NonResource(&'a str),
 }
@@ -112,12 +111,13 @@ fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|d| u8::try_from(d).ok())
 }
 
-/// The words of the 500 for a path that ends with a prefix; they name the path decoded and as the client wrote it, with
-/// its query.
-pub(crate) fn incomplete_message(decoded: &str, uri: &str) -> String {
+/// The words of the 500 for a path that ends with a prefix; they name it twice as the client wrote it, with its query, and with
+/// what could be taken for HTML escaped.
+pub(crate) fn incomplete_message(uri: &str) -> String {
+    let uri = uri.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     format!(
         "Internal Server Error: {}: failed to create RequestInfo: unable to determine kind and namespace from url, {uri}\n",
-        object::quote::Quoted(decoded)
+        object::quote::Quoted(&uri)
     )
 }
 
@@ -144,7 +144,7 @@ impl<'a> Path<'a> {
             prefix = if first == "watch" { Prefix::Watch } else { Prefix::Proxy };
             first = match next(&mut rest) {
                 Some(segment) => segment,
-                None => return Self::Incomplete(path),
+                None => return Self::Incomplete,
             };
         }
         let mut namespace = None;
