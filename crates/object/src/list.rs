@@ -31,21 +31,6 @@ impl List {
         self.values.push(value);
     }
 
-    /// Puts a value before the one at `place`, or at the end.
-    pub fn insert(&mut self, place: usize, value: Value) {
-        self.values.insert(place, value);
-    }
-
-    /// Takes the value at `place` out, if there is one.
-    pub fn remove(&mut self, place: usize) -> Option<Value> {
-        self.values.remove(place)
-    }
-
-    /// Keeps the first `length` values.
-    pub fn truncate(&mut self, length: usize) {
-        self.values.truncate(length);
-    }
-
     /// Keeps the values for which `keep` says so.
     pub fn retain(&mut self, mut keep: impl FnMut(&Value) -> bool) {
         self.values.retain(|value| keep(&*value));
