@@ -26,21 +26,29 @@ pub(super) struct Node {
     pub(super) line: u32,
 }
 
+/// Three words: a request may have half a million nodes.
 pub(super) enum Content {
-    Scalar {
-        text: SmolStr,
-        /// The whole tag, `tag:yaml.org,2002:str`.
-        tag: Option<Box<str>>,
-        /// What it is follows from how it is written.
-        implicit: bool,
-    },
+    /// A scalar that is what it looks like.
+    Plain(SmolStr),
+    /// A scalar that is text, whatever it looks like.
+    Quoted(SmolStr),
+    /// A scalar that is what its tag says.
+    Tagged(Box<Tagged>),
     Sequence(Box<[NodeId]>),
     /// Keys and values in turn.
     Mapping(Box<[NodeId]>),
-    Alias {
-        name: SmolStr,
-        target: NodeId,
-    },
+    Alias(Box<Alias>),
+}
+
+pub(super) struct Tagged {
+    /// The whole tag, `tag:yaml.org,2002:str`.
+    pub(super) tag: String,
+    pub(super) text: SmolStr,
+}
+
+pub(super) struct Alias {
+    pub(super) name: String,
+    pub(super) target: NodeId,
 }
 
 /// What stands before a node's content.
@@ -143,7 +151,7 @@ impl Parser<'_> {
 
     /// A scalar that is not written.
     fn empty(&mut self, line: usize) -> NodeId {
-        self.add(Content::Scalar { text: SmolStr::default(), tag: None, implicit: true }, line)
+        self.add(Content::Plain(SmolStr::default()), line)
     }
 
     /// A node with all that is in it. Collections that are open wait in a list, not on the call stack.
@@ -190,7 +198,7 @@ impl Parser<'_> {
             let Some(target) = self.anchors.get(&name).copied() else {
                 return Err(fault(format!("unknown anchor '{name}' referenced")));
             };
-            return Ok(Found::Leaf(self.add(Content::Alias { name: name.into(), target }, line)));
+            return Ok(Found::Leaf(self.add(Content::Alias(Alias { name, target }.into()), line)));
         }
         let Properties { anchor, tag } = self.properties(first)?;
         let token = self.scanner.peek()?;
@@ -208,18 +216,20 @@ impl Parser<'_> {
                 Ok(self.collection(token.kind, anchor, line))
             }
             Kind::Plain | Kind::Styled => {
-                let text = self.scanner.take()?.text;
-                let implicit = match tag.as_deref() {
-                    None => token.kind == Kind::Plain,
-                    Some(tag) => tag == "!",
+                let text = self.scanner.take()?.text.into();
+                let content = match tag {
+                    Some(tag) => Content::Tagged(Tagged { tag, text }.into()),
+                    None if token.kind == Kind::Plain => Content::Plain(text),
+                    None => Content::Quoted(text),
                 };
-                let content = Content::Scalar { text: text.into(), tag: tag.map(Into::into), implicit };
                 Ok(Found::Leaf(self.anchored(anchor, content, line)))
             }
             _ if anchor.is_some() || tag.is_some() => {
-                let implicit = tag.is_none();
-                let content =
-                    Content::Scalar { text: SmolStr::default(), tag: tag.map(Into::into), implicit };
+                let text = SmolStr::default();
+                let content = match tag {
+                    Some(tag) => Content::Tagged(Tagged { tag, text }.into()),
+                    None => Content::Plain(text),
+                };
                 Ok(Found::Leaf(self.anchored(anchor, content, line)))
             }
             _ => Err(problem(token, "did not find expected node content")),

@@ -98,14 +98,17 @@ impl<'d> Builder<'d> {
         self.count()?;
         let node = self.node(id)?;
         match &node.content {
-            Content::Alias { name, target } => {
-                self.follow(id, name)?;
-                let item = self.item(*target)?;
+            Content::Alias(alias) => {
+                self.follow(id, &alias.name)?;
+                let item = self.item(alias.target)?;
                 self.unfollow();
                 Ok(item)
             }
-            Content::Scalar { text, tag, implicit } => {
-                self.scalar(text, tag.as_deref().unwrap_or_default(), *implicit).map(Item::Scalar)
+            Content::Plain(text) => self.text(text).and_then(|()| resolve(text, "")).map(Item::Scalar),
+            Content::Quoted(text) => self.text(text).map(|()| Item::Scalar(Scalar::Text(text.clone()))),
+            Content::Tagged(tagged) => {
+                self.text(&tagged.text)?;
+                resolve(&tagged.text, &tagged.tag).map(Item::Scalar)
             }
             Content::Sequence(elements) => {
                 self.budget.enter()?;
@@ -125,11 +128,12 @@ impl<'d> Builder<'d> {
         }
     }
 
-    fn scalar(&mut self, text: &SmolStr, tag: &str, implicit: bool) -> Result<Scalar, Fault> {
+    /// Counts the text of a scalar that is read.
+    fn text(&mut self, text: &str) -> Result<(), Fault> {
         if self.followed > 0 {
             self.bytes_left = self.bytes_left.checked_sub(text.len()).ok_or_else(excessive)?;
         }
-        if tag.is_empty() && !implicit { Ok(Scalar::Text(text.clone())) } else { resolve(text, tag) }
+        Ok(())
     }
 
     fn follow(&mut self, alias: NodeId, name: &str) -> Result<(), Fault> {
@@ -196,8 +200,9 @@ impl<'d> Builder<'d> {
 
     fn is_merge(&self, key: NodeId) -> Result<bool, Fault> {
         Ok(match &self.node(key)?.content {
-            Content::Scalar { text, tag, implicit } => {
-                text == "<<" && (*implicit || tag.as_deref() == Some("tag:yaml.org,2002:merge"))
+            Content::Plain(text) => text == "<<",
+            Content::Tagged(tagged) => {
+                tagged.text == "<<" && matches!(tagged.tag.as_str(), "!" | "tag:yaml.org,2002:merge")
             }
             _ => false,
         })
@@ -220,13 +225,13 @@ impl<'d> Builder<'d> {
                 self.count()?;
                 self.entries(node, entries)
             }
-            Content::Alias { name, target } => {
-                let target = self.node(*target)?;
+            Content::Alias(alias) => {
+                let target = self.node(alias.target)?;
                 if !matches!(target.content, Content::Mapping(_)) {
                     return Err(not_mergeable());
                 }
                 self.count()?;
-                self.follow(value, name)?;
+                self.follow(value, &alias.name)?;
                 self.count()?;
                 self.entries(target, entries)?;
                 self.unfollow();
