@@ -11,7 +11,7 @@
 //! assert_eq!(pods.fields().len(), 3);
 //! ```
 
-use object::SmolStr;
+use object::Text;
 use std::fmt;
 
 /// Whether the objects of a type live in namespaces.
@@ -35,9 +35,9 @@ pub struct Spec {
 /// A field that selectors can ask for. `metadata.name` and `metadata.namespace` need not be declared.
 #[derive(Clone, Debug)]
 pub struct Field {
-    name: SmolStr,
+    name: Text,
     paths: Vec<String>,
-    absent: SmolStr,
+    absent: Text,
     indexed: bool,
 }
 
@@ -123,14 +123,14 @@ impl Spec {
 
 impl Field {
     /// A field whose selector name is also its path: `spec.nodeName`.
-    pub fn new(name: impl Into<SmolStr>) -> Self {
+    pub fn new(name: impl Into<Text>) -> Self {
         let name = name.into();
-        Self { paths: vec![name.to_string()], name, absent: SmolStr::default(), indexed: false }
+        Self { paths: vec![name.to_string()], name, absent: Text::default(), indexed: false }
     }
 
     /// A field whose value lies at a path other than its name.
-    pub fn at(name: impl Into<SmolStr>, path: impl Into<String>) -> Self {
-        let absent = SmolStr::default();
+    pub fn at(name: impl Into<Text>, path: impl Into<String>) -> Self {
+        let absent = Text::default();
         Self { name: name.into(), paths: vec![path.into()], absent, indexed: false }
     }
 
@@ -143,7 +143,7 @@ impl Field {
 
     /// The value of an object that does not have the field, in place of the empty text.
     #[must_use]
-    pub fn absent(mut self, value: impl Into<SmolStr>) -> Self {
+    pub fn absent(mut self, value: impl Into<Text>) -> Self {
         self.absent = value.into();
         self
     }

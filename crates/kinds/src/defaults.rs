@@ -14,7 +14,7 @@ pub(crate) fn fill(map: &mut Map, key: &'static str, value: impl Into<Value>) {
 /// Puts a text of the program at `key` if nothing is there.
 pub(crate) fn fill_text(map: &mut Map, key: &'static str, text: &'static str) {
     if !map.contains_key(key) {
-        map.insert(Key::known(key), Value::String(object::SmolStr::new_static(text)));
+        map.insert(Key::known(key), Value::String(object::Text::known(text)));
     }
 }
 

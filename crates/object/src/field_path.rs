@@ -5,8 +5,7 @@
 //! for itself. The text of every [`field::Path`](crate::field::Path) whose keys need no quotes can be read.
 
 use crate::quote::Quoted;
-use crate::{Key, Value};
-use smol_str::SmolStr;
+use crate::{Key, Text, Value};
 use std::fmt;
 use std::fmt::Write;
 use std::str::FromStr;
@@ -40,7 +39,7 @@ pub enum Step {
         /// The field.
         field: Key,
         /// The text of its value: of a string, or of a number or truth value as in JSON.
-        value: SmolStr,
+        value: Text,
     },
 }
 

@@ -3,7 +3,7 @@
 //! A field that an object does not have counts as empty. Matching asks for values by field and allocates nothing.
 //! Which fields a kind offers is for the caller to say ([`Selector::try_map`]).
 
-use smol_str::SmolStr;
+use crate::Text;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -39,11 +39,11 @@ pub enum Operator {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
     /// Which field.
-    pub field: SmolStr,
+    pub field: Text,
     /// How field and value relate.
     pub operator: Operator,
     /// The value, without escapes.
-    pub value: SmolStr,
+    pub value: Text,
 }
 
 impl Requirement {
@@ -98,16 +98,16 @@ impl Selector {
     }
 
     /// The selector that asks for one value of one field.
-    pub fn equal(field: impl Into<SmolStr>, value: impl Into<SmolStr>) -> Self {
+    pub fn equal(field: impl Into<Text>, value: impl Into<Text>) -> Self {
         Self::of(field.into(), Operator::Equals, value.into())
     }
 
     /// The selector that asks for any other value of one field.
-    pub fn not_equal(field: impl Into<SmolStr>, value: impl Into<SmolStr>) -> Self {
+    pub fn not_equal(field: impl Into<Text>, value: impl Into<Text>) -> Self {
         Self::of(field.into(), Operator::NotEquals, value.into())
     }
 
-    fn of(field: SmolStr, operator: Operator, value: SmolStr) -> Self {
+    fn of(field: Text, operator: Operator, value: Text) -> Self {
         Self { requirements: Some(vec![Requirement { field, operator, value }]) }
     }
 
@@ -139,7 +139,7 @@ impl Selector {
     /// ```
     pub fn try_map<E>(
         &self,
-        mut map: impl FnMut(&SmolStr, &SmolStr) -> Result<(SmolStr, SmolStr), E>,
+        mut map: impl FnMut(&Text, &Text) -> Result<(Text, Text), E>,
     ) -> Result<Self, E> {
         let Some(requirements) = &self.requirements else { return Ok(Self::nothing()) };
         let mut mapped = Vec::with_capacity(requirements.len());
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn mapping_may_refuse_or_drop() {
         let selector = Selector::parse("a=1,b=2").unwrap();
-        let refused = selector.try_map(|field, _| Err::<(SmolStr, SmolStr), _>(field.clone()));
+        let refused = selector.try_map(|field, _| Err::<(Text, Text), _>(field.clone()));
         assert_eq!(refused, Err("a".into()));
         let dropped: Result<_, ()> = selector.try_map(|field, value| {
             Ok(if field == "a" { Default::default() } else { (field.clone(), value.clone()) })

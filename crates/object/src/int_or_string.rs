@@ -1,7 +1,7 @@
 //! A value that is a number or a text: a port by number or by name, an amount in items or in percent.
 
+use crate::Text;
 use crate::quote::{IntegerError, Quoted, parse_i64};
-use smol_str::SmolStr;
 use std::fmt;
 
 /// A number or a text.
@@ -18,7 +18,7 @@ pub enum IntOrString {
     /// A number.
     Int(i32),
     /// A text.
-    String(SmolStr),
+    String(Text),
 }
 
 /// Which way a percentage of a whole is rounded.
@@ -44,7 +44,7 @@ pub enum Error {
     )]
     NotANumber {
         /// The whole text.
-        text: SmolStr,
+        text: Text,
         /// What is wrong with the number.
         reason: &'static str,
     },

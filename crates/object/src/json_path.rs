@@ -16,8 +16,7 @@ mod unquote;
 pub use evaluate::Failure;
 pub use parse::Error;
 
-use crate::{Key, Value};
-use smol_str::SmolStr;
+use crate::{Key, Text, Value};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -65,7 +64,7 @@ enum Step {
     /// What each of several paths finds.
     Union(Vec<Vec<Step>>),
     /// One text, whatever was found.
-    Text(SmolStr),
+    Text(Text),
     /// A number in place of each value.
     Int(i64),
     /// A number in place of each value.
@@ -73,7 +72,7 @@ enum Step {
     /// A truth value in place of each value.
     Bool(bool),
     /// A word of the template language.
-    Identifier(SmolStr),
+    Identifier(Text),
 }
 
 impl Step {
@@ -116,7 +115,7 @@ enum Condition {
     /// The left side finds something.
     Exists,
     /// Both sides find one value each, and these compare.
-    Compare { operator: SmolStr, right: Vec<Step> },
+    Compare { operator: Text, right: Vec<Step> },
 }
 
 impl JsonPath {

@@ -4,9 +4,8 @@
 //! is more. Both lead to the same places: the index of a list may be counted from its end (`-1` is the last item),
 //! and the places where an item can be put in are those and `-`, behind the last one.
 
-use crate::Value;
 use crate::quote::{IntegerError, Quoted, parse_i64};
-use smol_str::SmolStr;
+use crate::{Text, Value};
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
@@ -29,7 +28,7 @@ pub enum IndexError {
     #[error("strconv.Atoi: parsing {}: {reason}", Quoted(token))]
     NotANumber {
         /// The token.
-        token: SmolStr,
+        token: Text,
         /// What is wrong with it.
         reason: &'static str,
     },
@@ -40,7 +39,7 @@ pub enum IndexError {
     )]
     NotAPlace {
         /// The token.
-        token: SmolStr,
+        token: Text,
         /// What is wrong with it.
         reason: &'static str,
     },
@@ -62,7 +61,7 @@ pub enum IndexError {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pointer {
-    tokens: Vec<SmolStr>,
+    tokens: Vec<Text>,
 }
 
 /// A map or list and the token that leads on from it.
@@ -98,7 +97,7 @@ impl Pointer {
     }
 
     /// The tokens, without escapes. There are none for the whole document.
-    pub fn tokens(&self) -> &[SmolStr] {
+    pub fn tokens(&self) -> &[Text] {
         &self.tokens
     }
 
@@ -136,7 +135,7 @@ impl FromStr for Pointer {
     }
 }
 
-impl<T: Into<SmolStr>> FromIterator<T> for Pointer {
+impl<T: Into<Text>> FromIterator<T> for Pointer {
     fn from_iter<I: IntoIterator<Item = T>>(tokens: I) -> Self {
         Self { tokens: tokens.into_iter().map(Into::into).collect() }
     }

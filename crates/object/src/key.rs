@@ -1,7 +1,7 @@
 //! Map keys. A key that the schema knows points into the program's own text, so a decoded object holds no heap string for it
 //! and copies no text; any other key is a shared one.
 
-use smol_str::SmolStr;
+use crate::Text;
 use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::fmt;
@@ -18,28 +18,43 @@ use triomphe::Arc;
 /// const SPEC: Key = Key::known("spec");
 /// assert_eq!(SPEC, Key::from("spec"));
 /// ```
-#[derive(Clone)]
-pub struct Key(Text);
+pub struct Key(Form);
 
 /// Two words: most of the entries of an object have a known key, and are copied and dropped with it.
 #[derive(Clone)]
-enum Text {
+enum Form {
     Known(&'static str),
-    Other(Arc<SmolStr>),
+    Other(Arc<Text>),
 }
 
 impl Key {
     /// A key whose text lives as long as the program: costs nothing to make, clone or drop.
     pub const fn known(text: &'static str) -> Self {
-        Self(Text::Known(text))
+        Self(Form::Known(text))
     }
 
     /// The key's text.
     #[inline]
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Text::Known(text) => text,
-            Text::Other(text) => text.as_str(),
+            Form::Known(text) => text,
+            Form::Other(text) => text.as_str(),
+        }
+    }
+}
+
+impl Clone for Key {
+    #[inline]
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+
+    /// Writes a known key where it will stay: to move it there would cost more.
+    #[inline]
+    fn clone_from(&mut self, other: &Self) {
+        match &other.0 {
+            Form::Known(text) => self.0 = Form::Known(text),
+            Form::Other(text) => self.0 = Form::Other(text.clone()),
         }
     }
 }
@@ -100,29 +115,29 @@ impl AsRef<str> for Key {
 impl From<&str> for Key {
     #[inline]
     fn from(text: &str) -> Self {
-        SmolStr::new(text).into()
+        Text::from(text).into()
     }
 }
 
 impl From<String> for Key {
     fn from(text: String) -> Self {
-        SmolStr::from(text).into()
+        Text::from(text).into()
     }
 }
 
-impl From<SmolStr> for Key {
+impl From<Text> for Key {
     #[inline]
-    fn from(text: SmolStr) -> Self {
-        Self(Text::Other(Arc::new(text)))
+    fn from(text: Text) -> Self {
+        Self(Form::Other(Arc::new(text)))
     }
 }
 
-impl From<Key> for SmolStr {
+impl From<Key> for Text {
     #[inline]
     fn from(key: Key) -> Self {
         match key.0 {
-            Text::Known(text) => SmolStr::new_static(text),
-            Text::Other(text) => SmolStr::clone(&text),
+            Form::Known(text) => Text::known(text),
+            Form::Other(text) => Text::clone(&text),
         }
     }
 }

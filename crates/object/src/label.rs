@@ -14,9 +14,9 @@ mod tests;
 pub use requirement::{Operator, Requirement};
 pub use set::Set;
 
+use crate::Text;
 use crate::field;
 use crate::quote::Quoted;
-use smol_str::SmolStr;
 use std::fmt;
 
 /// Anything that knows the value of a label by its key.
@@ -208,11 +208,11 @@ impl Selector {
     /// assert_eq!(selector.demanded_values("a").unwrap(), ["1", "2"]);
     /// assert_eq!(selector.demanded_values("b"), None);
     /// ```
-    pub fn demanded_values(&self, key: &str) -> Option<&[SmolStr]> {
+    pub fn demanded_values(&self, key: &str) -> Option<&[Text]> {
         self.sets_of(key).min_by_key(|values| values.len())
     }
 
-    fn sets_of(&self, key: &str) -> impl Iterator<Item = &[SmolStr]> {
+    fn sets_of(&self, key: &str) -> impl Iterator<Item = &[Text]> {
         let requirements = self.requirements.as_deref().unwrap_or_default();
         requirements.iter().filter(move |each| each.key() == key).filter_map(Requirement::demanded_values)
     }

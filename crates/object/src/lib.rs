@@ -19,6 +19,7 @@ pub mod path_set;
 pub mod quantity;
 pub mod quote;
 mod shared;
+mod text;
 pub mod time;
 mod value;
 
@@ -26,5 +27,5 @@ pub use key::Key;
 pub use list::List;
 pub use map::Map;
 pub use shared::IntoIter;
-pub use smol_str::SmolStr;
+pub use text::Text;
 pub use value::{RawJson, Value};

@@ -14,8 +14,8 @@ mod tests;
 
 pub use parse::{canonicalize, canonicalize_milli};
 
+use crate::Text;
 use decimal::{Canonical, Decimal};
-use smol_str::SmolStr;
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::{AddAssign, MulAssign, Neg, SubAssign};
@@ -89,7 +89,7 @@ pub struct Quantity {
     amount: Amount,
     format: Format,
     /// What was read, if it may stay as it was written; else empty.
-    text: SmolStr,
+    text: Text,
 }
 
 #[derive(Clone, Debug)]
@@ -121,7 +121,7 @@ impl Quantity {
     }
 
     fn of(value: i64, scale: Scale, format: Format) -> Self {
-        Self { amount: Amount::Small { value, scale: scale as i32 }, format, text: SmolStr::default() }
+        Self { amount: Amount::Small { value, scale: scale as i32 }, format, text: Text::default() }
     }
 
     /// The family of suffixes it is written with.
@@ -187,14 +187,14 @@ impl Quantity {
         match &mut self.amount {
             Amount::Small { scale: own, .. } if *own >= scale as i32 => true,
             Amount::Small { value, scale: own } => {
-                self.text = SmolStr::default();
+                self.text = Text::default();
                 let (rounded, exact) = divide_rounding_up(*value, i64::from(scale as i32) - i64::from(*own));
                 *value = rounded;
                 *own = scale as i32;
                 exact
             }
             Amount::Large(decimal) => {
-                self.text = SmolStr::default();
+                self.text = Text::default();
                 decimal.round_up(scale as i32)
             }
         }
@@ -269,7 +269,7 @@ impl Eq for Quantity {}
 /// A sum takes the format of its first operand that is not zero.
 impl AddAssign<&Quantity> for Quantity {
     fn add_assign(&mut self, other: &Quantity) {
-        self.text = SmolStr::default();
+        self.text = Text::default();
         if self.is_zero() {
             self.format = other.format;
         }
@@ -294,7 +294,7 @@ impl SubAssign<&Quantity> for Quantity {
 
 impl MulAssign<i64> for Quantity {
     fn mul_assign(&mut self, factor: i64) {
-        self.text = SmolStr::default();
+        self.text = Text::default();
         if let Amount::Small { value, scale } = &mut self.amount {
             if *value == 0 || factor == 0 {
                 *value = 0;
@@ -322,7 +322,7 @@ impl Neg for Quantity {
     type Output = Self;
 
     fn neg(mut self) -> Self {
-        self.text = SmolStr::default();
+        self.text = Text::default();
         match &mut self.amount {
             Amount::Small { value, scale } => match value.checked_neg() {
                 Some(negated) => *value = negated,

@@ -15,7 +15,7 @@ mod tests;
 pub use parse::Error;
 pub(crate) use parse::quote_as_time;
 
-use crate::SmolStr;
+use crate::Text;
 use crate::duration::Duration;
 use calendar::Civil;
 use parse::{Instant, Layout};
@@ -57,13 +57,22 @@ impl Time {
     }
 
     /// The text, without going through the heap for the years of four digits.
-    pub fn text(self) -> SmolStr {
-        let Some(digits) = Civil::from_unix(self.seconds).digits() else { return self.to_string().into() };
-        let mut text = [b'Z'; 20];
-        for (slot, digit) in text.iter_mut().zip(digits) {
-            *slot = digit;
+    pub fn text(self) -> Text {
+        let mut text = Text::EMPTY;
+        self.write(&mut text);
+        text
+    }
+
+    /// Puts the text where it will stay.
+    pub fn write(self, text: &mut Text) {
+        match Civil::from_unix(self.seconds).digits() {
+            Some(digits) => {
+                let mut letters = [b'Z'; 20];
+                letters.iter_mut().zip(digits).for_each(|(slot, digit)| *slot = digit);
+                text.set_lossy(&letters);
+            }
+            None => *text = self.to_string().into(),
         }
-        SmolStr::new(std::str::from_utf8(&text).unwrap_or_default())
     }
 
     /// Seconds since 1970.

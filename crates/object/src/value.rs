@@ -3,8 +3,7 @@
 //! Clones are cheap: lists, maps, long strings, bytes and raw text are shared, and are copied only when a
 //! clone is changed ([`Value::as_map_mut`], [`Value::as_list_mut`]).
 
-use crate::{Key, List, Map};
-use smol_str::SmolStr;
+use crate::{Key, List, Map, Text};
 use std::fmt;
 use std::sync::Arc;
 
@@ -24,7 +23,7 @@ pub enum Value {
     /// A finite number that is not an [`Value::Int`].
     Float(f64),
     /// Text; up to 23 bytes stand inline.
-    String(SmolStr),
+    String(Text),
     /// Binary data: base64 in JSON, bytes in Protobuf and CBOR.
     Bytes(Arc<[u8]>),
     /// JSON text kept as it was sent, for fields that carry any JSON unread.
@@ -212,7 +211,7 @@ value_from! {
     f64, number => Value::Float(number);
     &str, text => Value::String(text.into());
     String, text => Value::String(text.into());
-    SmolStr, text => Value::String(text);
+    Text, text => Value::String(text);
     Key, key => Value::String(key.into());
     RawJson, raw => Value::Raw(raw);
     List, list => Value::List(list);

@@ -1,7 +1,7 @@
 //! The parameters of requests: those in the path, and the fields of options that stand in the query.
 
 use crate::described::Described;
-use object::SmolStr;
+use object::Text;
 use schema::{Shape, Type};
 
 /// Where a parameter stands.
@@ -14,7 +14,7 @@ pub(crate) enum In {
 /// One parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parameter {
-    pub(crate) name: SmolStr,
+    pub(crate) name: Text,
     pub(crate) place: In,
     pub(crate) ty: &'static str,
     pub(crate) description: String,
@@ -22,7 +22,7 @@ pub(crate) struct Parameter {
 
 impl Parameter {
     pub(crate) fn path(name: &'static str, description: impl Into<String>) -> Self {
-        let name = SmolStr::new_static(name);
+        let name = Text::known(name);
         Self { name, place: In::Path, ty: "string", description: description.into() }
     }
 

@@ -4,7 +4,7 @@ mod facts;
 
 use crate::described::Described;
 use crate::tree::{Object, texts};
-use object::{SmolStr, Value};
+use object::{Text, Value};
 use schema::{Alternative, Facts, Field, Patch, Raw, Shape, Topology, Type};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -87,7 +87,7 @@ const VERSION_FIELDS: &[(&str, bool)] = &[
 pub(crate) struct Schemas<'a> {
     form: Form,
     pub(crate) described: Described,
-    found: BTreeMap<SmolStr, Option<Value>>,
+    found: BTreeMap<Text, Option<Value>>,
     pending: Vec<Model<'a>>,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Schemas<'a> {
         while let Some(model) = self.pending.pop() {
             let (name, schema) = match model {
                 Model::Type(ty) => (ty.openapi.clone(), self.of(ty)),
-                Model::Leaf(leaf) => (SmolStr::new_static(leaf.name), self.of_leaf(leaf)),
+                Model::Leaf(leaf) => (Text::known(leaf.name), self.of_leaf(leaf)),
                 Model::Text => continue,
             };
             self.found.insert(name, Some(schema));
@@ -125,8 +125,8 @@ impl<'a> Schemas<'a> {
     fn reference(&mut self, model: Model<'a>) -> String {
         let name = match model {
             Model::Type(ty) => ty.openapi.clone(),
-            Model::Leaf(leaf) => SmolStr::new_static(leaf.name),
-            Model::Text => SmolStr::default(),
+            Model::Leaf(leaf) => Text::known(leaf.name),
+            Model::Text => Text::default(),
         };
         let place = match self.form {
             Form::V2 => format!("#/definitions/{name}"),
@@ -237,7 +237,7 @@ impl<'a> Schemas<'a> {
             Topology::Atomic => property.put("x-kubernetes-list-type", "atomic"),
             Topology::Set => property.put("x-kubernetes-list-type", "set"),
             Topology::Keyed(keys) => {
-                property.put("x-kubernetes-list-map-keys", texts(keys.iter().map(SmolStr::as_str)));
+                property.put("x-kubernetes-list-map-keys", texts(keys.iter().map(Text::as_str)));
                 property.put("x-kubernetes-list-type", "map");
             }
         }

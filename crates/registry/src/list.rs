@@ -19,7 +19,7 @@ use crate::{List, ListOptions, Registry, Stored, Target};
 use cache::{Filter, Freshness, Mode, Query};
 use kinds::Refusal;
 use object::quote::Quoted;
-use object::{SmolStr, field_selector};
+use object::{Text, field_selector};
 use schema::Status;
 use store::Revision;
 
@@ -130,7 +130,7 @@ fn known_fields(
 }
 
 /// The name of a field among those of the kind that is kept: the one with the same place in the object.
-fn stored_name(stored: &Stored, target: &Target<'_>, name: &'static str) -> SmolStr {
+fn stored_name(stored: &Stored, target: &Target<'_>, name: &'static str) -> Text {
     if std::ptr::eq(stored.kind, target.served.kind) {
         return name.into();
     }

@@ -5,7 +5,7 @@ use object::field::{self, BadValue, Path};
 use object::name::{self, Messages, Mode};
 use object::quote::quote_each;
 use object::time::Time;
-use object::{Map, SmolStr, Value};
+use object::{Map, Text, Value};
 use schema::Status;
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -82,7 +82,7 @@ pub(crate) fn stamp_new(object: &mut Map, now: Time) {
 }
 
 /// A random UUID of version 4.
-pub fn random_uid() -> SmolStr {
+pub fn random_uid() -> Text {
     const HYPHENS: [u32; 4] = [96, 80, 64, 48];
     let bits = (random_bits() & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
     let mut text = String::with_capacity(36);

@@ -2,7 +2,7 @@
 
 use crate::lookup::{Lookup, layout};
 use crate::model::{Facts, Field, Kind, Part, Patch, Ref, Rule, Shape, Topology, Type, Union};
-use object::{Key, SmolStr, Value};
+use object::{Key, Text, Value};
 use std::sync::Arc;
 
 /// Puts a type together, field by field in JSON order.
@@ -17,8 +17,8 @@ use std::sync::Arc;
 /// assert_eq!(decoded.strict[0].to_string(), r#"unknown field "z""#);
 /// ```
 pub struct Builder {
-    name: SmolStr,
-    openapi: SmolStr,
+    name: Text,
+    openapi: Text,
     kind: Option<Kind>,
     atomic: bool,
     open: bool,
@@ -82,7 +82,7 @@ impl Slot {
     }
 
     /// The values that it may have, for [`Rule::Listed`] and OpenAPI.
-    pub fn values(mut self, values: impl IntoIterator<Item = SmolStr>) -> Self {
+    pub fn values(mut self, values: impl IntoIterator<Item = Text>) -> Self {
         self.facts.values = Ref::Shared(values.into_iter().collect());
         self
     }
@@ -97,7 +97,7 @@ impl Slot {
 
 impl Builder {
     /// A type without fields.
-    pub fn new(name: impl Into<SmolStr>) -> Self {
+    pub fn new(name: impl Into<Text>) -> Self {
         let name = name.into();
         Self {
             openapi: name.clone(),
@@ -111,7 +111,7 @@ impl Builder {
     }
 
     /// The name in OpenAPI, where it is another.
-    pub fn openapi(mut self, name: impl Into<SmolStr>) -> Self {
+    pub fn openapi(mut self, name: impl Into<Text>) -> Self {
         self.openapi = name.into();
         self
     }

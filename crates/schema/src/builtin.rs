@@ -5,10 +5,10 @@ use crate::model::{
     Alternative, Facts, Field, Format, Kind, Member, Part, Patch, Raw, Ref, Rule, Shape, Topology, Type,
     Union,
 };
-use object::{Key, SmolStr, Value};
+use object::{Key, Text, Value};
 
-const fn text(text: &'static str) -> SmolStr {
-    SmolStr::new_static(text)
+const fn text(text: &'static str) -> Text {
+    Text::known(text)
 }
 
 #[allow(

@@ -19,6 +19,7 @@ mod model;
 pub mod protobuf;
 mod scalar;
 mod slots;
+mod stack;
 pub mod status;
 mod validate;
 pub mod view;

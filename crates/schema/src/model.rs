@@ -11,7 +11,7 @@
 //! 3. *What every decode needs lies in [`Field`]*, what only some callers ask for in [`Facts`].
 
 use crate::lookup::Lookup;
-use object::{Key, Map, SmolStr, Value};
+use object::{Key, Map, Text, Value};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -53,11 +53,11 @@ impl fmt::Debug for Ref<Type> {
 /// A type with named fields.
 pub struct Type {
     /// `core.v1.Container`.
-    pub name: SmolStr,
+    pub name: Text,
     /// The name in OpenAPI documents: `io.k8s.api.core.v1.Container`.
-    pub openapi: SmolStr,
+    pub openapi: Text,
     /// The name in decoding errors: `Container`.
-    pub struct_name: SmolStr,
+    pub struct_name: Text,
     /// Group, version and kind, for a type that is an object of its own.
     pub kind: Option<Kind>,
     /// All fields in JSON order, inlined ones included.
@@ -124,16 +124,16 @@ impl Type {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Kind {
     /// The API group; empty for the core group.
-    pub group: SmolStr,
+    pub group: Text,
     /// `v1`, `v1beta1`, ...
-    pub version: SmolStr,
+    pub version: Text,
     /// `Pod`.
-    pub kind: SmolStr,
+    pub kind: Text,
 }
 
 impl Kind {
     /// `v1` or `apps/v1`, as in `apiVersion`.
-    pub fn api_version(&self) -> SmolStr {
+    pub fn api_version(&self) -> Text {
         if self.group.is_empty() {
             self.version.clone()
         } else {
@@ -146,7 +146,7 @@ impl Kind {
 #[derive(Clone)]
 pub struct Union {
     /// The field whose value says which member may be set.
-    pub discriminator: SmolStr,
+    pub discriminator: Text,
     /// The members.
     pub members: Ref<[Member]>,
     /// Whether [`crate::validate()`] holds an object to it; otherwise rules written by hand do, in words of their own.
@@ -156,9 +156,9 @@ pub struct Union {
 /// One member of a [`Union`].
 pub struct Member {
     /// The discriminator's value.
-    pub value: SmolStr,
+    pub value: Text,
     /// The field that goes with it.
-    pub field: SmolStr,
+    pub field: Text,
 }
 
 /// One field of a type.
@@ -296,9 +296,9 @@ impl Shape {
             Shape::Bool => Value::Bool(false),
             Shape::Int32 | Shape::Int64 | Shape::IntOrString => Value::Int(0),
             Shape::Float64 => Value::Float(0.0),
-            Shape::String => Value::String(SmolStr::default()),
-            Shape::Quantity => Value::String(SmolStr::new_static("0")),
-            Shape::Duration => Value::String(SmolStr::new_static("0s")),
+            Shape::String => Value::String(Text::default()),
+            Shape::Quantity => Value::String(Text::known("0")),
+            Shape::Duration => Value::String(Text::known("0s")),
             Shape::Bytes => Value::Bytes(Arc::from([])),
             Shape::Struct(_) | Shape::Map(_) => Map::new().into(),
             Shape::List(_) => Vec::new().into(),
@@ -332,11 +332,11 @@ impl Shape {
 #[derive(Clone)]
 pub struct Facts {
     /// The type's name in decoding errors: `int32`, `[]v1.Container`, `v1.PullPolicy`.
-    pub go: SmolStr,
+    pub go: Text,
     /// OpenAPI lists the field as required.
     pub required: bool,
     /// The values that OpenAPI lists.
-    pub values: Ref<[SmolStr]>,
+    pub values: Ref<[Text]>,
     /// What an absent field becomes.
     pub default: Option<Value>,
     /// How server-side apply merges a list, a map or a struct.
@@ -357,7 +357,7 @@ pub enum Topology {
     /// A list of distinct scalars.
     Set,
     /// A list of structs told apart by these fields.
-    Keyed(Ref<[SmolStr]>),
+    Keyed(Ref<[Text]>),
 }
 
 /// How strategic merge patch treats what stands at a place.
@@ -366,7 +366,7 @@ pub struct Patch {
     /// Elements are merged; the key tells structs apart, none means a list of scalars.
     pub merge: bool,
     /// The field that tells the elements apart.
-    pub key: SmolStr,
+    pub key: Text,
     /// Keys that the patch does not name are dropped.
     pub retain_keys: bool,
     /// The whole is replaced.
@@ -397,7 +397,7 @@ pub enum Rule {
     /// Must not change once the object exists.
     Immutable,
     /// No two elements may have the same value in this field, or, without one, be equal.
-    Unique(Option<SmolStr>),
+    Unique(Option<Text>),
 }
 
 /// The named forms of text.

@@ -4,7 +4,7 @@ use crate::model::Shape;
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::general_purpose::{GeneralPurpose, PAD};
-use object::SmolStr;
+use object::Text;
 use object::duration::Duration;
 use object::time::{MicroTime, Time};
 
@@ -43,20 +43,20 @@ fn base64_fault(text: &[u8]) -> usize {
 }
 
 /// The canonical text of a time, a duration or a quantity.
-pub(crate) fn canonical(shape: &Shape, text: &str) -> Result<SmolStr, String> {
+pub(crate) fn canonical(shape: &Shape, text: &str) -> Result<Text, String> {
     match shape {
-        Shape::Time => object::time::canonicalize(text).map(SmolStr::from).map_err(|error| error.to_string()),
+        Shape::Time => object::time::canonicalize(text).map(Text::from).map_err(|error| error.to_string()),
         Shape::MicroTime => {
-            object::time::canonicalize_micro(text).map(SmolStr::from).map_err(|error| error.to_string())
+            object::time::canonicalize_micro(text).map(Text::from).map_err(|error| error.to_string())
         }
         Shape::Duration => match text.parse::<Duration>() {
             Ok(duration) => Ok(duration.to_string().into()),
             Err(error) => Err(error.to_string()),
         },
         Shape::Quantity => {
-            object::quantity::canonicalize(text).map(SmolStr::from).map_err(|error| error.to_string())
+            object::quantity::canonicalize(text).map(Text::from).map_err(|error| error.to_string())
         }
-        _ => Ok(SmolStr::new(text)),
+        _ => Ok(Text::from(text)),
     }
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn unix(shape: &Shape, text: &str) -> Unix {
 }
 
 /// The text of a point in time.
-pub(crate) fn time(shape: &Shape, unix: Unix) -> SmolStr {
+pub(crate) fn time(shape: &Shape, unix: Unix) -> Text {
     match shape {
         Shape::MicroTime => MicroTime::from_unix(unix.seconds, unix.nanos).to_string().into(),
         _ => Time::from_unix(unix.seconds).text(),
@@ -96,7 +96,7 @@ pub(crate) fn nanoseconds(text: &str) -> i64 {
 }
 
 /// The text of a duration.
-pub(crate) fn duration(nanoseconds: i64) -> SmolStr {
+pub(crate) fn duration(nanoseconds: i64) -> Text {
     Duration::from_nanos(nanoseconds).to_string().into()
 }
 

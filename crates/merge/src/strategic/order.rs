@@ -4,7 +4,7 @@ use super::go::Kind;
 use super::{DIRECTIVE, bad_type, no_merge_key, not_comparable};
 use crate::Error;
 use crate::node::Node;
-use object::{SmolStr, Value};
+use object::{Text, Value};
 use schema::Shape;
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ pub(crate) enum Identity {
     /// Another number, by its bits; zero has one sign.
     Float(u64),
     /// Text.
-    String(SmolStr),
+    String(Text),
     /// A list, which cannot be compared.
     List,
     /// An object, which cannot be compared.

@@ -3,8 +3,7 @@
 use super::compare::holds;
 use super::{Condition, End, Filter, Missing, Slice, Step};
 use crate::field::BadValue;
-use crate::{Key, Value};
-use smol_str::SmolStr;
+use crate::{Key, Text, Value};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -16,7 +15,7 @@ const MOST_VALUES: usize = 2_000_000;
 pub enum Failure {
     /// No value has this field.
     #[error("{0} is not found")]
-    NotFound(SmolStr),
+    NotFound(Text),
     /// A place in something that is no list.
     #[error("{0} is not array or slice")]
     NotAList(&'static str),
@@ -53,10 +52,10 @@ pub enum Failure {
     Incompatible,
     /// An operator that does not exist.
     #[error("unrecognized filter operator {0}")]
-    Operator(SmolStr),
+    Operator(Text),
     /// A word that means nothing.
     #[error("unrecognized identifier {0}")]
-    Identifier(SmolStr),
+    Identifier(Text),
     /// The end of a loop outside of one.
     #[error("not in range, nothing to end")]
     NotInRange,
@@ -69,7 +68,7 @@ pub enum Failure {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Item<'v, 'p> {
     Tree(&'v Value),
-    Text(&'p SmolStr),
+    Text(&'p Text),
     Byte(u8),
     Int(i64),
     Float(f64),

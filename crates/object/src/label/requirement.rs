@@ -1,9 +1,9 @@
 //! One requirement of a label selector.
 
+use crate::Text;
 use crate::field::{Aggregate, BadValue, Error, List, Path};
 use crate::name;
 use crate::quote::{parse_i64, quote_each};
-use smol_str::SmolStr;
 use std::fmt;
 
 /// Up to how many values are compared one by one.
@@ -43,10 +43,10 @@ pub enum Operator {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
-    key: SmolStr,
+    key: Text,
     operator: Operator,
     /// Sorted.
-    values: Vec<SmolStr>,
+    values: Vec<Text>,
     /// The value as a number, for the operators that compare numbers.
     bound: i64,
 }
@@ -100,7 +100,7 @@ impl Requirement {
             (Operator::GreaterThan | Operator::LessThan, [value]) => parse_i64(value).unwrap_or(0),
             _ => 0,
         };
-        let mut values: Vec<SmolStr> = values.iter().map(|&value| value.into()).collect();
+        let mut values: Vec<Text> = values.iter().map(|&value| value.into()).collect();
         values.sort();
         Self { key: key.into(), operator, values, bound }
     }
@@ -116,7 +116,7 @@ impl Requirement {
     }
 
     /// The values, sorted.
-    pub fn values(&self) -> &[SmolStr] {
+    pub fn values(&self) -> &[Text] {
         &self.values
     }
 
@@ -135,7 +135,7 @@ impl Requirement {
     }
 
     /// The values of which the label has to have one, if it has to.
-    pub(super) fn demanded_values(&self) -> Option<&[SmolStr]> {
+    pub(super) fn demanded_values(&self) -> Option<&[Text]> {
         match self.operator {
             Operator::In | Operator::Equals | Operator::DoubleEquals => Some(&self.values),
             _ => None,

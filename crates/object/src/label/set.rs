@@ -1,7 +1,7 @@
 //! The labels of an object.
 
 use super::Labels;
-use smol_str::SmolStr;
+use crate::Text;
 use std::fmt;
 
 /// Labels, sorted by key.
@@ -14,12 +14,12 @@ use std::fmt;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Set {
     /// Sorted by key, each key once.
-    entries: Vec<(SmolStr, SmolStr)>,
+    entries: Vec<(Text, Text)>,
 }
 
 impl Set {
     /// Puts a label in, in place of one with the same key.
-    pub fn insert(&mut self, key: impl Into<SmolStr>, value: impl Into<SmolStr>) {
+    pub fn insert(&mut self, key: impl Into<Text>, value: impl Into<Text>) {
         let (key, value) = (key.into(), value.into());
         match self.position(&key) {
             Ok(at) => {
@@ -58,9 +58,9 @@ impl Set {
 }
 
 /// Of a key given twice, the last value stays.
-impl<K: Into<SmolStr>, V: Into<SmolStr>> FromIterator<(K, V)> for Set {
+impl<K: Into<Text>, V: Into<Text>> FromIterator<(K, V)> for Set {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(labels: I) -> Self {
-        let mut entries: Vec<(SmolStr, SmolStr)> =
+        let mut entries: Vec<(Text, Text)> =
             labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
         entries.sort_by(|(a, _), (b, _)| a.cmp(b));
         entries.dedup_by(|later, earlier| {

@@ -1,10 +1,9 @@
 //! The order of elements and of the values in them.
 
 use super::ElementRef;
-use crate::{Map, Value};
+use crate::{Map, Text, Value};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use smol_str::SmolStr;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
@@ -92,7 +91,7 @@ fn first_unequal(mut pairs: impl Iterator<Item = Ordering>) -> Ordering {
 /// The text of a string, and the text that binary data has in JSON.
 fn string(value: &Value) -> Option<Cow<'_, str>> {
     match value {
-        Value::String(text) => Some(Cow::Borrowed(SmolStr::as_str(text))),
+        Value::String(text) => Some(Cow::Borrowed(Text::as_str(text))),
         Value::Bytes(bytes) => Some(Cow::Owned(STANDARD.encode(bytes))),
         _ => None,
     }

@@ -2,7 +2,7 @@
 
 use super::decimal::Decimal;
 use super::{Amount, Error, Format, Quantity, Scale};
-use smol_str::SmolStr;
+use crate::Text;
 use std::borrow::Cow;
 
 /// Digits that always fit 64 bits.
@@ -207,7 +207,7 @@ fn parse_small(text: &str, parts: &Parts<'_>, unit: Unit) -> Option<Quantity> {
         }
     };
     let value = if parts.negative { -magnitude } else { magnitude };
-    let text = if as_written { SmolStr::new(text) } else { SmolStr::default() };
+    let text = if as_written { Text::from(text) } else { Text::default() };
     Some(Quantity { amount: Amount::Small { value, scale }, format, text })
 }
 
@@ -242,5 +242,5 @@ fn parse_large(parts: &Parts<'_>, unit: Unit) -> Result<Quantity, Error> {
     if parts.negative {
         decimal.negate();
     }
-    Ok(Quantity { amount: Amount::Large(Box::new(decimal)), format, text: SmolStr::default() })
+    Ok(Quantity { amount: Amount::Large(Box::new(decimal)), format, text: Text::default() })
 }

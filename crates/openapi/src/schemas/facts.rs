@@ -1,12 +1,12 @@
 //! What OpenAPI says of some built-in types that nothing but documents needs, so that the schema does not say it.
 
-use object::{SmolStr, Value};
+use object::{Text, Value};
 use schema::{Field, Type};
 
 /// The values that a field can have, or the elements of a list or map.
 pub(super) fn values<'a>(ty: &Type, field: &'a Field) -> Vec<&'a str> {
     if !field.facts.values.is_empty() {
-        return field.facts.values.iter().map(SmolStr::as_str).collect();
+        return field.facts.values.iter().map(Text::as_str).collect();
     }
     let found = ELEMENTS.iter().find(|(places, _)| contains(places, ty, field));
     found.map(|(_, values)| values.to_vec()).unwrap_or_default()

@@ -6,7 +6,7 @@ use crate::decode::{Error, Fault, Place};
 use crate::json::{write_float, write_text};
 use crate::model::Shape;
 use object::time::Time;
-use object::{Key, Map, SmolStr, Value};
+use object::{Key, Map, Text, Value};
 use std::collections::HashSet;
 
 impl Decoder<'_> {
@@ -102,7 +102,7 @@ impl Decoder<'_> {
     }
 
     /// The key of a map's entry.
-    fn key(&mut self, place: &Place<'_>) -> Result<SmolStr, Fault> {
+    fn key(&mut self, place: &Place<'_>) -> Result<Text, Fault> {
         self.skip_self_described();
         self.check_tags()?;
         match self.reader.major() {
@@ -125,7 +125,7 @@ impl Decoder<'_> {
     }
 
     /// A point in time in a tag, as text.
-    fn tagged_time(&mut self) -> Result<SmolStr, Fault> {
+    fn tagged_time(&mut self) -> Result<Text, Fault> {
         let tag = self.reader.head();
         if tag.argument == 0 {
             let bytes = self.reader.string();
@@ -158,7 +158,7 @@ impl Decoder<'_> {
 }
 
 /// A point in time in the form of RFC 3339, with its zone kept and its fraction as short as can be.
-fn zoned_time(text: &str) -> Result<SmolStr, Fault> {
+fn zoned_time(text: &str) -> Result<Text, Fault> {
     if let Err(error) = object::time::canonicalize(text) {
         return Err(Fault::new(Error::Value(format!("cbor: cannot set {text} for time.Time: {error}"))));
     }

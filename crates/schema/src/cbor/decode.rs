@@ -8,7 +8,7 @@ use super::item::{self, Major, Reader};
 use crate::decode::{Decoded, Error, Fault, Limits, Place, Seen, Strict, StrictList};
 use crate::model::{Ref, Shape, Type};
 use crate::scalar;
-use object::{Key, Map, SmolStr, Value};
+use object::{Key, Map, Text, Value};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
@@ -166,11 +166,11 @@ impl<'i> Decoder<'i> {
 
     /// A byte or text string as text. The reference does not look into byte strings; what is not UTF-8 could not be
     /// written as JSON.
-    pub(super) fn text(&mut self) -> Result<SmolStr, Fault> {
+    pub(super) fn text(&mut self) -> Result<Text, Fault> {
         let is_text = self.reader.major() == Major::Text;
         let bytes = self.reader.string();
         match (is_text, self.later) {
-            (true, _) => std::str::from_utf8(&bytes).map(SmolStr::new).map_err(|_| invalid_text()),
+            (true, _) => std::str::from_utf8(&bytes).map(Text::from).map_err(|_| invalid_text()),
             (false, Some(later)) => Ok(later.text(&bytes).into()),
             (false, None) => Ok(crate::json::utf8(&bytes).into()),
         }

@@ -7,7 +7,8 @@ use super::scan::Scanner;
 use crate::decode::{Budget, Decoded, Error, Fault, Limits, Place, Seen, Strict, StrictList, merge_again};
 use crate::model::{Alternative, Field, Shape, Type};
 use crate::scalar;
-use object::{Key, List, Map, RawJson, SmolStr, Value};
+use crate::stack::{Stack, put};
+use object::{Key, List, Map, RawJson, Text, Value};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
@@ -28,8 +29,8 @@ pub fn decode_shape(shape: &Shape, input: &[u8], limits: &Limits) -> Result<Deco
         strict: StrictList::default(),
         wrong_type: None,
         refused: None,
-        fields: Vec::with_capacity(32),
-        elements: Vec::with_capacity(32),
+        fields: Stack::default(),
+        elements: Stack::default(),
     };
     let value = decoder.value(shape, &Place::ROOT).and_then(|value| decoder.scanner.end().map(|()| value));
     let value = value.map_err(|fault| *fault)?;
@@ -74,9 +75,9 @@ struct Decoder<'i> {
     /// The first value that its form refuses.
     refused: Option<Error>,
     /// Fields of the structs that are being read, innermost last.
-    fields: Vec<(Key, Value)>,
+    fields: Stack<(Key, Value)>,
     /// Elements of the lists that are being read, innermost last.
-    elements: Vec<Value>,
+    elements: Stack<Value>,
 }
 
 impl<'i> Decoder<'i> {
@@ -85,7 +86,7 @@ impl<'i> Decoder<'i> {
     fn value(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
         self.budget.value()?;
         match (self.scanner.peek_token(), shape) {
-            (Some(b'"'), Shape::String) => Ok(Value::String(smol(self.scanner.string()?))),
+            (Some(b'"'), Shape::String) => Ok(Value::String(Text::from(self.scanner.string()?))),
             (Some(b'{'), Shape::Struct(ty)) => {
                 self.scanner.advance();
                 self.fields_of(ty, place)
@@ -116,7 +117,7 @@ impl<'i> Decoder<'i> {
                 self.int(shape, place)
             }
             (Some(b'-' | b'0'..=b'9'), Shape::Float64) => self.float(shape, place),
-            (Some(b'"'), Shape::IntOrString) => Ok(Value::String(smol(self.scanner.string()?))),
+            (Some(b'"'), Shape::IntOrString) => Ok(Value::String(Text::from(self.scanner.string()?))),
             (Some(b'"'), Shape::Bytes) => self.bytes(),
             (Some(b'['), Shape::Bytes) => self.byte_list(place),
             (Some(b'"'), Shape::Time | Shape::MicroTime | Shape::Duration) => {
@@ -153,7 +154,7 @@ impl<'i> Decoder<'i> {
         self.refused.get_or_insert_with(error);
     }
 
-    fn scalar(&mut self, text: Result<SmolStr, String>) -> Result<Value, Fault> {
+    fn scalar(&mut self, text: Result<Text, String>) -> Result<Value, Fault> {
         match text {
             Ok(text) if scalar::is_no_time(&text) => Ok(Value::Null),
             Ok(text) => Ok(Value::String(text)),
@@ -288,13 +289,13 @@ impl<'i> Decoder<'i> {
                     if again {
                         self.set_again(base, field, value);
                     } else if !field.drops(&value) {
-                        self.fields.push((field.name.clone(), value));
+                        put(self.fields.field(&field.name), value);
                     }
                 }
                 None if ty.open => {
                     self.note_key(&mut keys, &others, &name, place);
                     let value = self.any(&place.key(&name))?;
-                    others.push((Key::from(smol(name)), value));
+                    others.push((Key::from(Text::from(name)), value));
                 }
                 None => {
                     self.strict.add(|| Strict::Unknown(place.path_to(&name)));
@@ -307,24 +308,21 @@ impl<'i> Decoder<'i> {
             }
         }
         self.budget.leave();
-        self.fields.extend(keys.distinct(others));
-        Ok(Map::from_distinct(self.fields.drain(base..)).into())
+        keys.distinct(others).into_iter().for_each(|other| put(self.fields.place(), other));
+        Ok(Map::from_distinct(self.fields.take(base)).into())
     }
 
     /// A field that stands again: the reference reads the later value into the earlier one.
     #[cold]
     fn set_again(&mut self, base: usize, field: &Field, value: Value) {
-        let own = self.fields.get(base..).unwrap_or_default();
-        let earlier = own.iter().position(|(name, _)| *name == field.name).map(|place| place + base);
-        let earlier = earlier.map(|place| self.fields.remove(place).1);
-        let kept = match (earlier, value) {
+        let kept = match (self.fields.remove(base, &field.name), value) {
             (earlier, Value::Null) if !field.optional && field.shape.keeps_on_null() => earlier,
             (_, Value::Null) => None,
             (Some(earlier), value) => Some(merge_again(earlier, value)),
             (None, value) => Some(value),
         };
         if let Some(value) = kept.filter(|value| !field.drops(value)) {
-            self.fields.push((field.name.clone(), value));
+            put(self.fields.field(&field.name), value);
         }
     }
 
@@ -339,13 +337,12 @@ impl<'i> Decoder<'i> {
             self.note_key(&mut keys, &entries, &name, place);
             let value = self.value(shape, &place.key(&name))?;
             let value = if value.is_null() { shape.empty_element() } else { value };
-            entries.push((Key::from(smol(name)), value));
+            entries.push((Key::from(Text::from(name)), value));
             if !self.scanner.more_entries()? {
                 break;
             }
         }
         self.budget.leave();
-        entries.shrink_to_fit();
         Ok(Map::from_distinct(keys.distinct(entries)).into())
     }
 
@@ -368,14 +365,14 @@ impl<'i> Decoder<'i> {
                 let at = self.elements.len() - base;
                 let value = self.value(shape, &place.index(at))?;
                 let value = if value.is_null() { shape.empty_element() } else { value };
-                self.elements.push(value);
+                put(self.elements.place(), value);
                 if !self.scanner.more_elements()? {
                     break;
                 }
             }
         }
         self.budget.leave();
-        Ok(List::of(self.elements.drain(base..)).into())
+        Ok(List::of(self.elements.take(base)).into())
     }
 
     /// Any value, as a tree.
@@ -389,7 +386,7 @@ impl<'i> Decoder<'i> {
                 self.scanner.advance();
                 self.list_of(&Shape::Any, place)
             }
-            Some(b'"') => Ok(Value::String(smol(self.scanner.string()?))),
+            Some(b'"') => Ok(Value::String(Text::from(self.scanner.string()?))),
             Some(b't') => self.scanner.word("true").map(|()| Value::Bool(true)),
             Some(b'f') => self.scanner.word("false").map(|()| Value::Bool(false)),
             Some(b'n') => self.scanner.word("null").map(|()| Value::Null),
@@ -419,7 +416,7 @@ impl<'i> Decoder<'i> {
 #[derive(Default)]
 struct Keys {
     /// All of them, from the first that is not behind the one before it.
-    seen: Option<HashSet<SmolStr>>,
+    seen: Option<HashSet<Text>>,
     repeated: bool,
 }
 
@@ -434,8 +431,8 @@ impl Keys {
     }
 
     fn look_up(&mut self, entries: &[(Key, Value)], key: &str) -> bool {
-        let all = || entries.iter().map(|(key, _)| SmolStr::new(key)).collect();
-        let repeats = !self.seen.get_or_insert_with(all).insert(SmolStr::new(key));
+        let all = || entries.iter().map(|(key, _)| Text::from(key.as_str())).collect();
+        let repeats = !self.seen.get_or_insert_with(all).insert(Text::from(key));
         self.repeated |= repeats;
         repeats
     }
@@ -457,14 +454,6 @@ impl Keys {
             }
         }
         kept
-    }
-}
-
-#[inline]
-fn smol(text: Cow<'_, str>) -> SmolStr {
-    match text {
-        Cow::Borrowed(text) => SmolStr::new(text),
-        Cow::Owned(text) => SmolStr::from(text),
     }
 }
 

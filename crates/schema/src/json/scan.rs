@@ -376,28 +376,34 @@ impl<'i> Scanner<'i> {
     /// nothing stands between the tokens: sets of fields are nothing else, and are most of what is skipped.
     fn skip_entries(&mut self, mut at: usize, levels: &mut Vec<u8>, depth: usize) -> Result<Entries, Fault> {
         let bytes = self.text.as_bytes();
-        loop {
+        // Levels that were opened here, all of them objects: the next one of `levels` is one as well.
+        let mut opened = 0;
+        let expected = loop {
             at = self.skip_string(at)?;
             match bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-                Some(b":{}") if levels.len() < depth => at += 3,
-                Some(b":{\"") if levels.len() < depth => {
-                    levels.push(b'}');
+                Some(b":{}") if levels.len() + opened < depth => at += 3,
+                Some(b":{\"") if levels.len() + opened < depth => {
+                    opened += 1;
                     at += 2;
                     continue;
                 }
-                Some([b':', ..]) => return Ok(Entries { end: at + 1, expected: Expected::Value }),
-                _ => return Ok(Entries { end: at, expected: Expected::Colon }),
+                Some([b':', ..]) => {
+                    at += 1;
+                    break Expected::Value;
+                }
+                _ => break Expected::Colon,
             }
-            while levels.last() == Some(&b'}') && bytes.get(at) == Some(&b'}') {
-                levels.pop();
+            while opened > 0 && bytes.get(at) == Some(&b'}') {
+                opened -= 1;
                 at += 1;
             }
-            let next = bytes.get(at..).and_then(|rest| rest.first_chunk());
-            if levels.last() != Some(&b'}') || next != Some(b",\"") {
-                return Ok(Entries { end: at, expected: Expected::End });
+            if bytes.get(at..).and_then(|rest| rest.first_chunk()) != Some(b",\"") {
+                break Expected::End;
             }
             at += 1;
-        }
+        };
+        levels.resize(levels.len() + opened, b'}');
+        Ok(Entries { end: at, expected })
     }
 
     /// A string that is skipped, at its opening quote: where it ends.

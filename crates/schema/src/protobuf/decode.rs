@@ -1,12 +1,13 @@
 //! From Protobuf to a tree, guided by the type. Fields with unknown numbers are passed over.
 
-use super::text::Texts;
 use super::wire::{Reader, Tag, Wire, fault};
 use super::{Envelope, PREFIX};
 use crate::decode::{Budget, Error, Fault, Limits, merge_again};
 use crate::model::{Alternative, Field, Part, Ref, Shape, Type};
 use crate::scalar;
-use object::{Key, List, Map, RawJson, SmolStr, Value};
+use crate::stack::{Stack, put};
+use object::time::Time;
+use object::{Key, List, Map, RawJson, Text, Value};
 use std::borrow::Cow;
 
 impl<'b> Envelope<'b> {
@@ -67,10 +68,10 @@ pub fn decode(ty: &Type, body: &[u8], limits: &Limits) -> Result<Value, Error> {
         return Err(Error::TooLarge(limits.bytes));
     }
     let envelope = Envelope::read(body)?;
-    let mut decoder = Decoder::new(envelope.raw, limits);
+    let mut decoder = Decoder::new(limits);
     for (name, text) in [("kind", envelope.kind), ("apiVersion", envelope.api_version)] {
         if let Some(field) = ty.field(name).filter(|field| field.number == 0 && !text.is_empty()) {
-            decoder.fields.push((field.name.clone(), text.into()));
+            put(decoder.fields.field(&field.name), text.into());
         }
     }
     decoder.object(ty, envelope.raw)
@@ -81,16 +82,15 @@ pub fn decode_message(ty: &Type, message: &[u8], limits: &Limits) -> Result<Valu
     if message.len() > limits.bytes {
         return Err(Error::TooLarge(limits.bytes));
     }
-    Decoder::new(message, limits).object(ty, message)
+    Decoder::new(limits).object(ty, message)
 }
 
 struct Decoder {
     budget: Budget,
-    texts: Texts,
     /// Fields of the messages that are being read, innermost last.
-    fields: Vec<(Key, Value)>,
+    fields: Stack<(Key, Value)>,
     /// Elements of the lists that are being read, innermost last.
-    elements: Vec<Value>,
+    elements: Stack<Value>,
 }
 
 /// The number before the first: every field comes after it.
@@ -99,13 +99,8 @@ const BEFORE_ALL: u32 = 0;
 const AFTER_ALL: u32 = u32::MAX;
 
 impl Decoder {
-    fn new(message: &[u8], limits: &Limits) -> Self {
-        Self {
-            budget: Budget::new(limits),
-            texts: Texts::of(message),
-            fields: Vec::with_capacity(32),
-            elements: Vec::with_capacity(32),
-        }
+    fn new(limits: &Limits) -> Self {
+        Self { budget: Budget::new(limits), fields: Stack::default(), elements: Stack::default() }
     }
 
     /// The whole: what stands in `fields` already, and the fields of the message.
@@ -132,7 +127,7 @@ impl Decoder {
 
     #[inline]
     fn take_fields(&mut self, base: usize) -> Map {
-        Map::from_distinct(self.fields.drain(base..))
+        Map::from_distinct(self.fields.take(base))
     }
 
     /// The fields of one message; those of inlined messages go to the same struct. A field whose number is not above
@@ -181,40 +176,49 @@ impl Decoder {
                     self.budget.value()?;
                     let bytes = reader.bytes()?;
                     if !bytes.is_empty() || field.optional {
-                        self.fields.push((field.name.clone(), Value::String(self.texts.string(bytes))));
+                        self.fields.text_field(&field.name, |text| text.set_lossy(bytes));
                     }
                 }
                 (Shape::Struct(ty), Wire::Bytes) => {
                     let inner = self.struct_fields(ty, reader.bytes()?)?;
                     if self.fields.len() > inner || field.optional {
                         let map = self.take_fields(inner);
-                        self.fields.push((field.name.clone(), Value::Map(map)));
+                        put(self.fields.field(&field.name), Value::Map(map));
                     }
                 }
                 (Shape::List(shape), _) if !field.boxed => {
                     let list = self.list(shape, field, tag, &mut reader)?;
                     if !list.is_empty() || field.optional {
-                        self.fields.push((field.name.clone(), Value::List(list)));
+                        put(self.fields.field(&field.name), Value::List(list));
                     }
                 }
                 (Shape::Bool, Wire::Varint) => {
                     self.budget.value()?;
                     let flag = reader.varint()? != 0;
                     if flag || field.optional {
-                        self.fields.push((field.name.clone(), Value::Bool(flag)));
+                        put(self.fields.field(&field.name), Value::Bool(flag));
                     }
                 }
                 (Shape::Int32 | Shape::Int64, Wire::Varint) => {
                     self.budget.value()?;
                     let number = whole(&field.shape, reader.varint()?);
                     if number != 0 || field.optional {
-                        self.fields.push((field.name.clone(), Value::Int(number)));
+                        put(self.fields.field(&field.name), Value::Int(number));
+                    }
+                }
+                (Shape::Time, Wire::Bytes) => {
+                    self.budget.value()?;
+                    let message = reader.bytes()?;
+                    let [seconds, _] = numbers::<2>(message)?;
+                    let time = Time::from_unix(seconds);
+                    if !message.is_empty() && !time.is_zero() {
+                        self.fields.text_field(&field.name, |text| time.write(text));
                     }
                 }
                 _ => {
                     let value = self.field(field, tag, &mut reader)?;
                     if !field.drops(&value) {
-                        self.fields.push((field.name.clone(), value));
+                        put(self.fields.field(&field.name), value);
                     }
                 }
             }
@@ -225,9 +229,7 @@ impl Decoder {
     /// A field that comes again: lists and maps grow, structs take what the later one sets.
     #[cold]
     fn set_again(&mut self, base: usize, field: &Field, value: Value) {
-        let own = self.fields.get(base..).unwrap_or_default();
-        let earlier = own.iter().position(|(name, _)| *name == field.name).map(|place| place + base);
-        let value = match (&field.shape, earlier.map(|place| self.fields.remove(place).1), value) {
+        let value = match (&field.shape, self.fields.remove(base, &field.name), value) {
             (Shape::List(_), Some(Value::List(mut earlier)), Value::List(more)) => {
                 earlier.extend(more);
                 Value::List(earlier)
@@ -236,7 +238,7 @@ impl Decoder {
             (_, None, value) => value,
         };
         if !field.drops(&value) {
-            self.fields.push((field.name.clone(), value));
+            put(self.fields.field(&field.name), value);
         }
     }
 
@@ -262,25 +264,23 @@ impl Decoder {
             let tag = Tag { wire: Wire::Varint, ..tag };
             while !packed.is_empty() {
                 let value = self.one(shape, &field.name, tag, &mut packed)?;
-                self.elements.push(value);
+                put(self.elements.place(), value);
             }
         } else {
             loop {
                 if let (Shape::Struct(ty), Wire::Bytes) = (shape, tag.wire) {
                     let map = self.message(ty, reader.bytes()?)?;
-                    self.elements.push(Value::Map(map));
+                    put(self.elements.place(), Value::Map(map));
                 } else {
                     let value = self.one(shape, &field.name, tag, reader)?;
-                    self.elements.push(value);
+                    put(self.elements.place(), value);
                 }
-                let mut ahead = *reader;
-                if ahead.is_empty() || !ahead.tag().is_ok_and(|next| next == tag) {
+                if !reader.tag_if(|next| next == tag) {
                     break;
                 }
-                *reader = ahead;
             }
         }
-        Ok(List::of(self.elements.drain(base..)))
+        Ok(List::of(self.elements.take(base)))
     }
 
     /// A run of map entries.
@@ -291,7 +291,7 @@ impl Decoder {
         tag: Tag,
         reader: &mut Reader<'_>,
     ) -> Result<Value, Fault> {
-        let mut entries: Vec<(Key, Value)> = Vec::new();
+        let base = self.fields.len();
         loop {
             tag.expect(Wire::Bytes, &field.name)?;
             self.budget.value()?;
@@ -302,22 +302,21 @@ impl Decoder {
                 match tag.number {
                     1 => {
                         tag.expect(Wire::Bytes, &field.name)?;
-                        key = Key::from(self.texts.string(entry.bytes()?));
+                        key = Key::from(Text::from_lossy(entry.bytes()?));
                     }
                     2 => value = Some(self.one(shape, &field.name, tag, &mut entry)?),
                     _ => entry.skip(tag)?,
                 }
             }
-            entries.push((key, value.unwrap_or_else(|| shape.empty_element())));
-            let mut ahead = *reader;
-            if ahead.is_empty() || !ahead.tag().is_ok_and(|next| next.number == tag.number) {
+            put(self.fields.place(), (key, value.unwrap_or_else(|| shape.empty_element())));
+            if !reader.tag_if(|next| next.number == tag.number) {
                 break;
             }
-            *reader = ahead;
         }
-        if entries.is_sorted_by(|a, b| a.0 < b.0) {
-            return Ok(Map::from_distinct(entries).into());
+        if self.fields.own(base).is_sorted_by(|a, b| a.0 < b.0) {
+            return Ok(self.take_fields(base).into());
         }
+        let mut entries: Vec<_> = self.fields.take(base).collect();
         // A later entry takes the place of an earlier one: a stable sort keeps them apart.
         entries.sort_by(|a, b| a.0.cmp(&b.0));
         entries.reverse();
@@ -355,7 +354,7 @@ impl Decoder {
         tag.expect(Wire::Bytes, name)?;
         let bytes = reader.bytes()?;
         match shape {
-            Shape::String => Ok(Value::String(self.texts.string(bytes))),
+            Shape::String => Ok(Value::String(Text::from_lossy(bytes))),
             Shape::Bytes => Ok(Value::Bytes(bytes.into())),
             Shape::Time | Shape::MicroTime => time(shape, bytes),
             Shape::Duration => {
@@ -363,7 +362,7 @@ impl Decoder {
                 Ok(Value::String(scalar::duration(nanoseconds)))
             }
             Shape::Quantity => {
-                let amount = first_bytes(bytes)?.map_or(Cow::Borrowed("0"), |bytes| self.texts.text(bytes));
+                let amount = first_bytes(bytes)?.map_or(Cow::Borrowed("0"), String::from_utf8_lossy);
                 let amount = scalar::canonical(shape, &amount);
                 amount.map(Value::String).map_err(|message| Fault::new(Error::Value(message)))
             }
@@ -377,12 +376,12 @@ impl Decoder {
                     let tag = reader.tag()?;
                     if tag.number == 1 {
                         let value = self.one(inner, name, tag, &mut reader)?;
-                        self.elements.push(value);
+                        put(self.elements.place(), value);
                     } else {
                         reader.skip(tag)?;
                     }
                 }
-                Ok(List::of(self.elements.drain(base..)).into())
+                Ok(List::of(self.elements.take(base)).into())
             }
             _ => Ok(Value::Null),
         }
@@ -393,7 +392,7 @@ impl Decoder {
         if bytes.is_empty() {
             return Ok(Value::Null);
         }
-        let text = self.texts.checked(bytes).ok_or_else(|| fault("invalid UTF-8 in raw JSON"))?;
+        let text = std::str::from_utf8(bytes).map_err(|_| fault("invalid UTF-8 in raw JSON"))?;
         let compact = crate::json::check(text, self.budget.depth_left())?;
         Ok(if compact == "null" { Value::Null } else { RawJson::from_checked(compact).into() })
     }
@@ -414,12 +413,12 @@ impl Decoder {
                 }
                 3 => {
                     tag.expect(Wire::Bytes, "StrVal")?;
-                    string = self.texts.text(reader.bytes()?);
+                    string = String::from_utf8_lossy(reader.bytes()?);
                 }
                 _ => reader.skip(tag)?,
             }
         }
-        Ok(if is_text { Value::String(SmolStr::from(string)) } else { Value::Int(number.into()) })
+        Ok(if is_text { Value::String(Text::from(string)) } else { Value::Int(number.into()) })
     }
 
     fn schema_or(
@@ -446,19 +445,19 @@ impl Decoder {
                 (Alternative::Schemas, 2) => {
                     tag.expect(Wire::Bytes, "JSONSchemas")?;
                     let map = self.message(ty, reader.bytes()?)?;
-                    self.elements.push(Value::Map(map));
+                    put(self.elements.place(), Value::Map(map));
                     listed = true;
                 }
                 (Alternative::Strings, 2) => {
                     let value = self.one(&Shape::String, "Property", tag, &mut reader)?;
-                    self.elements.push(value);
+                    put(self.elements.place(), value);
                     listed = true;
                 }
                 _ => reader.skip(tag)?,
             }
         }
         self.budget.leave();
-        let list = List::of(self.elements.drain(base..));
+        let list = List::of(self.elements.take(base));
         Ok(match (schema, alternative) {
             _ if listed => list.into(),
             (Some(schema), _) => schema,

@@ -6,7 +6,6 @@
 
 mod decode;
 mod encode;
-mod text;
 mod wire;
 
 pub use decode::{decode, decode_message};

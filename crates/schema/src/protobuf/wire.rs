@@ -108,6 +108,17 @@ impl<'b> Reader<'b> {
         self.long_tag()
     }
 
+    /// Takes the next tag if it is as wanted.
+    #[inline]
+    pub(super) fn tag_if(&mut self, wanted: impl Fn(Tag) -> bool) -> bool {
+        let rest = self.0;
+        let found = !self.is_empty() && self.tag().is_ok_and(wanted);
+        if !found {
+            self.0 = rest;
+        }
+        found
+    }
+
     #[cold]
     fn long_tag(&mut self) -> Result<Tag, Fault> {
         let key = self.varint()?;

@@ -91,8 +91,8 @@ fn lengths_and_counts_are_bounded() {
 fn the_members_of_a_union_follow_its_discriminator() {
     use crate::{Builder, Member, Slot, Union};
     static MEMBERS: [Member; 2] = [
-        Member { value: object::SmolStr::new_static("A"), field: object::SmolStr::new_static("a") },
-        Member { value: object::SmolStr::new_static("B"), field: object::SmolStr::new_static("b") },
+        Member { value: object::Text::known("A"), field: object::Text::known("a") },
+        Member { value: object::Text::known("B"), field: object::Text::known("b") },
     ];
     let union = Union { discriminator: "type".into(), members: crate::Ref::Static(&MEMBERS), checked: true };
     let ty = Builder::new("test.v1.Choice")

@@ -4,7 +4,7 @@ use super::scan::{Peeked, Scanner};
 use super::token::{Kind, Token};
 use super::{fault, fault_at};
 use crate::decode::{Budget, Error, Fault, Limits};
-use object::SmolStr;
+use object::Text;
 use std::collections::HashMap;
 
 /// Tags up to this length are kept as they are.
@@ -29,9 +29,9 @@ pub(super) struct Node {
 /// Three words: a request may have half a million nodes.
 pub(super) enum Content {
     /// A scalar that is what it looks like.
-    Plain(SmolStr),
+    Plain(Text),
     /// A scalar that is text, whatever it looks like.
-    Quoted(SmolStr),
+    Quoted(Text),
     /// A scalar that is what its tag says.
     Tagged(Box<Tagged>),
     Sequence(Box<[NodeId]>),
@@ -43,7 +43,7 @@ pub(super) enum Content {
 pub(super) struct Tagged {
     /// The whole tag, `tag:yaml.org,2002:str`.
     pub(super) tag: String,
-    pub(super) text: SmolStr,
+    pub(super) text: Text,
 }
 
 pub(super) struct Alias {
@@ -151,7 +151,7 @@ impl Parser<'_> {
 
     /// A scalar that is not written.
     fn empty(&mut self, line: usize) -> NodeId {
-        self.add(Content::Plain(SmolStr::default()), line)
+        self.add(Content::Plain(Text::default()), line)
     }
 
     /// A node with all that is in it. Collections that are open wait in a list, not on the call stack.
@@ -225,7 +225,7 @@ impl Parser<'_> {
                 Ok(Found::Leaf(self.anchored(anchor, content, line)))
             }
             _ if anchor.is_some() || tag.is_some() => {
-                let text = SmolStr::default();
+                let text = Text::default();
                 let content = match tag {
                     Some(tag) => Content::Tagged(Tagged { tag, text }.into()),
                     None => Content::Plain(text),

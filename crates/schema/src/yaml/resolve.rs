@@ -4,7 +4,7 @@
 use super::fault;
 use super::timestamp::is_timestamp;
 use crate::decode::Fault;
-use object::SmolStr;
+use object::Text;
 use std::hash::{Hash, Hasher};
 
 /// The tags that every stream knows stand under this prefix.
@@ -19,7 +19,7 @@ pub(super) enum Scalar {
     /// A whole number above all of [`Scalar::Int`].
     Uint(u64),
     Float(f64),
-    Text(SmolStr),
+    Text(Text),
 }
 
 /// Only for keys of maps: a number that is not equal to itself is never found again.
@@ -41,7 +41,7 @@ impl Hash for Scalar {
 }
 
 /// Reads a scalar by its tag, or, without one, by how it is written.
-pub(super) fn resolve(text: &SmolStr, tag: &str) -> Result<Scalar, Fault> {
+pub(super) fn resolve(text: &Text, tag: &str) -> Result<Scalar, Fault> {
     let Some(known) = tag.strip_prefix(COMMON) else {
         return Ok(if tag.is_empty() { plain(text) } else { Scalar::Text(text.clone()) });
     };
@@ -67,7 +67,7 @@ pub(super) fn resolve(text: &SmolStr, tag: &str) -> Result<Scalar, Fault> {
 
 /// Whether text that is written without quotes is read back as something else.
 pub(super) fn is_ambiguous(text: &str) -> bool {
-    !matches!(plain(&SmolStr::new(text)), Scalar::Text(_)) || is_timestamp(text) || is_base_60(text)
+    !matches!(plain(&Text::from(text)), Scalar::Text(_)) || is_timestamp(text) || is_base_60(text)
 }
 
 /// `1:30:00`, a number in YAML 1.1 that the reference reads as text but does not write as such.
@@ -102,7 +102,7 @@ fn binary(text: &str) -> Result<Scalar, Fault> {
 }
 
 /// A scalar without a tag. What looks like a point in time is text.
-fn plain(text: &SmolStr) -> Scalar {
+fn plain(text: &Text) -> Scalar {
     let own = || Scalar::Text(text.clone());
     match text.as_bytes().first() {
         None => Scalar::Null,

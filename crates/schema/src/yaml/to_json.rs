@@ -9,7 +9,7 @@ use super::resolve::{Scalar, resolve};
 use super::{fault, fault_plain};
 use crate::decode::{Budget, Decoded, Fault, Limits};
 use crate::json::{write_float, write_text};
-use object::SmolStr;
+use object::Text;
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -284,14 +284,14 @@ fn check_keys(item: &Item) -> Result<(), Fault> {
 }
 
 /// A key as text.
-fn key_text(key: &Scalar) -> SmolStr {
+fn key_text(key: &Scalar) -> Text {
     match key {
         Scalar::Text(text) => text.clone(),
-        Scalar::Bool(true) => SmolStr::new_static("true"),
-        Scalar::Bool(false) => SmolStr::new_static("false"),
-        Scalar::Int(number) => SmolStr::new(itoa::Buffer::new().format(*number)),
+        Scalar::Bool(true) => Text::known("true"),
+        Scalar::Bool(false) => Text::known("false"),
+        Scalar::Int(number) => Text::from(itoa::Buffer::new().format(*number)),
         Scalar::Float(number) => go::key_float(*number).into(),
-        Scalar::Null | Scalar::Uint(_) => SmolStr::default(),
+        Scalar::Null | Scalar::Uint(_) => Text::default(),
     }
 }
 

@@ -104,7 +104,7 @@ pub(crate) fn object(
     }
     let given = named.api_version();
     let wanted_version = wanted.api_version();
-    if given != wanted_version && !expected.also.contains(&given.as_str()) {
+    if wanted_version != given.as_str() && !expected.also.contains(&given.as_str()) {
         return Err(Status::bad_request(format!(
             "the API version in the data ({given}) does not match the expected API version ({wanted_version})"
         )));
@@ -344,9 +344,9 @@ fn summary(body: &[u8]) -> String {
 /// The kind of a type that has one.
 fn kind_of(ty: &'static Type) -> &'static schema::Kind {
     static NONE: schema::Kind = schema::Kind {
-        group: object::SmolStr::new_static(""),
-        version: object::SmolStr::new_static(""),
-        kind: object::SmolStr::new_static(""),
+        group: object::Text::known(""),
+        version: object::Text::known(""),
+        kind: object::Text::known(""),
     };
     ty.kind.as_ref().unwrap_or(&NONE)
 }

@@ -1,0 +1,130 @@
+//! The fields and elements that a decoder has read, until the struct or list that they belong to is complete. Those of
+//! the innermost come last.
+//!
+//! Each is written where it stays until then. To put its parts together elsewhere and to move the whole right after
+//! makes a processor wait until all of them are written: a tenth of a decoder's time.
+
+use object::{Key, Text, Value};
+
+/// Values, the last ones on top.
+pub(crate) struct Stack<T> {
+    /// The values, and room for more: default ones.
+    slots: Vec<T>,
+    count: usize,
+}
+
+impl<T: Default> Stack<T> {
+    /// How many there are.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Adds a default value, to be [`put`].
+    #[inline]
+    pub(crate) fn place(&mut self) -> &mut T {
+        if self.count == self.slots.len() {
+            self.grow();
+        }
+        self.count += 1;
+        &mut self.slots[self.count - 1]
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        self.slots.resize_with((2 * self.slots.len()).max(32), T::default);
+    }
+
+    /// Those from `base` on.
+    #[inline]
+    pub(crate) fn own(&mut self, base: usize) -> &mut [T] {
+        self.slots.get_mut(base..self.count).unwrap_or_default()
+    }
+
+    /// Takes those from `base` on.
+    #[inline]
+    pub(crate) fn take(&mut self, base: usize) -> impl ExactSizeIterator<Item = T> {
+        let end = std::mem::replace(&mut self.count, base);
+        self.slots.get_mut(base..end).unwrap_or_default().iter_mut().map(std::mem::take)
+    }
+}
+
+impl Stack<(Key, Value)> {
+    /// Adds a field of null, to be [`put`].
+    #[inline]
+    pub(crate) fn field(&mut self, name: &Key) -> &mut Value {
+        let (key, value) = self.place();
+        key.clone_from(name);
+        value
+    }
+
+    /// Adds a field with a text that `write` puts there.
+    #[inline]
+    pub(crate) fn text_field(&mut self, name: &Key, write: impl FnOnce(&mut Text)) {
+        let value = self.field(name);
+        put(value, Value::String(Text::EMPTY));
+        if let Value::String(text) = value {
+            write(text);
+        }
+    }
+
+    /// Takes the field of that name out of those from `base` on.
+    pub(crate) fn remove(&mut self, base: usize, name: &Key) -> Option<Value> {
+        let own = self.own(base);
+        let place = own.iter().position(|(key, _)| key == name)?;
+        own.get_mut(place..)?.rotate_left(1);
+        let (_, value) = std::mem::take(own.last_mut()?);
+        self.count -= 1;
+        Some(value)
+    }
+}
+
+/// Puts a value where a default one is. That one needs no drop, and without it a compiler writes the parts of the new
+/// one straight to their places.
+#[inline(always)]
+pub(crate) fn put<T>(place: &mut T, value: T) {
+    std::mem::forget(std::mem::replace(place, value));
+}
+
+impl<T> Default for Stack<T> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), count: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(stack: &mut Stack<Value>, base: usize) -> Vec<i64> {
+        stack.take(base).filter_map(|value| value.as_i64()).collect()
+    }
+
+    #[test]
+    fn what_is_taken_is_what_came_since() {
+        let mut stack = Stack::default();
+        for round in 0..3 {
+            for number in 0..100 {
+                put(stack.place(), Value::Int(number));
+            }
+            assert_eq!(numbers(&mut stack, 40), (40..100).collect::<Vec<_>>());
+            put(stack.place(), Value::Int(round));
+            assert_eq!(numbers(&mut stack, 0), (0..40).chain([round]).collect::<Vec<_>>());
+            assert_eq!((stack.len(), numbers(&mut stack, 0)), (0, vec![]));
+        }
+    }
+
+    #[test]
+    fn a_place_is_empty_again_after_what_stood_there_was_taken_out() {
+        let mut fields = Stack::default();
+        for name in ["a", "b", "c"] {
+            fields.text_field(&Key::from(name), |text| text.set_lossy(name.as_bytes()));
+        }
+        assert_eq!(fields.remove(1, &Key::known("a")), None);
+        assert_eq!(fields.remove(1, &Key::known("b")), Some("b".into()));
+        assert_eq!(*fields.field(&Key::known("d")), Value::Null);
+        let left: Vec<_> = fields.take(0).collect();
+        let expected = [("a", "a".into()), ("c", "c".into()), ("d", Value::Null)];
+        assert_eq!(left, expected.map(|(name, value)| (Key::known(name), value)));
+    }
+}
