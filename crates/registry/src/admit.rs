@@ -10,7 +10,8 @@ use schema::status::{Cause, Details};
 const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
 
 impl Registry {
-    /// Refuses a create in a namespace that is not there, or is going.
+    /// Refuses a create in a namespace that is not there, or is going. An object that leaves its name to the server is called by
+    /// the beginning that it wants.
     pub(crate) async fn admit_create(&self, target: &Target<'_>, name: &str) -> Result<(), Status> {
         let kind = target.served.kind;
         if target.namespace.is_empty()

@@ -12,8 +12,6 @@ pub struct Answer {
     pub code: u16,
     /// What is sent.
     pub content: Content,
-    /// What the client should be told beside it.
-    pub warnings: Vec<String>,
 }
 
 /// One object.

@@ -37,7 +37,6 @@ impl Registry {
         mut object: Value,
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
-        let mut warnings = Vec::new();
         {
             let object = map_mut(&mut object)?;
             if target.served.kind.strategy.names_itself() && object_meta::text(object, "name").is_empty() {
@@ -45,11 +44,14 @@ impl Registry {
             }
             object_meta::fit_namespace(object, target.namespace)?;
             object_meta::stamp_new(object, Time::now());
-            warnings.extend(object_meta::dedup_owners(object, Stage::Sent));
+            options.warnings.extend(object_meta::dedup_owners(object, Stage::Sent));
         }
-        self.admit_create(target, object_meta::text(map(&object)?, "name")).await?;
-        let generated = object_meta::text(map(&object)?, "name").is_empty()
-            && !object_meta::text(map(&object)?, "generateName").is_empty();
+        let (name, prefix) = {
+            let object = map(&object)?;
+            (object_meta::text(object, "name"), object_meta::text(object, "generateName"))
+        };
+        self.admit_create(target, if name.is_empty() { prefix } else { name }).await?;
+        let generated = name.is_empty() && !prefix.is_empty();
         let tries = if generated { TRIES } else { 1 };
         let mut refused = Status::internal_error("no name was tried");
         for _ in 0..tries {
@@ -70,7 +72,7 @@ impl Registry {
                 take_version(map_mut(&mut object)?)?;
             }
             match self.commit_new(target, &object, options).await? {
-                Ok(content) => return Ok(Answer { code: 201, content, warnings }),
+                Ok(content) => return Ok(Answer { code: 201, content }),
                 Err(exists) => refused = exists,
             }
         }

@@ -52,6 +52,7 @@ impl Registry {
     pub async fn delete(&self, target: &Target<'_>, options: &DeleteOptions) -> Result<Answer, Status> {
         target.check_verb(&["delete"])?;
         options.check()?;
+        options.warnings.extend(warnings(target.served.kind, options));
         let outcome = self.delete_named(target, target.name, options).await?;
         let code = match outcome {
             Outcome::Waits(_) | Outcome::Pending(_) if options.orphan_dependents == Some(false) => 202,
@@ -62,7 +63,7 @@ impl Registry {
             Outcome::Pending(content) if target.served.kind.strategy.marks_first() => content,
             Outcome::Gone(content) | Outcome::Pending(content) => finished(target, content)?,
         };
-        Ok(Answer { code, content, warnings: delete_warnings(target.served.kind, options) })
+        Ok(Answer { code, content })
     }
 
     /// Ends one object of the target's kind and namespace.
@@ -138,7 +139,7 @@ fn finished(target: &Target<'_>, content: Content) -> Result<Content, Status> {
 }
 
 /// What a client is told of a delete that may not do what it expects.
-pub fn delete_warnings(kind: &Kind, options: &DeleteOptions) -> Vec<String> {
+pub(crate) fn warnings(kind: &Kind, options: &DeleteOptions) -> Vec<String> {
     let unsaid = options.propagation_policy.is_none() && options.orphan_dependents.is_none();
     if kind.group == "batch" && kind.dependents == Dependents::Orphan && unsaid {
         return vec!["child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning".into()];

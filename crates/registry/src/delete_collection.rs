@@ -18,6 +18,7 @@ impl Registry {
     ) -> Result<List, Status> {
         target.check_verb(&["deletecollection"])?;
         delete.check()?;
+        delete.warnings.extend(crate::delete::warnings(target.served.kind, delete));
         let list = self.list(target, options).await?;
         let List { objects, token, remaining } = list;
         let revision = objects.revision;

@@ -25,14 +25,15 @@ mod scale;
 mod served;
 mod token;
 mod update;
+mod warnings;
 mod watch;
 
 pub use content::{Answer, Content, List};
-pub use delete::delete_warnings;
 pub use error::status;
 pub use merge::{FieldValidation, Patch};
 pub use object_meta::random_uid;
 pub use options::{DeleteOptions, Forced, Gate, ListOptions, Pairs, Write, WriteOptions};
 pub use registry::{Error, Registry, Selection, Settings, Target, specs};
 pub use served::{Served, Stored, api_version};
+pub use warnings::Warnings;
 pub use watch::Watch;

@@ -3,6 +3,7 @@
 //! Of a parameter that stands more than once the first counts. What cannot be read is a 400, what makes no sense a 422 on the
 //! options' own kind.
 
+use crate::Warnings;
 use crate::error::parse_number;
 use merge::FieldValidation;
 use object::field::{self, Path};
@@ -47,10 +48,12 @@ pub struct WriteOptions {
     pub field_manager: String,
     /// What is done about fields that are unknown or stand twice.
     pub field_validation: FieldValidation,
+    /// Where is put what the client is to be told beside the answer.
+    pub warnings: Warnings,
 }
 
 /// How a delete is asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct DeleteOptions {
     /// The seconds that the object gets.
     pub grace_period_seconds: Option<i64>,
@@ -64,6 +67,8 @@ pub struct DeleteOptions {
     pub propagation_policy: Option<String>,
     /// What is not to be done: `All`, or nothing.
     pub dry_run: Vec<String>,
+    /// Where is put what the client is to be told beside the answer.
+    pub warnings: Warnings,
 }
 
 /// The kind of a write, for the name of its options.
@@ -206,7 +211,7 @@ const LONGEST_MANAGER: usize = 128;
 
 impl WriteOptions {
     /// Reads and checks the options of a write.
-    pub fn read(pairs: &Pairs<'_>, write: Write) -> Result<Self, Status> {
+    pub fn read(pairs: &Pairs<'_>, write: Write, warnings: Warnings) -> Result<Self, Status> {
         let manager = text(pairs, "fieldManager");
         let mut errors = field::List::new();
         if write == Write::Patch && first(pairs, "force").is_some() {
@@ -236,7 +241,7 @@ impl WriteOptions {
             Write::Patch => "PatchOptions",
         };
         refuse(kind, &errors)?;
-        Ok(Self { dry_run: is_dry, field_manager: manager, field_validation })
+        Ok(Self { dry_run: is_dry, field_manager: manager, field_validation, warnings })
     }
 }
 
@@ -277,6 +282,7 @@ impl DeleteOptions {
                 .filter(|(key, _)| key == "dryRun")
                 .map(|(_, value)| value.to_string())
                 .collect(),
+            warnings: Warnings::default(),
         })
     }
 
@@ -296,6 +302,7 @@ impl DeleteOptions {
                 .and_then(object::Value::as_list)
                 .map(|list| list.iter().filter_map(text).collect())
                 .unwrap_or_default(),
+            warnings: Warnings::default(),
         }
     }
 

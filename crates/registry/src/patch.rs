@@ -6,7 +6,7 @@
 use crate::convert::{map, map_mut};
 use crate::create::default;
 use crate::object_meta::{self, Stage};
-use crate::update::{Before, Changed, check_name};
+use crate::update::{Before, check_name};
 use crate::{Answer, Content, Registry, Target, WriteOptions, scale};
 use kinds::{Action, ScalePaths};
 use merge::Patch;
@@ -31,14 +31,14 @@ impl Registry {
         let change = |before: Before<'_>| {
             let mut current = before.object.clone();
             target.served.from_stored(&mut current);
-            let (mut object, mut warnings) = apply(format, &ty, &current, patch, options)?;
+            let mut object = apply(format, &ty, &current, patch, options)?;
             default(target, &mut object);
             target.served.to_stored(&mut object);
             let map = map_mut(&mut object)?;
             object_meta::fit_namespace(map, target.namespace)?;
             check_name(map, target)?;
-            warnings.extend(object_meta::dedup_owners(map, Stage::Made));
-            Ok(Changed { object, warnings })
+            options.warnings.extend(object_meta::dedup_owners(map, Stage::Made));
+            Ok(object)
         };
         self.change(target, options, change).await.map_err(|why| why.into_status(target))
     }
@@ -57,26 +57,26 @@ impl Registry {
             let Content::Other { value: current, .. } = scale::of(before.object, paths)? else {
                 return Err(Status::internal_error("a scale that is none"));
             };
-            let (wanted, warnings) = apply(format, &Ref::Static(ty), &current, patch, options)?;
+            let wanted = apply(format, &Ref::Static(ty), &current, patch, options)?;
             let wanted = map(&wanted)?;
             check_name(wanted, target)?;
             let mut object = before.object.clone();
             scale::apply(wanted, map_mut(&mut object)?, paths, target)?;
-            Ok(Changed { object, warnings })
+            Ok(object)
         };
         let answer = self.change(target, options, change).await.map_err(|why| why.into_status(target))?;
         scale::answer(target.stored()?, answer, paths)
     }
 }
 
-/// What a patch makes of an object, and what the client is told of it.
+/// What a patch makes of an object.
 fn apply(
     format: Patch,
     ty: &Ref<Type>,
     current: &Value,
     patch: &[u8],
     options: &WriteOptions,
-) -> Result<(Value, Vec<String>), Status> {
+) -> Result<Value, Status> {
     let patched = merge::apply(format, ty, current, patch, options.field_validation, &Limits::REQUEST)
         .map_err(|error| refusal(&error))?;
     if patched.ty.name != ty.name {
@@ -85,7 +85,8 @@ fn apply(
             "the API version in the data ({given}) does not match the expected API version ({wanted})"
         )));
     }
-    Ok((patched.value, patched.strict))
+    options.warnings.extend(patched.strict);
+    Ok(patched.value)
 }
 
 fn api_version(ty: &Type) -> String {

@@ -24,12 +24,6 @@ pub(crate) struct Before<'a> {
     pub(crate) object: &'a Value,
 }
 
-/// What a change makes of an object, in the stored version.
-pub(crate) struct Changed {
-    pub(crate) object: Value,
-    pub(crate) warnings: Vec<String>,
-}
-
 impl Registry {
     /// Replaces an object, or a part of it, by a tree in the version of the request; creates it where the kind allows that.
     pub async fn update(
@@ -44,16 +38,15 @@ impl Registry {
         }
         default(target, &mut object);
         target.served.to_stored(&mut object);
-        let mut warnings = Vec::new();
         {
             let object = map_mut(&mut object)?;
             object_meta::fit_namespace(object, target.namespace)?;
             check_name(object, target)?;
-            warnings.extend(object_meta::dedup_owners(object, object_meta::Stage::Sent));
+            options.warnings.extend(object_meta::dedup_owners(object, object_meta::Stage::Sent));
         }
         let change = |before: Before<'_>| {
             check_uid(target, map(&object)?, Some(map(before.object)?))?;
-            Ok(Changed { object: object.clone(), warnings: Vec::new() })
+            Ok(object.clone())
         };
         match self.change(target, options, change).await {
             Err(Unchanged::Missing) => {
@@ -61,13 +54,11 @@ impl Registry {
                 if target.subresource.is_some() || !target.served.kind.strategy.creates_on_update() {
                     return Err(target.not_found());
                 }
-                self.create_on_update(target, object, options, warnings).await
+                object_meta::remove(map_mut(&mut object)?, &["resourceVersion"]);
+                self.create_stored(target, object, options).await
             }
             Err(Unchanged::Refused(status)) => Err(status),
-            Ok(mut answer) => {
-                answer.warnings.extend(warnings);
-                Ok(answer)
-            }
+            Ok(answer) => Ok(answer),
         }
     }
 
@@ -83,31 +74,18 @@ impl Registry {
         let change = |before: Before<'_>| {
             let mut object = before.object.clone();
             scale::apply(&wanted, map_mut(&mut object)?, paths, target)?;
-            Ok(Changed { object, warnings: Vec::new() })
+            Ok(object)
         };
         let answer = self.change(target, options, change).await.map_err(|why| why.into_status(target))?;
         scale::answer(target.stored()?, answer, paths)
     }
 
-    async fn create_on_update(
-        &self,
-        target: &Target<'_>,
-        mut object: Value,
-        options: &WriteOptions,
-        warnings: Vec<String>,
-    ) -> Result<Answer, Status> {
-        object_meta::remove(map_mut(&mut object)?, &["resourceVersion"]);
-        let mut answer = self.create_stored(target, object, options).await?;
-        answer.warnings.extend(warnings);
-        Ok(answer)
-    }
-
-    /// Reads the object, lets `change` make a new one of it, and commits that if it may be.
+    /// Reads the object, lets `change` make a new one of it, in the stored version, and commits that if it may be.
     pub(crate) async fn change(
         &self,
         target: &Target<'_>,
         options: &WriteOptions,
-        mut change: impl FnMut(Before<'_>) -> Result<Changed, Status>,
+        mut change: impl FnMut(Before<'_>) -> Result<Value, Status>,
     ) -> Result<Answer, Unchanged> {
         let stored = target.stored()?;
         target.check_name()?;
@@ -115,9 +93,9 @@ impl Registry {
             let found = stored.resource.get(target.namespace, target.name, Freshness::MostRecent).await;
             let Some(entry) = found.map_err(status)? else { return Err(Unchanged::Missing) };
             let before = stored.decode(&entry)?;
-            let Changed { object, warnings } = change(Before { object: &before })?;
+            let object = change(Before { object: &before })?;
             match self.attempt(target, &entry, &before, object, options).await? {
-                Some(content) => return Ok(Answer { code: 200, content, warnings }),
+                Some(content) => return Ok(Answer { code: 200, content }),
                 // Somebody else was faster: the same on the newer state.
                 None => continue,
             }

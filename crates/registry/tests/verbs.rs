@@ -97,7 +97,7 @@ impl Api {
         let proof = proof("get", place);
         let target = self.0.target(&proof)?;
         let content = self.0.get(&target, "").await?;
-        Ok(shown(&Answer { code: 200, content, warnings: Vec::new() }))
+        Ok(shown(&Answer { code: 200, content }))
     }
 
     async fn delete(&self, place: Place<'_>, options: &DeleteOptions) -> Result<Value, Status> {

@@ -97,3 +97,6 @@ impl Handler for Api {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use kinds::{Action, Body as SubresourceBody, Subresource, Verb as KindVerb};
 use object::quote::Quoted;
 use object::time::MicroTime;
 use registry::{
-    Answer, DeleteOptions, Forced, Gate, ListOptions, Patch, Served, Target, Write, WriteOptions,
+    Answer, DeleteOptions, Forced, Gate, ListOptions, Patch, Served, Target, Warnings, Write, WriteOptions,
 };
 use schema::{Type, builtin};
 
@@ -33,6 +33,15 @@ struct Call<'a> {
     wanted: Wanted<'a>,
     content_type: &'a str,
     body: Bytes,
+    warnings: Warnings,
+}
+
+/// Where a request goes, and what is said to it on the way.
+struct Way<'a> {
+    route: &'a routes::Route<'a>,
+    verb: &'a Verb,
+    prefix: Prefix,
+    warnings: Warnings,
 }
 
 impl Api {
@@ -49,21 +58,22 @@ impl Api {
         let proof = self.authorizer.authorize(caller, path.attributes(&asked))?;
         let route = routes::find(&self.registry, &path, request.method())?;
         let form = self.negotiation().error_form(&Wanted::of(request.headers(), request.query()));
-        let deprecations = deprecations(route.served);
-        let work = self.routed(&mut request, &proof, &route, &asked.verb, path.prefix);
+        let warnings = Warnings::default();
+        warnings.extend(route.served.version.deprecated.map(str::to_owned));
+        let way = Way { route: &route, verb: &asked.verb, prefix: path.prefix, warnings: warnings.clone() };
+        let work = self.routed(&mut request, &proof, way);
         let outcome = match timeout {
             None => work.await,
             Some(timeout) => tokio::time::timeout(timeout, work).await.unwrap_or_else(|_| {
                 Err(Status::timeout("request did not complete within the allotted timeout").into())
             }),
         };
-        match outcome {
-            Ok(response) => Ok(warned(response, &deprecations)),
-            Err(Error::Status(status)) => {
-                Ok(warned(represent::status_response(&status, form), &deprecations))
-            }
-            Err(other) => Err(other),
-        }
+        let response = match outcome {
+            Ok(response) => response,
+            Err(Error::Status(status)) => represent::status_response(&status, form),
+            Err(other) => return Err(other),
+        };
+        Ok(warned(response, &warnings.take()))
     }
 
     /// A request whose path exists and has the method.
@@ -71,10 +81,9 @@ impl Api {
         &self,
         request: &mut Request,
         proof: &Authorized,
-        route: &routes::Route<'_>,
-        verb: &Verb,
-        prefix: Prefix,
+        way: Way<'_>,
     ) -> Result<Response, Error> {
+        let Way { route, verb, prefix, warnings } = way;
         negotiate::route::check(request.method(), request.headers(), route.produces, self.negotiation())?;
         let unserved =
             route.subresource.is_some_and(|subresource| matches!(subresource.action, Action::Unserved));
@@ -88,7 +97,7 @@ impl Api {
             Method::GET => Bytes::new(),
             _ => body::read(&mut request.body, body::Limit::OBJECT).await?,
         };
-        let call = self.call(request, proof, body)?;
+        let call = self.call(request, proof, body, warnings)?;
         self.verb(call, verb, prefix).await
     }
 
@@ -97,6 +106,7 @@ impl Api {
         request: &'a Request,
         proof: &'a Authorized,
         body: Bytes,
+        warnings: Warnings,
     ) -> Result<Call<'a>, Status> {
         Ok(Call {
             target: self.registry.target(proof)?,
@@ -104,6 +114,7 @@ impl Api {
             wanted: Wanted::of(request.headers(), request.query()),
             content_type: request.header(CONTENT_TYPE),
             body,
+            warnings,
         })
     }
 
@@ -136,7 +147,7 @@ impl Api {
         let view = self.view(&call, Forms::All)?;
         let version = first(call.query, "resourceVersion");
         let content = self.registry.get(&call.target, &version).await?;
-        self.answer(&call, &view, Answer { code: 200, content, warnings: Vec::new() })
+        self.answer(&call, &view, Answer { code: 200, content })
     }
 
     async fn list_or_watch(&self, call: Call<'_>, prefix: Prefix) -> Result<Response, Error> {
@@ -168,20 +179,20 @@ impl Api {
     async fn create(&self, call: Call<'_>) -> Result<Response, Error> {
         let view = self.view(&call, Forms::All)?;
         let format = self.negotiation().body_format(call.content_type)?;
-        let options = WriteOptions::read(&pairs(call.query), Write::Create)?;
+        let options = WriteOptions::read(&pairs(call.query), Write::Create, call.warnings.clone())?;
         let body = decode::object(&call.body, format, expected(&call.target)?, options.field_validation)?;
-        let mut answer = self.registry.create(&call.target, body.value, &options).await?;
-        answer.warnings.splice(0..0, body.warnings);
+        call.warnings.extend(body.warnings);
+        let answer = self.registry.create(&call.target, body.value, &options).await?;
         self.answer(&call, &view, answer)
     }
 
     async fn update(&self, call: Call<'_>) -> Result<Response, Error> {
         let view = self.view(&call, Forms::All)?;
-        let options = WriteOptions::read(&pairs(call.query), Write::Update)?;
+        let options = WriteOptions::read(&pairs(call.query), Write::Update, call.warnings.clone())?;
         let format = self.negotiation().body_format(call.content_type)?;
         let body = decode::object(&call.body, format, expected(&call.target)?, options.field_validation)?;
-        let mut answer = self.registry.update(&call.target, body.value, &options).await?;
-        answer.warnings.splice(0..0, body.warnings);
+        call.warnings.extend(body.warnings);
+        let answer = self.registry.update(&call.target, body.value, &options).await?;
         self.answer(&call, &view, answer)
     }
 
@@ -201,7 +212,7 @@ impl Api {
             }
         };
         let view = self.view(&call, Forms::All)?;
-        let options = WriteOptions::read(&pairs(call.query), Write::Patch)?;
+        let options = WriteOptions::read(&pairs(call.query), Write::Patch, call.warnings.clone())?;
         let answer = self.registry.patch(&call.target, format, &call.body, &options).await?;
         self.answer(&call, &view, answer)
     }
@@ -218,8 +229,7 @@ impl Api {
         let list = self.list_options(&call, Forced::No)?;
         let options = self.delete_options(&call)?;
         let deleted = self.registry.delete_collection(&call.target, &list, &options).await?;
-        let response = list_body::respond(view, deleted, self.coding(&call.wanted)).await?;
-        Ok(warned(response, &registry::delete_warnings(call.target.served.kind, &options)))
+        Ok(list_body::respond(view, deleted, self.coding(&call.wanted)).await?)
     }
 
     fn list_options(&self, call: &Call<'_>, forced: Forced) -> Result<ListOptions, Status> {
@@ -229,12 +239,14 @@ impl Api {
 
     /// The options of a delete: those of the body if there is one, otherwise those of the query.
     fn delete_options(&self, call: &Call<'_>) -> Result<DeleteOptions, Status> {
-        if call.body.is_empty() {
-            return DeleteOptions::read(&pairs(call.query));
-        }
-        let format = self.negotiation().body_format(call.content_type)?;
-        let body = decode::delete_options(&call.body, format)?;
-        Ok(body.as_map().map(DeleteOptions::from_body).unwrap_or_default())
+        let options = if call.body.is_empty() {
+            DeleteOptions::read(&pairs(call.query))?
+        } else {
+            let format = self.negotiation().body_format(call.content_type)?;
+            let body = decode::delete_options(&call.body, format)?;
+            body.as_map().map(DeleteOptions::from_body).unwrap_or_default()
+        };
+        Ok(DeleteOptions { warnings: call.warnings.clone(), ..options })
     }
 
     /// How the answer is written.
@@ -258,9 +270,7 @@ impl Api {
     fn answer(&self, call: &Call<'_>, view: &View, answer: Answer) -> Result<Response, Error> {
         let body = view.object(&answer.content)?;
         let code = StatusCode::from_u16(answer.code).unwrap_or(StatusCode::OK);
-        let response =
-            compress::whole(code, view.accept.format.media_type(), body, self.coding(&call.wanted));
-        Ok(warned(response, &answer.warnings))
+        Ok(compress::whole(code, view.accept.format.media_type(), body, self.coding(&call.wanted)))
     }
 }
 
@@ -272,11 +282,6 @@ fn watch_unsupported(served: &Served) -> Status {
         details: Some(schema::status::Details::of(kind.group, kind.resource, "").into()),
         ..Status::method_not_allowed()
     }
-}
-
-/// What the client should know of the version that it uses.
-fn deprecations(served: &Served) -> Vec<String> {
-    served.version.deprecated.map(str::to_owned).into_iter().collect()
 }
 
 /// Adds a header for each warning.

@@ -1,0 +1,110 @@
+//! Whole requests, as a caller with every permission makes them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::{Authenticators, Authorizer, Credentials, StaticToken, Tokens, User};
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
+
+use super::testing::{Fixture, body};
+use super::{Api, Settings};
+use crate::{Handler as _, Lifecycle, Peer, Request};
+
+mod writes;
+
+/// A server with the namespace `n`.
+struct Server(Api);
+
+/// What it answered.
+struct Answer {
+    code: u16,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Server {
+    async fn start() -> Self {
+        let fixture = Fixture::new().await;
+        let settings = Settings {
+            request_timeout: Duration::from_secs(10),
+            shortest_watch: Duration::from_secs(1),
+            cbor: false,
+            compression: true,
+        };
+        let api = Api::new(Arc::new(fixture.registry), Authorizer, Lifecycle::new(), settings);
+        let server = Self(api);
+        let made = server.send("POST", "/api/v1/namespaces", r#"{"metadata":{"name":"n"}}"#).await;
+        assert_eq!(made.code, 201, "{}", made.text());
+        server
+    }
+
+    async fn ask(&self, request: http::request::Builder, body_bytes: &str) -> Answer {
+        let length = body_bytes.len();
+        let request =
+            request.header(CONTENT_LENGTH, length).body(Bytes::from(body_bytes.to_owned())).unwrap();
+        let peer = Arc::new(Peer::plain(([127, 0, 0, 1], 1).into()));
+        let mut request = Request::in_process(request, peer);
+        request.head.extensions.insert(caller());
+        let response = match self.0.handle(request).await {
+            Ok(response) => response,
+            Err(error) => error.into_response(),
+        };
+        let (code, headers) = (response.status().as_u16(), response.headers().clone());
+        Answer { code, headers, body: body(response).await }
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.get_as(path, "").await
+    }
+
+    async fn get_as(&self, path: &str, accept: &str) -> Answer {
+        self.get_with(path, &[(ACCEPT, accept)]).await
+    }
+
+    async fn get_with(&self, path: &str, headers: &[(HeaderName, &str)]) -> Answer {
+        let mut request = http::Request::get(path);
+        for (name, value) in headers {
+            request = request.header(name, *value);
+        }
+        self.ask(request, "").await
+    }
+
+    async fn send(&self, method: &str, path: &str, json: &str) -> Answer {
+        let content_type = match method {
+            "PATCH" => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        let request = http::Request::builder().method(method).uri(path).header(CONTENT_TYPE, content_type);
+        self.ask(request, json).await
+    }
+}
+
+impl Answer {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// All values of a header.
+    fn header(&self, name: &str) -> Vec<&str> {
+        self.headers.get_all(name).iter().map(|value| value.to_str().unwrap()).collect()
+    }
+
+    /// Asserts what is in the text.
+    #[track_caller]
+    fn says(&self, code: u16, words: &str) {
+        let text = self.text();
+        assert!(self.code == code && text.contains(words), "{}: {text}", self.code);
+    }
+}
+
+fn caller() -> auth::Authenticated {
+    let user = User { name: "admin".into(), ..User::default() };
+    let authenticators = Authenticators {
+        tokens: Tokens::new(vec![StaticToken::new("t", user)]),
+        ..Authenticators::default()
+    };
+    let shown = Credentials { authorization: &["Bearer t"], certified: None };
+    authenticators.authenticate(&shown).unwrap()
+}
