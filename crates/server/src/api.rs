@@ -12,6 +12,7 @@ pub(crate) mod negotiate;
 pub(crate) mod path;
 mod represent;
 mod routes;
+mod specs;
 #[cfg(test)]
 mod testing;
 mod watch_body;
@@ -86,6 +87,13 @@ impl Api {
             Path::NonResource(path) => self.non_resource(request, caller, path).await,
         }
     }
+}
+
+/// A refusal outside of the API's own paths, as the request wants it to be written.
+pub(crate) fn refusal(request: &Request, status: &Status) -> Response {
+    let settings = negotiate::Settings::default();
+    let form = settings.error_form(&negotiate::Wanted::of(request.headers(), request.query()));
+    represent::status_response(status, form)
 }
 
 impl Handler for Api {

@@ -105,8 +105,8 @@ pub(crate) struct Version(pub(crate) Arc<Info>);
 
 impl Layer for Version {
     async fn around<H: Handler>(&self, request: Request, next: &H) -> Result<Response, Error> {
-        match request.path() {
-            "/version" | "/version/" => self.0.answer(&request),
+        match request.path().trim_end_matches('/') {
+            "/version" => Ok(self.0.answer(&request)),
             _ => next.handle(request).await,
         }
     }

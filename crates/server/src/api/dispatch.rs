@@ -17,7 +17,7 @@ use schema::{Type, builtin};
 
 use super::compress::{self, Coding};
 use super::negotiate::{self, Forms, PatchType, Wanted};
-use super::path::{Prefix, Resource, Verb};
+use super::path::{self, Prefix, Resource, Verb};
 use super::represent::{Include, View};
 use super::{Api, decode, list_body, represent, routes, watch_body};
 use crate::{Error, Query, Request, Response, Status, body};
@@ -145,6 +145,10 @@ impl Api {
 
     async fn get(&self, call: Call<'_>) -> Result<Response, Error> {
         let view = self.view(&call, Forms::All)?;
+        if call.query.values("export").next().is_some_and(|value| path::is_true(&value)) {
+            let why = "the export parameter, deprecated since v1.14, is no longer supported";
+            return Err(Status::bad_request(why).into());
+        }
         let version = first(call.query, "resourceVersion");
         let content = self.registry.get(&call.target, &version).await?;
         self.answer(&call, &view, Answer { code: 200, content })

@@ -14,7 +14,7 @@ mod accept;
 mod content_type;
 pub(crate) mod route;
 
-pub(crate) use accept::Forms;
+pub(crate) use accept::{Forms, clauses as ranges};
 pub(crate) use content_type::{BodyFormat, PatchType};
 
 use std::borrow::Cow;
@@ -195,6 +195,17 @@ impl Settings {
     /// What an answer that knows no other forms is written as: discovery, for one.
     pub(crate) fn accept_plain(self, wanted: &Wanted<'_>) -> Result<Format, Status> {
         self.choose(wanted, Forms::Own).map(|accept| accept.format).ok_or_else(|| self.not_acceptable())
+    }
+
+    /// What the one document of discovery is written as, if a client asks for it.
+    pub(crate) fn accept_aggregated(self, wanted: &Wanted<'_>) -> Option<Format> {
+        let clauses = accept::clauses(&wanted.accept);
+        let mut choices =
+            clauses.iter().flat_map(|clause| self.formats().iter().map(move |format| (clause, *format)));
+        choices.find_map(|(clause, format)| {
+            let pretty = clause.choose_aggregated(format)? || wanted.pretty;
+            Some(if pretty && format == Format::Json { Format::Pretty } else { format })
+        })
     }
 
     /// What an error is written as.

@@ -201,6 +201,24 @@ pub(crate) fn encode(ty: &Type, value: &Value, format: Format) -> Result<Bytes, 
     Ok(out.into())
 }
 
+/// The JSON of the one document of discovery, in a format.
+pub(crate) fn encode_aggregated(mut text: Vec<u8>, format: Format) -> Result<Bytes, Status> {
+    match format {
+        Format::Json => {
+            text.push(b'\n');
+            Ok(text.into())
+        }
+        Format::Pretty => Ok(indented(&text)),
+        Format::Yaml => to_yaml(&text),
+        Format::Protobuf | Format::Cbor => {
+            let ty = builtin::by_name("apidiscovery.v2.APIGroupDiscoveryList")
+                .ok_or_else(|| Status::internal_error("a type of discovery is missing"))?;
+            let decoded = json::decode(ty, &text, &Limits::STORED);
+            encode(ty, &decoded.map_err(|error| Status::internal_error(&error.to_string()))?.value, format)
+        }
+    }
+}
+
 /// Whether what is sent is a status, which has no other forms.
 fn is_status(content: &Content) -> bool {
     matches!(content, Content::Other { ty, .. } if ty.name == "meta.v1.Status")

@@ -62,7 +62,9 @@ pub(crate) fn find<'a>(
     let produces = match subresource {
         Some(subresource) if matches!(subresource.body, Body::Options(_)) => Produces::Anything,
         Some(subresource) if subresource.name == "log" => Produces::TextAndObjects,
-        None if path.name.is_empty() || path.prefix == Prefix::Watch => Produces::ObjectsAndStreams,
+        None if *method == Method::GET && (path.name.is_empty() || path.prefix == Prefix::Watch) => {
+            Produces::ObjectsAndStreams
+        }
         _ => Produces::Objects,
     };
     Ok(Route { served, subresource, produces })

@@ -12,6 +12,8 @@ use super::testing::{Fixture, body};
 use super::{Api, Settings};
 use crate::{Handler as _, Lifecycle, Peer, Request};
 
+mod documents;
+mod reads;
 mod writes;
 
 /// A server with the namespace `n`.

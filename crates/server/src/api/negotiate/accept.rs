@@ -16,7 +16,7 @@ pub(crate) enum Forms {
 
 /// One media type of the header, or a range of them.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Clause<'a> {
+pub(crate) struct Clause<'a> {
     ty: &'a str,
     subtype: &'a str,
     weight: f32,
@@ -27,7 +27,7 @@ pub(super) struct Clause<'a> {
 const INSERTION: usize = 12;
 
 /// The clauses of a header, best first.
-pub(super) fn clauses(header: &str) -> Vec<Clause<'_>> {
+pub(crate) fn clauses(header: &str) -> Vec<Clause<'_>> {
     let mut clauses: Vec<_> = header.split(',').filter_map(Clause::parse).collect();
     if clauses.len() > INSERTION {
         clauses.sort_by(|a, b| b.rank().0.total_cmp(&a.rank().0).then(b.rank().1.cmp(&a.rank().1)));
@@ -91,15 +91,40 @@ impl<'a> Clause<'a> {
         (self.weight, u8::from(self.ty != "*") + u8::from(self.subtype != "*"))
     }
 
-    /// What is sent if this clause is answered in a format, and whether it asks for indenting; nothing if it cannot be.
-    pub(super) fn choose(&self, format: Format, forms: Forms) -> Option<(Accept, bool)> {
-        let (ty, subtype) = format.media_type().split_once('/')?;
-        let matches = match (self.ty, self.subtype) {
+    /// Whether a media type is one of those that this clause names, whatever its parameters are.
+    pub(crate) fn takes(&self, media_type: &str) -> bool {
+        let Some((ty, subtype)) = media_type.split_once('/') else { return false };
+        match (self.ty, self.subtype) {
             ("*", "*") => true,
             (wanted, "*") => wanted == ty,
             (wanted, wanted_subtype) => wanted == ty && wanted_subtype == subtype,
+        }
+    }
+
+    /// What is sent if this clause is answered in a format, and whether it asks for indenting; nothing if it cannot be.
+    pub(super) fn choose(&self, format: Format, forms: Forms) -> Option<(Accept, bool)> {
+        let asked = self.asked(format)?;
+        if asked.server_version.is_some_and(|version| version != "v1" || forms == Forms::Own) {
+            return None;
+        }
+        let target = match asked.form {
+            None => None,
+            Some([kind, group, version]) => Some(target(kind, group, version, format, forms)?),
         };
-        if !matches {
+        Some((Accept { format, target }, asked.pretty))
+    }
+
+    /// Whether this clause asks for the one document of discovery and can be answered in a format; then, whether it asks for
+    /// indenting.
+    pub(super) fn choose_aggregated(&self, format: Format) -> Option<bool> {
+        let asked = self.asked(format)?;
+        let is_aggregated = asked.form == Some(["APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"]);
+        (is_aggregated && asked.server_version.is_none()).then_some(asked.pretty)
+    }
+
+    /// What the parameters ask for, if this clause can be answered in a format.
+    fn asked(&self, format: Format) -> Option<Asked<'a>> {
+        if !self.takes(format.media_type()) {
             return None;
         }
         // Of a parameter that stands twice the last counts.
@@ -110,17 +135,24 @@ impl<'a> Clause<'a> {
         {
             return None;
         }
-        if let Some(version) = parameter("sv").filter(|value| !value.is_empty())
-            && (version != "v1" || forms == Forms::Own)
-        {
-            return None;
-        }
-        let target = match (parameter("as"), parameter("g"), parameter("v")) {
+        let form = match (parameter("as"), parameter("g"), parameter("v")) {
             (None, None, None) => None,
-            (kind, group, version) => Some(target(kind?, group?, version?, format, forms)?),
+            (kind, group, version) => Some([kind?, group?, version?]),
         };
-        Some((Accept { format, target }, parameter("pretty") == Some("1")))
+        Some(Asked {
+            form,
+            server_version: parameter("sv").filter(|value| !value.is_empty()),
+            pretty: parameter("pretty") == Some("1"),
+        })
     }
+}
+
+/// What the parameters of a clause ask for.
+struct Asked<'a> {
+    /// Kind, group and version of another form.
+    form: Option<[&'a str; 3]>,
+    server_version: Option<&'a str>,
+    pretty: bool,
 }
 
 /// The form that parameters name, if it can be made in a format.

@@ -1,0 +1,343 @@
+//! The documents of OpenAPI, and how they are sent: with tags, in parts, compressed.
+//!
+//! They are made when they are first asked for, and kept compressed.
+
+use std::io::Write as _;
+use std::ops::Range;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::{GzDecoder, GzEncoder};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE,
+    ETAG, EXPIRES, HeaderName, IF_NONE_MATCH, LAST_MODIFIED, LOCATION, RANGE, VARY,
+};
+use http::{HeaderValue, StatusCode};
+use object::duration::Duration;
+use object::time::Time;
+use openapi::v3::Entry;
+
+use super::negotiate::{self, JSON};
+use super::{Api, documents};
+use crate::{Body, Error, Request, Response};
+
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const V2_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// How long an address with a hash stays good: a year.
+const IMMUTABLE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// The document of version 2 in its two encodings.
+pub(super) struct V2 {
+    json: Kept,
+    protobuf: Kept,
+    made: Time,
+}
+
+/// The documents of version 3, and their index.
+pub(super) struct V3 {
+    index: Bytes,
+    documents: Vec<(Entry, Kept)>,
+    made: Time,
+}
+
+/// A document, compressed, with its hash.
+struct Kept {
+    gzip: Bytes,
+    hash: String,
+}
+
+impl Kept {
+    fn new(document: &[u8]) -> Self {
+        let hash = openapi::hash(document);
+        let mut encoder = GzEncoder::new(Vec::with_capacity(document.len() / 8), Compression::default());
+        // Writing into memory does not fail.
+        let gzip = encoder.write_all(document).and_then(|()| encoder.finish()).unwrap_or_default();
+        Self { gzip: gzip.into(), hash }
+    }
+
+    fn plain(&self) -> Bytes {
+        let mut decoder = GzDecoder::new(Vec::with_capacity(self.gzip.len() * 8));
+        decoder.write_all(&self.gzip).and_then(|()| decoder.finish()).unwrap_or_default().into()
+    }
+}
+
+impl V2 {
+    /// The document about what is served.
+    pub(super) fn new(served: &openapi::Served<'_>) -> Self {
+        Self {
+            json: Kept::new(&openapi::v2::json(served)),
+            protobuf: Kept::new(&openapi::v2::protobuf(served)),
+            made: Time::now(),
+        }
+    }
+}
+
+impl V3 {
+    /// The documents about what is served.
+    pub(super) fn new(served: &openapi::Served<'_>) -> Self {
+        let documents: Vec<_> = openapi::v3::paths(served)
+            .into_iter()
+            .filter_map(|path| {
+                let document = openapi::v3::document(served, &path)?;
+                Some((Entry::new(path, &document), Kept::new(&document)))
+            })
+            .collect();
+        let entries: Vec<_> = documents.iter().map(|(entry, _)| entry.clone()).collect();
+        Self { index: openapi::v3::index(&entries).into(), documents, made: Time::now() }
+    }
+}
+
+impl Api {
+    /// The index of the documents of OpenAPI v3.
+    pub(super) async fn openapi_v3_index(&self, request: &Request) -> Result<Response, Error> {
+        let documents = self.documents.clone();
+        let index = documents::blocking(move || documents.v3().index.clone()).await?;
+        let mut response = part(request, index);
+        set(&mut response, CONTENT_TYPE, "text/plain; charset=utf-8");
+        set_text(&mut response, LAST_MODIFIED, &http_date(Time::now(), "GMT"));
+        Ok(response)
+    }
+
+    /// One of the documents of OpenAPI v3.
+    pub(super) async fn openapi_v3(&self, request: &Request, path: &str) -> Result<Response, Error> {
+        let documents = self.documents.clone();
+        documents::blocking(move || documents.v3().documents.len()).await?;
+        let v3 = self.documents.v3();
+        let Some((_, kept)) = v3.documents.iter().find(|(entry, _)| entry.path == path) else {
+            return Ok(bare(StatusCode::NOT_FOUND));
+        };
+        let accept = request.header(ACCEPT);
+        let ranges = negotiate::ranges(if accept.is_empty() { "*/*" } else { accept });
+        if ranges.is_empty() {
+            return Ok(bare(StatusCode::OK));
+        }
+        if !ranges.iter().any(|range| range.takes(JSON)) {
+            let mut response = bare(StatusCode::NOT_ACCEPTABLE);
+            set(&mut response, VARY, "Accept");
+            return Ok(response);
+        }
+        let hash = request.query().values("hash").next();
+        let hash = hash.as_deref().filter(|hash| !hash.is_empty());
+        if hash.is_some_and(|hash| hash != kept.hash) {
+            let mut response = bare(StatusCode::MOVED_PERMANENTLY);
+            set(&mut response, CONTENT_TYPE, JSON);
+            set(&mut response, VARY, "Accept");
+            set_text(&mut response, ETAG, &format!("\"{}\"", kept.hash));
+            set_text(&mut response, LOCATION, &format!("/openapi/v3/{path}?hash={}", kept.hash));
+            return Ok(response);
+        }
+        let mut response = tagged(request, &kept.hash, JSON, v3.made, || part(request, kept.plain()));
+        set(&mut response, VARY, "Accept");
+        if hash.is_some() {
+            set(&mut response, CACHE_CONTROL, "public, immutable");
+            let end = Time::now().checked_add(IMMUTABLE).unwrap_or_else(Time::now);
+            set_text(&mut response, EXPIRES, &http_date(end, "UTC"));
+        }
+        Ok(response)
+    }
+
+    /// The document of OpenAPI v2.
+    pub(super) async fn openapi_v2(&self, request: &Request) -> Result<Response, Error> {
+        let documents = self.documents.clone();
+        documents::blocking(move || documents.v2().json.gzip.len()).await?;
+        let v2 = self.documents.v2();
+        let accept = request.header(ACCEPT);
+        let forms = [
+            (JSON, JSON, &v2.json),
+            (V2_PROTOBUF, V2_PROTOBUF, &v2.protobuf),
+            (V2_PROTOBUF_OLD, V2_PROTOBUF, &v2.protobuf),
+        ];
+        let ranges = negotiate::ranges(if accept.is_empty() { "*/*" } else { accept });
+        let chosen = ranges.iter().find_map(|range| forms.iter().find(|(name, ..)| range.takes(name)));
+        let mut response = match chosen {
+            None => bare(StatusCode::NOT_ACCEPTABLE),
+            // The tag says what is described, whatever the encoding.
+            Some((_, media_type, kept)) => tagged(request, &v2.json.hash, media_type, v2.made, || {
+                if takes_gzip(request) && request.header(RANGE).is_empty() {
+                    let mut response = Response::new(Body::from(kept.gzip.clone()));
+                    set(&mut response, CONTENT_ENCODING, "gzip");
+                    set(&mut response, ACCEPT_RANGES, "bytes");
+                    return response;
+                }
+                part(request, kept.plain())
+            }),
+        };
+        response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
+        response.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
+        Ok(response)
+    }
+}
+
+/// A document with its tag; 304 where the client has it already.
+fn tagged(
+    request: &Request,
+    hash: &str,
+    media_type: &'static str,
+    made: Time,
+    whole: impl FnOnce() -> Response,
+) -> Response {
+    let etag = format!("\"{hash}\"");
+    let mut response = if has_already(request.header(IF_NONE_MATCH), &etag) {
+        bare(StatusCode::NOT_MODIFIED)
+    } else {
+        let mut response = whole();
+        set(&mut response, CONTENT_TYPE, media_type);
+        set_text(&mut response, LAST_MODIFIED, &http_date(made, "GMT"));
+        response
+    };
+    set_text(&mut response, ETAG, &etag);
+    response
+}
+
+/// Whether one of the tags that a client has is this one, in the weak comparison of HTTP.
+fn has_already(given: &str, etag: &str) -> bool {
+    given
+        .split(',')
+        .map(str::trim)
+        .any(|given| given == "*" || given.strip_prefix("W/").unwrap_or(given) == etag)
+}
+
+/// A whole document, or the part of it that the client asks for. More than one part at a time is the whole.
+fn part(request: &Request, document: Bytes) -> Response {
+    let size = document.len();
+    let mut response = match range(request.header(RANGE), size) {
+        Asked::Whole => Response::new(Body::from(document)),
+        Asked::Part(range) => {
+            let shown = format!("bytes {}-{}/{size}", range.start, range.end.saturating_sub(1));
+            let mut response = Response::new(Body::from(document.slice(range)));
+            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+            set_text(&mut response, CONTENT_RANGE, &shown);
+            response
+        }
+        Asked::Outside => {
+            let mut response = bare(StatusCode::RANGE_NOT_SATISFIABLE);
+            set_text(&mut response, CONTENT_RANGE, &format!("bytes */{size}"));
+            return response;
+        }
+    };
+    set(&mut response, ACCEPT_RANGES, "bytes");
+    response
+}
+
+/// What a `Range` header asks for.
+#[derive(Debug, PartialEq, Eq)]
+enum Asked {
+    Whole,
+    Part(Range<usize>),
+    Outside,
+}
+
+fn range(header: &str, size: usize) -> Asked {
+    let Some((first, last)) = header.strip_prefix("bytes=").and_then(|range| range.split_once('-')) else {
+        return Asked::Whole;
+    };
+    let number = |text: &str| text.trim().parse::<usize>();
+    match (first.trim(), last.trim()) {
+        ("", last) => match number(last) {
+            Ok(0) => Asked::Outside,
+            Ok(count) => Asked::Part(size.saturating_sub(count)..size),
+            Err(_) => Asked::Whole,
+        },
+        (first, last) => match (number(first), if last.is_empty() { Ok(size) } else { number(last) }) {
+            (Ok(first), _) if first >= size => Asked::Outside,
+            (Ok(first), Ok(last)) if first <= last => Asked::Part(first..last.saturating_add(1).min(size)),
+            _ => Asked::Whole,
+        },
+    }
+}
+
+/// Whether a client takes gzip, by the name in any case and a weight above zero.
+fn takes_gzip(request: &Request) -> bool {
+    request.header(ACCEPT_ENCODING).split(',').any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+        let weight = parts.find_map(|part| part.strip_prefix("q=")).map_or(Ok(1.0), str::parse::<f32>);
+        is_gzip && weight.is_ok_and(|weight| weight > 0.0)
+    })
+}
+
+/// A moment in the words of HTTP.
+fn http_date(time: Time, zone: &str) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let text = time.text();
+    let part = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
+    let day = usize::try_from(time.unix().div_euclid(86_400).rem_euclid(7)).unwrap_or_default();
+    let month = part(5, 7).parse::<usize>().unwrap_or_default().saturating_sub(1);
+    let named = |names: &[&'static str], at: usize| names.get(at).copied().unwrap_or_default();
+    format!(
+        "{}, {} {} {} {} {zone}",
+        named(&DAYS, day),
+        part(8, 10),
+        named(&MONTHS, month),
+        part(0, 4),
+        part(11, 19)
+    )
+}
+
+fn bare(code: StatusCode) -> Response {
+    let mut response = Response::new(Body::Empty);
+    *response.status_mut() = code;
+    response
+}
+
+fn set(response: &mut Response, name: HeaderName, value: &'static str) {
+    response.headers_mut().insert(name, HeaderValue::from_static(value));
+}
+
+fn set_text(response: &mut Response, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        response.headers_mut().insert(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_a_part_of_the_document_or_all_of_it() {
+        for (header, wanted) in [
+            ("", Asked::Whole),
+            ("bytes=0-9", Asked::Part(0..10)),
+            ("bytes=90-", Asked::Part(90..100)),
+            ("bytes=90-500", Asked::Part(90..100)),
+            ("bytes=-5", Asked::Part(95..100)),
+            ("bytes=-500", Asked::Part(0..100)),
+            ("bytes=100-", Asked::Outside),
+            ("bytes=-0", Asked::Outside),
+            ("bytes=5-3", Asked::Whole),
+            ("bytes=0-1,3-4", Asked::Whole),
+            ("bytes=x-y", Asked::Whole),
+            ("lines=0-1", Asked::Whole),
+        ] {
+            assert_eq!(range(header, 100), wanted, "{header}");
+        }
+    }
+
+    #[test]
+    fn a_moment_in_the_words_of_http() {
+        let time: Time = "2027-11-15T12:01:13Z".parse().unwrap();
+        assert_eq!(http_date(time, "GMT"), "Mon, 15 Nov 2027 12:01:13 GMT");
+        assert_eq!(
+            http_date("1970-01-01T00:00:00Z".parse().unwrap(), "UTC"),
+            "Thu, 01 Jan 1970 00:00:00 UTC"
+        );
+    }
+
+    #[test]
+    fn tags_are_compared_weakly() {
+        for (given, wanted) in [
+            ("\"a\"", true),
+            ("W/\"a\"", true),
+            ("\"b\", \"a\"", true),
+            ("*", true),
+            ("\"b\"", false),
+            ("a", false),
+            ("", false),
+        ] {
+            assert_eq!(has_already(given, "\"a\""), wanted, "{given}");
+        }
+    }
+}
