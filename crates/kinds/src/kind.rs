@@ -1,7 +1,7 @@
 //! What a kind is: the row from which routing, discovery, OpenAPI, tables and authorization attributes derive.
 
 use crate::{Columns, Plain, Strategy};
-use object::Value;
+use object::{Map, Value};
 
 /// A built-in resource type in all its versions.
 pub struct Kind {
@@ -31,6 +31,10 @@ pub struct Kind {
     pub announced_storage: Option<&'static str>,
     /// How it looks as a table.
     pub columns: Columns,
+    /// Tables of many list them by this number, then by name; without it in the order of lists.
+    pub row_order: Option<fn(&Map) -> i64>,
+    /// Annotations that stand for fields of the object: they are in the object, and not in its metadata by itself.
+    pub field_annotations: &'static [&'static str],
     /// What field selectors can ask for beside `metadata.name` and `metadata.namespace`.
     pub fields: Fields,
     /// Whether the server counts the changes of what is wanted in `metadata.generation`.
@@ -59,6 +63,8 @@ impl Kind {
         storage: Storage::Own,
         announced_storage: None,
         columns: Columns::NAME_AND_CREATION,
+        row_order: None,
+        field_annotations: &[],
         fields: Fields::NONE,
         generation: Generation::Unused,
         dependents: Dependents::Background,

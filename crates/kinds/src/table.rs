@@ -21,6 +21,11 @@ impl Columns {
     /// Of a kind that has no columns of its own.
     pub const NAME_AND_CREATION: Self =
         Self { list: &[Column::NAME, Column::CREATED_AT], row: name_and_creation };
+
+    /// Whether these are the columns of a kind that has none of its own.
+    pub fn are_plain(&self) -> bool {
+        self.list == Self::NAME_AND_CREATION.list
+    }
 }
 
 /// One column.

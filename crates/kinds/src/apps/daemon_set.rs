@@ -53,6 +53,7 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
+    field_annotations: &[TEMPLATE_GENERATION],
     generation: Generation::Counted,
     strategy: &Behaviour,
     ..Kind::PLAIN

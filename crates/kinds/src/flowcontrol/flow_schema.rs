@@ -38,6 +38,7 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
+    row_order: Some(|object| FlowSchema::of(object).spec().matching_precedence()),
     generation: Generation::Counted,
     strategy: &Configuration { default },
     ..Kind::PLAIN

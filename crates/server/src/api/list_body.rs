@@ -1,7 +1,7 @@
 //! The answer to a list: written while it is sent, chunk by chunk, each object copied once.
 //!
 //! 1. A list takes the memory of a chunk, whatever its length; where the length of the whole has to be known before its start
-//!    (Protobuf, CBOR), of a chunk and a pointer for each object.
+//!    (Protobuf, CBOR), or its rows have an order of their own, of a chunk and a pointer for each object.
 //! 2. Making writings that are not kept takes turns with other work.
 //! 3. A failure before the first chunk is an error as any other; one after it breaks the answer off.
 
@@ -22,7 +22,7 @@ use schema::Status;
 
 use super::compress::{self, Coding, Compressor, THRESHOLD};
 use super::negotiate::{Format, Target, TargetKind};
-use super::represent::View;
+use super::represent::{View, table};
 use crate::body::StreamError;
 use crate::{Body, Response};
 use frame::Frame;
@@ -138,7 +138,13 @@ impl Producer {
                 Phase::Measuring { rest: objects, measured: Vec::new(), size: 0 }
             }
             Format::Json | Format::Pretty | Format::Yaml => {
-                Self::start(&view, &list, Rest::Lazy(objects), frame::Measure::default())?
+                let rest = match (view.accept.target, view.served.kind.row_order) {
+                    (Some(Target { kind: TargetKind::Table, .. }), Some(order)) => {
+                        Rest::Measured(ordered(&view, objects, order)?.into_iter())
+                    }
+                    _ => Rest::Lazy(objects),
+                };
+                Self::start(&view, &list, rest, frame::Measure::default())?
             }
         };
         Ok(Self { view, item, phase, list })
@@ -189,6 +195,21 @@ impl Producer {
             Phase::Done => Ok(Step::Last(Bytes::new())),
         }
     }
+}
+
+/// The objects in the order that their kind has in tables. Kinds that have one have few objects.
+fn ordered(
+    view: &View,
+    objects: cache::List,
+    order: fn(&object::Map) -> i64,
+) -> Result<Vec<Arc<Entry>>, Status> {
+    let mut keyed = Vec::new();
+    for entry in objects {
+        let Some(stored) = &view.served.stored else { continue };
+        keyed.push((order(table::map_of(&stored.decode(&entry)?)), entry));
+    }
+    keyed.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.name().cmp(other.name())));
+    Ok(keyed.into_iter().map(|(_, entry)| entry).collect())
 }
 
 /// The body of a list that is longer than a chunk.

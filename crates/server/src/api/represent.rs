@@ -13,6 +13,7 @@ pub(crate) mod wire;
 
 pub(crate) use status::status_response;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -131,19 +132,58 @@ impl View {
         if self.accept.format == Format::Protobuf {
             let message = match content {
                 Content::Entry(entry) => self.form(entry, Form::ProtobufMeta)?,
-                Content::Tree(tree) | Content::Other { value: tree, .. } => protobuf_meta(metadata_of(tree))?,
+                Content::Tree(tree) | Content::Other { value: tree, .. } => {
+                    protobuf_meta(&self.metadata_alone(tree))?
+                }
             };
             return Ok(wire::envelope(version.api_version(), "PartialObjectMetadata", &message));
         }
         let mut text = partial_head(version).to_vec();
         match content {
-            Content::Entry(entry) => text.extend_from_slice(span::metadata(entry.bytes())),
+            Content::Entry(entry) => text.extend_from_slice(&self.metadata(entry)?),
             Content::Tree(tree) | Content::Other { value: tree, .. } => {
-                json::encode_shape(&object_meta()?, metadata_of(tree), &mut text);
+                json::encode_shape(&object_meta()?, &self.metadata_alone(tree), &mut text);
             }
         }
         text.push(b'}');
         self.finish(text, builtin::by_name("meta.v1.PartialObjectMetadata"))
+    }
+
+    /// The metadata of a stored object by itself, as JSON.
+    pub(crate) fn metadata<'e>(&self, entry: &'e Entry) -> Result<Cow<'e, [u8]>, Status> {
+        let written = span::metadata(entry.bytes());
+        if self.served.kind.field_annotations.is_empty() {
+            return Ok(Cow::Borrowed(written));
+        }
+        let shape = object_meta()?;
+        let decoded = json::decode_shape(&shape, written, &Limits::STORED);
+        let decoded = decoded.map_err(|error| Status::internal_error(&error.to_string()))?;
+        let mut out = Vec::with_capacity(written.len());
+        json::encode_shape(&shape, &self.without_fields(decoded.value), &mut out);
+        Ok(Cow::Owned(out))
+    }
+
+    /// The metadata of a tree by itself.
+    pub(crate) fn metadata_alone<'t>(&self, tree: &'t Value) -> Cow<'t, Value> {
+        let metadata = metadata_of(tree);
+        if self.served.kind.field_annotations.is_empty() {
+            return Cow::Borrowed(metadata);
+        }
+        Cow::Owned(self.without_fields(metadata.clone()))
+    }
+
+    /// Metadata without the annotations that stand for fields of the object.
+    fn without_fields(&self, mut metadata: Value) -> Value {
+        let hidden = self.served.kind.field_annotations;
+        if let Some(map) = metadata.as_map_mut()
+            && let Some(annotations) = map.get_mut("annotations").and_then(Value::as_map_mut)
+        {
+            annotations.retain(|key, _| !hidden.contains(&key.as_str()));
+            if annotations.is_empty() {
+                map.remove("annotations");
+            }
+        }
+        metadata
     }
 
     /// JSON text, which has the type `ty` where there is one, in the format that was negotiated.

@@ -74,7 +74,7 @@ fn names(view: &View) -> Names {
             kind: "Table".into(),
             api_version: version.api_version().into(),
             items: "rows",
-            none: "[]",
+            none: if view.served.kind.columns.are_plain() { "null" } else { "[]" },
         },
         Some(Target { version, .. }) => Names {
             kind: "PartialObjectMetadataList".into(),

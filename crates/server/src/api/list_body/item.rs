@@ -6,7 +6,7 @@ use schema::{Status, builtin, cbor};
 
 use crate::api::negotiate::{Accept, Format, MetaVersion, Target, TargetKind};
 use crate::api::represent::forms::{Form, pretty_item, yaml_item};
-use crate::api::represent::{View, partial_head, span, wire};
+use crate::api::represent::{View, partial_head, wire};
 
 /// How the objects of a list are written.
 #[derive(Debug, Clone, Copy)]
@@ -62,11 +62,11 @@ impl Item {
             }
             Self::Kept(form) => out.extend_from_slice(&view.form(entry, form)?),
             Self::Message(form, number) => wire::bytes_field(number, &view.form(entry, form)?, out),
-            Self::Partial(Format::Json, version) => write_partial(entry, version, out),
+            Self::Partial(Format::Json, version) => write_partial(view, entry, version, out)?,
             Self::Row(Format::Json, version) => view.row(entry, version, out)?,
             Self::Partial(format, version) => {
                 let mut text = Vec::with_capacity(1024);
-                write_partial(entry, version, &mut text);
+                write_partial(view, entry, version, &mut text)?;
                 out.extend_from_slice(&in_format("items", text, format, view)?);
             }
             Self::Row(format, version) => {
@@ -79,10 +79,11 @@ impl Item {
     }
 }
 
-fn write_partial(entry: &Entry, version: MetaVersion, out: &mut Vec<u8>) {
+fn write_partial(view: &View, entry: &Entry, version: MetaVersion, out: &mut Vec<u8>) -> Result<(), Status> {
     out.extend_from_slice(partial_head(version));
-    out.extend_from_slice(span::metadata(entry.bytes()));
+    out.extend_from_slice(&view.metadata(entry)?);
     out.push(b'}');
+    Ok(())
 }
 
 /// JSON as it stands in a list of another format.

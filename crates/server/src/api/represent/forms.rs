@@ -85,8 +85,7 @@ impl View {
                 Ok(out.into())
             }
             Form::ProtobufMeta => {
-                let metadata =
-                    json::decode_shape(&object_meta()?, span::metadata(entry.bytes()), &Limits::STORED);
+                let metadata = json::decode_shape(&object_meta()?, &self.metadata(entry)?, &Limits::STORED);
                 let metadata = metadata.map_err(|error| Status::internal_error(&error.to_string()))?;
                 protobuf_meta(&metadata.value)
             }

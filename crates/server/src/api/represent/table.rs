@@ -256,8 +256,12 @@ impl View {
             Include::Object => out.extend_from_slice(&self.json(entry)?),
             Include::Metadata => {
                 out.extend_from_slice(partial_head(version));
-                let metadata = entry.bytes().get(metadata).filter(|text| !text.is_empty());
-                out.extend_from_slice(metadata.unwrap_or(b"{}"));
+                if self.served.kind.field_annotations.is_empty() {
+                    let metadata = entry.bytes().get(metadata).filter(|text| !text.is_empty());
+                    out.extend_from_slice(metadata.unwrap_or(b"{}"));
+                } else {
+                    out.extend_from_slice(&self.metadata(entry)?);
+                }
                 out.push(b'}');
             }
         }
@@ -289,7 +293,7 @@ impl View {
             },
             Include::Metadata => {
                 out.extend_from_slice(partial_head(version));
-                json::encode_shape(&object_meta()?, metadata_of(tree), out);
+                json::encode_shape(&object_meta()?, &self.metadata_alone(tree), out);
                 out.push(b'}');
             }
         }

@@ -23,3 +23,68 @@ async fn only_reads_of_a_collection_offer_streams() {
         assert_eq!((answer.code, answer.text().contains("stream=watch")), (406, streams), "{method}");
     }
 }
+
+const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
+
+#[tokio::test]
+async fn an_empty_table_has_no_rows_or_null_where_the_kind_has_no_columns_of_its_own() {
+    let server = Server::start().await;
+    for (path, rows) in [
+        (MAPS, r#""rows":[]}"#),
+        ("/api/v1/namespaces/n/limitranges", r#""rows":null}"#),
+        ("/apis/rbac.authorization.k8s.io/v1/namespaces/n/roles", r#""rows":null}"#),
+    ] {
+        server.get_as(path, TABLE).await.says(200, rows);
+    }
+}
+
+#[tokio::test]
+async fn tables_of_flow_schemas_begin_with_what_is_matched_first() {
+    let server = Server::start().await;
+    let path = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
+    for (name, precedence) in [("a", 900), ("b", 100), ("c", 900), ("d", 500)] {
+        let spec =
+            format!(r#"{{"priorityLevelConfiguration":{{"name":"x"}},"matchingPrecedence":{precedence}}}"#);
+        let object = format!(r#"{{"metadata":{{"name":"{name}"}},"spec":{spec}}}"#);
+        assert_eq!(server.send("POST", path, &object).await.code, 201);
+    }
+    let order = |text: String| -> String {
+        let cells = text.split(r#"{"cells":[""#).skip(1);
+        cells.filter_map(|row| row.chars().next()).collect()
+    };
+    assert_eq!(order(server.get_as(path, TABLE).await.text()), "bdac");
+    let listed = server.get(path).await.text();
+    let names: Vec<_> = listed.split(r#""metadata":{"name":""#).skip(1).map(|rest| &rest[..1]).collect();
+    assert_eq!(names, ["a", "b", "c", "d"], "a list stays as it is");
+}
+
+#[tokio::test]
+async fn an_annotation_that_stands_for_a_field_is_no_part_of_the_metadata_alone() {
+    let server = Server::start().await;
+    let path = "/apis/apps/v1/namespaces/n/daemonsets";
+    let template = r#"{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}"#;
+    let object = format!(
+        r#"{{"metadata":{{"name":"a","annotations":{{"kept":"x"}}}},"spec":{{"selector":{{"matchLabels":{{"a":"b"}}}},"template":{template}}}}}"#
+    );
+    server.send("POST", path, &object).await.says(201, "deprecated.daemonset.template.generation");
+    let meta = "PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let metas = "PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+    for (path, form) in [
+        (path.to_owned(), "Table;g=meta.k8s.io;v=v1"),
+        (format!("{path}/a"), "Table;g=meta.k8s.io;v=v1"),
+        (format!("{path}/a"), meta),
+        (path.to_owned(), metas),
+        (format!("{path}?watch=1&timeoutSeconds=1"), meta),
+        (format!("{path}?watch=1&timeoutSeconds=1"), "Table;g=meta.k8s.io;v=v1"),
+    ] {
+        for format in ["application/json", "application/vnd.kubernetes.protobuf"] {
+            let answer = server.get_as(&path, &format!("{format};as={form}")).await;
+            if answer.code == 406 && form.starts_with("Table") {
+                continue;
+            }
+            let text = answer.text();
+            assert!(answer.code == 200 && text.contains("kept"), "{path} as {form}: {text}");
+            assert!(!text.contains("template.generation"), "{path} as {form}: {text}");
+        }
+    }
+}

@@ -14,7 +14,7 @@ use crate::api::negotiate::{Format, MetaVersion, Target, TargetKind};
 use crate::api::represent::forms::{self, Form};
 use crate::api::represent::table::Shown;
 use crate::api::represent::wire::{self, Major};
-use crate::api::represent::{View, encode, partial_head, span, status};
+use crate::api::represent::{View, encode, partial_head, status};
 
 /// The annotation with an empty list of the kind, for clients that make a list of initial events.
 const BLUEPRINT: &str = "kubernetes.io/initial-events-list-blueprint";
@@ -96,7 +96,8 @@ impl Events {
                 cbor_event(kind, &object, out);
             }
             (Some(Target { kind: TargetKind::Partial, version }), _) => {
-                json(kind, &[partial_head(version), span::metadata(entry.bytes()), b"}"], out);
+                let metadata = self.view.metadata(entry).map_err(Some)?;
+                json(kind, &[partial_head(version), &metadata, b"}"], out);
             }
             (Some(Target { kind: TargetKind::Table, .. }), _) => {
                 self.table(kind, &Content::Entry(entry.clone()), out)?;
