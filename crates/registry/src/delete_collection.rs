@@ -2,6 +2,7 @@
 
 use crate::{DeleteOptions, List, ListOptions, Registry, Target};
 use schema::Status;
+use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
@@ -19,7 +20,7 @@ impl Registry {
         target.check_verb(&["deletecollection"])?;
         delete.check()?;
         delete.warnings.extend(crate::delete::warnings(target.served.kind, delete));
-        let list = self.list(target, options).await?;
+        let list = self.list(target, &as_page(options)).await?;
         let List { objects, token, remaining } = list;
         let revision = objects.revision;
         let entries: Vec<_> = objects.collect();
@@ -34,6 +35,19 @@ impl Registry {
         }
         Ok(List { objects: cache::List::of(revision, entries), token, remaining })
     }
+}
+
+/// The reference goes through a collection page by page, whether it was asked to or not, so that a resource version means exactly
+/// that state.
+fn as_page(options: &ListOptions) -> Cow<'_, ListOptions> {
+    let means_exactly = options.limit == 0
+        && options.token.is_empty()
+        && options.resource_version_match.is_empty()
+        && !matches!(options.resource_version.as_str(), "" | "0");
+    if !means_exactly {
+        return Cow::Borrowed(options);
+    }
+    Cow::Owned(ListOptions { resource_version_match: "Exact".into(), ..options.clone() })
 }
 
 /// Waits for all of them.

@@ -3,6 +3,7 @@
 //! A patch speaks of the object in the version of the request: the stored object is converted to it, changed, and converted
 //! back. If somebody else was faster, the patch is applied once more, to the newer state.
 
+use crate::commit::Run;
 use crate::convert::{map, map_mut};
 use crate::create::default;
 use crate::object_meta::{self, Stage};
@@ -61,7 +62,7 @@ impl Registry {
             let wanted = map(&wanted)?;
             check_name(wanted, target)?;
             let mut object = before.object.clone();
-            scale::apply(wanted, map_mut(&mut object)?, paths, target)?;
+            scale::apply(wanted, map_mut(&mut object)?, paths, target, Run::dry_if(options.dry_run))?;
             Ok(object)
         };
         let answer = self.change(target, options, change).await.map_err(|why| why.into_status(target))?;

@@ -1,5 +1,6 @@
 //! What is served, and where it is.
 
+use crate::commit::Run;
 use crate::served::{Served, Stored, prefix};
 use auth::{Authorized, Target as Wanted};
 use cache::{Cache, Field, Resource, Spec};
@@ -242,8 +243,9 @@ impl<'a> Target<'a> {
         Status::not_found(self.served.kind.group, self.served.kind.resource, self.name)
     }
 
-    /// The key under which the reference keeps the object; some of its messages show it.
-    pub(crate) fn key(&self) -> String {
+    /// The key under which the reference keeps the object; some of its messages show it, without the root that all keys share
+    /// where nothing is kept.
+    pub(crate) fn key(&self, run: Run) -> String {
         let kind = self.served.kind;
         let prefix = match (kind.group, kind.resource) {
             ("", "replicationcontrollers") => "controllers",
@@ -258,7 +260,8 @@ impl<'a> Target<'a> {
             (_, resource) => resource,
         };
         let place = if self.namespace.is_empty() { String::new() } else { format!("{}/", self.namespace) };
-        format!("/registry/{prefix}/{place}{}", self.name)
+        let root = if run == Run::Dry { "" } else { "/registry" };
+        format!("{root}/{prefix}/{place}{}", self.name)
     }
 
     /// 409 for the object.

@@ -1,5 +1,6 @@
 //! The scale of an object: how many replicas it wants and has.
 
+use crate::commit::Run;
 use crate::convert::map;
 use crate::error::revision;
 use crate::update::{MODIFIED, check_uid};
@@ -32,6 +33,7 @@ pub(crate) fn apply(
     object: &mut Map,
     paths: &ScalePaths,
     target: &Target<'_>,
+    run: Run,
 ) -> Result<(), Status> {
     let wanted = number(scale, &["spec", "replicas"]);
     if wanted < 0 {
@@ -39,7 +41,7 @@ pub(crate) fn apply(
         let error = Error::invalid(&path.child("replicas"), wanted, "must be greater than or equal to 0");
         return Err(Status::invalid("autoscaling", "Scale", target.name, &[error]));
     }
-    check_uid(target, scale, Some(object))?;
+    check_uid(target, scale, Some(object), run)?;
     let version = object_meta::text(scale, "resourceVersion");
     let there = object_meta::text(object, "resourceVersion");
     if !version.is_empty() && (revision(version).is_err() || version != there) {

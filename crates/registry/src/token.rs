@@ -43,6 +43,8 @@ impl Token {
 
     /// The token, or what is appended to the refusal.
     fn parse(text: &str) -> Result<Self, String> {
+        // Line breaks do not count in base64, as the reference reads it.
+        let text = &*text.replace(['\r', '\n'], "");
         let bytes = BASE64.decode(text).map_err(|error| format!(": {}", base64_error(text, &error)))?;
         let decoded = json::decode_shape(&schema::Shape::Any, &bytes, &Limits::REQUEST)
             .map_err(|error| format!(": {error}"))?;

@@ -44,14 +44,17 @@ impl Registry {
             check_name(object, target)?;
             options.warnings.extend(object_meta::dedup_owners(object, object_meta::Stage::Sent));
         }
+        let run = Run::dry_if(options.dry_run);
         let change = |before: Before<'_>| {
-            check_uid(target, map(&object)?, Some(map(before.object)?))?;
+            check_uid(target, map(&object)?, Some(map(before.object)?), run)?;
             Ok(object.clone())
         };
         match self.change(target, options, change).await {
             Err(Unchanged::Missing) => {
-                check_uid(target, map(&object)?, None)?;
-                if target.subresource.is_some() || !target.served.kind.strategy.creates_on_update() {
+                check_uid(target, map(&object)?, None, run)?;
+                // What is put as the status of nothing is an object too.
+                let whole = target.subresource.is_none() || part(target) == Some(Part::Status);
+                if !whole || !target.served.kind.strategy.creates_on_update() {
                     return Err(target.not_found());
                 }
                 object_meta::remove(map_mut(&mut object)?, &["resourceVersion"]);
@@ -69,11 +72,13 @@ impl Registry {
         paths: &'static kinds::ScalePaths,
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
-        let wanted = map(scale)?.clone();
+        let mut wanted = map(scale)?.clone();
+        object_meta::fit_namespace(&mut wanted, target.namespace)?;
         check_name(&wanted, target)?;
+        let run = Run::dry_if(options.dry_run);
         let change = |before: Before<'_>| {
             let mut object = before.object.clone();
-            scale::apply(&wanted, map_mut(&mut object)?, paths, target)?;
+            scale::apply(&wanted, map_mut(&mut object)?, paths, target, run)?;
             Ok(object)
         };
         let answer = self.change(target, options, change).await.map_err(|why| why.into_status(target))?;
@@ -118,6 +123,11 @@ impl Registry {
         self.admit_update(target).await?;
         prepare(target, new, old);
         validate(target, &object, before)?;
+        if part(target).is_some() && target.stored()?.is_canonical {
+            // What was put together of two objects may lack what neither of them had to say: the reference fills it in when it
+            // reads what it has stored.
+            default(target, &mut object);
+        }
         let run = Run::dry_if(options.dry_run);
         if is_done(target, map(&object)?, old) {
             // The last finalizer was just taken away. The answer is the state that would have been.
@@ -180,7 +190,7 @@ pub(crate) fn check_name(object: &Map, target: &Target<'_>) -> Result<(), Status
 }
 
 /// A uid in an object that is put in place of another is a precondition; a patch that changes it breaks a rule instead.
-pub(crate) fn check_uid(target: &Target<'_>, new: &Map, old: Option<&Map>) -> Result<(), Status> {
+pub(crate) fn check_uid(target: &Target<'_>, new: &Map, old: Option<&Map>, run: Run) -> Result<(), Status> {
     let wanted = object_meta::text(new, "uid");
     let there = old.map(|old| object_meta::text(old, "uid")).unwrap_or_default();
     if wanted.is_empty() || wanted == there {
@@ -189,7 +199,7 @@ pub(crate) fn check_uid(target: &Target<'_>, new: &Map, old: Option<&Map>) -> Re
     Err(target.conflict(&format!(
         "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
          Precondition failed: UID in precondition: {wanted}, UID in object meta: {there}",
-        target.key()
+        target.key(run)
     )))
 }
 

@@ -43,3 +43,56 @@ async fn a_name_that_is_left_to_the_server_is_named_by_its_beginning_in_a_namesp
     let answer = server.send("POST", MAPS, r#"{"metadata":{"generateName":"begin-"}}"#).await;
     answer.says(403, r#"configmaps \"begin-\" is forbidden: unable to create new content in namespace n"#);
 }
+
+const JOBS: &str = "/apis/batch/v1/namespaces/n/jobs";
+
+#[tokio::test]
+async fn what_neither_the_status_nor_the_object_says_is_filled_in() {
+    let server = Server::start().await;
+    let spec = r#"{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}"#;
+    let object = format!(r#"{{"metadata":{{"name":"a"}},"spec":{spec}}}"#);
+    server.send("POST", JOBS, &object).await.says(201, r#""labels":{"batch.kubernetes.io/controller-uid""#);
+    // The body has no labels, neither of its own nor in its template.
+    let answer = server.send("PUT", &format!("{JOBS}/a/status"), &object).await;
+    let metadata = answer.text().split(r#""spec""#).next().unwrap().to_owned();
+    assert!(
+        answer.code == 200 && metadata.contains(r#""labels":{"batch.kubernetes.io/controller-uid""#),
+        "{metadata}"
+    );
+}
+
+#[tokio::test]
+async fn the_status_of_nothing_makes_an_object_where_put_may() {
+    let server = Server::start().await;
+    let service = r#"{"metadata":{"name":"s"},"spec":{"type":"ExternalName","externalName":"a.b"}}"#;
+    server.send("PUT", "/api/v1/namespaces/n/services/s/status", service).await.says(201, r#""name":"s""#);
+    let job = format!("{JOBS}/none/status");
+    assert_eq!(server.send("PUT", &job, r#"{"metadata":{"name":"none"}}"#).await.code, 404);
+}
+
+#[tokio::test]
+async fn a_scale_of_another_namespace_is_refused_in_the_words_for_objects() {
+    let server = Server::start().await;
+    let scale = r#"{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"d","namespace":"x"}}"#;
+    let answer = server.send("PUT", "/apis/apps/v1/namespaces/n/deployments/e/scale", scale).await;
+    answer.says(400, "the namespace of the provided object does not match the namespace sent on the request");
+}
+
+#[tokio::test]
+async fn a_dry_run_names_the_key_without_its_root() {
+    let server = Server::start().await;
+    server.send("POST", MAPS, r#"{"metadata":{"name":"a"}}"#).await;
+    let other = r#"{"metadata":{"name":"a","uid":"other"}}"#;
+    for (query, key) in [("", "Key: /registry/configmaps/n/a,"), ("?dryRun=All", "Key: /configmaps/n/a,")] {
+        server.send("PUT", &format!("{MAPS}/a{query}"), other).await.says(409, key);
+    }
+}
+
+#[tokio::test]
+async fn a_collection_is_deleted_at_exactly_the_version_that_is_given() {
+    let server = Server::start().await;
+    for (version, code) in [("0", 200), ("1", 200), ("999999", 500)] {
+        let answer = server.send("DELETE", &format!("{MAPS}?resourceVersion={version}"), "").await;
+        assert_eq!(answer.code, code, "{version}: {}", answer.text());
+    }
+}
