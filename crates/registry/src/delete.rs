@@ -77,6 +77,10 @@ impl Registry {
         let kind = target.served.kind;
         let named = Target { name, ..*target };
         named.check_name()?;
+        // The objects of a collection of all namespaces cannot be told by their names.
+        if kind.is_namespaced() && target.namespace.is_empty() {
+            return Err(Status::bad_request("Namespace parameter required."));
+        }
         let run = Run::dry_if(options.is_dry_run());
         for _ in 0..TRIES {
             let entry =

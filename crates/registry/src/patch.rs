@@ -58,9 +58,11 @@ impl Registry {
             let Content::Other { value: current, .. } = scale::of(before.object, paths)? else {
                 return Err(Status::internal_error("a scale that is none"));
             };
-            let wanted = apply(format, &Ref::Static(ty), &current, patch, options)?;
-            let wanted = map(&wanted)?;
+            let mut wanted = apply(format, &Ref::Static(ty), &current, patch, options)?;
+            let wanted = map_mut(&mut wanted)?;
+            object_meta::fit_namespace(wanted, target.namespace)?;
             check_name(wanted, target)?;
+            scale::check_patched_uid(target, wanted, map(before.object)?)?;
             let mut object = before.object.clone();
             scale::apply(wanted, map_mut(&mut object)?, paths, target, Run::dry_if(options.dry_run))?;
             Ok(object)

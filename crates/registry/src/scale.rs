@@ -27,6 +27,17 @@ pub(crate) fn answer(stored: &Stored, answer: Answer, paths: &ScalePaths) -> Res
     Ok(Answer { content, ..answer })
 }
 
+/// Refuses a patch that gives a scale another uid. What is put in place of a scale is refused before, by the store.
+pub(crate) fn check_patched_uid(target: &Target<'_>, scale: &Map, object: &Map) -> Result<(), Status> {
+    let [wanted, there] = [scale, object].map(|map| object_meta::text(map, "uid"));
+    if wanted.is_empty() || wanted == there {
+        return Ok(());
+    }
+    let kind = target.served.kind;
+    let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {there}");
+    Err(Status::conflict(kind.group, &format!("{}/scale", kind.resource), target.name, &why))
+}
+
 /// Sets the number that a scale wants in an object.
 pub(crate) fn apply(
     scale: &Map,

@@ -25,6 +25,7 @@ use http::StatusCode;
 use registry::Registry;
 
 use crate::error::plain_text;
+use crate::layers::NoCacheControl;
 use crate::{Error, Handler, Lifecycle, Request, Response, Status};
 use documents::Documents;
 use path::Path;
@@ -82,7 +83,9 @@ impl Api {
             Path::Incomplete => {
                 let written = request.uri().path_and_query().map_or("/", |written| written.as_str());
                 let message = path::incomplete_message(written);
-                Ok(plain_text(StatusCode::INTERNAL_SERVER_ERROR, message))
+                let mut response = plain_text(StatusCode::INTERNAL_SERVER_ERROR, message);
+                response.extensions_mut().insert(NoCacheControl);
+                Ok(response)
             }
             Path::NonResource(path) => self.non_resource(request, caller, path).await,
         }

@@ -74,6 +74,10 @@ impl Layer for HeadHasNoBody {
     }
 }
 
+/// On an answer that says nothing to caches: the reference gives it before it thinks of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NoCacheControl;
+
 /// Tells caches to keep their hands off, unless the handler says otherwise.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CacheControl;
@@ -81,7 +85,12 @@ pub(crate) struct CacheControl;
 impl Layer for CacheControl {
     async fn around<H: Handler>(&self, request: Request, next: &H) -> Result<Response, Error> {
         let mut response = next.handle(request).await?;
-        response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+        if response.extensions().get::<NoCacheControl>().is_none() {
+            response
+                .headers_mut()
+                .entry(CACHE_CONTROL)
+                .or_insert(HeaderValue::from_static("no-cache, private"));
+        }
         Ok(response)
     }
 }

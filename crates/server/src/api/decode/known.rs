@@ -98,6 +98,9 @@ const IN_EVERY_GROUP: &[&str] = &[
     "WatchEvent",
 ];
 
+/// Kinds that exist for answers only.
+const ANSWERS: &[&str] = &["PartialObjectMetadata", "PartialObjectMetadataList", "Table"];
+
 /// Kinds that are the same in every version.
 const UNVERSIONED: &[&str] = &["APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "Status"];
 
@@ -109,6 +112,10 @@ pub(super) fn is_unversioned(kind: &str) -> bool {
 /// A kind, if it is known in that version.
 pub(super) fn find(group: &str, version: &str, kind: &str) -> Option<Found> {
     let found = |ty, internal| Found { ty, package: version.to_owned().into(), internal };
+    // What an answer can be written as is nothing that a body can be.
+    if group == "meta.k8s.io" && ANSWERS.contains(&kind) {
+        return None;
+    }
     if let Some(ty) = builtin::by_kind(group, version, kind) {
         return Some(found(Some(ty), internal(group, kind)));
     }

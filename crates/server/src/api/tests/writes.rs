@@ -96,3 +96,40 @@ async fn a_collection_is_deleted_at_exactly_the_version_that_is_given() {
         assert_eq!(answer.code, code, "{version}: {}", answer.text());
     }
 }
+
+#[tokio::test]
+async fn a_patch_that_moves_a_scale_or_makes_it_another_is_refused() {
+    let server = Server::start().await;
+    let path = "/apis/apps/v1/namespaces/n/deployments";
+    let template = r#"{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}"#;
+    let spec = format!(r#"{{"selector":{{"matchLabels":{{"a":"b"}}}},"template":{template}}}"#);
+    let made = server.send("POST", path, &format!(r#"{{"metadata":{{"name":"d"}},"spec":{spec}}}"#)).await;
+    assert_eq!(made.code, 201, "{}", made.text());
+    let patch = async |patch: &str| server.send("PATCH", &format!("{path}/d/scale"), patch).await;
+    patch(r#"{"metadata":{"namespace":"x"}}"#)
+        .await
+        .says(400, "the namespace of the provided object does not match");
+    let other = patch(r#"{"metadata":{"uid":"x"}}"#).await;
+    other.says(
+        409,
+        r#"on deployments/scale.apps \"d\": Precondition failed: UID in precondition: x, UID in object"#,
+    );
+    patch(r#"{"spec":{"replicas":3}}"#).await.says(200, r#""spec":{"replicas":3}"#);
+}
+
+#[tokio::test]
+async fn a_collection_of_no_namespace_is_deleted_only_while_it_is_empty() {
+    let server = Server::start().await;
+    let path = "/api/v1/namespaces//configmaps";
+    assert_eq!(server.send("DELETE", path, "").await.code, 200);
+    server.send("POST", MAPS, r#"{"metadata":{"name":"a"}}"#).await;
+    server.send("DELETE", path, "").await.says(400, "Namespace parameter required.");
+}
+
+#[tokio::test]
+async fn what_exists_for_answers_only_is_no_body() {
+    let server = Server::start().await;
+    let object = r#"{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata","metadata":{"name":"a"}}"#;
+    let words = r#"no kind \"PartialObjectMetadata\" is registered for version \"meta.k8s.io/v1\" in scheme"#;
+    server.send("POST", MAPS, object).await.says(400, words);
+}
