@@ -258,6 +258,8 @@ pub enum Action {
     Part(Part),
     /// Reads and changes the number of replicas.
     Scale(&'static ScalePaths),
+    /// Gives a pod its node.
+    Bind,
     /// Is not served yet.
     Unserved,
 }

@@ -7,7 +7,7 @@ use crate::error::{bare, parse_number, status};
 use crate::object_meta::{self, Stage};
 use crate::{Answer, Content, Registry, Target, WriteOptions};
 use cache::{Change, Freshness};
-use kinds::{Caller, Context, Generation, NameRule};
+use kinds::{Action, Caller, Context, Generation, NameRule};
 use object::time::Time;
 use object::{Map, Value};
 use schema::Status;
@@ -25,6 +25,11 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
         target.check_verb(&["create"])?;
+        match target.subresource.map(|subresource| subresource.action) {
+            None => {}
+            Some(Action::Bind) => return self.bind(target, object, options).await,
+            Some(_) => return Err(Status::method_not_allowed()),
+        }
         default(target, &mut object);
         target.served.to_stored(&mut object);
         self.create_stored(target, object, options).await

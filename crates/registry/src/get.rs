@@ -16,7 +16,7 @@ impl Registry {
         match target.subresource.map(|subresource| subresource.action) {
             None | Some(Action::Part(_)) => Ok(Content::Entry(entry)),
             Some(Action::Scale(paths)) => scale::content(target.stored()?, &entry, paths),
-            Some(Action::Unserved) => Err(Status::unknown_resource()),
+            Some(Action::Bind | Action::Unserved) => Err(Status::unknown_resource()),
         }
     }
 

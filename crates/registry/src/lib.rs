@@ -8,6 +8,7 @@
 //! Sockets, media types and encodings of answers are left to the layer above.
 
 mod admit;
+mod bind;
 mod commit;
 mod content;
 mod convert;

@@ -29,7 +29,7 @@ pub(crate) const KIND: Kind = Kind {
             name: "binding",
             verbs: Verb::CREATE,
             body: Body::Kind { group: "", version: "v1", kind: "Binding" },
-            action: Action::Unserved,
+            action: Action::Bind,
         },
         Subresource {
             name: "ephemeralcontainers",

@@ -12,6 +12,7 @@ use super::testing::{Fixture, body};
 use super::{Api, Settings};
 use crate::{Handler as _, Lifecycle, Peer, Request};
 
+mod bindings;
 mod documents;
 mod reads;
 mod writes;
