@@ -2,7 +2,8 @@
 //!
 //! 1. Changes are applied here and nowhere else, in the order of revisions, a whole group at a time.
 //! 2. A revision is announced after every change up to it was applied, whichever types they belong to.
-//! 3. Watchers are woken once for a batch of changes, after it was announced.
+//! 3. Watchers are woken once for a batch of changes, after it was announced, and before the writers are told: those are
+//!    woken last, so that this thread goes on with them, and another takes the watchers.
 
 use crate::{
     Error, Resource, Spec,
@@ -10,6 +11,7 @@ use crate::{
     load::{self, Everything},
     log::Log,
     resource::{Applied, Core},
+    waking::Waking,
 };
 use std::{
     collections::HashMap,
@@ -51,6 +53,7 @@ struct Loaded {
 struct Task {
     core: Arc<Core>,
     routes: Arc<Routes>,
+    waking: Waking,
     pending: HashMap<String, Pending>,
     loads: JoinSet<Loaded>,
     /// The number of the last load that was begun.
@@ -66,7 +69,9 @@ pub(crate) async fn run(
     mut commands: mpsc::UnboundedReceiver<Command>,
     revision: Revision,
 ) {
-    let mut task = Task { core, routes, pending: HashMap::new(), loads: JoinSet::new(), ticket: 0, revision };
+    let waking = Waking::start();
+    let mut task =
+        Task { core, routes, waking, pending: HashMap::new(), loads: JoinSet::new(), ticket: 0, revision };
     let closed = Closing { core: task.core.clone(), routes: task.routes.clone() };
     while let Err(error) = task.follow(&mut commands).await {
         if matches!(error, store::Error::Closed) || !task.reload(&mut commands).await {
@@ -137,10 +142,11 @@ impl Task {
         }
         self.trim();
         self.revision = batch.revision;
-        self.core.progress.announce(batch.revision);
+        let reached = self.core.progress.announce(batch.revision);
         for resource in touched {
-            resource.interest().wake();
+            self.waking.wake(resource);
         }
+        reached.wake();
     }
 
     /// The type that an event belongs to, and what it changes there.
@@ -269,7 +275,7 @@ impl Task {
                         resource.reset(view);
                     }
                     self.revision = self.revision.max(revision);
-                    self.core.progress.announce(revision);
+                    self.core.progress.announce(revision).wake();
                     self.load_again();
                     return true;
                 }

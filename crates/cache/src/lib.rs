@@ -46,6 +46,7 @@ mod spec;
 mod testing;
 mod tree;
 mod view;
+mod waking;
 pub mod watch;
 
 pub use cache::Cache;

@@ -41,14 +41,12 @@ impl Progress {
         Revision(self.revision.load(Ordering::Acquire))
     }
 
-    pub(crate) fn announce(&self, revision: Revision) {
+    /// Announces a revision. Those who waited for it are woken by [`Reached::wake`].
+    pub(crate) fn announce(&self, revision: Revision) -> Reached {
         self.revision.fetch_max(revision.0, Ordering::AcqRel);
-        let reached = {
-            let mut waiting = self.waiting();
-            let later = waiting.wakers.split_off(&(revision.0.saturating_add(1), 0));
-            std::mem::replace(&mut waiting.wakers, later)
-        };
-        reached.into_values().for_each(Waker::wake);
+        let mut waiting = self.waiting();
+        let later = waiting.wakers.split_off(&(revision.0.saturating_add(1), 0));
+        Reached(std::mem::replace(&mut waiting.wakers, later))
     }
 
     /// Ends all waits.
@@ -69,6 +67,16 @@ impl Progress {
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Those whose revision has come, and who do not know it yet.
+#[must_use = "they wait to be woken"]
+pub(crate) struct Reached(BTreeMap<(u64, u64), Waker>);
+
+impl Reached {
+    pub(crate) fn wake(self) {
+        self.0.into_values().for_each(Waker::wake);
     }
 }
 
@@ -135,7 +143,7 @@ mod tests {
             waits[at].as_mut().poll(&mut Context::from_waker(&waker)).is_ready()
         };
         assert_eq!([0, 1, 2].map(|at| poll(&mut waits, at)), [true, false, false]);
-        progress.announce(Revision(7));
+        progress.announce(Revision(7)).wake();
         assert_eq!([0, 1, 2].map(|at| counts[at].0.load(Ordering::SeqCst)), [0, 1, 0]);
         assert_eq!([1, 2].map(|at| poll(&mut waits, at)), [true, false]);
         waits.clear();

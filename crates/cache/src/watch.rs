@@ -31,6 +31,8 @@ mod interest;
 mod watcher;
 
 pub use chunks::Chunk;
+#[cfg(test)]
+pub(crate) use interest::Seat;
 pub(crate) use interest::{Interest, Waiter};
 pub use watcher::{Told, Watcher};
 

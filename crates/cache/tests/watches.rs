@@ -10,7 +10,11 @@ use cache::{
     watch::{Item, Request, Start, Told},
 };
 use common::{Backing, Fixture, fields, labels, node_json, pod, text, texts};
-use std::time::Duration;
+use std::{
+    sync::Arc,
+    task::{Context, Wake, Waker},
+    time::Duration,
+};
 use store::Revision;
 
 on_every_store! {
@@ -18,7 +22,8 @@ on_every_store! {
     filtered_by_labels, filtered_by_fields, filtered_by_namespace_and_name, a_deleted_object_is_told_as_it_was,
     state_first, streaming_list, the_future_is_waited_for, a_watcher_left_behind_reads_history,
     a_watcher_past_history_is_told, forgotten_history_cannot_be_watched, a_lane_made_late_has_its_past, only_those_concerned_are_woken,
-    a_signal_during_a_read_is_not_lost, watchers_of_a_closed_cache_end, watchers_of_a_removed_type_end, event_bytes_are_shared,
+    a_signal_during_a_read_is_not_lost, many_are_all_woken_for_the_last_change,
+    a_waker_that_panics_keeps_no_one_from_being_told, watchers_of_a_closed_cache_end, watchers_of_a_removed_type_end, event_bytes_are_shared,
     what_one_has_written_others_of_the_same_send, a_chunk_does_not_hide_a_bookmark,
     who_is_far_behind_takes_chunk_after_chunk,
 }
@@ -444,6 +449,82 @@ async fn a_signal_during_a_read_is_not_lost(backing: Backing) {
     }
     for watcher in watchers {
         watcher.await.unwrap();
+    }
+}
+
+/// Many are woken for one change while the next is applied, and take what others have written of the one before: each has to be
+/// woken for the other all the same.
+async fn many_are_all_woken_for_the_last_change(backing: Backing) {
+    const WATCHERS: usize = 12;
+    let f = fixture(backing).await;
+    let rounds = if backing == Backing::Memory { 4000 } else { 300 };
+    let (told, mut last) = tokio::sync::mpsc::unbounded_channel();
+    let mut watchers = Vec::new();
+    for number in 0..WATCHERS {
+        let filter = if number % 2 == 0 { Filter::all() } else { Filter::namespace("n") };
+        let mut watching = f.watch(after(0).filter(filter)).await;
+        let told = told.clone();
+        watchers.push(tokio::spawn(async move {
+            loop {
+                match watching.watcher.next_written(FORM).await {
+                    Ok(Told::Chunk(chunk)) => told.send((number, chunk.last)).unwrap(),
+                    Ok(Told::Batch(batch)) => {
+                        watching.watcher.keep(FORM, &Bytes::from_static(b"events"));
+                        let Some(Item::Event(event)) = batch.iter().last() else { panic!("an event") };
+                        told.send((number, event.revision())).unwrap();
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }));
+    }
+    let mut come_to = [Revision::ZERO; WATCHERS];
+    for round in 0..rounds {
+        let mut newest = Revision::ZERO;
+        for _ in 0..=round % 4 {
+            newest = f.put(pod("n", "a")).await;
+        }
+        while come_to.iter().any(|revision| *revision < newest) {
+            let next = tokio::time::timeout(Duration::from_secs(20), last.recv()).await;
+            let (number, revision) = next.expect("all are woken").unwrap();
+            come_to[number] = revision;
+        }
+    }
+    watchers.iter().for_each(|watcher| watcher.abort());
+}
+
+/// A waker of someone who does not do well.
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("woken");
+    }
+}
+
+async fn a_waker_that_panics_keeps_no_one_from_being_told(backing: Backing) {
+    for others in [1, 10] {
+        let f = fixture(backing).await;
+        let mut broken = f.watch(after(0)).await;
+        let mut watchers = Vec::new();
+        for _ in 0..others {
+            watchers.push(f.watch(after(0)).await);
+        }
+        let waker = Waker::from(Arc::new(Panics));
+        let mut waits = Box::pin(broken.watcher.next());
+        assert!(waits.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        let waiting: Vec<_> = watchers
+            .into_iter()
+            .map(|mut watching| tokio::spawn(async move { watching.take(2).await }))
+            .collect();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        for _ in 0..2 {
+            f.put(pod("n", "a")).await;
+        }
+        for watcher in waiting {
+            assert_eq!(watcher.await.unwrap(), ["ADDED n/a@1", "MODIFIED n/a@2"]);
+        }
+        assert_eq!(waits.await.unwrap().iter().count(), 2);
     }
 }
 

@@ -6,7 +6,9 @@
 //! 1. A watcher sits in exactly one lane, and every change that its filter could match is one of that lane.
 //! 2. A lane knows all of its changes with revisions past `since`, but for those up to `pruned`.
 //! 3. A change is in the log before it is in a lane, and in a lane before its watchers are woken.
-//! 4. A lane has chunks only while several watch in it, and for a short time after.
+//! 4. A lane is `touched` from its first change until that is announced, then `due` until its watchers are woken. So whoever is
+//!    woken for a change finds it announced, also if someone else wakes while the next changes are noted.
+//! 5. A lane has chunks only while several watch in it, and for a short time after.
 
 use super::chunks::{Chunk, Chunks, Span};
 use crate::{
@@ -17,6 +19,7 @@ use crate::{
 use bytes::Bytes;
 use std::{
     collections::{HashMap, VecDeque},
+    panic::{self, AssertUnwindSafe},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -25,6 +28,9 @@ use std::{
     time::Instant,
 };
 use store::Revision;
+
+/// So many watchers are woken by whoever has something for them; to wake more is a task of its own.
+const FEW: usize = 4;
 
 /// The lanes of a resource type.
 pub(crate) struct Interest {
@@ -51,17 +57,21 @@ struct Tables {
     keys: Texts,
     /// For each indexed field.
     fields: Vec<Values>,
-    /// The lanes with changes of which their watchers do not know yet.
+    /// The lanes with changes that are yet to be announced.
     touched: Vec<Arc<Lane>>,
+    /// The lanes with changes that were announced, whose watchers are to be woken by whoever was told of it.
+    due: Vec<Arc<Lane>>,
     seats: usize,
 }
 
 /// Some of the changes of a type, and the watchers that wait for them.
 pub(crate) struct Lane {
+    /// Whether it is among those of [`Tables`], whose lock is held while this changes; `due` likewise.
     touched: AtomicBool,
+    due: AtomicBool,
     waiters: Mutex<Vec<Arc<Waiter>>>,
-    /// Whether there are several waiters.
-    several: AtomicBool,
+    /// How many waiters there are.
+    seated: AtomicUsize,
     /// Made when the first is kept: most lanes have one watcher, and none.
     chunks: OnceLock<Box<Chunks>>,
     /// None in the lane of everything, whose changes are the log.
@@ -98,6 +108,7 @@ impl Interest {
             keys: HashMap::new(),
             fields: indexed.map(|field| Values { field, lanes: HashMap::new() }).collect(),
             touched: Vec::new(),
+            due: Vec::new(),
             seats: 0,
         };
         Self {
@@ -161,10 +172,34 @@ impl Interest {
         }
     }
 
-    /// Wakes the watchers of all lanes that have changes.
+    /// Follows the announcement of all changes that were noted: wakes the watchers of their lanes, if they are few. Otherwise,
+    /// these are due, and it is true if the caller has to see to it that [`Interest::wake`] is called.
+    pub(crate) fn announced(&self) -> bool {
+        let mut tables = self.tables();
+        let touched = std::mem::take(&mut tables.touched);
+        touched.iter().for_each(|lane| lane.touched.store(false, Ordering::Relaxed));
+        if touched.iter().map(|lane| lane.seated()).sum::<usize>() <= FEW {
+            drop(tables);
+            self.wake_lanes(&touched);
+            return false;
+        }
+        let is_first = tables.due.is_empty();
+        tables.due.extend(touched.into_iter().filter(|lane| !lane.due.swap(true, Ordering::Relaxed)));
+        is_first
+    }
+
+    /// Wakes the watchers that are due to be.
     pub(crate) fn wake(&self) {
-        let touched = std::mem::take(&mut self.tables().touched);
-        let woken: u64 = touched.iter().map(|lane| lane.wake()).sum();
+        let due = {
+            let mut tables = self.tables();
+            tables.due.iter().for_each(|lane| lane.due.store(false, Ordering::Relaxed));
+            std::mem::take(&mut tables.due)
+        };
+        self.wake_lanes(&due);
+    }
+
+    fn wake_lanes(&self, lanes: &[Arc<Lane>]) {
+        let woken: u64 = lanes.iter().map(|lane| lane.wake()).sum();
         self.woken.fetch_add(woken, Ordering::Relaxed);
     }
 
@@ -188,7 +223,7 @@ impl Interest {
 
     /// Keeps what a watcher has written of a span for the others of its lane, if there are any.
     pub(super) fn keep_chunk(&self, lane: &Arc<Lane>, encoding: Encoding, span: Span, bytes: &Bytes) {
-        if lane.several.load(Ordering::Relaxed)
+        if lane.seated() > 1
             && !lane.chunks.get_or_init(Box::default).keep(encoding, span, bytes.clone(), Instant::now())
         {
             self.sharing().push(Arc::downgrade(lane));
@@ -306,8 +341,9 @@ impl Lane {
             since.map(|since| Changes { since, pruned: Revision::ZERO, revisions: VecDeque::new() });
         Self {
             touched: AtomicBool::new(false),
+            due: AtomicBool::new(false),
             waiters: Mutex::default(),
-            several: AtomicBool::new(false),
+            seated: AtomicUsize::new(0),
             chunks: OnceLock::new(),
             changes: changes.map(Mutex::new),
         }
@@ -323,8 +359,12 @@ impl Lane {
         self.changes.as_ref().map(|changes| changes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    fn seated(&self) -> usize {
+        self.seated.load(Ordering::Relaxed)
+    }
+
     fn touch(self: &Arc<Self>, touched: &mut Vec<Arc<Self>>) {
-        if !self.touched.swap(true, Ordering::AcqRel) {
+        if self.seated() > 0 && !self.touched.swap(true, Ordering::Relaxed) {
             touched.push(self.clone());
         }
     }
@@ -346,7 +386,7 @@ impl Lane {
         let mut waiters = self.waiters();
         waiter.place.store(waiters.len(), Ordering::Relaxed);
         waiters.push(waiter);
-        self.several.store(waiters.len() > 1, Ordering::Relaxed);
+        self.seated.store(waiters.len(), Ordering::Relaxed);
     }
 
     /// Removes a waiter and tells how many are left.
@@ -363,13 +403,12 @@ impl Lane {
             let room = waiters.len() * 2;
             waiters.shrink_to(room);
         }
-        self.several.store(waiters.len() > 1, Ordering::Relaxed);
+        self.seated.store(waiters.len(), Ordering::Relaxed);
         waiters.len()
     }
 
     /// Wakes the waiters and tells how many there were to be woken.
     fn wake(&self) -> u64 {
-        self.touched.store(false, Ordering::Release);
         self.waiters().iter().map(|waiter| u64::from(waiter.wake())).sum()
     }
 
@@ -385,7 +424,8 @@ impl Waiter {
             return false;
         }
         if let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
-            waker.wake_by_ref();
+            // What a waker does is its owner's business, and so is its panic: others have yet to be woken.
+            panic::catch_unwind(AssertUnwindSafe(|| waker.wake_by_ref())).ok();
         }
         true
     }
