@@ -3,6 +3,7 @@
 //! Start-up and memory are measured in a process of their own, on the embedded store. The rest runs on the store in
 //! memory, where a commit costs little, so that what is seen is the cache.
 
+mod bare;
 mod watchers;
 
 use crate::{
@@ -28,8 +29,7 @@ use store::{
 use tokio::runtime::Runtime;
 use watchers::{Pace, Way, Work, by_node, fan_out, idle};
 
-pub(crate) const ABOUT: &str =
-    "the cache: start-up, memory, lists, changes to many watchers (--entries N, --dir PATH)";
+pub(crate) const ABOUT: &str = "the cache: start-up, memory, lists, changes to many watchers (--entries N, --dir PATH, --row PART OF A NAME: that of the fan-out alone)";
 
 const POD: &str = include_str!("pod.json");
 const START: &str = "--start";
@@ -50,6 +50,8 @@ struct Settings {
     style: Style,
     entries: u64,
     directory: Option<PathBuf>,
+    /// Part of the names of the only rows of the fan-out to take.
+    row: Option<String>,
     start: bool,
 }
 
@@ -64,20 +66,32 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     };
     let runtime = Runtime::new()?;
     // First, because it looks at the memory of this process.
-    idle(&runtime)?.print(settings.style)?;
+    if settings.row.is_none() {
+        idle(&runtime)?.print(settings.style)?;
+    }
     let one_thread = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for watchers in [1, 100, 10_000] {
-        let work = |pace, way| Work { watchers, pace, way };
+        let measure = |runtime: &Runtime, pace, way| {
+            let work = Work { watchers, pace, way };
+            let name = work.name(runtime);
+            if settings.row.as_ref().is_none_or(|part| name.contains(part)) {
+                fan_out(runtime, work)?.print(settings.style)?;
+            }
+            Ok::<_, Failure>(())
+        };
         for pace in [Pace::OneByOne, Pace::OneWriter, Pace::ManyWriters] {
-            fan_out(&runtime, work(pace, Way::Pieces))?.print(settings.style)?;
+            measure(&runtime, pace, Way::Pieces)?;
         }
         for runtime in [&runtime, &one_thread] {
             for pace in [Pace::OneWriter, Pace::ManyWriters] {
-                fan_out(runtime, work(pace, Way::Written))?.print(settings.style)?;
+                measure(runtime, pace, Way::Written)?;
             }
         }
     }
     drop(one_thread);
+    if settings.row.is_some() {
+        return Ok(());
+    }
     by_node(&runtime)?.print(settings.style)?;
     reads(&runtime, settings.style)?;
     drop(runtime);
@@ -347,7 +361,8 @@ fn millis(time: Duration) -> f64 {
 
 impl Settings {
     fn parse(arguments: &[String]) -> Result<Self, Failure> {
-        let mut settings = Self { style: Style::Table, entries: 100_000, directory: None, start: false };
+        let mut settings =
+            Self { style: Style::Table, entries: 100_000, directory: None, row: None, start: false };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
@@ -355,6 +370,7 @@ impl Settings {
                 "--json" => settings.style = Style::Json,
                 "--entries" => settings.entries = value()?.parse::<u64>()?.max(1),
                 "--dir" => settings.directory = Some(value()?.into()),
+                "--row" => settings.row = Some(value()?.clone()),
                 START => settings.start = true,
                 other => return Err(format!("there is no option {other:?}").into()),
             }

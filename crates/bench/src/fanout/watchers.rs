@@ -2,9 +2,10 @@
 //!
 //! The cost of a change for its watchers is the processor time of the whole process with them, less that of the same changes
 //! without any. On all threads that includes waking one of them, which is most of it where there are few watchers and
-//! threads fall asleep between changes; on one thread there is no other to wake, so that what is left is the work.
+//! threads fall asleep between changes; on one thread there is no other to wake, so that what is left is the work. What waking
+//! alone costs in the same setting stands beside it.
 
-use super::{Failure, NODES, Size, change, cost, micros, millis, pods_of, put, small, write};
+use super::{Failure, NODES, Size, bare, change, cost, micros, millis, pods_of, put, small, write};
 use crate::{Outcome, process::memory, report::Row};
 use bytes::Bytes;
 use cache::{
@@ -25,6 +26,9 @@ use tokio::{
     task::JoinHandle,
 };
 
+/// The time in which watchers fall asleep before a round begins.
+pub(super) const REST: Duration = Duration::from_millis(60);
+
 /// How changes follow each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pace {
@@ -38,7 +42,7 @@ pub(super) enum Pace {
 }
 
 impl Pace {
-    fn writers(self) -> u64 {
+    pub(super) fn writers(self) -> u64 {
         if self == Self::ManyWriters { 64 } else { 1 }
     }
 
@@ -113,53 +117,74 @@ pub(super) struct Work {
     pub(super) way: Way,
 }
 
+impl Work {
+    /// What its row is called.
+    pub(super) fn name(&self, runtime: &Runtime) -> String {
+        let Self { watchers, pace, way } = self;
+        let threads = match runtime.handle().runtime_flavor() {
+            RuntimeFlavor::CurrentThread => ", one thread",
+            _ => "",
+        };
+        format!("fan-out to {watchers}, {}{}{threads}", pace.name(), way.name())
+    }
+}
+
 /// Changes to many watchers of everything. Rounds with and without watchers take turns, so that what else the machine does
-/// hits both alike; the figure is the median of what a round with watchers takes more than the one before it.
+/// hits both alike, and each begins after the same rest, which threads, caches and the allocator make use of; the figure is
+/// the median of what a round with watchers takes more than the one before it.
 pub(super) fn fan_out(runtime: &Runtime, work: Work) -> Result<Row, Failure> {
-    const ROUNDS: usize = 15;
     let Work { watchers, pace, way } = work;
-    let most = if pace == Pace::OneByOne { 200 } else { 5_000 };
+    let most = if pace == Pace::OneByOne { 200 } else { 1_000 };
     let changes = (1_000_000 / watchers).clamp(100, most);
+    // What few watchers cost is little beside the changes themselves: it takes many looks to see it.
+    let rounds: usize = if watchers < 100 && pace != Pace::OneByOne { 75 } else { 21 };
     let (cache, resource) = small(runtime, 1000)?;
-    let run = |watchers: u64, seen: &Arc<Seen>| {
-        let changes = Changes { count: changes, watchers, pace };
-        let work = changing(cache.clone(), seen.clone(), changes);
-        cost(|| runtime.block_on(runtime.spawn(work))?)
+    let run = |watchers: u64| {
+        let seen = Arc::<Seen>::default();
+        let filters = (0..watchers).map(|_| Filter::all());
+        let tasks = runtime.block_on(watch(&resource, cache.revision(), &seen, way, filters))?;
+        let (begun, before) = (Instant::now(), resource.stats().woken);
+        let work = changing(cache.clone(), seen, Changes { count: changes, watchers, pace });
+        let cost = cost(|| runtime.block_on(runtime.spawn(work))?)?;
+        let (elapsed, woken) = (begun.elapsed(), resource.stats().woken - before);
+        runtime.block_on(end(tasks));
+        Ok::<_, Failure>(Run { cost: micros(cost), elapsed, woken })
     };
     let (mut alone, mut more) = (Vec::new(), Vec::new());
     let (mut woken, mut elapsed) = (0, Duration::ZERO);
-    for _ in 0..ROUNDS {
-        let without = micros(run(0, &Arc::default())?);
-        let seen = Arc::<Seen>::default();
-        let from = cache.revision();
-        let tasks =
-            runtime.block_on(watch(&resource, from, &seen, way, (0..watchers).map(|_| Filter::all())))?;
-        let (begun, before) = (Instant::now(), resource.stats().woken);
-        more.push(micros(run(watchers, &seen)?) - without);
-        alone.push(without);
-        elapsed += begun.elapsed();
-        woken += resource.stats().woken - before;
-        runtime.block_on(end(tasks));
+    for _ in 0..rounds {
+        let without = run(0)?;
+        let with = run(watchers)?;
+        more.push(with.cost - without.cost);
+        alone.push(without.cost);
+        elapsed += with.elapsed;
+        woken += with.woken;
     }
     let (alone, more) = (median(alone), median(more));
     let total = changes * watchers;
-    let threads = match runtime.handle().runtime_flavor() {
-        RuntimeFlavor::CurrentThread => ", one thread",
-        _ => "",
-    };
-    Ok(Row::new(format!("fan-out to {watchers}, {}{}{threads}", pace.name(), way.name()))
+    let busy = Duration::from_secs_f64(alone / changes as f64 / 1e6);
+    let bare = bare::wake_ups(runtime, Changes { count: changes, watchers, pace }, busy, rounds.div_ceil(3))?;
+    Ok(Row::new(work.name(runtime))
         .figure("cpu per event and watcher", more / total as f64, "us")
+        .figure("a bare wake-up", bare / watchers as f64, "us")
         .figure("cpu per event", (alone + more) / changes as f64, "us")
         .figure("without watchers", alone / changes as f64, "us")
-        .figure("wake-ups", woken as f64 / (changes * ROUNDS as u64) as f64, "")
-        .figure("deliveries", (total * ROUNDS as u64) as f64 / elapsed.as_secs_f64(), "/s"))
+        .figure("wake-ups", woken as f64 / (changes * rounds as u64) as f64, "")
+        .figure("deliveries", (total * rounds as u64) as f64 / elapsed.as_secs_f64(), "/s"))
+}
+
+/// What one round took: microseconds of all processors, time, wake-ups.
+struct Run {
+    cost: f64,
+    elapsed: Duration,
+    woken: u64,
 }
 
 #[derive(Clone, Copy)]
-struct Changes {
-    count: u64,
-    watchers: u64,
-    pace: Pace,
+pub(super) struct Changes {
+    pub(super) count: u64,
+    pub(super) watchers: u64,
+    pub(super) pace: Pace,
 }
 
 /// Makes changes until all watchers have seen them.
@@ -180,14 +205,14 @@ async fn changing(cache: Arc<Cache>, seen: Arc<Seen>, changes: Changes) -> Outco
 }
 
 /// Ends watchers, and waits until they are gone.
-async fn end(tasks: Vec<JoinHandle<()>>) {
+pub(super) async fn end(tasks: Vec<JoinHandle<()>>) {
     for task in tasks {
         task.abort();
         task.await.ok();
     }
 }
 
-fn median(mut times: Vec<f64>) -> f64 {
+pub(super) fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
@@ -245,7 +270,7 @@ pub(super) fn idle(runtime: &Runtime) -> Result<Row, Failure> {
 
 /// How many events all watchers have seen, counted in many places so that counting does not hold them up.
 #[derive(Default)]
-struct Seen {
+pub(super) struct Seen {
     counts: [Count; 32],
 }
 
@@ -254,13 +279,13 @@ struct Seen {
 struct Count(AtomicU64);
 
 impl Seen {
-    fn add(&self, watcher: usize, told: u64) {
+    pub(super) fn add(&self, watcher: usize, told: u64) {
         if let Some(Count(count)) = self.counts.get(watcher % self.counts.len()) {
             count.fetch_add(told, Ordering::Relaxed);
         }
     }
 
-    async fn reach(&self, wanted: u64) {
+    pub(super) async fn reach(&self, wanted: u64) {
         while self.counts.iter().map(|Count(count)| count.load(Ordering::Relaxed)).sum::<u64>() < wanted {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -285,6 +310,6 @@ async fn watch(
             }
         }));
     }
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    tokio::time::sleep(REST).await;
     Ok(tasks)
 }
