@@ -146,7 +146,7 @@ impl Task {
         for resource in touched {
             self.waking.wake(resource);
         }
-        reached.wake();
+        drop(reached);
     }
 
     /// The type that an event belongs to, and what it changes there.
@@ -275,7 +275,7 @@ impl Task {
                         resource.reset(view);
                     }
                     self.revision = self.revision.max(revision);
-                    self.core.progress.announce(revision).wake();
+                    drop(self.core.progress.announce(revision));
                     self.load_again();
                     return true;
                 }

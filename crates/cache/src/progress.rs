@@ -41,7 +41,7 @@ impl Progress {
         Revision(self.revision.load(Ordering::Acquire))
     }
 
-    /// Announces a revision. Those who waited for it are woken by [`Reached::wake`].
+    /// Announces a revision. Those who waited for it are woken when the answer is dropped.
     pub(crate) fn announce(&self, revision: Revision) -> Reached {
         self.revision.fetch_max(revision.0, Ordering::AcqRel);
         let mut waiting = self.waiting();
@@ -70,13 +70,13 @@ impl Progress {
     }
 }
 
-/// Those whose revision has come, and who do not know it yet.
-#[must_use = "they wait to be woken"]
+/// Those whose revision has come, and who do not know it yet: they are woken when this is dropped, so in any case.
+#[must_use = "dropping it at once wakes those who wait before anything else is done"]
 pub(crate) struct Reached(BTreeMap<(u64, u64), Waker>);
 
-impl Reached {
-    pub(crate) fn wake(self) {
-        self.0.into_values().for_each(Waker::wake);
+impl Drop for Reached {
+    fn drop(&mut self) {
+        std::mem::take(&mut self.0).into_values().for_each(Waker::wake);
     }
 }
 
@@ -143,8 +143,11 @@ mod tests {
             waits[at].as_mut().poll(&mut Context::from_waker(&waker)).is_ready()
         };
         assert_eq!([0, 1, 2].map(|at| poll(&mut waits, at)), [true, false, false]);
-        progress.announce(Revision(7)).wake();
-        assert_eq!([0, 1, 2].map(|at| counts[at].0.load(Ordering::SeqCst)), [0, 1, 0]);
+        let woken = || [0, 1, 2].map(|at| counts[at].0.load(Ordering::SeqCst));
+        let reached = progress.announce(Revision(7));
+        assert_eq!((progress.revision(), woken()), (Revision(7), [0, 0, 0]));
+        drop(reached);
+        assert_eq!(woken(), [0, 1, 0]);
         assert_eq!([1, 2].map(|at| poll(&mut waits, at)), [true, false]);
         waits.clear();
         assert!(progress.waiting().wakers.is_empty());

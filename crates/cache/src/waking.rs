@@ -43,7 +43,7 @@ async fn run(mut received: Received) {
     }
 }
 
-/// The end of the queue that the task has. No one waits for what is still in it when the task ends.
+/// The task's end of the queue. What is still in it when the task ends is seen to.
 struct Received {
     queue: mpsc::UnboundedReceiver<Arc<Resource>>,
 }

@@ -66,8 +66,9 @@ struct Tables {
 
 /// Some of the changes of a type, and the watchers that wait for them.
 pub(crate) struct Lane {
-    /// Whether it is among those of [`Tables`], whose lock is held while this changes; `due` likewise.
+    /// Whether it is in the list of that name in [`Tables`], under whose lock it changes.
     touched: AtomicBool,
+    /// The same.
     due: AtomicBool,
     waiters: Mutex<Vec<Arc<Waiter>>>,
     /// How many waiters there are.
