@@ -181,7 +181,9 @@ impl Api {
     }
 
     async fn create(&self, call: Call<'_>) -> Result<Response, Error> {
-        let view = self.view(&call, Forms::All)?;
+        // What is made below an object is no object of the kind, and has no columns.
+        let forms = if call.target.subresource.is_some() { Forms::NoTables } else { Forms::All };
+        let view = self.view(&call, forms)?;
         let format = self.negotiation().body_format(call.content_type)?;
         let options = WriteOptions::read(&pairs(call.query), Write::Create, call.warnings.clone())?;
         let body = decode::object(&call.body, format, expected(&call.target)?, options.field_validation)?;

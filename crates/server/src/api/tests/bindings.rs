@@ -30,6 +30,10 @@ async fn a_binding_gives_a_pod_its_node() {
         .await
         .says(201, r#""status":"Success","code":201"#);
     assert!(!server.get(&format!("{PODS}/p")).await.text().contains("nodeName"));
+    let table = http::Request::post(format!("{path}?dryRun=All"))
+        .header("content-type", "application/json")
+        .header("accept", "application/json;as=Table;g=meta.k8s.io;v=v1");
+    assert_eq!(server.ask(table, &bound).await.code, 406);
     server.send("POST", &path, &bound).await.says(201, r#""status":"Success","code":201"#);
     let pod = server.get(&format!("{PODS}/p")).await;
     pod.says(200, r#""nodeName":"a""#);
