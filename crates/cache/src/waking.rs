@@ -1,10 +1,9 @@
 //! The task that wakes watchers where there are many, so that who applies changes, and the writers who wait for that, need
 //! not.
 //!
-//! A runtime hands tasks that were woken on one thread to another that has nothing to do. Were all watchers woken by the task
-//! that follows the store, the writer would be among them: it, the store and the state would wander from one processor to
-//! the other with each change. So the follower wakes one task, whoever has nothing to do takes that, and the watchers are
-//! woken and run where it is.
+//! A runtime keeps the task that was woken last for the thread that woke it, and offers those before it to threads that have
+//! nothing to do. Were all watchers woken by the task that follows the store, the writers would be taken to another thread with
+//! them, and back. So the follower wakes one task, whoever has nothing to do takes that, and the watchers run where it is.
 //!
 //! 1. What was handed over before the task ends is woken by it, however it ends; afterwards the follower wakes by itself.
 //! 2. A type is handed over once until the task turns to it: the queue is never longer than there are types.
