@@ -36,10 +36,9 @@ impl Registry {
             Mode::Exact(revision) => Some(*revision),
             _ => None,
         };
-        if let Some(revision) = reach
-            && revision > self.cache().committed()
-        {
-            return Err(bare("etcdserver: mvcc: required revision is a future revision"));
+        let current = self.cache().committed();
+        if let Some(requested) = reach.filter(|requested| *requested > current) {
+            return Err(out_of_reach(requested, current));
         }
         let from = match &mode {
             Mode::Continue { revision, .. } => Some(*revision),
@@ -167,6 +166,15 @@ fn relative<'a>(namespace: &str, key: &'a str) -> &'a str {
 
 fn absolute(namespace: &str, start: String) -> String {
     if namespace.is_empty() { start } else { format!("{namespace}/{start}") }
+}
+
+/// The refusal of exactly a state that is yet to come. The store behind the reference takes a number that is too large for it
+/// as no number, and the reference then finds that the state it got is an older one.
+fn out_of_reach(requested: Revision, current: Revision) -> Status {
+    match i64::try_from(requested.0) {
+        Ok(_) => bare("etcdserver: mvcc: required revision is a future revision"),
+        Err(_) => status(cache::Error::TooLarge { requested, current }),
+    }
 }
 
 /// 410 with a token that goes on at the newest state.

@@ -88,3 +88,15 @@ async fn an_annotation_that_stands_for_a_field_is_no_part_of_the_metadata_alone(
         }
     }
 }
+
+#[tokio::test]
+async fn a_state_that_is_yet_to_come_is_refused_by_how_far_away_it_is() {
+    let server = Server::start().await;
+    for (version, code, says) in [
+        ("9223372036854775807", 500, "required revision is a future revision"),
+        ("9223372036854775808", 504, "Timeout: Too large resource version: 9223372036854775808, current: "),
+    ] {
+        let query = format!("{MAPS}?resourceVersionMatch=Exact&resourceVersion={version}");
+        server.get(&query).await.says(code, says);
+    }
+}
