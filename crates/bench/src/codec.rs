@@ -91,7 +91,6 @@ fn operation<'a>(name: &'static str, bytes: usize, run: impl Fn() -> bool + 'a) 
     }
 }
 
-/// The median time of each operation in microseconds.
 fn patch_name(format: Patch) -> &'static str {
     match format {
         Patch::Merge => "merge patch",
@@ -100,6 +99,7 @@ fn patch_name(format: Patch) -> &'static str {
     }
 }
 
+/// The median time of each operation in microseconds.
 fn measure(operations: &[Operation<'_>]) -> Vec<f64> {
     let mut times = vec![Vec::with_capacity(ROUNDS); operations.len()];
     for _ in 0..ROUNDS {

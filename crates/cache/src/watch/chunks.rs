@@ -6,8 +6,8 @@
 //! 1. A chunk has every event of its lane after `from` up to `to`, and no other. There is none before `first`: whoever
 //!    has come to any place from `from` up to, but not including, `first` is told the same by it.
 //! 2. Only watchers that ask for nothing but the keys of their lane take or give chunks.
-//! 3. A lane keeps a few of the newest, none that is large, and none for long: they serve those who were woken together. Whoever comes
-//!    later reads the log.
+//! 3. A lane keeps what was written last, up to some bytes, none that is large, and none for long: it serves those who
+//!    were woken together, be they at different places. Whoever comes later reads the log.
 //!
 //! ```text
 //! events of the lane    12        15 16               21
@@ -25,8 +25,10 @@ use std::{
 };
 use store::Revision;
 
-/// How many chunks a lane keeps.
-const KEPT: usize = 8;
+/// About how many bytes of chunks a lane keeps, and how many chunks. A watcher that keeps up writes event by event, and one
+/// that does not should find all of them.
+const ROOM: usize = 512 * 1024;
+const KEPT: usize = 256;
 /// The largest that are kept.
 const LARGEST: usize = 128 * 1024;
 /// After what time a chunk is let go at the next look, if no newer one has taken its place.
@@ -51,9 +53,17 @@ pub(super) struct Span {
     pub(super) to: Revision,
 }
 
-/// The newest chunks of a lane.
+/// The chunks of a lane that were written last.
 #[derive(Debug, Default)]
-pub(super) struct Chunks(ShardedLock<VecDeque<Kept>>);
+pub(super) struct Chunks(ShardedLock<Shelf>);
+
+#[derive(Debug, Default)]
+struct Shelf {
+    /// By their first events. Whoever stands before an event stands behind the one before it, so that all chunks that
+    /// could come next have the same first event.
+    kept: VecDeque<Kept>,
+    bytes: usize,
+}
 
 #[derive(Debug)]
 struct Kept {
@@ -70,11 +80,31 @@ impl Kept {
     }
 }
 
+impl Shelf {
+    /// The place of the chunk that comes next for a watcher that has come to `cursor`; if there is none, of one like it.
+    fn find(&self, encoding: Encoding, cursor: Revision) -> Result<usize, usize> {
+        let place = self.kept.partition_point(|kept| kept.first <= cursor);
+        let next = self.kept.get(place).map(|kept| kept.first);
+        let mut like =
+            (place..).zip(self.kept.range(place..)).take_while(|(_, kept)| Some(kept.first) == next);
+        like.find(|(_, kept)| kept.continues(encoding, cursor)).map(|(at, _)| at).ok_or(place)
+    }
+
+    /// Lets go what was written longest ago, until there is room.
+    fn make_room(&mut self, bytes: usize) {
+        while self.kept.len() >= KEPT || (self.bytes + bytes > ROOM && !self.kept.is_empty()) {
+            let oldest = (0..).zip(&self.kept).min_by_key(|(_, kept)| kept.at).map_or(0, |(at, _)| at);
+            self.bytes -= self.kept.remove(oldest).map_or(0, |kept| kept.chunk.bytes.len());
+        }
+    }
+}
+
 impl Chunks {
     /// What comes next for a watcher that has come to `cursor`.
     pub(super) fn take(&self, encoding: Encoding, cursor: Revision) -> Option<Chunk> {
-        let kept = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().rev().find(|kept| kept.continues(encoding, cursor)).map(|kept| kept.chunk.clone())
+        let shelf = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let place = shelf.find(encoding, cursor).ok()?;
+        shelf.kept.get(place).map(|kept| kept.chunk.clone())
     }
 
     /// Keeps what was written of a span, unless it is large; false if it is the only one.
@@ -83,26 +113,27 @@ impl Chunks {
             return true;
         }
         let Span { from, first, last, to } = span;
-        let mut kept = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if kept.iter().any(|kept| kept.continues(encoding, from)) {
+        let mut shelf = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if shelf.find(encoding, from).is_ok() {
             return true;
         }
-        let any = !kept.is_empty();
-        if kept.len() >= KEPT {
-            kept.pop_front();
-        }
-        kept.push_back(Kept { encoding, from, first, at, chunk: Chunk { last, bytes, to } });
+        let any = !shelf.kept.is_empty();
+        shelf.make_room(bytes.len());
+        shelf.bytes += bytes.len();
+        let place = shelf.kept.partition_point(|kept| kept.first < first);
+        shelf.kept.insert(place, Kept { encoding, from, first, at, chunk: Chunk { last, bytes, to } });
         any
     }
 
     /// Lets go what is old; false if nothing is left.
     pub(super) fn expire(&self, now: Instant) -> bool {
-        let mut kept = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|kept| now.saturating_duration_since(kept.at) < AGE);
-        if kept.is_empty() {
-            kept.shrink_to_fit();
+        let mut shelf = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        shelf.kept.retain(|kept| now.saturating_duration_since(kept.at) < AGE);
+        shelf.bytes = shelf.kept.iter().map(|kept| kept.chunk.bytes.len()).sum();
+        if shelf.kept.is_empty() {
+            shelf.kept.shrink_to_fit();
         }
-        !kept.is_empty()
+        !shelf.kept.is_empty()
     }
 }
 
@@ -149,15 +180,40 @@ mod tests {
     }
 
     #[test]
-    fn few_are_kept_and_none_for_long() {
+    fn it_is_found_by_where_it_begins_whoever_wrote_it_and_when() {
         let chunks = Chunks::default();
-        for revision in 0..12 {
-            keep(&chunks, span(revision, revision + 1, revision + 1, revision + 1), "x");
+        keep(&chunks, span(8, 9, 9, 9), "9");
+        keep(&chunks, span(9, 11, 12, 12), "11,12");
+        keep(&chunks, span(2, 4, 9, 10), "4 to 9, written late");
+        chunks.keep(Encoding(2), span(3, 4, 4, 4), Bytes::from_static(b"4, other form"), Instant::now());
+        let next = [2, 3, 4, 8, 9, 10, 11].map(|cursor| taken(&chunks, cursor));
+        let early = Some("4 to 9, written late to 10".to_owned());
+        let late = Some("11,12 to 12".to_owned());
+        assert_eq!(next, [early.clone(), early, None, Some("9 to 9".into()), late.clone(), late, None]);
+        let other = chunks.take(Encoding(2), Revision(3)).map(|chunk| chunk.to);
+        assert_eq!((other, chunks.take(Encoding(2), Revision(2)).is_none()), (Some(Revision(4)), true));
+    }
+
+    #[test]
+    fn what_was_written_longest_ago_makes_room_and_none_is_kept_for_long() {
+        let chunks = Chunks::default();
+        let begun = Instant::now();
+        let at = |number: u64| begun + Duration::from_millis(number);
+        let each = Bytes::from(vec![b'x'; ROOM / 8]);
+        for number in 0..12 {
+            chunks.keep(FORM, span(number, number + 1, number + 1, number + 1), each.clone(), at(number));
         }
-        let left: Vec<u64> = (0..12).filter(|cursor| taken(&chunks, *cursor).is_some()).collect();
-        assert_eq!(left, [4, 5, 6, 7, 8, 9, 10, 11]);
-        assert!(chunks.expire(Instant::now()));
-        assert!(!chunks.expire(Instant::now() + AGE));
-        assert_eq!(taken(&chunks, 11), None);
+        let left = || (0..12).filter(|cursor| taken(&chunks, *cursor).is_some()).collect::<Vec<u64>>();
+        assert_eq!(left(), [4, 5, 6, 7, 8, 9, 10, 11]);
+        chunks.keep(FORM, span(0, 1, 1, 1), each, at(12));
+        assert_eq!(left(), [0, 5, 6, 7, 8, 9, 10, 11]);
+        assert!(chunks.expire(at(11) + AGE));
+        assert_eq!(left(), [0]);
+        assert!(!chunks.expire(at(12) + AGE));
+        for number in 0..2 * KEPT as u64 {
+            keep(&chunks, span(number, number + 1, number + 1, number + 1), "x");
+        }
+        let left = (0..2 * KEPT as u64).filter(|cursor| taken(&chunks, *cursor).is_some()).count();
+        assert_eq!(left, KEPT);
     }
 }
