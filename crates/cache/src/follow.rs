@@ -3,7 +3,8 @@
 //! 1. Changes are applied here and nowhere else, in the order of revisions, a whole group at a time.
 //! 2. A revision is announced after every change up to it was applied, whichever types they belong to.
 //! 3. Watchers are woken once for a batch of changes, after it was announced, and before the writers are told: those are
-//!    woken last, so that this thread goes on with them, and another takes the watchers.
+//!    woken last, so that this thread goes on with them, and another takes the watchers. Only a crowd of watchers comes after
+//!    the writers, and before the next changes.
 
 use crate::{
     Error, Resource, Spec,
@@ -143,10 +144,12 @@ impl Task {
         self.trim();
         self.revision = batch.revision;
         let reached = self.core.progress.announce(batch.revision);
-        for resource in touched {
-            self.waking.wake(resource);
-        }
+        let crowds: Vec<Arc<Resource>> =
+            touched.into_iter().filter_map(|resource| self.waking.wake(resource)).collect();
         drop(reached);
+        for resource in crowds {
+            resource.interest().wake();
+        }
     }
 
     /// The type that an event belongs to, and what it changes there.

@@ -8,8 +8,10 @@
 //! 1. What was handed over before the task ends is woken by it, however it ends; afterwards the follower wakes by itself.
 //! 2. A type is handed over once until the task turns to it: the queue is never longer than there are types.
 //! 3. A few watchers are woken at once: that costs less than to wake someone to do it.
+//! 4. A crowd is left to the follower: what it takes to wake thousands holds the next changes back, so that watchers stay near
+//!    each other, where most find that one of them has written what they are to send.
 
-use crate::Resource;
+use crate::{Resource, watch::Left};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -26,12 +28,13 @@ impl Waking {
         Self { queue }
     }
 
-    /// Has the watchers of a type woken, after what there is to read for them was announced.
-    pub(crate) fn wake(&self, resource: Arc<Resource>) {
-        if resource.interest().announced()
-            && let Err(refused) = self.queue.send(resource)
-        {
-            refused.0.interest().wake();
+    /// Has the watchers of a type woken, after what there is to read for them was announced. If they are a crowd the type is given
+    /// back: the caller has to wake them, and should wake the writers before.
+    pub(crate) fn wake(&self, resource: Arc<Resource>) -> Option<Arc<Resource>> {
+        match resource.interest().announced() {
+            Left::Nobody => None,
+            Left::Many => self.queue.send(resource).err().map(|refused| refused.0),
+            Left::Crowd => Some(resource),
         }
     }
 }
@@ -92,14 +95,27 @@ mod tests {
 
     #[tokio::test]
     async fn many_are_woken_by_the_task_and_few_at_once() {
-        for (watchers, at_once) in [(1, 1), (4, 4), (5, 0), (100, 0)] {
+        for (watchers, at_once) in [(1, 1), (4, 4), (5, 0), (256, 0)] {
             let (resource, seats) = watched(watchers).await;
             let waking = Waking::start();
             change(&resource);
-            waking.wake(resource);
+            assert!(waking.wake(resource).is_none());
             assert_eq!(signaled(&seats), at_once);
             tokio::task::yield_now().await;
             assert_eq!(signaled(&seats), watchers);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_crowd_is_left_to_who_asks() {
+        let (resource, seats) = watched(257).await;
+        let (queue, mut received) = mpsc::unbounded_channel();
+        let waking = Waking { queue };
+        for _ in 0..2 {
+            change(&resource);
+            waking.wake(resource.clone()).unwrap().interest().wake();
+            assert_eq!((signaled(&seats), received.try_recv().is_err()), (257, true));
+            seats.iter().for_each(|seat| seat.waiter.clear());
         }
     }
 
@@ -110,15 +126,15 @@ mod tests {
         let waking = Waking { queue };
         for _ in 0..3 {
             change(&resource);
-            waking.wake(resource.clone());
+            assert!(waking.wake(resource.clone()).is_none());
         }
         assert_eq!(received.len(), 1);
         received.try_recv().unwrap().interest().wake();
         assert_eq!(signaled(&seats), 10);
-        waking.wake(resource.clone());
+        assert!(waking.wake(resource.clone()).is_none());
         assert_eq!(received.len(), 0, "there is no change");
         change(&resource);
-        waking.wake(resource);
+        assert!(waking.wake(resource).is_none());
         assert_eq!(received.len(), 1);
     }
 
@@ -129,12 +145,12 @@ mod tests {
         let (queue, mut received) = mpsc::unbounded_channel();
         let waking = Waking { queue };
         change(&resource);
-        waking.wake(resource.clone());
+        assert!(waking.wake(resource.clone()).is_none());
         change(&resource);
         received.try_recv().unwrap().interest().wake();
         assert_eq!(signaled(&seats), 10);
         seats.iter().for_each(|seat| seat.waiter.clear());
-        waking.wake(resource);
+        assert!(waking.wake(resource).is_none());
         received.try_recv().unwrap().interest().wake();
         assert_eq!(signaled(&seats), 10);
     }
@@ -145,13 +161,13 @@ mod tests {
         let (queue, received) = mpsc::unbounded_channel();
         let waking = Waking { queue };
         change(&resource);
-        waking.wake(resource.clone());
+        assert!(waking.wake(resource.clone()).is_none());
         assert_eq!(signaled(&seats), 0);
         drop(Received { queue: received });
         assert_eq!(signaled(&seats), 10);
         seats.iter().for_each(|seat| seat.waiter.clear());
         change(&resource);
-        waking.wake(resource);
+        waking.wake(resource).unwrap().interest().wake();
         assert_eq!(signaled(&seats), 10);
     }
 }

@@ -31,6 +31,19 @@ use store::Revision;
 
 /// So many watchers are woken by whoever has something for them; to wake more is a task of its own.
 const FEW: usize = 4;
+/// The most that are left to that task. It is about what a thread of the runtime keeps for itself before it gives some away.
+const MANY: usize = 256;
+
+/// Who is left to be woken, after an announcement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// No one, or someone is about to.
+    Nobody,
+    /// So many that someone else should call [`Interest::wake`].
+    Many,
+    /// So many that the next changes should wait for the call of [`Interest::wake`].
+    Crowd,
+}
 
 /// The lanes of a resource type.
 pub(crate) struct Interest {
@@ -173,20 +186,25 @@ impl Interest {
         }
     }
 
-    /// Follows the announcement of all changes that were noted: wakes the watchers of their lanes, if they are few. Otherwise,
-    /// these are due, and it is true if the caller has to see to it that [`Interest::wake`] is called.
-    pub(crate) fn announced(&self) -> bool {
+    /// Follows the announcement of all changes that were noted: wakes the watchers of their lanes, if they are few. Otherwise
+    /// they are due, and the caller has to see to it.
+    pub(crate) fn announced(&self) -> Left {
         let mut tables = self.tables();
         let touched = std::mem::take(&mut tables.touched);
         touched.iter().for_each(|lane| lane.touched.store(false, Ordering::Relaxed));
-        if touched.iter().map(|lane| lane.seated()).sum::<usize>() <= FEW {
+        let watchers: usize = touched.iter().map(|lane| lane.seated()).sum();
+        if watchers <= FEW {
             drop(tables);
             self.wake_lanes(&touched);
-            return false;
+            return Left::Nobody;
         }
-        let is_first = tables.due.is_empty();
+        let is_known = !tables.due.is_empty();
         tables.due.extend(touched.into_iter().filter(|lane| !lane.due.swap(true, Ordering::Relaxed)));
-        is_first
+        match (watchers > MANY, is_known) {
+            (true, _) => Left::Crowd,
+            (false, true) => Left::Nobody,
+            (false, false) => Left::Many,
+        }
     }
 
     /// Wakes the watchers that are due to be.
