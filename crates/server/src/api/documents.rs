@@ -132,7 +132,8 @@ impl Api {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             response
         } else {
-            let body = represent::encode_aggregated(tagged.json, format)?;
+            let ty = schema::builtin::by_name("apidiscovery.v2.APIGroupDiscoveryList");
+            let body = represent::rewrite(tagged.json, ty, format)?;
             let media_type = match format {
                 Format::Json | Format::Pretty => AGGREGATED_JSON,
                 Format::Yaml => AGGREGATED_YAML,

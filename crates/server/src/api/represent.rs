@@ -187,21 +187,8 @@ impl View {
     }
 
     /// JSON text, which has the type `ty` where there is one, in the format that was negotiated.
-    pub(crate) fn finish(&self, mut text: Vec<u8>, ty: Option<&'static Type>) -> Result<Bytes, Status> {
-        match self.accept.format {
-            Format::Json => {
-                text.push(b'\n');
-                Ok(text.into())
-            }
-            Format::Pretty => Ok(indented(&text)),
-            Format::Yaml => to_yaml(&text),
-            Format::Protobuf | Format::Cbor => {
-                let ty = ty.ok_or_else(|| Status::internal_error("there is no such form"))?;
-                let decoded = json::decode(ty, &text, &Limits::STORED);
-                let value = decoded.map_err(|error| Status::internal_error(&error.to_string()))?.value;
-                self.tree(ty, &value)
-            }
-        }
+    pub(crate) fn finish(&self, text: Vec<u8>, ty: Option<&'static Type>) -> Result<Bytes, Status> {
+        rewrite(text, ty, self.accept.format)
     }
 
     /// A tree in the format that was negotiated.
@@ -241,8 +228,8 @@ pub(crate) fn encode(ty: &Type, value: &Value, format: Format) -> Result<Bytes, 
     Ok(out.into())
 }
 
-/// The JSON of the one document of discovery, in a format.
-pub(crate) fn encode_aggregated(mut text: Vec<u8>, format: Format) -> Result<Bytes, Status> {
+/// JSON text, which has the type `ty` where there is one, in a format.
+pub(crate) fn rewrite(mut text: Vec<u8>, ty: Option<&'static Type>, format: Format) -> Result<Bytes, Status> {
     match format {
         Format::Json => {
             text.push(b'\n');
@@ -251,10 +238,10 @@ pub(crate) fn encode_aggregated(mut text: Vec<u8>, format: Format) -> Result<Byt
         Format::Pretty => Ok(indented(&text)),
         Format::Yaml => to_yaml(&text),
         Format::Protobuf | Format::Cbor => {
-            let ty = builtin::by_name("apidiscovery.v2.APIGroupDiscoveryList")
-                .ok_or_else(|| Status::internal_error("a type of discovery is missing"))?;
+            let ty = ty.ok_or_else(|| Status::internal_error("there is no such form"))?;
             let decoded = json::decode(ty, &text, &Limits::STORED);
-            encode(ty, &decoded.map_err(|error| Status::internal_error(&error.to_string()))?.value, format)
+            let value = decoded.map_err(|error| Status::internal_error(&error.to_string()))?.value;
+            encode(ty, &value, format)
         }
     }
 }
