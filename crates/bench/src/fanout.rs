@@ -32,6 +32,7 @@ use watchers::{Pace, Way, Work, by_node, fan_out, idle};
 pub(crate) const ABOUT: &str = "the cache: start-up, memory, lists, changes to many watchers (--entries N, --dir PATH, --row PART OF A NAME: that of the fan-out alone)";
 
 const POD: &str = include_str!("pod.json");
+const SMALL_POD: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-7d9f8b6c5-x7k2p","namespace":"default","uid":"0f4e1c9a-6b1d-4f0e-9a53-2f2a3b0c7d11"},"spec":{"nodeName":"node-17"}}"#;
 const START: &str = "--start";
 const NODES: u64 = 1000;
 
@@ -42,6 +43,8 @@ enum Size {
     Whole,
     /// The sample without its environment variables, 5.0 kB.
     WithoutVariables,
+    /// A name and a node, 0.2 kB: a change of it costs little, so that what comes on top can be seen.
+    Small,
 }
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -121,7 +124,7 @@ fn fill(settings: &Settings, path: &Path, size: Size) -> Outcome {
     })?;
     let (elapsed, cpu) = (started.elapsed(), cpu_time()? - cpu);
     Row::new("create, 256 writers")
-        .figure("bytes", pod("namespace-000", "web-00000000", 0, size).len() as f64, "")
+        .figure("bytes", Pod::new(0, size).json.len() as f64, "")
         .figure("commits", settings.entries as f64 / elapsed.as_secs_f64(), "/s")
         .figure("cpu per commit", micros(cpu) / settings.entries as f64, "us")
         .print(settings.style)?;
@@ -237,30 +240,35 @@ fn encode(runtime: &Runtime, cache: &Cache, resource: &Resource) -> Result<Row, 
     Ok(Row::new("other encoding").figure("first", first, "ns").figure("again", again, "ns"))
 }
 
-/// Puts pods one after the other, in as many tasks as there are writers.
+/// Puts new pods, in as many tasks as there are writers.
 async fn write(cache: &Arc<Cache>, writers: u64, count: u64, size: Size) -> Result<(), Failure> {
-    put_all(cache, writers, count, move |number| (number, size)).await
+    put_all(cache, writers, count, move |number| Some(Pod::new(number, size))).await
 }
 
-/// Puts the first thousand pods again and again.
-async fn change(cache: &Arc<Cache>, writers: u64, count: u64) -> Result<(), Failure> {
-    put_all(cache, writers, count, |number| (number % 1000, Size::Whole)).await
+/// Puts pods again and again.
+async fn change(cache: &Arc<Cache>, pods: &Arc<[Pod]>, writers: u64, count: u64) -> Result<(), Failure> {
+    let pods = pods.clone();
+    put_all(cache, writers, count, move |number| again(&pods, number)).await
+}
+
+/// The pod whose turn it is.
+fn again(pods: &[Pod], number: u64) -> Option<Pod> {
+    pods.get(number as usize % pods.len().max(1)).cloned()
 }
 
 async fn put_all(
     cache: &Arc<Cache>,
     writers: u64,
     count: u64,
-    pod: impl Fn(u64) -> (u64, Size) + Clone + Send + 'static,
+    pod: impl Fn(u64) -> Option<Pod> + Clone + Send + 'static,
 ) -> Result<(), Failure> {
     let tasks: Vec<_> = (0..writers)
         .map(|writer| {
             let (cache, pod) = (cache.clone(), pod.clone());
             tokio::spawn(async move {
                 let resource = pods_of(&cache)?;
-                for number in (writer..count).step_by(writers as usize) {
-                    let (number, size) = pod(number);
-                    put(&cache, &resource, number, size).await?;
+                for pod in (writer..count).step_by(writers as usize).filter_map(pod) {
+                    put(&cache, &resource, pod).await?;
                 }
                 Ok::<_, Failure>(())
             })
@@ -272,10 +280,8 @@ async fn put_all(
     Ok(())
 }
 
-async fn put(cache: &Cache, resource: &Arc<Resource>, number: u64, size: Size) -> Result<(), Failure> {
-    let (namespace, name) = names(number);
-    let change = Change::put(resource, &namespace, &name, pod(&namespace, &name, number, size));
-    cache.commit(change).await?;
+async fn put(cache: &Cache, resource: &Arc<Resource>, pod: Pod) -> Result<(), Failure> {
+    cache.commit(Change::put(resource, &pod.namespace, &pod.name, pod.json)).await?;
     Ok(())
 }
 
@@ -335,19 +341,33 @@ fn names(number: u64) -> (String, String) {
     (format!("namespace-{:03}", number % 100), format!("web-{number:08}"))
 }
 
-fn pod(namespace: &str, name: &str, number: u64, size: Size) -> String {
-    let uid = format!("{number:08x}-0000-4000-8000-{number:012x}");
-    let text = POD
-        .replace("web-7d9f8b6c5-x7k2p", name)
-        .replace("\"namespace\":\"default\"", &format!("\"namespace\":\"{namespace}\""))
-        .replace("0f4e1c9a-6b1d-4f0e-9a53-2f2a3b0c7d11", &uid)
-        .replace("\"nodeName\":\"node-17\"", &format!("\"nodeName\":\"node-{}\"", number % NODES));
-    match size {
-        Size::Whole => text,
-        Size::WithoutVariables => (0..8).fold(text, |text, variable| {
-            let variable = format!(r#"{{"name":"VAR_{variable}","value":"value-of-variable-{variable}"}},"#);
-            text.replacen(&variable, "", 1)
-        }),
+/// A pod to be put.
+#[derive(Clone)]
+struct Pod {
+    namespace: String,
+    name: String,
+    json: Bytes,
+}
+
+impl Pod {
+    fn new(number: u64, size: Size) -> Self {
+        let (namespace, name) = names(number);
+        let uid = format!("{number:08x}-0000-4000-8000-{number:012x}");
+        let sample = match size {
+            Size::Small => SMALL_POD.into(),
+            Size::Whole => POD.into(),
+            Size::WithoutVariables => (0..8).fold(POD.to_owned(), |text, variable| {
+                let variable =
+                    format!(r#"{{"name":"VAR_{variable}","value":"value-of-variable-{variable}"}},"#);
+                text.replacen(&variable, "", 1)
+            }),
+        };
+        let json = sample
+            .replace("web-7d9f8b6c5-x7k2p", &name)
+            .replace("\"namespace\":\"default\"", &format!("\"namespace\":\"{namespace}\""))
+            .replace("0f4e1c9a-6b1d-4f0e-9a53-2f2a3b0c7d11", &uid)
+            .replace("\"nodeName\":\"node-17\"", &format!("\"nodeName\":\"node-{}\"", number % NODES));
+        Self { namespace, name, json: json.into() }
     }
 }
 

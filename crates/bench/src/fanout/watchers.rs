@@ -1,11 +1,12 @@
 //! Changes to watchers: many of the same, a thousand of a node each, and ten thousand to whom nothing happens.
 //!
 //! The cost of a change for its watchers is the processor time of the whole process with them, less that of the same changes
-//! without any. On all threads that includes waking one of them, which is most of it where there are few watchers and
-//! threads fall asleep between changes; on one thread there is no other to wake, so that what is left is the work. What waking
-//! alone costs in the same setting stands beside it.
+//! without any. On all threads that includes waking one of them; on one thread there is no other to wake, so that what is left
+//! is the work. What it would cost to wake watchers for each change in the same setting stands beside it.
 
-use super::{Failure, NODES, Size, bare, change, cost, micros, millis, pods_of, put, small, write};
+use super::{
+    Failure, NODES, Pod, Size, again, bare, change, cost, micros, millis, pods_of, put, small, write,
+};
 use crate::{Outcome, process::memory, report::Row};
 use bytes::Bytes;
 use cache::{
@@ -129,9 +130,9 @@ impl Work {
     }
 }
 
-/// Changes to many watchers of everything. Rounds with and without watchers take turns, so that what else the machine does
-/// hits both alike, and each begins after the same rest, which threads, caches and the allocator make use of; the figure is
-/// the median of what a round with watchers takes more than the one before it.
+/// Changes to many watchers of everything. Rounds with and without watchers take turns at being first, so that what else the
+/// machine does hits both alike, and each begins after the same rest, which threads, caches and the allocator make use of; the
+/// figure is the median of what a round with watchers takes more than the one beside it.
 pub(super) fn fan_out(runtime: &Runtime, work: Work) -> Result<Row, Failure> {
     let Work { watchers, pace, way } = work;
     let most = if pace == Pace::OneByOne { 200 } else { 1_000 };
@@ -139,12 +140,14 @@ pub(super) fn fan_out(runtime: &Runtime, work: Work) -> Result<Row, Failure> {
     // What few watchers cost is little beside the changes themselves: it takes many looks to see it.
     let rounds: usize = if watchers < 100 && pace != Pace::OneByOne { 75 } else { 21 };
     let (cache, resource) = small(runtime, 1000)?;
+    let size = if watchers < 100 { Size::Small } else { Size::Whole };
+    let pods: Arc<[Pod]> = (0..1000).map(|number| Pod::new(number, size)).collect();
     let run = |watchers: u64| {
         let seen = Arc::<Seen>::default();
         let filters = (0..watchers).map(|_| Filter::all());
         let tasks = runtime.block_on(watch(&resource, cache.revision(), &seen, way, filters))?;
         let (begun, before) = (Instant::now(), resource.stats().woken);
-        let work = changing(cache.clone(), seen, Changes { count: changes, watchers, pace });
+        let work = changing(cache.clone(), pods.clone(), seen, Changes { count: changes, watchers, pace });
         let cost = cost(|| runtime.block_on(runtime.spawn(work))?)?;
         let (elapsed, woken) = (begun.elapsed(), resource.stats().woken - before);
         runtime.block_on(end(tasks));
@@ -152,9 +155,13 @@ pub(super) fn fan_out(runtime: &Runtime, work: Work) -> Result<Row, Failure> {
     };
     let (mut alone, mut more) = (Vec::new(), Vec::new());
     let (mut woken, mut elapsed) = (0, Duration::ZERO);
-    for _ in 0..rounds {
-        let without = run(0)?;
-        let with = run(watchers)?;
+    for round in 0..rounds {
+        let (without, with) = if round % 2 == 0 {
+            (run(0)?, run(watchers)?)
+        } else {
+            let with = run(watchers)?;
+            (run(0)?, with)
+        };
         more.push(with.cost - without.cost);
         alone.push(without.cost);
         elapsed += with.elapsed;
@@ -188,17 +195,17 @@ pub(super) struct Changes {
 }
 
 /// Makes changes until all watchers have seen them.
-async fn changing(cache: Arc<Cache>, seen: Arc<Seen>, changes: Changes) -> Outcome {
+async fn changing(cache: Arc<Cache>, pods: Arc<[Pod]>, seen: Arc<Seen>, changes: Changes) -> Outcome {
     if changes.pace == Pace::OneByOne {
         let resource = pods_of(&cache)?;
-        for number in 1..=changes.count {
-            put(&cache, &resource, number % 1000, Size::Whole).await?;
+        for (number, pod) in (1..=changes.count).filter_map(|number| Some((number, again(&pods, number)?))) {
+            put(&cache, &resource, pod).await?;
             // Also without watchers, so that the waiting costs the same.
             tokio::time::sleep(Duration::from_millis(1)).await;
             seen.reach(number * changes.watchers).await;
         }
     } else {
-        change(&cache, changes.pace.writers(), changes.count).await?;
+        change(&cache, &pods, changes.pace.writers(), changes.count).await?;
         seen.reach(changes.count * changes.watchers).await;
     }
     Ok(())
