@@ -3,8 +3,7 @@
 //! 1. Changes are applied here and nowhere else, in the order of revisions, a whole group at a time.
 //! 2. A revision is announced after every change up to it was applied, whichever types they belong to.
 //! 3. Watchers are woken once for a batch of changes, after it was announced, and before the writers are told: those are
-//!    woken last, so that this thread goes on with them, and another takes the watchers. Only a crowd of watchers comes after
-//!    the writers, and before the next changes.
+//!    woken last, so that this thread goes on with them, and another takes the watchers.
 
 use crate::{
     Error, Resource, Spec,
@@ -144,12 +143,11 @@ impl Task {
         self.trim();
         self.revision = batch.revision;
         let reached = self.core.progress.announce(batch.revision);
-        let crowds: Vec<Arc<Resource>> =
-            touched.into_iter().filter_map(|resource| self.waking.wake(resource)).collect();
-        drop(reached);
-        for resource in crowds {
-            resource.interest().wake();
+        let now = Instant::now();
+        for resource in touched {
+            self.waking.wake(resource, now);
         }
+        drop(reached);
     }
 
     /// The type that an event belongs to, and what it changes there.

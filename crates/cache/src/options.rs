@@ -20,6 +20,8 @@ pub struct Options {
     pub snapshots: usize,
     /// How many bytes of other encodings are kept.
     pub encodings: usize,
+    /// For how long watchers are left alone after they were woken: what happens meanwhile they are told together.
+    pub rest: Duration,
     /// How often a watcher that asked for them gets a bookmark.
     pub bookmark_interval: Duration,
 }
@@ -34,6 +36,7 @@ impl Default for Options {
             snapshot_retention: Duration::from_secs(75),
             snapshots: 64,
             encodings: 64 << 20,
+            rest: Duration::from_millis(1),
             bookmark_interval: Duration::from_secs(60),
         }
     }

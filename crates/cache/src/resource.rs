@@ -90,7 +90,7 @@ pub struct Stats {
 impl Resource {
     pub(crate) fn new(spec: Arc<Spec>, core: Arc<Core>, view: View, log: Log) -> Self {
         let indexed = spec.fields().iter().enumerate().filter(|(_, field)| field.is_indexed());
-        let interest = Interest::new(indexed.map(|(at, _)| at));
+        let interest = Interest::new(indexed.map(|(at, _)| at), core.options.rest);
         let snapshots = Snapshots::new(core.options.snapshot_retention, core.options.snapshots);
         core.log_bytes.fetch_add(log.bytes(), Ordering::Relaxed);
         let state = ShardedLock::new(State { view, log });

@@ -1,19 +1,17 @@
-//! The task that wakes watchers where there are many, so that who applies changes, and the writers who wait for that, need
-//! not.
+//! The task that wakes watchers where they are more than a few, or have just been woken, so that who applies changes, and the
+//! writers who wait for that, need not.
 //!
 //! A runtime keeps the task that was woken last for the thread that woke it, and offers those before it to threads that have
 //! nothing to do. Were all watchers woken by the task that follows the store, the writers would be taken to another thread with
 //! them, and back. So the follower wakes one task, whoever has nothing to do takes that, and the watchers run where it is.
 //!
 //! 1. What was handed over before the task ends is woken by it, however it ends; afterwards the follower wakes by itself.
-//! 2. A type is handed over once until the task turns to it: the queue is never longer than there are types.
-//! 3. A few watchers are woken at once: that costs less than to wake someone to do it.
-//! 4. A crowd is left to the follower: what it takes to wake thousands holds the next changes back, so that watchers stay near
-//!    each other, where most find that one of them has written what they are to send.
+//! 2. A few watchers that are rested are woken at once: that costs less than to wake someone to do it.
+//! 3. The task looks after a type that was handed over until it has found nothing due for the time of a rest.
 
-use crate::{Resource, watch::Left};
-use std::sync::Arc;
-use tokio::sync::mpsc;
+use crate::Resource;
+use std::{sync::Arc, time::Instant};
+use tokio::{sync::mpsc, time::timeout_at};
 
 /// Where types are handed over whose watchers have something to read.
 pub(crate) struct Waking {
@@ -24,37 +22,67 @@ impl Waking {
     /// Starts the task; it ends when this is dropped.
     pub(crate) fn start() -> Self {
         let (queue, received) = mpsc::unbounded_channel();
-        tokio::spawn(run(Received { queue: received }));
+        tokio::spawn(run(Received { queue: received, resources: Vec::new() }));
         Self { queue }
     }
 
-    /// Has the watchers of a type woken, after what there is to read for them was announced. If they are a crowd the type is given
-    /// back: the caller has to wake them, and should wake the writers before.
-    pub(crate) fn wake(&self, resource: Arc<Resource>) -> Option<Arc<Resource>> {
-        match resource.interest().announced() {
-            Left::Nobody => None,
-            Left::Many => self.queue.send(resource).err().map(|refused| refused.0),
-            Left::Crowd => Some(resource),
+    /// Has the watchers of a type woken, after what there is to read for them was announced.
+    pub(crate) fn wake(&self, resource: Arc<Resource>, now: Instant) {
+        if resource.interest().announced(now)
+            && let Err(refused) = self.queue.send(resource)
+        {
+            refused.0.interest().wake_at_once();
         }
     }
 }
 
 async fn run(mut received: Received) {
-    while let Some(resource) = received.queue.recv().await {
-        resource.interest().wake();
+    loop {
+        let handed_over = match received.wake(Instant::now()) {
+            Some(next) => timeout_at(next.into(), received.queue.recv()).await,
+            None => Ok(received.queue.recv().await),
+        };
+        match handed_over {
+            Ok(Some(resource)) => received.add(resource),
+            Ok(None) => break,
+            Err(_) => {}
+        }
     }
 }
 
-/// The task's end of the queue. What is still in it when the task ends is seen to.
+/// The task's end of the queue, and the types that it looks after. Both are seen to when the task ends.
 struct Received {
     queue: mpsc::UnboundedReceiver<Arc<Resource>>,
+    resources: Vec<Arc<Resource>>,
+}
+
+impl Received {
+    fn add(&mut self, resource: Arc<Resource>) {
+        if !self.resources.iter().any(|own| Arc::ptr_eq(own, &resource)) {
+            self.resources.push(resource);
+        }
+    }
+
+    /// Wakes those who are due and rested, and tells when to look again.
+    fn wake(&mut self, now: Instant) -> Option<Instant> {
+        let mut next: Option<Instant> = None;
+        self.resources.retain(|resource| {
+            let again = resource.interest().wake(now);
+            next = next.into_iter().chain(again).min();
+            again.is_some()
+        });
+        next
+    }
 }
 
 impl Drop for Received {
     fn drop(&mut self) {
         self.queue.close();
         while let Ok(resource) = self.queue.try_recv() {
-            resource.interest().wake();
+            self.add(resource);
+        }
+        for resource in &self.resources {
+            resource.interest().wake_at_once();
         }
     }
 }
@@ -70,104 +98,140 @@ mod tests {
         log::{Slot, Transition},
         watch::{Seat, Waiter},
     };
-    use std::task::{Context, Waker};
+    use std::{
+        task::{Context, Waker},
+        time::Duration,
+    };
     use store::{Revision, memory::Memory};
 
-    /// A type with as many watchers of everything, to whom nothing has happened.
-    async fn watched(watchers: usize) -> (Arc<Resource>, Vec<Seat>) {
+    const REST: Duration = Duration::from_millis(50);
+
+    /// A type with watchers of everything, to whom nothing has happened.
+    struct Watched {
+        resource: Arc<Resource>,
+        seats: Vec<Seat>,
+        /// Everyone is woken when it is gone.
+        _cache: Cache,
+    }
+
+    async fn watched(watchers: usize) -> Watched {
         let specs = [Spec::cluster("nodes").unwrap()];
-        let cache = Cache::open(Arc::new(Memory::default()), specs, Options::default()).await.unwrap();
+        let options = Options { rest: REST, ..Options::default() };
+        let cache = Cache::open(Arc::new(Memory::default()), specs, options).await.unwrap();
         let resource = cache.resource("nodes").unwrap();
         let everything = Selection::new(resource.spec(), Filter::all());
         let seats = (0..watchers).map(|_| resource.interest().sit(&everything, || Revision::ZERO)).collect();
-        (resource, seats)
+        Watched { resource, seats, _cache: cache }
     }
 
-    fn change(resource: &Resource) {
+    /// A change that was announced.
+    fn change(waking: &Waking, resource: &Arc<Resource>, at: Instant) {
+        note(resource);
+        waking.wake(resource.clone(), at);
+    }
+
+    fn note(resource: &Resource) {
         let change = Transition::new(Revision(1), "a", Slot::Absent, Slot::Absent);
         resource.interest().note(&[Arc::new(change)], Revision::ZERO);
     }
 
+    /// How many were signaled since this was asked last.
     fn signaled(seats: &[Seat]) -> usize {
         let is_signaled = |waiter: &Waiter| waiter.poll(&mut Context::from_waker(Waker::noop())).is_ready();
-        seats.iter().filter(|seat| is_signaled(&seat.waiter)).count()
+        let count = seats.iter().filter(|seat| is_signaled(&seat.waiter)).count();
+        seats.iter().for_each(|seat| seat.waiter.clear());
+        count
+    }
+
+    /// Without the task: what is handed over stays in the queue.
+    fn unattended() -> (Waking, mpsc::UnboundedReceiver<Arc<Resource>>) {
+        let (queue, received) = mpsc::unbounded_channel();
+        (Waking { queue }, received)
     }
 
     #[tokio::test]
     async fn many_are_woken_by_the_task_and_few_at_once() {
-        for (watchers, at_once) in [(1, 1), (4, 4), (5, 0), (256, 0)] {
-            let (resource, seats) = watched(watchers).await;
+        for (watchers, at_once) in [(1, 1), (4, 4), (5, 0), (1000, 0)] {
+            let Watched { resource, seats, _cache } = watched(watchers).await;
             let waking = Waking::start();
-            change(&resource);
-            assert!(waking.wake(resource).is_none());
+            change(&waking, &resource, Instant::now());
             assert_eq!(signaled(&seats), at_once);
             tokio::task::yield_now().await;
+            assert_eq!(signaled(&seats), watchers - at_once);
+        }
+    }
+
+    #[tokio::test]
+    async fn who_was_just_woken_is_woken_again_after_a_rest_once_for_all_that_happened() {
+        for watchers in [1, 10] {
+            let Watched { resource, seats, _cache } = watched(watchers).await;
+            let waking = Waking::start();
+            let begun = Instant::now();
+            change(&waking, &resource, begun);
+            tokio::task::yield_now().await;
             assert_eq!(signaled(&seats), watchers);
+            for _ in 0..3 {
+                change(&waking, &resource, begun);
+            }
+            while signaled(&seats) == 0 {
+                tokio::time::sleep(REST / 10).await;
+            }
+            assert!(begun.elapsed() >= REST, "{:?}", begun.elapsed());
+            assert_eq!(resource.interest().woken(), 2 * watchers as u64);
         }
     }
 
     #[tokio::test]
-    async fn a_crowd_is_left_to_who_asks() {
-        let (resource, seats) = watched(257).await;
-        let (queue, mut received) = mpsc::unbounded_channel();
-        let waking = Waking { queue };
-        for _ in 0..2 {
-            change(&resource);
-            waking.wake(resource.clone()).unwrap().interest().wake();
-            assert_eq!((signaled(&seats), received.try_recv().is_err()), (257, true));
-            seats.iter().for_each(|seat| seat.waiter.clear());
-        }
-    }
-
-    #[tokio::test]
-    async fn a_type_is_handed_over_once_until_the_task_turns_to_it() {
-        let (resource, seats) = watched(10).await;
-        let (queue, mut received) = mpsc::unbounded_channel();
-        let waking = Waking { queue };
+    async fn a_type_is_handed_over_once_while_it_is_looked_after() {
+        let Watched { resource, seats, _cache } = watched(10).await;
+        let (waking, mut received) = unattended();
+        let begun = Instant::now();
         for _ in 0..3 {
-            change(&resource);
-            assert!(waking.wake(resource.clone()).is_none());
+            change(&waking, &resource, begun);
         }
-        assert_eq!(received.len(), 1);
-        received.try_recv().unwrap().interest().wake();
+        assert_eq!((received.len(), signaled(&seats)), (1, 0));
+        let again = received.try_recv().unwrap().interest().wake(begun);
+        assert_eq!((again, signaled(&seats)), (Some(begun + REST), 10));
+        change(&waking, &resource, begun + REST / 2);
+        assert_eq!(resource.interest().wake(begun + REST / 2), Some(begun + REST));
+        assert_eq!((received.len(), signaled(&seats)), (0, 0), "it rests, and is looked after");
+        assert_eq!(resource.interest().wake(begun + REST), Some(begun + 2 * REST));
         assert_eq!(signaled(&seats), 10);
-        assert!(waking.wake(resource.clone()).is_none());
-        assert_eq!(received.len(), 0, "there is no change");
-        change(&resource);
-        assert!(waking.wake(resource).is_none());
-        assert_eq!(received.len(), 1);
+        assert_eq!(resource.interest().wake(begun + 2 * REST), None);
+        assert_eq!((received.len(), signaled(&seats)), (0, 0), "nothing was due");
+        change(&waking, &resource, begun + 2 * REST);
+        assert_eq!(received.len(), 1, "no one looks after it any more");
     }
 
     /// A watcher that looks between the note of a change and its announcement may not see it.
     #[tokio::test]
     async fn who_was_woken_before_an_announcement_is_woken_after_it_again() {
-        let (resource, seats) = watched(10).await;
-        let (queue, mut received) = mpsc::unbounded_channel();
-        let waking = Waking { queue };
-        change(&resource);
-        assert!(waking.wake(resource.clone()).is_none());
-        change(&resource);
-        received.try_recv().unwrap().interest().wake();
+        let Watched { resource, seats, _cache } = watched(10).await;
+        let (waking, _received) = unattended();
+        let begun = Instant::now();
+        change(&waking, &resource, begun);
+        note(&resource);
+        resource.interest().wake(begun);
         assert_eq!(signaled(&seats), 10);
-        seats.iter().for_each(|seat| seat.waiter.clear());
-        assert!(waking.wake(resource).is_none());
-        received.try_recv().unwrap().interest().wake();
+        waking.wake(resource.clone(), begun + REST);
+        resource.interest().wake(begun + REST);
         assert_eq!(signaled(&seats), 10);
     }
 
     #[tokio::test]
     async fn without_the_task_everyone_is_woken_all_the_same() {
-        let (resource, seats) = watched(10).await;
-        let (queue, received) = mpsc::unbounded_channel();
-        let waking = Waking { queue };
-        change(&resource);
-        assert!(waking.wake(resource.clone()).is_none());
-        assert_eq!(signaled(&seats), 0);
-        drop(Received { queue: received });
-        assert_eq!(signaled(&seats), 10);
-        seats.iter().for_each(|seat| seat.waiter.clear());
-        change(&resource);
-        waking.wake(resource).unwrap().interest().wake();
-        assert_eq!(signaled(&seats), 10);
+        for watchers in [1, 10] {
+            let Watched { resource, seats, _cache } = watched(watchers).await;
+            let (waking, received) = unattended();
+            let begun = Instant::now();
+            change(&waking, &resource, begun);
+            change(&waking, &resource, begun);
+            drop(Received { queue: received, resources: Vec::new() });
+            assert_eq!(signaled(&seats), watchers);
+            for _ in 0..2 {
+                change(&waking, &resource, begun);
+                assert_eq!(signaled(&seats), watchers);
+            }
+        }
     }
 }

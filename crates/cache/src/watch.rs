@@ -33,7 +33,7 @@ mod watcher;
 pub use chunks::Chunk;
 #[cfg(test)]
 pub(crate) use interest::Seat;
-pub(crate) use interest::{Interest, Left, Waiter};
+pub(crate) use interest::{Interest, Waiter};
 pub use watcher::{Told, Watcher};
 
 use crate::{Entry, Filter, Freshness};

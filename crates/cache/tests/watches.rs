@@ -26,6 +26,7 @@ on_every_store! {
     a_waker_that_panics_keeps_no_one_from_being_told, watchers_of_a_closed_cache_end, watchers_of_a_removed_type_end, event_bytes_are_shared,
     what_one_has_written_others_of_the_same_send, a_chunk_does_not_hide_a_bookmark,
     who_is_far_behind_takes_chunk_after_chunk,
+    who_stands_elsewhere_reads_up_to_where_a_chunk_begins,
 }
 
 fn after(revision: u64) -> Request {
@@ -645,5 +646,25 @@ async fn who_is_far_behind_takes_chunk_after_chunk(backing: Backing) {
             assert_eq!(told(watching).await, format!("{how} {events}"));
         }
         assert!(watching.is_quiet().await);
+    }
+}
+
+async fn who_stands_elsewhere_reads_up_to_where_a_chunk_begins(backing: Backing) {
+    let f = fixture(backing).await;
+    for filter in [Filter::all(), Filter::namespace("n")] {
+        let start = f.cache.revision().0;
+        let watch = |behind: u64| f.watch(after(start + behind).filter(filter.clone()));
+        let (mut first, mut second) = (watch(0).await, watch(1).await);
+        f.put(pod("n", "a").phase(&"x".repeat(20_000))).await;
+        for name in ["b", "c", "d"] {
+            f.put(pod("n", name).phase(&"x".repeat(20_000))).await;
+        }
+        let [a, b, c, d] = [1, 2, 3, 4].map(|number| start + number);
+        let kind = if start == 0 { "ADDED" } else { "MODIFIED" };
+        let beginning = format!("{kind} n/a@{a}, {kind} n/b@{b}, {kind} n/c@{c}");
+        assert_eq!(told(&mut first).await, format!("wrote {beginning}"));
+        assert_eq!(told(&mut first).await, format!("wrote {kind} n/d@{d}"));
+        assert_eq!(told(&mut second).await, format!("wrote {kind} n/b@{b}, {kind} n/c@{c}"));
+        assert_eq!(told(&mut second).await, format!("took {kind} n/d@{d}"));
     }
 }

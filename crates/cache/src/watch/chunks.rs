@@ -27,10 +27,13 @@ use store::Revision;
 
 /// About how many bytes of chunks a lane keeps, and how many chunks. A watcher that keeps up writes event by event, and one
 /// that does not should find all of them.
-const ROOM: usize = 512 * 1024;
+const ROOM: usize = 1024 * 1024;
 const KEPT: usize = 256;
 /// The largest that are kept.
 const LARGEST: usize = 128 * 1024;
+/// A chunk stays for so long at the least: those for whom it was written come one after the other, and each would find gone what
+/// the one before it let go for its own.
+const NEW: Duration = Duration::from_millis(5);
 /// After what time a chunk is let go at the next look, if no newer one has taken its place.
 const AGE: Duration = Duration::from_secs(1);
 
@@ -90,12 +93,18 @@ impl Shelf {
         like.find(|(_, kept)| kept.continues(encoding, cursor)).map(|(at, _)| at).ok_or(place)
     }
 
-    /// Lets go what was written longest ago, until there is room.
-    fn make_room(&mut self, bytes: usize) {
-        while self.kept.len() >= KEPT || (self.bytes + bytes > ROOM && !self.kept.is_empty()) {
-            let oldest = (0..).zip(&self.kept).min_by_key(|(_, kept)| kept.at).map_or(0, |(at, _)| at);
-            self.bytes -= self.kept.remove(oldest).map_or(0, |kept| kept.chunk.bytes.len());
+    /// Lets go what was written longest ago until there is room, but nothing that is new: false if there is none.
+    fn make_room(&mut self, bytes: usize, now: Instant) -> bool {
+        while self.kept.len() >= KEPT || self.bytes + bytes > ROOM {
+            let oldest = (0..).zip(&self.kept).min_by_key(|(_, kept)| kept.at);
+            let Some((place, Kept { at, chunk, .. })) = oldest else { return true };
+            if now.saturating_duration_since(*at) < NEW {
+                return false;
+            }
+            self.bytes -= chunk.bytes.len();
+            self.kept.remove(place);
         }
+        true
     }
 }
 
@@ -105,6 +114,14 @@ impl Chunks {
         let shelf = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let place = shelf.find(encoding, cursor).ok()?;
         shelf.kept.get(place).map(|kept| kept.chunk.clone())
+    }
+
+    /// Where the first begins that lies ahead of a watcher that has come to `cursor`.
+    pub(super) fn next(&self, encoding: Encoding, cursor: Revision) -> Option<Revision> {
+        let shelf = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let place = shelf.kept.partition_point(|kept| kept.first <= cursor);
+        let mut ahead = shelf.kept.range(place..).filter(|kept| kept.encoding == encoding);
+        ahead.find(|kept| kept.from > cursor).map(|kept| kept.from)
     }
 
     /// Keeps what was written of a span, unless it is large; false if it is the only one.
@@ -118,7 +135,9 @@ impl Chunks {
             return true;
         }
         let any = !shelf.kept.is_empty();
-        shelf.make_room(bytes.len());
+        if !shelf.make_room(bytes.len(), at) {
+            return true;
+        }
         shelf.bytes += bytes.len();
         let place = shelf.kept.partition_point(|kept| kept.first < first);
         shelf.kept.insert(place, Kept { encoding, from, first, at, chunk: Chunk { last, bytes, to } });
@@ -192,6 +211,35 @@ mod tests {
         assert_eq!(next, [early.clone(), early, None, Some("9 to 9".into()), late.clone(), late, None]);
         let other = chunks.take(Encoding(2), Revision(3)).map(|chunk| chunk.to);
         assert_eq!((other, chunks.take(Encoding(2), Revision(2)).is_none()), (Some(Revision(4)), true));
+    }
+
+    #[test]
+    fn whoever_stands_elsewhere_is_told_where_the_next_begins() {
+        let chunks = Chunks::default();
+        keep(&chunks, span(2, 4, 9, 10), "4 to 9");
+        keep(&chunks, span(10, 12, 12, 12), "12");
+        keep(&chunks, span(9, 12, 12, 12), "12, written by one who stands before 10");
+        chunks.keep(Encoding(2), span(5, 6, 6, 6), Bytes::from_static(b"6, other form"), Instant::now());
+        let next = |cursor| chunks.next(FORM, Revision(cursor)).map(|revision| revision.0);
+        let expected = [(0, Some(2)), (1, Some(2)), (4, Some(9)), (8, Some(9)), (9, Some(10)), (12, None)];
+        assert_eq!(expected.map(|(cursor, _)| (cursor, next(cursor))), expected);
+    }
+
+    #[test]
+    fn what_is_new_does_not_make_room() {
+        let chunks = Chunks::default();
+        let begun = Instant::now();
+        let each = Bytes::from(vec![b'x'; ROOM / 8]);
+        let keep = |number: u64, at: Instant| {
+            chunks.keep(FORM, span(number, number + 1, number + 1, number + 1), each.clone(), at)
+        };
+        for number in 0..12 {
+            keep(number, begun);
+        }
+        let left = || (0..12).filter(|cursor| taken(&chunks, *cursor).is_some()).collect::<Vec<u64>>();
+        assert_eq!(left(), [0, 1, 2, 3, 4, 5, 6, 7]);
+        keep(8, begun + NEW);
+        assert_eq!(left().last(), Some(&8));
     }
 
     #[test]

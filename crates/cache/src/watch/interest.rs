@@ -8,7 +8,9 @@
 //! 3. A change is in the log before it is in a lane, and in a lane before its watchers are woken.
 //! 4. A lane is `touched` from its first change until that is announced, then `due` until its watchers are woken. So whoever is
 //!    woken for a change finds it announced, also if someone else wakes while the next changes are noted.
-//! 5. A lane has chunks only while several watch in it, and for a short time after.
+//! 5. After its watchers were woken a lane rests for a moment: what becomes due meanwhile they are woken for when it is over. So
+//!    where changes are rare watchers are woken at once, and where they are many, once for some of them.
+//! 6. A lane has chunks only while several watch in it, and for a short time after.
 
 use super::chunks::{Chunk, Chunks, Span};
 use crate::{
@@ -25,25 +27,12 @@ use std::{
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
-    time::Instant,
+    time::{Duration, Instant},
 };
 use store::Revision;
 
 /// So many watchers are woken by whoever has something for them; to wake more is a task of its own.
 const FEW: usize = 4;
-/// The most that are left to that task. It is about what a thread of the runtime keeps for itself before it gives some away.
-const MANY: usize = 256;
-
-/// Who is left to be woken, after an announcement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
-    /// No one, or someone is about to.
-    Nobody,
-    /// So many that someone else should call [`Interest::wake`].
-    Many,
-    /// So many that the next changes should wait for the call of [`Interest::wake`].
-    Crowd,
-}
 
 /// The lanes of a resource type.
 pub(crate) struct Interest {
@@ -54,6 +43,8 @@ pub(crate) struct Interest {
     /// The lanes that have chunks.
     sharing: Mutex<Vec<Weak<Lane>>>,
     woken: AtomicU64,
+    /// For how long watchers are left alone after they were woken.
+    rest: Duration,
 }
 
 /// Lanes by a text.
@@ -74,6 +65,8 @@ struct Tables {
     touched: Vec<Arc<Lane>>,
     /// The lanes with changes that were announced, whose watchers are to be woken by whoever was told of it.
     due: Vec<Arc<Lane>>,
+    /// Whether someone is going to look whether lanes that rest are due.
+    attended: bool,
     seats: usize,
 }
 
@@ -83,6 +76,8 @@ pub(crate) struct Lane {
     touched: AtomicBool,
     /// The same.
     due: AtomicBool,
+    /// Until when its watchers are left alone, which were just woken. Under the same lock.
+    rests: Mutex<Option<Instant>>,
     waiters: Mutex<Vec<Arc<Waiter>>>,
     /// How many waiters there are.
     seated: AtomicUsize,
@@ -116,13 +111,14 @@ pub(crate) struct Seat {
 
 impl Interest {
     /// The lanes of a type with these indexed fields.
-    pub(crate) fn new(indexed: impl Iterator<Item = usize>) -> Self {
+    pub(crate) fn new(indexed: impl Iterator<Item = usize>, rest: Duration) -> Self {
         let tables = Tables {
             namespaces: HashMap::new(),
             keys: HashMap::new(),
             fields: indexed.map(|field| Values { field, lanes: HashMap::new() }).collect(),
             touched: Vec::new(),
             due: Vec::new(),
+            attended: false,
             seats: 0,
         };
         Self {
@@ -131,6 +127,7 @@ impl Interest {
             bookmarks: Mutex::default(),
             sharing: Mutex::default(),
             woken: AtomicU64::new(0),
+            rest,
         }
     }
 
@@ -186,31 +183,54 @@ impl Interest {
         }
     }
 
-    /// Follows the announcement of all changes that were noted: wakes the watchers of their lanes, if they are few. Otherwise
-    /// they are due, and the caller has to see to it.
-    pub(crate) fn announced(&self) -> Left {
+    /// Follows the announcement of all changes that were noted: wakes the watchers of their lanes, if they are few and rested. The
+    /// others are due; true if [`Interest::wake`] has to be called for them, which nobody is about to do yet.
+    pub(crate) fn announced(&self, now: Instant) -> bool {
         let mut tables = self.tables();
         let touched = std::mem::take(&mut tables.touched);
         touched.iter().for_each(|lane| lane.touched.store(false, Ordering::Relaxed));
-        let watchers: usize = touched.iter().map(|lane| lane.seated()).sum();
-        if watchers <= FEW {
+        let news = touched.into_iter().filter(|lane| !lane.due.load(Ordering::Relaxed));
+        let (rested, resting): (Vec<_>, Vec<_>) = news.partition(|lane| lane.is_rested(now));
+        let is_unattended = !resting.is_empty() && !tables.attended;
+        tables.become_due(resting);
+        let few = rested.iter().map(|lane| lane.seated()).sum::<usize>() <= FEW;
+        let has_more = is_unattended || !few;
+        tables.attended |= has_more;
+        if few {
+            rested.iter().for_each(|lane| lane.rest(now + self.rest));
             drop(tables);
-            self.wake_lanes(&touched);
-            return Left::Nobody;
+            self.wake_lanes(&rested);
+        } else {
+            tables.become_due(rested);
         }
-        let is_known = !tables.due.is_empty();
-        tables.due.extend(touched.into_iter().filter(|lane| !lane.due.swap(true, Ordering::Relaxed)));
-        match (watchers > MANY, is_known) {
-            (true, _) => Left::Crowd,
-            (false, true) => Left::Nobody,
-            (false, false) => Left::Many,
-        }
+        has_more
     }
 
-    /// Wakes the watchers that are due to be.
-    pub(crate) fn wake(&self) {
+    /// Wakes the watchers that are due to be, if they are rested, and tells when to look again; `None` if there is nothing to
+    /// look for before the next announcement.
+    pub(crate) fn wake(&self, now: Instant) -> Option<Instant> {
+        let (rested, next) = {
+            let mut tables = self.tables();
+            let (rested, resting): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut tables.due).into_iter().partition(|lane| lane.is_rested(now));
+            for lane in &rested {
+                lane.due.store(false, Ordering::Relaxed);
+                lane.rest(now + self.rest);
+            }
+            let next = resting.iter().chain(&rested).filter_map(|lane| *lane.rests()).min();
+            tables.attended = next.is_some();
+            tables.due = resting;
+            (rested, next)
+        };
+        self.wake_lanes(&rested);
+        next
+    }
+
+    /// Wakes the watchers that are due to be, rested or not: there is no one to do it later.
+    pub(crate) fn wake_at_once(&self) {
         let due = {
             let mut tables = self.tables();
+            tables.attended = false;
             tables.due.iter().for_each(|lane| lane.due.store(false, Ordering::Relaxed));
             std::mem::take(&mut tables.due)
         };
@@ -303,6 +323,11 @@ enum Place<'t, 's> {
 }
 
 impl Tables {
+    fn become_due(&mut self, lanes: Vec<Arc<Lane>>) {
+        lanes.iter().for_each(|lane| lane.due.store(true, Ordering::Relaxed));
+        self.due.extend(lanes);
+    }
+
     /// All lanes but that of everything.
     fn all(&self) -> impl Iterator<Item = &Arc<Lane>> {
         let texts = self.namespaces.values().chain(self.keys.values());
@@ -361,6 +386,7 @@ impl Lane {
         Self {
             touched: AtomicBool::new(false),
             due: AtomicBool::new(false),
+            rests: Mutex::default(),
             waiters: Mutex::default(),
             seated: AtomicUsize::new(0),
             chunks: OnceLock::new(),
@@ -373,6 +399,11 @@ impl Lane {
         self.chunks.get()?.take(encoding, cursor)
     }
 
+    /// Where the next chunk begins for a watcher that has come to `cursor`, and has to read the log up to there.
+    pub(super) fn next_chunk(&self, encoding: Encoding, cursor: Revision) -> Option<Revision> {
+        self.chunks.get()?.next(encoding, cursor)
+    }
+
     /// The changes that it notes; `None` in the lane of everything.
     pub(crate) fn changes(&self) -> Option<MutexGuard<'_, Changes>> {
         self.changes.as_ref().map(|changes| changes.lock().unwrap_or_else(PoisonError::into_inner))
@@ -380,6 +411,18 @@ impl Lane {
 
     fn seated(&self) -> usize {
         self.seated.load(Ordering::Relaxed)
+    }
+
+    fn rests(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.rests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_rested(&self, now: Instant) -> bool {
+        self.rests().is_none_or(|until| until <= now)
+    }
+
+    fn rest(&self, until: Instant) {
+        *self.rests() = Some(until);
     }
 
     fn touch(self: &Arc<Self>, touched: &mut Vec<Arc<Self>>) {

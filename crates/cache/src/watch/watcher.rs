@@ -153,9 +153,7 @@ impl Watcher {
                 Phase::History(_) => Read::Items { items: self.history().await?, more: true },
                 Phase::Live => match encoding.and_then(|encoding| self.chunk(encoding)) {
                     Some(chunk) => return Ok(Told::Chunk(chunk)),
-                    None => {
-                        self.read(encoding.filter(|_| self.is_like_others).map_or(usize::MAX, |_| SHARED))
-                    }
+                    None => self.read(encoding.filter(|_| self.is_like_others)),
                 },
             };
             match read {
@@ -227,17 +225,19 @@ impl Watcher {
         items
     }
 
-    /// Looks at the log, for about so many bytes of objects.
-    fn read(&mut self, room: usize) -> Read {
+    /// Looks at the log; if what is read is to be shared, for a chunk at the most, and no further than where another begins.
+    fn read(&mut self, shared: Option<Encoding>) -> Read {
         let Self { resource, selection, everything, seat, cursor, .. } = self;
         let selection = (!*everything).then_some(&**selection);
+        let meeting = shared.and_then(|encoding| seat.lane.next_chunk(encoding, *cursor));
         let mut reader = Reader {
             selection,
             items: Batch::default(),
             cursor: *cursor,
             group: Revision::ZERO,
             looks: 0,
-            room,
+            room: shared.map_or(usize::MAX, |_| SHARED),
+            meeting: meeting.unwrap_or(Revision(u64::MAX)),
         };
         let since = seat.lane.changes().map(|changes| changes.since);
         let outcome = match since {
@@ -327,6 +327,8 @@ struct Reader<'a> {
     looks: usize,
     /// How many bytes of objects are still wanted.
     room: usize,
+    /// Where others are met.
+    meeting: Revision,
 }
 
 impl Reader<'_> {
@@ -337,7 +339,7 @@ impl Reader<'_> {
             if change.revision > until {
                 break;
             }
-            if self.is_full() && change.revision > self.group {
+            if self.ends_before(change.revision) {
                 return Some(true);
             }
             self.take(change);
@@ -367,7 +369,7 @@ impl Reader<'_> {
             }
             let full = resource.with_state(|_, log| {
                 for revision in noted {
-                    if self.is_full() && revision > self.group {
+                    if self.ends_before(revision) {
                         return Some(true);
                     }
                     self.take(log.get(revision)?);
@@ -392,8 +394,14 @@ impl Reader<'_> {
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.items.len() >= ITEMS || self.looks >= LOOKS || self.room == 0
+    /// Whether enough was read before the next change, which has this revision.
+    fn ends_before(&mut self, next: Revision) -> bool {
+        let meets = next > self.meeting && !self.items.is_empty();
+        if meets {
+            self.cursor = self.cursor.max(self.meeting);
+        }
+        let is_full = self.items.len() >= ITEMS || self.looks >= LOOKS || self.room == 0;
+        (meets || is_full) && next > self.group
     }
 }
 
