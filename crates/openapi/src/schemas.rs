@@ -229,10 +229,8 @@ impl<'a> Schemas<'a> {
         let is_list =
             matches!(field.shape, Shape::List(_) | Shape::Bytes) || facts::counts_as_list(ty, field);
         match &facts.topology {
-            Topology::Natural if facts::is_granular(ty, field) => {
-                property.put("x-kubernetes-map-type", "granular");
-            }
             Topology::Natural => {}
+            Topology::Granular => property.put("x-kubernetes-map-type", "granular"),
             Topology::Atomic if !is_list => property.put("x-kubernetes-map-type", "atomic"),
             Topology::Atomic => property.put("x-kubernetes-list-type", "atomic"),
             Topology::Set => property.put("x-kubernetes-list-type", "set"),

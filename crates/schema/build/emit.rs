@@ -205,6 +205,7 @@ fn facts(field: &Field) -> String {
             let keys = keys.strip_prefix("map(").unwrap().strip_suffix(')').unwrap();
             format!("Topology::Keyed({})", texts(keys.split(',')))
         }
+        (None, Some("granular")) => "Topology::Granular".into(),
         (None, _) => "Topology::Natural".into(),
     };
     let patch = field.option("patch").unwrap_or("");

@@ -350,8 +350,10 @@ pub struct Facts {
 /// How server-side apply merges what stands at a place.
 #[derive(Clone)]
 pub enum Topology {
-    /// By the shape alone: structs and maps field by field, lists as one value.
+    /// By the shape alone: structs and maps field by field unless their type says otherwise, lists as one value.
     Natural,
+    /// Field by field, whatever the type says.
+    Granular,
     /// As one value.
     Atomic,
     /// A list of distinct scalars.

@@ -17,11 +17,6 @@ pub(super) fn default(ty: &Type, field: &Field) -> Option<Value> {
     contains(EMPTY_BY_DEFAULT, ty, field).then(|| super::zero(&field.shape)).flatten()
 }
 
-/// Whether server-side apply is told that a map is merged key by key, which it would do anyway.
-pub(super) fn is_granular(ty: &Type, field: &Field) -> bool {
-    contains(GRANULAR, ty, field)
-}
-
 /// Whether the reference calls an atomic struct an atomic list.
 pub(super) fn counts_as_list(ty: &Type, field: &Field) -> bool {
     contains(ATOMIC_STRUCTS_CALLED_LISTS, ty, field)
@@ -35,11 +30,6 @@ fn contains(places: &[Place], ty: &Type, field: &Field) -> bool {
 }
 
 const ATOMIC_STRUCTS_CALLED_LISTS: &[Place] = &[("meta.v1.Status", "details")];
-
-const GRANULAR: &[Place] = &[
-    ("core.v1.PersistentVolumeClaimStatus", "allocatedResourceStatuses"),
-    ("core.v1.PersistentVolumeSpec", "claimRef"),
-];
 
 const EMPTY_BY_DEFAULT: &[Place] = &[
     ("core.v1.AzureDiskVolumeSource", "readOnly"),
