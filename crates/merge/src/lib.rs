@@ -14,7 +14,9 @@
 //! valid. Everything here is bounded by [`schema::Limits`], whatever the patch says.
 
 mod error;
+mod go;
 pub mod json_patch;
+pub mod managed;
 pub mod merge_patch;
 mod node;
 mod result;

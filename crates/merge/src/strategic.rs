@@ -8,17 +8,16 @@
 //! The patch is changed as it is applied (directives and nulls are taken out), because the reference shows what is left
 //! of it in its errors.
 
-mod go;
 mod list;
 mod meta;
 mod order;
 mod restore;
 
+use crate::go::{self, Kind};
 use crate::merge_patch::OBJECT;
 use crate::node::{Doc, Node, Opened};
 use crate::result::{refuse_strictly, set_kind};
 use crate::{Error, FieldValidation, Patched};
-use go::Kind;
 use meta::Meta;
 use object::{Key, Map, Value};
 use schema::{Limits, Ref, Type, json};

@@ -128,6 +128,12 @@ impl ElementRef<'_> {
             Self::Index(index) => Element::Index(index),
         }
     }
+
+    /// An order that is total, also where numbers past 2⁵³ are concerned: a whole number comes before a fraction that
+    /// is equal to it. For maps and sorts.
+    pub fn total_cmp(self, other: Self) -> Ordering {
+        order::strict(self, other)
+    }
 }
 
 impl Ord for ElementRef<'_> {

@@ -1,6 +1,5 @@
 //! Lists: merged by a key or as sets, put into order, cleared of elements.
 
-use super::go::{self, Kind};
 use super::meta::Meta;
 use super::order::{Identity, Places, key_of, normalize, require_key};
 use super::{
@@ -8,6 +7,7 @@ use super::{
     not_comparable, unknown_directive, without_directives,
 };
 use crate::Error;
+use crate::go::{self, Kind};
 use crate::node::{Node, Opened};
 use object::{Key, Map, Value};
 use std::collections::HashSet;

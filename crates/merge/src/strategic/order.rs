@@ -1,8 +1,8 @@
 //! The order of a merged list: what the patch names in the order of the patch, the rest where it stood among them.
 
-use super::go::Kind;
 use super::{DIRECTIVE, bad_type, no_merge_key, not_comparable};
 use crate::Error;
+use crate::go::Kind;
 use crate::node::Node;
 use object::{Text, Value};
 use schema::Shape;

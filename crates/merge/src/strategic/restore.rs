@@ -1,7 +1,7 @@
 //! From the merged JSON to an object of the type, as the reference converts without a text in between: numbers are cut
 //! to their field's size, whole floats are integers, and faults have words of their own.
 
-use super::go::Kind;
+use crate::go::Kind;
 use crate::node::{Doc, Node, Opened, UNBOUNDED};
 use object::{Key, Map, Value};
 use schema::{Field, Limits, Shape, Type, json};

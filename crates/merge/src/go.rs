@@ -1,6 +1,7 @@
 //! Values as the reference's language names and shows them: its error texts are made of these.
 
 use crate::node::Node;
+use object::quote::Quoted;
 use object::{Value, float};
 use schema::json;
 use std::fmt::Write;
@@ -111,6 +112,28 @@ pub(crate) fn show_as_text(value: &Value) -> String {
         };
     });
     out
+}
+
+/// The same as `%#v` shows it, which is how it would stand in a program.
+pub(crate) fn show_source(value: &Value) -> String {
+    match value {
+        Value::Map(map) => {
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_by_key(|(key, _)| *key);
+            let entries: Vec<_> = entries
+                .iter()
+                .map(|(key, value)| format!("{}:{}", Quoted(key), show_source(value)))
+                .collect();
+            format!("map[string]interface {{}}{{{}}}", entries.join(", "))
+        }
+        Value::List(items) => {
+            let items: Vec<_> = items.iter().map(show_source).collect();
+            format!("[]interface {{}}{{{}}}", items.join(", "))
+        }
+        Value::Null => "interface {}(nil)".into(),
+        Value::String(text) => Quoted(text).to_string(),
+        other => show(other),
+    }
 }
 
 fn write(value: &Value, out: &mut String, scalar: fn(&Value, &mut String)) {

@@ -1,0 +1,253 @@
+//! Managed fields: who owns which fields of an object, and server-side apply, which lives by that.
+//!
+//! A [`Manager`] is made for one kind of request: a type, its version, a subresource. [`Manager::update`] notes who
+//! owns what after any other write; [`Manager::apply`] merges a configuration into an object. Both are pure: the time,
+//! and how objects are converted to other versions, are given.
+//!
+//! What is one value and what is told apart is said by the type ([`schema::Topology`]). Sets of paths are those of
+//! [`object::path_set`].
+//!
+//! 1. Both forms of a value are walked by the same code: the tree of a type, with what it leaves out, and plain JSON.
+//!    See [`place`].
+//! 2. An entry that a write does not touch is not read, and is written as it was.
+//! 3. Everything is as deep as the object and the sets are, which their readers bound.
+//!
+//! Left to others: defaults of what an apply made, names and resource versions, and whether the object is valid.
+
+mod apply;
+mod check;
+mod compare;
+mod conflict;
+mod entries;
+mod fields;
+mod last_applied;
+mod merged;
+mod place;
+mod scale;
+mod update;
+
+pub use check::Faults;
+pub use compare::Comparison;
+pub use conflict::{Conflict, Conflicts};
+pub use scale::Scale;
+
+use apply::Applied;
+use entries::Reading;
+use object::path_set::{Matcher, Set};
+use object::{Map, Text, Value};
+use schema::{Ref, Type};
+
+/// An object and its type.
+#[derive(Clone, Debug)]
+pub struct Typed {
+    /// The type.
+    pub ty: Ref<Type>,
+    /// The tree.
+    pub value: Value,
+}
+
+/// What a kind of request has to say about the versions of its objects.
+pub trait Versions: Sync {
+    /// The type of an object in a version, such as `apps/v1`; nothing if there is no such version.
+    fn ty(&self, version: &str) -> Option<Ref<Type>>;
+
+    /// An object in another version; nothing if there is no such version.
+    fn convert(&self, object: Value, from: &str, to: &str) -> Option<Typed>;
+
+    /// Which fields of a version can be owned through this request.
+    fn filter(&self, version: &str) -> Option<&Filter>;
+
+    /// Whether there is such a version.
+    fn knows(&self, version: &str) -> bool {
+        self.ty(version).is_some()
+    }
+}
+
+/// Which fields can be owned.
+#[derive(Clone, Debug)]
+pub enum Filter {
+    /// All but these and what is below them.
+    Without(Set),
+    /// What is matched.
+    Only(Matcher),
+}
+
+impl Filter {
+    fn of(&self, set: &Set) -> Set {
+        match self {
+            Self::Without(fields) => set.recursive_difference(fields),
+            Self::Only(matcher) => set.matching(matcher),
+        }
+    }
+}
+
+/// Who writes, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Writer<'a> {
+    /// The name of the manager.
+    pub name: &'a str,
+    /// The time of the request, RFC 3339 in UTC with seconds.
+    pub now: &'a Text,
+}
+
+/// Whether fields that others own are taken from them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Force {
+    /// They are.
+    Yes,
+    /// They are in the way.
+    No,
+}
+
+/// Why something could not be applied.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// The request makes no sense: 400.
+    #[error("{0}")]
+    BadRequest(String),
+    /// Others own some of the fields: 409.
+    #[error("{0}")]
+    Conflict(Conflicts),
+    /// The configuration cannot be merged. The reference answers with status 500 and no reason.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Keeps the managed fields of one kind of request.
+pub struct Manager<'a> {
+    /// The type of the objects, in the version of the request.
+    pub ty: &'a Ref<Type>,
+    /// That version: `v1`, `apps/v1`.
+    pub api_version: &'a str,
+    /// The subresource; empty for the object itself.
+    pub subresource: &'a str,
+    /// The other versions.
+    pub versions: &'a dyn Versions,
+}
+
+/// The manager of what was there before the first apply.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
+impl Manager<'_> {
+    /// Notes who owns what, now that `writer` has made `new` of `live`. All are in the version of the request; an
+    /// object that is made has no `live`.
+    ///
+    /// What a client has put into the managed fields of `new` is taken as what they were before, except through a
+    /// subresource; a single empty entry makes all be forgotten. Where nothing can be noted, the object has no managed
+    /// fields.
+    pub fn update(&self, live: Option<&Value>, new: &mut Value, writer: Writer<'_>) {
+        let sent = entries::take(new);
+        let known = live.and_then(entries::of).unwrap_or_default();
+        let owners = match sent.as_ref().and_then(Value::as_list).filter(|_| self.subresource.is_empty()) {
+            Some(sent) if entries::is_reset(sent) => entries::Owners::new(),
+            Some(sent) if sent != known => match entries::read(sent, Reading::Whole) {
+                Ok(owners) if !owners.is_empty() => owners,
+                _ => entries::read(known, Reading::Lazy).unwrap_or_default(),
+            },
+            _ => entries::read(known, Reading::Lazy).unwrap_or_default(),
+        };
+        // Once forgotten, nothing is noted until something is applied.
+        let is_made = live.is_none_or(|live| text(live, "uid").is_empty());
+        if owners.is_empty() && !is_made {
+            return;
+        }
+        let mut owners = owners;
+        if self.note(&without_entries(live), new, &mut owners, writer).is_ok() {
+            entries::put(new, entries::write(owners));
+        }
+    }
+
+    /// Applies a configuration to an object, or makes one of it. Everything is in the version of the request, the
+    /// configuration as plain JSON; the object that comes of it has no defaults yet.
+    pub fn apply(
+        &self,
+        live: Option<&Value>,
+        config: &Value,
+        writer: Writer<'_>,
+        force: Force,
+    ) -> Result<Value, Error> {
+        let known = live.and_then(entries::of).unwrap_or_default();
+        let mut owners = entries::read(known, Reading::Lazy)
+            .map_err(|why| Error::Failed(format!("failed to decode managed fields: {why}")))?;
+        self.check_kind(config)?;
+        let live = without_entries(live);
+        if owners.is_empty() {
+            let before = Writer { name: BEFORE_FIRST_APPLY, ..writer };
+            self.note(&self.empty(), &live, &mut owners, before).map_err(|why| {
+                Error::Failed(format!("failed to create manager for existing fields: {why}"))
+            })?;
+        }
+        let mut outcome = self.merge(&live, config, owners.clone(), writer, force);
+        if writer.name == last_applied::KUBECTL
+            && let Err(Error::Conflict(conflicts)) = &outcome
+            && let Some(left) = self.beyond_last_applied(&live, conflicts)
+        {
+            outcome = match left.is_empty() {
+                true => self.merge(&live, config, owners, writer, Force::Yes),
+                false => Err(Error::Conflict(Conflicts::new(left))),
+            };
+        }
+        let Applied { object, owners } = outcome?;
+        let mut object = object.unwrap_or(live);
+        if writer.name == last_applied::KUBECTL {
+            last_applied::renew(&mut object, config);
+        }
+        // What the type does not know is not merged, so these are all there are.
+        entries::take(&mut object);
+        entries::put(&mut object, entries::write(owners));
+        Ok(object)
+    }
+
+    /// Refuses a configuration of another type or version.
+    fn check_kind(&self, config: &Value) -> Result<(), Error> {
+        let part = |key: &str| config.get(key).and_then(Value::as_str).unwrap_or_default();
+        let own = self.ty.kind.as_ref().map(|kind| kind.kind.as_str()).unwrap_or_default();
+        if part("apiVersion") == self.api_version && part("kind") == own {
+            return Ok(());
+        }
+        let (group, version) = group_and_version(part("apiVersion"));
+        Err(Error::BadRequest(format!("invalid object type: {group}/{version}, Kind={}", part("kind"))))
+    }
+
+    /// The object of the type in which nothing is set.
+    fn empty(&self) -> Value {
+        let mut empty = Map::new();
+        if let Some(kind) = &self.ty.kind {
+            empty.insert("kind", kind.kind.clone());
+            empty.insert("apiVersion", self.api_version);
+        }
+        empty.into()
+    }
+
+    /// What is different that can be owned.
+    fn filtered(&self, version: &str, comparison: Comparison) -> Comparison {
+        match self.versions.filter(version) {
+            Some(filter) => comparison.filtered(|set| filter.of(set)),
+            None => comparison,
+        }
+    }
+
+    /// An object as messages name it: `default/a; apps/v1, Kind=Deployment`.
+    fn shown(&self, object: &Value) -> String {
+        let kind = self.ty.kind.as_ref().map(|kind| kind.kind.as_str()).unwrap_or_default();
+        let (group, version) = group_and_version(self.api_version);
+        let (namespace, name) = (text(object, "namespace"), text(object, "name"));
+        format!("{namespace}/{name}; {group}/{version}, Kind={kind}")
+    }
+}
+
+/// An object without its managed fields; an empty one for none.
+fn without_entries(object: Option<&Value>) -> Value {
+    let mut object = object.cloned().unwrap_or_else(|| Map::new().into());
+    entries::take(&mut object);
+    object
+}
+
+fn text<'a>(object: &'a Value, key: &str) -> &'a str {
+    let value = object.get("metadata").and_then(|metadata| metadata.get(key));
+    value.and_then(Value::as_str).unwrap_or_default()
+}
+
+fn group_and_version(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
+}

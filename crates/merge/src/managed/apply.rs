@@ -1,0 +1,254 @@
+//! Server-side apply: a configuration is merged into an object, what its manager applied before and does not any more
+//! is taken out, and what others own is in the way unless the request is forced.
+
+use super::check::{Duplicates, check};
+use super::compare::compare;
+use super::conflict::{Conflict, Conflicts};
+use super::entries::{Id, Operation, Owned, Owners};
+use super::fields::{fields, reconciled, with_named_fields};
+use super::merged::{merged, without};
+use super::place::{Form, Place, plain, shape_of};
+use super::update::{Comparisons, STRIPPED};
+use super::{Error, Force, Manager, Typed, Writer};
+use crate::node::UNBOUNDED;
+use object::path_set::Set;
+use object::{Text, Value};
+use schema::{Limits, Ref, Shape, Type, json};
+use std::collections::BTreeMap;
+
+/// An object as plain JSON, and its type.
+struct Plain {
+    shape: Shape,
+    value: Value,
+}
+
+impl Plain {
+    fn place(&self) -> Place<'_> {
+        Place::of(&self.shape)
+    }
+
+    fn fields(&self) -> Set {
+        with_named_fields(&fields(self.place(), &self.value, Form::Plain), Some(self.place()))
+    }
+
+    fn without(&self, paths: &Set) -> Self {
+        Self { shape: self.shape.clone(), value: without(self.place(), &self.value, paths) }
+    }
+}
+
+/// What an apply came to.
+pub(crate) struct Applied {
+    /// The object; nothing if it stays what it is.
+    pub(crate) object: Option<Value>,
+    pub(crate) owners: Owners,
+}
+
+impl Manager<'_> {
+    /// Applies a configuration to an object without managed fields.
+    pub(crate) fn merge(
+        &self,
+        live: &Value,
+        config: &Value,
+        mut owners: Owners,
+        writer: Writer<'_>,
+        force: Force,
+    ) -> Result<Applied, Error> {
+        if config.get("metadata").and_then(|metadata| metadata.get("managedFields")).is_some_and(is_list) {
+            return Err(Error::BadRequest("metadata.managedFields must be nil".into()));
+        }
+        let shape = shape_of(self.ty);
+        let place = Place::of(&shape);
+        check(place, config, Form::Plain, Duplicates::Refused).map_err(|faults| {
+            Error::Failed(format!("failed to create typed patch object ({}): {faults}", self.shown(config)))
+        })?;
+        check(place, live, Form::Typed, Duplicates::Allowed).map_err(|faults| {
+            Error::Failed(format!("failed to create typed live object ({}): {faults}", self.shown(live)))
+        })?;
+        self.reconcile(live, &mut owners);
+        let live = plain(self.ty, live);
+        let merged = merged(place, &live, config)
+            .map_err(|why| Error::Failed(format!("failed to merge config: {why}")))?;
+        let mut own = fields(place, config, Form::Plain);
+        if let Some(filter) = self.versions.filter(self.api_version) {
+            own = filter.of(&own);
+        }
+        let name = if writer.name.is_empty() { "unknown" } else { writer.name };
+        let id = Id::new(name, Operation::Apply, "", self.subresource);
+        let last = owners.remove(&id);
+        let time = last.as_ref().and_then(|last| last.time.clone());
+        owners.insert(id.clone(), Owned::new(own, self.api_version, time));
+        let merged = Plain { shape: shape.clone(), value: merged };
+        let new = self
+            .prune(merged, &owners, last.as_ref())
+            .map_err(|why| Error::Failed(format!("failed to prune fields: {why}")))?;
+        self.settle(&live, &new, &mut owners, &id, force)?;
+        let object = if super::place::equal(&live, &new) { None } else { Some(self.typed(&new)?) };
+        if let Some(owned) = owners.get_mut(&id) {
+            let left = owned.set().difference(&STRIPPED);
+            if left.is_empty() {
+                owners.remove(&id);
+            } else {
+                owned.replace_set(left);
+                if object.is_some() {
+                    owned.time = Some(Value::String(writer.now.clone()));
+                }
+            }
+        }
+        Ok(Applied { object, owners })
+    }
+
+    /// Drops what is owned in versions that are not there any more, and puts the rest as the types have it today.
+    fn reconcile(&self, live: &Value, owners: &mut Owners) {
+        let mut types: BTreeMap<Text, Option<Shape>> = BTreeMap::new();
+        owners.retain(|_, owned| {
+            let shape = types.entry(owned.version.clone()).or_insert_with(|| {
+                if owned.version == self.api_version {
+                    return Some(shape_of(self.ty));
+                }
+                let live = self.versions.convert(live.clone(), self.api_version, &owned.version)?;
+                Some(shape_of(&live.ty))
+            });
+            let Some(shape) = shape else { return false };
+            if let Some(set) = reconciled(&owned.set(), Place::of(shape)) {
+                owned.replace_set(set);
+            }
+            true
+        });
+    }
+
+    /// Takes what was written or removed away from all others; what was written is in conflict unless forced.
+    fn settle(
+        &self,
+        live: &Value,
+        new: &Value,
+        owners: &mut Owners,
+        own: &Id,
+        force: Force,
+    ) -> Result<(), Error> {
+        let failed = |why: String| Error::Failed(why);
+        let shape = shape_of(self.ty);
+        let comparison = compare(Place::of(&shape), live, new, Form::Plain)
+            .map_err(|why| Error::Failed(format!("failed to compare objects: {why}")))?;
+        let mut versions = Comparisons::new(self, live, new, Form::Plain, comparison);
+        if force == Force::No {
+            let mut conflicts = Vec::new();
+            for (id, owned) in owners.iter().filter(|(id, _)| *id != own) {
+                let Some((_, written, _)) = versions.find(&owned.version).map_err(failed)? else { continue };
+                let paths = owned.set().intersection(written);
+                conflicts.extend(paths.iter().map(|path| Conflict { owner: id.clone(), path }));
+            }
+            if !conflicts.is_empty() {
+                return Err(Error::Conflict(Conflicts::new(conflicts)));
+            }
+        }
+        for (_, owned) in owners.iter_mut().filter(|(id, _)| *id != own) {
+            versions.release(owned).map_err(failed)?;
+        }
+        owners.retain(|_, owned| !owned.is_empty());
+        Ok(())
+    }
+
+    /// Takes out what the manager applied last time and does not any more, unless somebody else owns it.
+    fn prune(&self, merged: Plain, owners: &Owners, last: Option<&Owned>) -> Result<Value, String> {
+        let Some(last) = last.filter(|last| !last.is_empty()) else { return Ok(merged.value) };
+        let (version, last) = (last.version.clone(), last.set());
+        let Some(converted) = self.plain_at(&merged.value, self.api_version, &version)? else {
+            return Ok(merged.value);
+        };
+        let last = with_named_fields(&last, Some(converted.place()));
+        let pruned = converted.without(&last);
+        let pruned = self.keep_owned(&converted, pruned, &version, owners)?;
+        let pruned = self.keep_dangling(&converted, &pruned, &last);
+        let back = self.plain_at(&pruned.value, &version, self.api_version)?;
+        Ok(back.map(|back| back.value).unwrap_or(merged.value))
+    }
+
+    /// Puts back what others own.
+    fn keep_owned(
+        &self,
+        merged: &Plain,
+        pruned: Plain,
+        version: &Text,
+        owners: &Owners,
+    ) -> Result<Plain, String> {
+        let mut by_version: BTreeMap<&Text, Set> = BTreeMap::new();
+        for owned in owners.values() {
+            let all = by_version.entry(&owned.version).or_default();
+            *all = all.union(&owned.set());
+        }
+        let own = by_version.remove(version).map(|set| (version, set));
+        let mut current =
+            (version.clone(), Plain { shape: merged.shape.clone(), value: merged.value.clone() }, pruned);
+        for (at, owned) in own.into_iter().chain(by_version) {
+            let (from, merged, pruned) = &current;
+            let Some(merged) = self.plain_at(&merged.value, from, at)? else { continue };
+            let Some(pruned) = self.plain_at(&pruned.value, from, at)? else { continue };
+            let owned = with_named_fields(&owned, Some(merged.place()));
+            let gone = merged.fields().difference(&pruned.fields().union(&owned));
+            let kept = merged.without(&gone);
+            current = (at.clone(), merged, kept);
+        }
+        let (from, _, pruned) = current;
+        let back = self.plain_at(&pruned.value, &from, version)?;
+        Ok(back.unwrap_or(pruned))
+    }
+
+    /// Puts back what the manager did not own.
+    fn keep_dangling(&self, merged: &Plain, pruned: &Plain, last: &Set) -> Plain {
+        merged.without(&merged.fields().difference(&pruned.fields()).intersection(last))
+    }
+
+    /// A plain object in another version; nothing if there is no such version.
+    fn plain_at(&self, object: &Value, from: &str, to: &str) -> Result<Option<Plain>, String> {
+        let converted = self.convert_plain(object, from, to)?;
+        Ok(converted.map(|typed| Plain { shape: shape_of(&typed.ty), value: typed.value }))
+    }
+
+    /// The same, with its type.
+    pub(crate) fn convert_plain(
+        &self,
+        object: &Value,
+        from: &str,
+        to: &str,
+    ) -> Result<Option<Typed>, String> {
+        let ty = if from == self.api_version { Some(self.ty.clone()) } else { self.versions.ty(from) };
+        let Some(ty) = ty else { return Ok(None) };
+        if from == to {
+            return Ok(Some(Typed { ty, value: object.clone() }));
+        }
+        let typed = decode(&ty, object)?;
+        let Some(converted) = self.versions.convert(typed, from, to) else { return Ok(None) };
+        let value = plain(&converted.ty, &converted.value);
+        Ok(Some(Typed { ty: converted.ty, value }))
+    }
+
+    /// A plain object as the tree of its type.
+    fn typed(&self, object: &Value) -> Result<Value, Error> {
+        decode(self.ty, object).map_err(|why| {
+            let shown = self.shown(object);
+            Error::Failed(format!("failed to convert new object ({shown}) to proper version: {why}"))
+        })
+    }
+}
+
+fn is_list(value: &Value) -> bool {
+    value.as_list().is_some()
+}
+
+fn decode(ty: &Ref<Type>, object: &Value) -> Result<Value, String> {
+    let mut text = Vec::with_capacity(1024);
+    json::encode_shape(&crate::node::ANY, object, &mut text);
+    let limits = Limits { depth: Limits::STORED.depth, ..UNBOUNDED };
+    match json::decode_shape(&shape_of(ty), &text, &limits) {
+        Ok(decoded) => Ok(decoded.value),
+        // The reference does not go through text here, and all numbers of a configuration have fractions to it.
+        Err(schema::Error::Type(mismatch)) if mismatch.found.starts_with("number") => {
+            Err(format!("cannot convert float64 to {}", mismatch.wanted))
+        }
+        Err(schema::Error::Type(mismatch)) => {
+            let bare = schema::Mismatch { struct_name: String::new(), path: String::new(), ..mismatch };
+            Err(schema::Error::Type(bare).to_string())
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}

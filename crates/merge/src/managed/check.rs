@@ -1,0 +1,170 @@
+//! Whether something that was sent can be an object of a type, as far as server-side apply has to know: that fields
+//! exist, that values are of the right sort, and that list items can be told apart. The words are those of the
+//! reference.
+
+use super::place::{Form, Items, Names, Place, Scalar, Seen, Told, ToldBy, opened, unwritten};
+use crate::go;
+use object::path::Element;
+use object::{Map, Value};
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// What is wrong with something that was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Faults(Vec<Fault>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Fault {
+    /// From the innermost element outwards.
+    path: Vec<String>,
+    why: String,
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let write = |fault: &Fault, f: &mut fmt::Formatter<'_>| {
+            fault.path.iter().rev().try_for_each(|part| f.write_str(part))?;
+            let separator = if fault.path.is_empty() { "" } else { ": " };
+            write!(f, "{separator}{}", fault.why)
+        };
+        if let [only] = &self.0[..] {
+            return write(only, f);
+        }
+        f.write_str("errors:")?;
+        self.0.iter().try_for_each(|fault| {
+            f.write_str("\n  ")?;
+            write(fault, f)
+        })
+    }
+}
+
+/// Whether list items may be there twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Duplicates {
+    Allowed,
+    Refused,
+}
+
+/// Checks a whole object.
+pub(crate) fn check(
+    place: Place<'_>,
+    object: &Value,
+    form: Form,
+    duplicates: Duplicates,
+) -> Result<(), Faults> {
+    let mut faults = Vec::new();
+    Checker { form, duplicates }.at(place, object, &mut faults);
+    if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
+}
+
+#[derive(Clone, Copy)]
+struct Checker {
+    form: Form,
+    duplicates: Duplicates,
+}
+
+impl Checker {
+    fn at(self, place: Place<'_>, value: &Value, faults: &mut Vec<Fault>) {
+        if self.form == Form::Typed && matches!(value, Value::Raw(_)) {
+            return Self { form: Form::Plain, ..self }.at(place, &opened(value), faults);
+        }
+        let mut refuse = |why: String| faults.push(Fault { path: Vec::new(), why });
+        match place.see(Some(value)) {
+            // The decoder has seen to it.
+            Seen::Scalar(_) if self.form == Form::Typed => {}
+            Seen::Scalar(scalar) => {
+                if let Some(why) = misfit(scalar, value) {
+                    refuse(why);
+                }
+            }
+            Seen::Map(names) => match value {
+                Value::Null => {}
+                Value::Map(map) => self.entries(names, map, faults),
+                other => refuse(format!("expected map, got &{{{}}}", go::show(other))),
+            },
+            Seen::List(items) => match value {
+                Value::Null => {}
+                Value::List(list) => self.items(items, list, faults),
+                other => refuse(format!("expected list, got &{{{}}}", go::show(other))),
+            },
+        }
+    }
+
+    fn entries(self, names: Names<'_>, map: &Map, faults: &mut Vec<Fault>) {
+        let mut entries: Vec<_> = map.iter().collect();
+        // The reference stops at the first unknown field that it comes across, in any order.
+        entries.sort_by(|a, b| a.0.cmp(b.0));
+        for (key, value) in entries {
+            let part = || Element::Field(key.clone()).to_string();
+            let Some(place) = names.place(key) else {
+                faults.push(Fault { path: vec![part()], why: "field not declared in schema".into() });
+                return;
+            };
+            self.below(place, value, part, faults);
+        }
+        if let (Form::Typed, Names::Fields(fields)) = (self.form, names) {
+            for field in fields.ty.fields.iter() {
+                if let Some(value @ Value::Map(_)) = unwritten(field)
+                    && !map.contains_key(&field.name)
+                {
+                    self.below(Place::field(field), value, || format!(".{}", field.name), faults);
+                }
+            }
+        }
+    }
+
+    fn items(self, items: Items<'_>, list: &[Value], faults: &mut Vec<Fault>) {
+        let mut seen = BTreeSet::new();
+        for (at, item) in list.iter().enumerate() {
+            let element = match items.told_by {
+                ToldBy::Nothing => Element::Index(i64::try_from(at).unwrap_or(i64::MAX)),
+                _ => match items.element(item) {
+                    Ok(element) => element,
+                    Err(why) => {
+                        faults.push(Fault { path: Vec::new(), why: format!("element {at}: {why}") });
+                        return;
+                    }
+                },
+            };
+            if self.duplicates == Duplicates::Refused && !matches!(items.told_by, ToldBy::Nothing) {
+                let told = Told(element.clone());
+                if seen.contains(&told) {
+                    let why = format!("duplicate entries for key {element}");
+                    faults.push(Fault { path: Vec::new(), why });
+                }
+                seen.insert(told);
+            }
+            self.below(items.inner, item, || element.to_string(), faults);
+        }
+    }
+
+    fn below(self, place: Place<'_>, value: &Value, part: impl Fn() -> String, faults: &mut Vec<Fault>) {
+        let before = faults.len();
+        self.at(place, value, faults);
+        for fault in faults.iter_mut().skip(before) {
+            fault.path.push(part());
+        }
+    }
+}
+
+/// Why a value is not the scalar that is wanted.
+fn misfit(scalar: Scalar, value: &Value) -> Option<String> {
+    let kind = go::Kind::of_value(value);
+    let is_number = matches!(value, Value::Int(_) | Value::Float(_));
+    match scalar {
+        _ if value.is_null() => None,
+        Scalar::Numeric if !is_number => {
+            Some(format!("expected numeric (int or float), got {}", kind.type_name()))
+        }
+        Scalar::String if kind != go::Kind::String => {
+            Some(format!("expected string, got &value.valueUnstructured{{Value:{}}}", go::show_source(value)))
+        }
+        Scalar::Boolean if kind != go::Kind::Bool => {
+            Some(format!("expected boolean, got &{{{}}}", go::show(value)))
+        }
+        Scalar::Untyped if matches!(value, Value::List(_) | Value::Map(_)) => {
+            Some(format!("expected any scalar, got &{{{}}}", go::show(value)))
+        }
+        _ => None,
+    }
+}

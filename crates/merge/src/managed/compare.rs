@@ -1,0 +1,293 @@
+//! What is different between two objects of a type.
+
+use super::place::{
+    Finder, Form, Items, Names, Place, Seen, Told, ToldBy, Untold, equal, is_empty, opened, unwritten,
+};
+use object::path::Element;
+use object::path_set::{Builder, Set};
+use object::{Key, Map, Value};
+use std::collections::BTreeMap;
+
+/// What is different between an object and a later one. No path is in two of the sets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// What only the earlier one has.
+    pub removed: Set,
+    /// What both have, with different values.
+    pub modified: Set,
+    /// What only the later one has.
+    pub added: Set,
+}
+
+impl Comparison {
+    /// Whether nothing is different.
+    pub fn is_same(&self) -> bool {
+        self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
+    }
+
+    /// The differences that `filter` lets through.
+    pub(crate) fn filtered(&self, filter: impl Fn(&Set) -> Set) -> Self {
+        Self { removed: filter(&self.removed), modified: filter(&self.modified), added: filter(&self.added) }
+    }
+
+    /// What was put in, with a new value or for the first time.
+    pub(crate) fn set(&self) -> Set {
+        self.modified.union(&self.added)
+    }
+}
+
+/// Compares two objects.
+pub(crate) fn compare(place: Place<'_>, old: &Value, new: &Value, form: Form) -> Result<Comparison, Untold> {
+    let (mut level, mut marks) = (Level::default(), Marks::default());
+    at(place, Some(old), Some(new), form, &mut level, &mut marks)?;
+    Ok(level.finish())
+}
+
+/// The differences below one place.
+#[derive(Default)]
+struct Level {
+    removed: Builder,
+    modified: Builder,
+    added: Builder,
+}
+
+impl Level {
+    fn finish(self) -> Comparison {
+        Comparison {
+            removed: self.removed.finish(),
+            modified: self.modified.finish(),
+            added: self.added.finish(),
+        }
+    }
+
+    /// Takes in what was found at an element.
+    fn take(&mut self, element: impl FnOnce() -> Element, marks: Marks, below: Level) {
+        let below = below.finish();
+        if below.is_same() && marks == Marks::default() {
+            return;
+        }
+        let element = element();
+        for (builder, set, marked) in [
+            (&mut self.removed, below.removed, marks.removed),
+            (&mut self.modified, below.modified, marks.modified),
+            (&mut self.added, below.added, marks.added),
+        ] {
+            if marked {
+                builder.member(element.clone());
+            }
+            builder.children(element.clone(), set);
+        }
+    }
+}
+
+/// What is said of the place itself.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Marks {
+    removed: bool,
+    modified: bool,
+    added: bool,
+}
+
+impl Marks {
+    fn missing(&mut self, old: Option<&Value>, new: Option<&Value>) {
+        self.added |= old.is_none();
+        self.removed |= old.is_some() && new.is_none();
+    }
+
+    fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) {
+        match (old, new) {
+            (Some(old), Some(new)) => self.modified |= !equal(old, new),
+            _ => self.missing(old, new),
+        }
+    }
+}
+
+fn at(
+    place: Place<'_>,
+    old: Option<&Value>,
+    new: Option<&Value>,
+    form: Form,
+    level: &mut Level,
+    marks: &mut Marks,
+) -> Result<(), Untold> {
+    if form == Form::Typed && (is_raw(old) || is_raw(new)) {
+        let (old, new) = (old.map(opened), new.map(opened));
+        return at(place, old.as_deref(), new.as_deref(), Form::Plain, level, marks);
+    }
+    let seen = match (old, new) {
+        (old, None) => [None, Some(place.see(old))],
+        (None, new) => [None, Some(place.see(new))],
+        (old, new) => {
+            let (before, after) = (place.see(old), place.see(new));
+            if before.is_like(&after) { [None, Some(after)] } else { [Some(before), Some(after)] }
+        }
+    };
+    let mut is_leaf = false;
+    for seen in seen.into_iter().flatten() {
+        is_leaf = match seen {
+            Seen::Scalar(_) => true,
+            Seen::Map(names) => !maps(names, old, new, form, level)?,
+            Seen::List(items) => !lists(items, old, new, form, level)?,
+        };
+        if is_leaf {
+            marks.leaf(old, new);
+        }
+    }
+    if !is_leaf {
+        marks.missing(old, new);
+    }
+    Ok(())
+}
+
+fn is_raw(value: Option<&Value>) -> bool {
+    matches!(value, Some(Value::Raw(_)))
+}
+
+/// Compares maps entry by entry; `false` if they are to be compared as one value.
+fn maps(
+    names: Names<'_>,
+    old: Option<&Value>,
+    new: Option<&Value>,
+    form: Form,
+    level: &mut Level,
+) -> Result<bool, Untold> {
+    if names.is_atomic() {
+        return Ok(false);
+    }
+    let (old, new) = (old.and_then(Value::as_map), new.and_then(Value::as_map));
+    let is_nothing = |map: Option<&Map>| map.is_none_or(|map| is_empty(names, map, form));
+    if is_nothing(old) && is_nothing(new) {
+        return Ok(false);
+    }
+    if let (Some(old), Some(new)) = (old, new)
+        && std::ptr::eq(old.entries(), new.entries())
+        && !old.is_empty()
+    {
+        return Ok(true);
+    }
+    let (before, after) = (Finder::of(old), Finder::of(new));
+    let mut visit = |key: &Key, before: Option<&Value>, after: Option<&Value>| {
+        let field = match names {
+            Names::Fields(fields) => fields.ty.field(key),
+            Names::Entries(_) => None,
+        };
+        let place = match field {
+            Some(field) => Place::field(field),
+            None => match names.place(key) {
+                Some(place) => place,
+                None => return Ok(()),
+            },
+        };
+        let written = |map: Option<&Map>| match (form, field) {
+            (Form::Typed, Some(field)) if map.is_some() => unwritten(field),
+            _ => None,
+        };
+        let (before, after) = (before.or_else(|| written(old)), after.or_else(|| written(new)));
+        child(|| Element::Field(key.clone()), place, before, after, form, level)
+    };
+    for (key, value) in old.into_iter().flat_map(Map::iter) {
+        visit(key, Some(value), after.get(key))?;
+    }
+    for (key, value) in new.into_iter().flat_map(Map::iter) {
+        if before.get(key).is_none() {
+            visit(key, None, Some(value))?;
+        }
+    }
+    // What neither tree has is the same in both, if there are two.
+    if let (Form::Typed, Names::Fields(fields)) = (form, names)
+        && old.is_some() != new.is_some()
+    {
+        for field in fields.ty.fields.iter().filter(|field| field.always) {
+            if before.get(&field.name).is_none() && after.get(&field.name).is_none() {
+                visit(&field.name, None, None)?;
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Compares what stands at an element.
+fn child(
+    element: impl FnOnce() -> Element,
+    place: Place<'_>,
+    old: Option<&Value>,
+    new: Option<&Value>,
+    form: Form,
+    level: &mut Level,
+) -> Result<(), Untold> {
+    match (old, new) {
+        (None, None) => return Ok(()),
+        // Most values are the same, and most of them are told so by this.
+        (Some(Value::String(old)), Some(Value::String(new))) if old == new => return Ok(()),
+        (Some(Value::Bool(old)), Some(Value::Bool(new))) if old == new => return Ok(()),
+        (Some(Value::Int(old)), Some(Value::Int(new))) if old == new => return Ok(()),
+        _ => {}
+    }
+    let (mut below, mut marks) = (Level::default(), Marks::default());
+    at(place, old, new, form, &mut below, &mut marks)?;
+    level.take(element, marks, below);
+    Ok(())
+}
+
+/// Compares lists item by item; `false` if they are to be compared as one value.
+fn lists(
+    items: Items<'_>,
+    old: Option<&Value>,
+    new: Option<&Value>,
+    form: Form,
+    level: &mut Level,
+) -> Result<bool, Untold> {
+    if matches!(items.told_by, ToldBy::Nothing) {
+        return Ok(false);
+    }
+    let (old, new) = (old.and_then(Value::as_list), new.and_then(Value::as_list));
+    let (Some(old), Some(new)) = (old.or(Some(&[])), new.or(Some(&[]))) else { return Ok(false) };
+    if old.is_empty() && new.is_empty() {
+        return Ok(false);
+    }
+    if old == new {
+        return Ok(true);
+    }
+    let mut told: BTreeMap<Told, Sides<'_>> = BTreeMap::new();
+    for item in old {
+        told.entry(Told(items.element(item)?)).or_default().old.push(item);
+    }
+    for item in new {
+        told.entry(Told(items.element(item)?)).or_default().new.push(item);
+    }
+    for (Told(element), Sides { old, new }) in told {
+        let mut compare = |old: Option<&Value>, new: Option<&Value>| {
+            child(|| element.clone(), items.inner, old, new, form, level)
+        };
+        match (&old[..], &new[..]) {
+            ([] | [_], [] | [_]) => compare(old.first().copied(), new.first().copied())?,
+            ([_, _, ..], [_, _, ..]) => {
+                let same = old.len() == new.len() && old.iter().zip(&new).all(|(old, new)| equal(old, new));
+                if !same {
+                    level.modified.member(element);
+                }
+            }
+            // Items that are there twice are owned as a whole.
+            ([_, _, ..], new) => {
+                if let Some(new) = new.first() {
+                    compare(None, Some(new))?;
+                }
+                level.removed.member(element);
+            }
+            (old, _) => {
+                if let Some(old) = old.first() {
+                    compare(Some(old), None)?;
+                }
+                level.added.member(element);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// The items of one element in both lists.
+#[derive(Default)]
+struct Sides<'v> {
+    old: Vec<&'v Value>,
+    new: Vec<&'v Value>,
+}

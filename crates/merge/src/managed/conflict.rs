@@ -1,0 +1,74 @@
+//! Fields that others own, in the way of an apply.
+
+use super::entries::{Id, Operation};
+use object::path::Path;
+use object::quote::Quoted;
+use std::fmt;
+
+/// A field that somebody else owns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conflict {
+    pub(crate) owner: Id,
+    /// The field.
+    pub path: Path,
+}
+
+impl Conflict {
+    /// Who is in the way, as it stands in messages: `conflict with "kubectl" using v1`.
+    pub fn message(&self) -> String {
+        format!("conflict with {}", Shown(&self.owner))
+    }
+}
+
+/// All that is in the way of an apply, by the owners.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conflicts(Vec<Conflict>);
+
+impl Conflicts {
+    pub(crate) fn new(mut conflicts: Vec<Conflict>) -> Self {
+        // The paths of an owner come in their order.
+        conflicts.sort_by_cached_key(|conflict| conflict.owner.text());
+        Self(conflicts)
+    }
+
+    /// One by one.
+    pub fn iter(&self) -> std::slice::Iter<'_, Conflict> {
+        self.0.iter()
+    }
+}
+
+/// The message that the client gets.
+impl fmt::Display for Conflicts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [only] = &self.0[..] {
+            return write!(f, "Apply failed with 1 conflict: {}: {}", only.message(), only.path);
+        }
+        write!(f, "Apply failed with {} conflicts: ", self.0.len())?;
+        let mut last = None;
+        for conflict in &self.0 {
+            if last != Some(&conflict.owner) {
+                let separator = if last.is_some() { "\n" } else { "" };
+                write!(f, "{separator}conflicts with {}:", Shown(&conflict.owner))?;
+                last = Some(&conflict.owner);
+            }
+            write!(f, "\n- {}", conflict.path)?;
+        }
+        Ok(())
+    }
+}
+
+/// An owner as it stands in messages.
+struct Shown<'a>(&'a Id);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Quoted(&self.0.manager).fmt(f)?;
+        if !self.0.subresource.is_empty() {
+            write!(f, " with subresource {}", Quoted(&self.0.subresource))?;
+        }
+        if self.0.operation == Operation::Update {
+            write!(f, " using {}", self.0.version)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,177 @@
+//! The sets of paths that an object of a type stands for, and what a type says of a set.
+
+use super::place::{Atom, Form, Items, Names, Place, Seen, Told, ToldBy, opened, unwritten};
+use object::path::Element;
+use object::path_set::{Builder, Set};
+use object::{Map, Value};
+use std::collections::BTreeMap;
+
+/// Every field and item of an object. What cannot be told from others is left out; see [`super::check`].
+pub(crate) fn fields(place: Place<'_>, object: &Value, form: Form) -> Set {
+    let mut level = Builder::new();
+    at(place, object, form, &mut level);
+    level.finish()
+}
+
+/// Puts what is below a value in; whether the place itself is to be put in.
+fn at(place: Place<'_>, value: &Value, form: Form, level: &mut Builder) -> bool {
+    if form == Form::Typed && matches!(value, Value::Raw(_)) {
+        return at(place, &opened(value), Form::Plain, level);
+    }
+    match place.see(Some(value)) {
+        Seen::Scalar(_) => true,
+        Seen::Map(names) if names.is_atomic() => true,
+        Seen::List(Items { told_by: ToldBy::Nothing, .. }) => true,
+        Seen::Map(names) => {
+            if let Some(map) = value.as_map() {
+                entries(names, map, form, level);
+            }
+            false
+        }
+        Seen::List(items) => {
+            list(items, value.as_list().unwrap_or_default(), form, level);
+            false
+        }
+    }
+}
+
+fn entries(names: Names<'_>, map: &Map, form: Form, level: &mut Builder) {
+    let mut visit = |key: &object::Key, value: &Value| {
+        let Some(place) = names.place(key) else { return };
+        let mut below = Builder::new();
+        let is_leaf = at(place, value, form, &mut below);
+        let is_empty = match value {
+            Value::Null => true,
+            Value::Map(map) => is_unwritten(place, map, form),
+            _ => false,
+        };
+        let element = Element::Field(key.clone());
+        if is_leaf || is_empty || !names.declares(key) {
+            level.member(element.clone());
+        }
+        level.children(element, below.finish());
+    };
+    for (key, value) in map.iter() {
+        visit(key, value);
+    }
+    if let (Form::Typed, Names::Fields(fields)) = (form, names) {
+        for field in fields.ty.fields.iter() {
+            if let Some(value) = unwritten(field)
+                && !map.contains_key(&field.name)
+            {
+                visit(&field.name, value);
+            }
+        }
+    }
+}
+
+/// Whether a map is written as an empty one.
+fn is_unwritten(place: Place<'_>, map: &Map, form: Form) -> bool {
+    match place.see(Some(&Value::Null)) {
+        Seen::Map(names) => super::place::is_empty(names, map, form),
+        _ => map.is_empty(),
+    }
+}
+
+fn list(items: Items<'_>, list: &[Value], form: Form, level: &mut Builder) {
+    let mut told: BTreeMap<Told, (&Value, bool)> = BTreeMap::new();
+    for item in list {
+        let Ok(element) = items.element(item) else { continue };
+        told.entry(Told(element)).and_modify(|(_, again)| *again = true).or_insert((item, false));
+    }
+    for (Told(element), (item, again)) in told {
+        level.member(element.clone());
+        // Items that are there twice are owned as a whole.
+        if !again {
+            let mut below = Builder::new();
+            at(items.inner, item, form, &mut below);
+            level.children(element, below.finish());
+        }
+    }
+}
+
+/// The set with every named field in it that leads to one of its paths.
+pub(crate) fn with_named_fields(set: &Set, place: Option<Place<'_>>) -> Set {
+    let atom = place.map(Place::atom);
+    let mut level = Builder::new();
+    for entry in set.entries() {
+        let below = match (entry.element, atom) {
+            (Element::Field(key), Some(atom)) => names_of(atom).and_then(|names| names.place(key)),
+            (Element::Keyed(_), Some(atom)) => items_of(atom).map(|items| items.inner),
+            _ => None,
+        };
+        let is_named = match (entry.element, atom) {
+            (Element::Field(key), Some(Atom::Struct(fields))) => Names::Fields(fields).declares(key),
+            _ => false,
+        };
+        if entry.is_member || (is_named && entry.children.is_some()) {
+            level.member(entry.element.clone());
+        }
+        if let Some(children) = entry.children {
+            level.children(entry.element.clone(), with_named_fields(children, below));
+        }
+    }
+    level.finish()
+}
+
+fn names_of(atom: Atom<'_>) -> Option<Names<'_>> {
+    match atom {
+        Atom::Struct(fields) => Some(Names::Fields(fields)),
+        Atom::Map(entries) => Some(Names::Entries(entries)),
+        Atom::Any(_) => match Place::of(&crate::node::ANY).see(None) {
+            Seen::Map(names) => Some(names),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn items_of(atom: Atom<'_>) -> Option<Items<'_>> {
+    match atom {
+        Atom::List(items) => Some(items),
+        _ => None,
+    }
+}
+
+/// The set as the type has it today: what was told apart once, and is one value now, is owned as a whole. `None` if
+/// nothing is different.
+pub(crate) fn reconciled(set: &Set, place: Place<'_>) -> Option<Set> {
+    let mut level = Builder::new();
+    let mut changed = false;
+    rewrite(set, place.atom(), &mut level, &mut changed);
+    changed.then(|| level.finish())
+}
+
+fn rewrite(set: &Set, atom: Atom<'_>, level: &mut Builder, changed: &mut bool) {
+    for entry in set.entries() {
+        let place = match atom {
+            Atom::Struct(_) | Atom::Map(_) => match (names_of(atom), entry.element) {
+                (Some(names), Element::Field(key)) => names.place(key),
+                (Some(Names::Entries(entries)), _) => Some(entries.inner),
+                _ => None,
+            },
+            Atom::List(items) => Some(items.inner),
+            _ => None,
+        };
+        let below = place.map(Place::atom);
+        let is_one = match below {
+            Some(Atom::Struct(fields)) => fields.atomic && entry.children.is_some(),
+            Some(Atom::Map(entries)) => entries.atomic && entry.children.is_some(),
+            Some(Atom::List(Items { told_by: ToldBy::Nothing, .. })) => entry.children.is_some(),
+            _ => false,
+        };
+        if entry.is_member || is_one {
+            level.member(entry.element.clone());
+        }
+        *changed |= is_one;
+        let Some(children) = entry.children.filter(|_| !is_one) else { continue };
+        match below {
+            Some(below) => {
+                let mut inner = Builder::new();
+                rewrite(children, below, &mut inner, changed);
+                level.children(entry.element.clone(), inner.finish());
+            }
+            None => level.children(entry.element.clone(), children.clone()),
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Who owns what after a write that is no apply.
+//!
+//! What was changed or added belongs to the writer alone, what was removed to nobody. A write never fails for that.
+
+use super::check::{Duplicates, check};
+use super::compare::{Comparison, compare};
+use super::entries::{Id, Operation, Owned, Owners};
+use super::fields::reconciled;
+use super::place::{Form, Place, shape_of};
+use super::{Manager, Writer};
+use object::path::{Element, Path};
+use object::path_set::Set;
+use object::{Text, Value};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// As many managers keep entries for their updates.
+const MOST_UPDATERS: usize = 10;
+/// Who gets the fields of those whose entries are not kept.
+const ANCIENT: &str = "ancient-changes";
+
+/// What belongs to nobody.
+pub(crate) static STRIPPED: LazyLock<Set> = LazyLock::new(|| {
+    let metadata = [
+        "name",
+        "namespace",
+        "creationTimestamp",
+        "selfLink",
+        "uid",
+        "clusterName",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+    ];
+    let top = ["apiVersion", "kind", "metadata"].map(|name| Path::from(vec![Element::field(name)]));
+    let below = metadata.map(|name| Path::from(vec![Element::field("metadata"), Element::field(name)]));
+    top.iter().chain(&below).map(|path| &path[..]).collect()
+});
+
+impl Manager<'_> {
+    /// Notes who owns what, now that `live` has become `new`. Both are without their managed fields.
+    pub(crate) fn note(
+        &self,
+        live: &Value,
+        new: &Value,
+        owners: &mut Owners,
+        writer: Writer<'_>,
+    ) -> Result<(), String> {
+        let shape = shape_of(self.ty);
+        let place = Place::of(&shape);
+        check(place, new, Form::Typed, Duplicates::Allowed).map_err(|faults| {
+            format!("failed to convert new object ({}) to smd typed: {faults}", self.shown(new))
+        })?;
+        let comparison = compare(place, live, new, Form::Typed).map_err(|why| why.to_string())?;
+        self.forget_unknown(owners);
+        if comparison.is_same() {
+            owners.retain(|_, owned| !owned.is_empty());
+            return Ok(());
+        }
+        let mut versions = Comparisons::new(self, live, new, Form::Typed, comparison);
+        let own = versions.at(self.api_version).map(Comparison::set).unwrap_or_default();
+        for owned in owners.values_mut() {
+            versions.release(owned)?;
+        }
+        owners.retain(|_, owned| !owned.is_empty());
+        let own = own.difference(&STRIPPED);
+        if !own.is_empty() {
+            let manager = if writer.name.is_empty() { "unknown" } else { writer.name };
+            let id = Id::new(manager, Operation::Update, self.api_version, self.subresource);
+            let all = match owners.get(&id) {
+                Some(before) => own.union(&before.set()),
+                None => own,
+            };
+            let time = Some(Value::String(writer.now.clone()));
+            owners.insert(id, Owned::new(all, self.api_version, time));
+        }
+        cap(owners);
+        Ok(())
+    }
+
+    /// Drops what is owned in versions that are not there any more.
+    pub(crate) fn forget_unknown(&self, owners: &mut Owners) {
+        owners.retain(|_, owned| owned.version == self.api_version || self.versions.knows(&owned.version));
+    }
+}
+
+/// What is different between two objects, in every version that is asked for.
+pub(crate) struct Comparisons<'a> {
+    manager: &'a Manager<'a>,
+    live: &'a Value,
+    new: &'a Value,
+    form: Form,
+    /// By version; nothing for one that the objects cannot be converted to.
+    known: BTreeMap<Text, Option<(Comparison, Set, schema::Shape)>>,
+}
+
+impl<'a> Comparisons<'a> {
+    /// Starts with what is different in the version of the request.
+    pub(crate) fn new(
+        manager: &'a Manager<'a>,
+        live: &'a Value,
+        new: &'a Value,
+        form: Form,
+        comparison: Comparison,
+    ) -> Self {
+        let filtered = manager.filtered(manager.api_version, comparison);
+        let set = filtered.set();
+        let own = (filtered, set, shape_of(manager.ty));
+        let known = BTreeMap::from([(Text::from(manager.api_version), Some(own))]);
+        Self { manager, live, new, form, known }
+    }
+
+    pub(crate) fn at(&self, version: &str) -> Option<&Comparison> {
+        self.known.get(version)?.as_ref().map(|(comparison, ..)| comparison)
+    }
+
+    /// What is different in a version.
+    pub(crate) fn find(
+        &mut self,
+        version: &Text,
+    ) -> Result<Option<&(Comparison, Set, schema::Shape)>, String> {
+        if !self.known.contains_key(version) {
+            let found = self.convert(version)?;
+            self.known.insert(version.clone(), found);
+        }
+        Ok(self.known.get(version).and_then(Option::as_ref))
+    }
+
+    fn convert(&self, version: &Text) -> Result<Option<(Comparison, Set, schema::Shape)>, String> {
+        let manager = self.manager;
+        let convert = |object: &Value| match self.form {
+            Form::Typed => Ok(manager.versions.convert(object.clone(), manager.api_version, version)),
+            Form::Plain => manager.convert_plain(object, manager.api_version, version),
+        };
+        let (Some(live), Some(new)) = (convert(self.live)?, convert(self.new)?) else { return Ok(None) };
+        let shape = shape_of(&new.ty);
+        let comparison = compare(Place::of(&shape), &live.value, &new.value, self.form)
+            .map_err(|why| format!("failed to compare objects: {why}"))?;
+        let comparison = manager.filtered(version, comparison);
+        let set = comparison.set();
+        Ok(Some((comparison, set, shape)))
+    }
+
+    /// Takes away from somebody what was written or removed by others. What is left may be nothing.
+    pub(crate) fn release(&mut self, owned: &mut Owned) -> Result<(), String> {
+        let version = owned.version.clone();
+        let Some((comparison, written, shape)) = self.find(&version)? else {
+            owned.replace_set(Set::new());
+            return Ok(());
+        };
+        if comparison.is_same() {
+            return Ok(());
+        }
+        let before = owned.set();
+        let current = reconciled(&before, Place::of(shape));
+        let is_changed = current.is_some();
+        let current = current.unwrap_or(before);
+        let left = current.difference(written).difference(&comparison.removed);
+        if is_changed || left != current {
+            owned.replace_set(left);
+        }
+        Ok(())
+    }
+}
+
+/// Puts the oldest entries of updates together, so that there are not too many.
+fn cap(owners: &mut Owners) {
+    let mut updaters: Vec<(Id, i64, String)> = Vec::new();
+    if owners.keys().filter(|id| id.operation == Operation::Update).count() <= MOST_UPDATERS {
+        return;
+    }
+    for (id, owned) in owners.iter().filter(|(id, _)| id.operation == Operation::Update) {
+        let time = owned.time.as_ref().and_then(Value::as_str);
+        let time = time.and_then(|time| time.parse::<object::time::Time>().ok());
+        updaters.push((id.clone(), time.map_or(0, object::time::Time::unix), id.text()));
+    }
+    updaters.sort_by(|a, b| a.1.cmp(&b.1).then_with(|| a.2.cmp(&b.2)));
+    let mut count = updaters.len();
+    let mut first: BTreeMap<Text, Id> = BTreeMap::new();
+    for (id, ..) in updaters {
+        if count <= MOST_UPDATERS {
+            return;
+        }
+        let Some(owned) = owners.get(&id).cloned() else { continue };
+        let bucket = Id::new(ANCIENT, Operation::Update, &owned.version, "");
+        let Some(oldest) = first.get(&owned.version) else {
+            first.insert(owned.version.clone(), id);
+            continue;
+        };
+        if !owners.contains_key(&bucket)
+            && let Some(moved) = owners.remove(oldest)
+        {
+            owners.insert(bucket.clone(), Owned::new(moved.set(), moved.version, moved.time));
+        }
+        let before = owners.get(&bucket).map(Owned::set).unwrap_or_default();
+        let all = owned.set().union(&before);
+        owners.remove(&id);
+        owners.insert(bucket, Owned::new(all, owned.version, owned.time));
+        count -= 1;
+    }
+}

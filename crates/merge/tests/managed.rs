@@ -1,0 +1,180 @@
+//! Managed fields against facts recorded from the reference implementation.
+//!
+//! Each line of a file is a history: a kind, which fields each subresource resets (as `fieldsV1`), and steps. A step is an
+//! update to the object `new` or an apply of `config`, by the manager `m`, through the subresource `s`, in the version
+//! `v`, forced or not; and what came of it: the object, or code, message and causes. The clock of step `n` is `n` seconds
+//! past the start of 2024.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
+
+use merge::managed::{Error, Filter, Force, Manager, Typed, Versions, Writer};
+use object::path_set::Set;
+use object::{Text, Value};
+use schema::{Limits, Ref, Shape, Type, builtin, json, yaml};
+
+#[test]
+fn histories_of_any_kind_go_as_in_the_reference() {
+    replay(include_str!("reference/histories.jsonl"), 90);
+}
+
+#[test]
+fn histories_written_for_a_rule_go_as_in_the_reference() {
+    replay(include_str!("reference/written.jsonl"), 70);
+}
+
+fn replay(text: &str, at_least: usize) {
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for line in text.lines() {
+        let history = any(line);
+        seen += 1;
+        if let Err(why) = run(&history) {
+            wrong.push(format!("{}: {why}", word(&history, "kind")));
+        }
+    }
+    assert!(seen >= at_least, "the facts are lost");
+    let shown = wrong.iter().take(12).cloned().collect::<Vec<_>>().join("\n");
+    assert!(wrong.is_empty(), "{} of {seen} differ:\n{shown}", wrong.len());
+}
+
+fn run(history: &Value) -> Result<(), String> {
+    let (version, kind) = word(history, "kind").split_once('|').unwrap();
+    let mut live: Option<Typed> = None;
+    for (at, step) in history.get("steps").and_then(Value::as_list).unwrap().iter().enumerate() {
+        let version = Some(word(step, "v")).filter(|v| !v.is_empty()).unwrap_or(version);
+        let versions = Kind::new(kind, version, history.get("reset"), word(step, "s"));
+        let ty = versions.ty(version).ok_or("no such type")?;
+        if let Some(typed) = &mut live {
+            let from = typed.ty.kind.as_ref().unwrap().api_version();
+            *typed = versions.convert(typed.value.clone(), &from, version).unwrap();
+        }
+        let manager =
+            Manager { ty: &ty, api_version: version, subresource: word(step, "s"), versions: &versions };
+        let now = Text::from(format!("2024-01-01T00:00:{:02}Z", at + 1));
+        let writer = Writer { name: word(step, "m"), now: &now };
+        let current = live.as_ref().map(|typed| &typed.value);
+        let (found, next) = if word(step, "op") == "update" {
+            let mut new = decode(&ty, &text_of(step.get("new").unwrap()));
+            manager.update(current, &mut new, writer);
+            (encode(&ty, &new), Some(new))
+        } else {
+            let force = if step.get("f").is_some() { Force::Yes } else { Force::No };
+            let config = yaml::decode_shape(&Shape::Any, word(step, "config").as_bytes(), &Limits::default());
+            match manager.apply(current, &config.unwrap().value, writer, force) {
+                Ok(new) => (encode(&ty, &new), Some(new)),
+                Err(error) => (shown(&error), None),
+            }
+        };
+        let expected = match step.get("result") {
+            Some(result) => text_of(result),
+            None => {
+                let causes = step.get("causes").and_then(Value::as_list).unwrap_or_default();
+                let causes: Vec<_> = causes.iter().map(|cause| cause.as_str().unwrap().to_owned()).collect();
+                let code = step.get("code").and_then(Value::as_i64).unwrap_or(500);
+                sorted_lines(format!("{code} {} {causes:?}", word(step, "error")))
+            }
+        };
+        if found != expected && (!found.starts_with('{') || any(&found) != any(&expected)) {
+            let found = if found.starts_with('{') { text_of(&any(&found)) } else { found };
+            let step = (
+                word(step, "op"),
+                word(step, "m"),
+                word(step, "s"),
+                word(step, "config"),
+                step.get("f"),
+                step.get("new").map(text_of),
+            );
+            return Err(format!(
+                "step {at} {step:?}\n  live     {}\n  expected {expected}\n  found    {found}",
+                live.map(|l| encode(&l.ty, &l.value)).unwrap_or_default()
+            ));
+        }
+        if let Some(mut value) = next {
+            let object = value.as_map_mut().unwrap();
+            let metadata = object.get_or_insert_with("metadata", || object::Map::new().into());
+            metadata.as_map_mut().unwrap().insert("uid", "u");
+            let text = encode(&ty, &value);
+            live = Some(Typed { value: decode(&ty, &text), ty });
+        }
+    }
+    Ok(())
+}
+
+fn shown(error: &Error) -> String {
+    let (code, mut causes) = match error {
+        Error::BadRequest(_) => (400, vec![]),
+        Error::Failed(_) => (500, vec![]),
+        Error::Conflict(conflicts) => {
+            let cause =
+                |path: &object::path::Path, message: String| format!("FieldManagerConflict|{path}|{message}");
+            (409, conflicts.iter().map(|one| cause(&one.path, one.message())).collect::<Vec<_>>())
+        }
+    };
+    causes.sort();
+    sorted_lines(format!("{code} {error} {causes:?}"))
+}
+
+/// The reference lists several faults in any order.
+fn sorted_lines(text: String) -> String {
+    let Some((head, faults)) = text.split_once(" errors:\n") else { return text };
+    let mut faults: Vec<_> = faults.trim_end_matches(" []").split('\n').collect();
+    faults.sort_unstable();
+    format!("{head} {faults:?}")
+}
+
+/// A kind whose versions differ in nothing but their names.
+struct Kind {
+    kind: String,
+    version: String,
+    filter: Option<Filter>,
+}
+
+impl Kind {
+    fn new(kind: &str, version: &str, reset: Option<&Value>, subresource: &str) -> Self {
+        let filter = reset.and_then(|reset| reset.get(subresource)).and_then(Value::as_str);
+        let filter = filter.map(|text| Filter::Without(Set::from_json(text).unwrap()));
+        Self { kind: kind.into(), version: version.into(), filter }
+    }
+}
+
+impl Versions for Kind {
+    fn ty(&self, version: &str) -> Option<Ref<Type>> {
+        let (group, name) = version.split_once('/').unwrap_or(("", version));
+        builtin::by_kind(group, name, &self.kind).map(Ref::Static)
+    }
+
+    fn convert(&self, mut object: Value, from: &str, to: &str) -> Option<Typed> {
+        let ty = self.ty(to)?;
+        object.as_map_mut()?.insert("apiVersion", to);
+        let before = self.ty(from)?;
+        let text = encode(&before, &object);
+        Some(Typed { value: decode(&ty, &text), ty })
+    }
+
+    fn filter(&self, version: &str) -> Option<&Filter> {
+        self.filter.as_ref().filter(|_| version == self.version)
+    }
+}
+
+fn any(text: &str) -> Value {
+    json::decode_shape(&Shape::Any, text.as_bytes(), &Limits::STORED).unwrap().value
+}
+
+fn text_of(value: &Value) -> String {
+    let mut out = Vec::new();
+    json::encode_shape(&Shape::Any, value, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+fn decode(ty: &Ref<Type>, text: &str) -> Value {
+    json::decode_shape(&Shape::Struct(ty.clone()), text.as_bytes(), &Limits::default()).unwrap().value
+}
+
+fn encode(ty: &Type, value: &Value) -> String {
+    let mut out = Vec::new();
+    json::encode(ty, value, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+fn word<'v>(value: &'v Value, key: &str) -> &'v str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
