@@ -110,7 +110,6 @@ async fn typed_objects_are_created_changed_listed_and_deleted() {
 }
 
 #[tokio::test]
-#[ignore = "waits for server-side apply"]
 async fn an_applied_object_has_its_manager() {
     let kube = Kube::start().await;
     let api = kube.config_maps();

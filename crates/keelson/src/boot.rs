@@ -295,7 +295,7 @@ impl Boot<'_> {
         let target = self.registry.target(&proof)?;
         let object = json::decode(target.served.ty, text.as_bytes(), &Limits::REQUEST)
             .map_err(|error| Status::internal_error(&error.to_string()))?;
-        match self.registry.create(&target, object.value, &WriteOptions::default()).await {
+        match self.registry.create(&target, object.value, &options()).await {
             Err(exists) if exists.code == 409 => Ok(()),
             other => other.map(drop),
         }
@@ -366,8 +366,13 @@ impl Boot<'_> {
         }
         let write = Authorized::server(proof);
         let target = self.registry.target(&write)?;
-        self.registry.update(&target, object, &WriteOptions::default()).await.map(drop)
+        self.registry.update(&target, object, &options()).await.map(drop)
     }
+}
+
+/// How this server writes: under the name that the reference has for itself.
+fn options() -> WriteOptions {
+    WriteOptions { field_manager: "kube-apiserver".into(), ..WriteOptions::default() }
 }
 
 /// Who this server is: the host's name tells servers apart, a random part the runs of one.

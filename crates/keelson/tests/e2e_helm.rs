@@ -124,7 +124,6 @@ fn a_release_from_install_to_uninstall(way: &str) {
 }
 
 #[test]
-#[ignore = "waits for server-side apply"]
 fn a_release_applied_by_the_server() {
     a_release_from_install_to_uninstall("--server-side=true");
 }

@@ -426,7 +426,6 @@ fn the_administrator_may_do_everything() {
 }
 
 #[test]
-#[ignore = "waits for managed fields and server-side apply"]
 fn each_way_of_writing_is_a_manager() {
     let kubectl = Kubectl::start();
     let managers = || {

@@ -25,7 +25,6 @@ fn the_python_client_reads_writes_and_watches() {
 }
 
 #[test]
-#[ignore = "waits for server-side apply"]
 fn the_python_client_applies() {
     run(&["apply"]);
 }

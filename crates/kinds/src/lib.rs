@@ -26,6 +26,7 @@ mod networking;
 mod node;
 mod policy;
 mod rbac;
+mod resets;
 mod resource;
 mod scheduling;
 mod storage;
@@ -37,6 +38,7 @@ pub use kind::{
     Action, Body, Conversion, Deleted, Dependents, Fields, Generation, Kind, Part, Refusal, ScalePaths,
     Scope, Selectable, Storage, Subresource, Verb, Version,
 };
+pub use resets::{FieldPath, Resets};
 pub use strategy::{
     Caller, Context, NameRule, Plain, Strategy, WithStatus, differs_but_for, keep, keep_all_but,
     keep_metadata, map_at,

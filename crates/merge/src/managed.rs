@@ -24,12 +24,14 @@ mod last_applied;
 mod merged;
 mod place;
 mod scale;
+mod times;
 mod update;
 
 pub use check::Faults;
 pub use compare::Comparison;
 pub use conflict::{Conflict, Conflicts};
 pub use scale::Scale;
+pub use times::keep_times;
 
 use apply::Applied;
 use entries::Reading;
@@ -91,11 +93,12 @@ pub struct Writer<'a> {
 }
 
 /// Whether fields that others own are taken from them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Force {
     /// They are.
     Yes,
     /// They are in the way.
+    #[default]
     No,
 }
 

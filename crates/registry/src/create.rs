@@ -1,9 +1,10 @@
 //! POST: a new object.
 //!
-//! The sequence: version, metadata, name, namespace, defaults, the kind's own preparation, rules, commit.
+//! The sequence: defaults, namespace, stamps, version, managed fields, name, the kind's own preparation, rules, commit.
 
 use crate::convert::{map, map_mut};
 use crate::error::{bare, parse_number, status};
+use crate::managed::Fields;
 use crate::object_meta::{self, Stage};
 use crate::{Answer, Content, Registry, Target, WriteOptions};
 use cache::{Change, Freshness};
@@ -31,11 +32,18 @@ impl Registry {
             Some(_) => return Err(Status::method_not_allowed()),
         }
         default(target, &mut object);
+        {
+            let object = map_mut(&mut object)?;
+            object_meta::fit_namespace(object, target.namespace)?;
+            object_meta::stamp_new(object, Time::now());
+            options.warnings.extend(object_meta::dedup_owners(object, Stage::Sent));
+        }
         target.served.to_stored(&mut object);
+        Fields::of(self, target).update(None, &mut object, options);
         self.create_stored(target, object, options).await
     }
 
-    /// Makes an object of a tree in the stored version, with its defaults.
+    /// Makes an object of a tree in the stored version, with its defaults, its place and the server's stamps.
     pub(crate) async fn create_stored(
         &self,
         target: &Target<'_>,
@@ -47,9 +55,6 @@ impl Registry {
             if target.served.kind.strategy.names_itself() && object_meta::text(object, "name").is_empty() {
                 object_meta::set(object, "name", object_meta::random_uid());
             }
-            object_meta::fit_namespace(object, target.namespace)?;
-            object_meta::stamp_new(object, Time::now());
-            options.warnings.extend(object_meta::dedup_owners(object, Stage::Sent));
         }
         let (name, prefix) = {
             let object = map(&object)?;

@@ -8,6 +8,7 @@
 //! Sockets, media types and encodings of answers are left to the layer above.
 
 mod admit;
+mod apply;
 mod bind;
 mod commit;
 mod content;
@@ -18,6 +19,7 @@ mod delete_collection;
 mod error;
 mod get;
 mod list;
+mod managed;
 mod object_meta;
 mod options;
 mod patch;
@@ -29,8 +31,10 @@ mod update;
 mod warnings;
 mod watch;
 
+pub use apply::Config;
 pub use content::{Answer, Content, List};
 pub use error::status;
+pub use merge::managed::Force;
 pub use merge::{FieldValidation, Patch};
 pub use object_meta::random_uid;
 pub use options::{DeleteOptions, Forced, Gate, ListOptions, Pairs, Write, WriteOptions};

@@ -68,14 +68,7 @@ pub(crate) fn remove(object: &mut Map, keys: &[&str]) {
 pub(crate) fn stamp_new(object: &mut Map, now: Time) {
     remove(
         object,
-        &[
-            "creationTimestamp",
-            "uid",
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-            "selfLink",
-            "managedFields",
-        ],
+        &["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"],
     );
     set(object, "creationTimestamp", now.text());
     set(object, "uid", random_uid());

@@ -5,7 +5,9 @@
 
 use crate::Warnings;
 use crate::error::parse_number;
+use crate::managed::force_if;
 use merge::FieldValidation;
+use merge::managed::Force;
 use object::field::{self, Path};
 use object::{Map, field_selector, label};
 use schema::Status;
@@ -44,8 +46,10 @@ pub struct ListOptions {
 pub struct WriteOptions {
     /// Whether nothing is to be kept.
     pub dry_run: bool,
-    /// Who is writing, in the words of the client.
+    /// Who is writing: in the words of the client, or what it calls itself. Empty if nothing is known.
     pub field_manager: String,
+    /// Whether an apply takes fields from others.
+    pub force: Force,
     /// What is done about fields that are unknown or stand twice.
     pub field_validation: FieldValidation,
     /// Where is put what the client is to be told beside the answer.
@@ -80,6 +84,8 @@ pub enum Write {
     Update,
     /// `PatchOptions`.
     Patch,
+    /// `PatchOptions`, of a configuration that is applied.
+    Apply,
 }
 
 fn first<'a>(pairs: &'a Pairs<'_>, name: &str) -> Option<&'a str> {
@@ -211,9 +217,14 @@ const LONGEST_MANAGER: usize = 128;
 
 impl WriteOptions {
     /// Reads and checks the options of a write.
-    pub fn read(pairs: &Pairs<'_>, write: Write, warnings: Warnings) -> Result<Self, Status> {
+    ///
+    /// `agent` is the name that the client goes by, which stands in for that of a manager where nothing is applied.
+    pub fn read(pairs: &Pairs<'_>, write: Write, agent: &str, warnings: Warnings) -> Result<Self, Status> {
         let manager = text(pairs, "fieldManager");
         let mut errors = field::List::new();
+        if write == Write::Apply && manager.is_empty() {
+            errors.push(field::Error::required(&Path::new("fieldManager"), "is required for apply patch"));
+        }
         if write == Write::Patch && first(pairs, "force").is_some() {
             errors.push(field::Error::forbidden(
                 &Path::new("force"),
@@ -238,11 +249,26 @@ impl WriteOptions {
         let kind = match write {
             Write::Create => "CreateOptions",
             Write::Update => "UpdateOptions",
-            Write::Patch => "PatchOptions",
+            Write::Patch | Write::Apply => "PatchOptions",
         };
         refuse(kind, &errors)?;
-        Ok(Self { dry_run: is_dry, field_manager: manager, field_validation, warnings })
+        let field_manager = if manager.is_empty() { agent_name(agent) } else { manager };
+        let force = force_if(boolean(pairs, "force") == Some(true));
+        Ok(Self { dry_run: is_dry, field_manager, force, field_validation, warnings })
     }
+}
+
+/// The name of a manager that a client did not give: what it calls itself, up to the first slash.
+fn agent_name(agent: &str) -> String {
+    let mut name = String::new();
+    let known = agent.split('/').next().unwrap_or_default();
+    for character in known.chars().filter(|character| object::quote::is_printable(*character)) {
+        if name.len() + character.len_utf8() > LONGEST_MANAGER {
+            break;
+        }
+        name.push(character);
+    }
+    name
 }
 
 fn check_manager(manager: &str, errors: &mut field::List) {

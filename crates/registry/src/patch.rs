@@ -6,14 +6,15 @@
 use crate::commit::Run;
 use crate::convert::{map, map_mut};
 use crate::create::default;
+use crate::managed::{Fields, ScaleFields};
 use crate::object_meta::{self, Stage};
 use crate::update::{Before, check_name};
-use crate::{Answer, Content, Registry, Target, WriteOptions, scale};
+use crate::{Answer, Registry, Target, WriteOptions, scale};
 use kinds::{Action, ScalePaths};
 use merge::Patch;
 use object::Value;
 use schema::status::{Cause, Details, Reason};
-use schema::{Limits, Ref, Status, Type, builtin};
+use schema::{Limits, Ref, Status, Type};
 
 impl Registry {
     /// Changes an object, or a part of it, as a patch says.
@@ -29,12 +30,13 @@ impl Registry {
             return self.patch_scale(target, format, patch, options, paths).await;
         }
         let ty = Ref::Static(target.served.ty);
+        let fields = Fields::of(self, target);
         let change = |before: Before<'_>| {
-            let mut current = before.object.clone();
-            target.served.from_stored(&mut current);
+            let current = before.in_version(target);
             let mut object = apply(format, &ty, &current, patch, options)?;
             default(target, &mut object);
             target.served.to_stored(&mut object);
+            fields.update(Some(before.object), &mut object, options);
             let map = map_mut(&mut object)?;
             object_meta::fit_namespace(map, target.namespace)?;
             check_name(map, target)?;
@@ -52,24 +54,36 @@ impl Registry {
         options: &WriteOptions,
         paths: &'static ScalePaths,
     ) -> Result<Answer, Status> {
-        let ty = builtin::by_kind("autoscaling", "v1", "Scale")
-            .ok_or_else(|| Status::internal_error("the type of a scale is missing"))?;
+        let ty = scale::ty()?;
+        let fields = ScaleFields::of(target, paths, ty, options);
         let change = |before: Before<'_>| {
-            let Content::Other { value: current, .. } = scale::of(before.object, paths)? else {
-                return Err(Status::internal_error("a scale that is none"));
-            };
+            let mut current = scale::of(before.object, paths)?;
+            fields.put(before.object, &mut current);
             let mut wanted = apply(format, &Ref::Static(ty), &current, patch, options)?;
-            let wanted = map_mut(&mut wanted)?;
-            object_meta::fit_namespace(wanted, target.namespace)?;
-            check_name(wanted, target)?;
-            scale::check_patched_uid(target, wanted, map(before.object)?)?;
+            fields.update(&current, &mut wanted);
             let mut object = before.object.clone();
-            scale::apply(wanted, map_mut(&mut object)?, paths, target, Run::dry_if(options.dry_run))?;
+            put_scale(target, &mut wanted, &mut object, paths, options)?;
+            fields.put_back(&mut object, &wanted);
             Ok(object)
         };
         let answer = self.change(target, options, change).await.map_err(|why| why.into_status(target))?;
         scale::answer(target.stored()?, answer, paths)
     }
+}
+
+/// Puts a changed scale into its object.
+pub(crate) fn put_scale(
+    target: &Target<'_>,
+    wanted: &mut Value,
+    object: &mut Value,
+    paths: &ScalePaths,
+    options: &WriteOptions,
+) -> Result<(), Status> {
+    let wanted = map_mut(wanted)?;
+    object_meta::fit_namespace(wanted, target.namespace)?;
+    check_name(wanted, target)?;
+    scale::check_patched_uid(target, wanted, map(object)?)?;
+    scale::apply(wanted, map_mut(object)?, paths, target, Run::dry_if(options.dry_run))
 }
 
 /// What a patch makes of an object.

@@ -189,7 +189,14 @@ fn serve(cache: &Cache, kind: &'static Kind, version: &'static Version) -> Resul
         kind.kind,
         crate::api_version(kind.group, version.name)
     );
-    Ok(Served { kind, version, ty, stored: stored.transpose()?, head: head.into_bytes().into() })
+    Ok(Served {
+        kind,
+        version,
+        ty,
+        stored: stored.transpose()?,
+        head: head.into_bytes().into(),
+        filters: crate::managed::filters(kind),
+    })
 }
 
 fn type_of(kind: &Kind, version: &Version) -> Result<&'static schema::Type, Error> {

@@ -10,18 +10,18 @@ use kinds::ScalePaths;
 use object::field::{Error, Path};
 use object::label::{Expression, Selector};
 use object::{Map, Value};
-use schema::{Status, builtin};
+use schema::{Status, Type, builtin};
 
 /// The scale of a stored object.
 pub(crate) fn content(stored: &Stored, entry: &Entry, paths: &ScalePaths) -> Result<Content, Status> {
-    of(&stored.decode(entry)?, paths)
+    Ok(Content::Other { ty: ty()?, value: of(&stored.decode(entry)?, paths)? })
 }
 
 /// An answer about an object, as one about its scale.
 pub(crate) fn answer(stored: &Stored, answer: Answer, paths: &ScalePaths) -> Result<Answer, Status> {
     let content = match answer.content {
         Content::Entry(entry) => content(stored, &entry, paths)?,
-        Content::Tree(tree) => of(&tree, paths)?,
+        Content::Tree(tree) => Content::Other { ty: ty()?, value: of(&tree, paths)? },
         other @ Content::Other { .. } => other,
     };
     Ok(Answer { content, ..answer })
@@ -85,10 +85,8 @@ fn number(map: &Map, path: &[&str]) -> i64 {
 }
 
 /// The scale of an object.
-pub(crate) fn of(object: &Value, paths: &ScalePaths) -> Result<Content, Status> {
+pub(crate) fn of(object: &Value, paths: &ScalePaths) -> Result<Value, Status> {
     let object = map(object)?;
-    let ty = builtin::by_kind("autoscaling", "v1", "Scale")
-        .ok_or_else(|| Status::internal_error("the type of a scale is missing"))?;
     let mut metadata = Map::new();
     for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = object_meta::metadata(object).and_then(|metadata| metadata.get(key)) {
@@ -112,7 +110,13 @@ pub(crate) fn of(object: &Value, paths: &ScalePaths) -> Result<Content, Status> 
             scale.insert(key, part);
         }
     }
-    Ok(Content::Other { ty, value: scale.into() })
+    Ok(scale.into())
+}
+
+/// The type of a scale.
+pub(crate) fn ty() -> Result<&'static Type, Status> {
+    builtin::by_kind("autoscaling", "v1", "Scale")
+        .ok_or_else(|| Status::internal_error("the type of a scale is missing"))
 }
 
 /// A number is not told from none where it is zero, and a tree holds only what can be told.

@@ -5,9 +5,12 @@ use crate::commit::Run;
 use crate::convert::{map, map_mut};
 use crate::create::{default, with_context};
 use crate::error::{bare, parse_number, status};
+use crate::managed::{Fields, ScaleFields};
 use crate::{Answer, Content, Registry, Served, Target, WriteOptions, object_meta, scale};
 use cache::{Entry, Freshness};
 use kinds::{Action, Generation, NameRule, Part};
+use merge::managed::keep_times;
+use object::time::Time;
 use object::{Map, Value};
 use schema::Status;
 use std::sync::Arc;
@@ -22,6 +25,17 @@ const TRIES: usize = 64;
 /// What an update has of the object before it: nothing if it creates.
 pub(crate) struct Before<'a> {
     pub(crate) object: &'a Value,
+}
+
+impl Before<'_> {
+    /// The object in the version of the request.
+    pub(crate) fn in_version(&self, target: &Target<'_>) -> Value {
+        let mut object = self.object.clone();
+        if !target.served.stored.as_ref().is_some_and(|stored| stored.is_canonical) {
+            target.served.from_stored(&mut object);
+        }
+        object
+    }
 }
 
 impl Registry {
@@ -45,9 +59,12 @@ impl Registry {
             options.warnings.extend(object_meta::dedup_owners(object, object_meta::Stage::Sent));
         }
         let run = Run::dry_if(options.dry_run);
+        let fields = Fields::of(self, target);
         let change = |before: Before<'_>| {
             check_uid(target, map(&object)?, Some(map(before.object)?), run)?;
-            Ok(object.clone())
+            let mut new = object.clone();
+            fields.update(Some(before.object), &mut new, options);
+            Ok(new)
         };
         match self.change(target, options, change).await {
             Err(Unchanged::Missing) => {
@@ -57,7 +74,10 @@ impl Registry {
                 if !whole || !target.served.kind.strategy.creates_on_update() {
                     return Err(target.not_found());
                 }
-                object_meta::remove(map_mut(&mut object)?, &["resourceVersion"]);
+                fields.update(None, &mut object, options);
+                let new = map_mut(&mut object)?;
+                object_meta::remove(new, &["resourceVersion"]);
+                object_meta::stamp_new(new, Time::now());
                 self.create_stored(target, object, options).await
             }
             Err(Unchanged::Refused(status)) => Err(status),
@@ -72,13 +92,19 @@ impl Registry {
         paths: &'static kinds::ScalePaths,
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
-        let mut wanted = map(scale)?.clone();
-        object_meta::fit_namespace(&mut wanted, target.namespace)?;
-        check_name(&wanted, target)?;
+        let mut wanted = scale.clone();
+        object_meta::fit_namespace(map_mut(&mut wanted)?, target.namespace)?;
+        check_name(map(&wanted)?, target)?;
         let run = Run::dry_if(options.dry_run);
+        let fields = ScaleFields::of(target, paths, scale::ty()?, options);
         let change = |before: Before<'_>| {
+            let mut current = scale::of(before.object, paths)?;
+            fields.put(before.object, &mut current);
+            let mut wanted = wanted.clone();
+            fields.update(&current, &mut wanted);
             let mut object = before.object.clone();
-            scale::apply(&wanted, map_mut(&mut object)?, paths, target, run)?;
+            scale::apply(map(&wanted)?, map_mut(&mut object)?, paths, target, run)?;
+            fields.put_back(&mut object, &wanted);
             Ok(object)
         };
         let answer = self.change(target, options, change).await.map_err(|why| why.into_status(target))?;
@@ -128,6 +154,7 @@ impl Registry {
             // reads what it has stored.
             default(target, &mut object);
         }
+        keep_times(&mut object, before);
         let run = Run::dry_if(options.dry_run);
         if is_done(target, map(&object)?, old) {
             // The last finalizer was just taken away. The answer is the state that would have been.
@@ -231,7 +258,7 @@ fn check_version(target: &Target<'_>, new: &mut Map, entry: &Entry) -> Result<()
 /// What no change may touch is put back; then the kind has its say.
 fn prepare(target: &Target<'_>, new: &mut Map, old: &Map) {
     let kind = target.served.kind;
-    keep_metadata(new, old, &["generation", "managedFields"]);
+    keep_metadata(new, old, &["generation"]);
     let part = part(target);
     with_context(target, |context| match part {
         None => kind.strategy.prepare_update(new, old, context),

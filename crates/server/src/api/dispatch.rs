@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use auth::{Authenticated, Authorized};
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName};
+use http::header::{CONTENT_TYPE, HeaderName, USER_AGENT};
 use http::{HeaderValue, Method, StatusCode};
 use kinds::{Action, Body as SubresourceBody, Subresource, Verb as KindVerb};
 use object::quote::Quoted;
 use object::time::MicroTime;
 use registry::{
-    Answer, DeleteOptions, Forced, Gate, ListOptions, Patch, Served, Target, Warnings, Write, WriteOptions,
+    Answer, Config, DeleteOptions, Forced, Gate, ListOptions, Patch, Served, Target, Warnings, Write,
+    WriteOptions,
 };
 use schema::{Type, builtin};
 
@@ -32,8 +33,16 @@ struct Call<'a> {
     query: Query<'a>,
     wanted: Wanted<'a>,
     content_type: &'a str,
+    /// What the client calls itself.
+    agent: &'a str,
     body: Bytes,
     warnings: Warnings,
+}
+
+impl Call<'_> {
+    fn write_options(&self, write: Write) -> Result<WriteOptions, Status> {
+        WriteOptions::read(&pairs(self.query), write, self.agent, self.warnings.clone())
+    }
 }
 
 /// Where a request goes, and what is said to it on the way.
@@ -113,6 +122,7 @@ impl Api {
             query: request.query(),
             wanted: Wanted::of(request.headers(), request.query()),
             content_type: request.header(CONTENT_TYPE),
+            agent: request.header(USER_AGENT),
             body,
             warnings,
         })
@@ -185,7 +195,7 @@ impl Api {
         let forms = if call.target.subresource.is_some() { Forms::NoTables } else { Forms::All };
         let view = self.view(&call, forms)?;
         let format = self.negotiation().body_format(call.content_type)?;
-        let options = WriteOptions::read(&pairs(call.query), Write::Create, call.warnings.clone())?;
+        let options = call.write_options(Write::Create)?;
         let body = decode::object(&call.body, format, expected(&call.target)?, options.field_validation)?;
         call.warnings.extend(body.warnings);
         let answer = self.registry.create(&call.target, body.value, &options).await?;
@@ -194,7 +204,7 @@ impl Api {
 
     async fn update(&self, call: Call<'_>) -> Result<Response, Error> {
         let view = self.view(&call, Forms::All)?;
-        let options = WriteOptions::read(&pairs(call.query), Write::Update, call.warnings.clone())?;
+        let options = call.write_options(Write::Update)?;
         let format = self.negotiation().body_format(call.content_type)?;
         let body = decode::object(&call.body, format, expected(&call.target)?, options.field_validation)?;
         call.warnings.extend(body.warnings);
@@ -203,23 +213,23 @@ impl Api {
     }
 
     async fn patch(&self, call: Call<'_>) -> Result<Response, Error> {
-        let format = match self.negotiation().patch_type(call.content_type)? {
-            PatchType::Json => Patch::Json,
-            PatchType::Merge => Patch::Merge,
-            PatchType::Strategic => Patch::Strategic,
-            PatchType::Apply | PatchType::ApplyCbor => {
-                let known =
-                    [PatchType::Json, PatchType::Merge, PatchType::Strategic].map(PatchType::media_type);
-                return Err(Status::unsupported_media_type(format!(
-                    "the body of the request was in an unknown format - accepted media types include: {}",
-                    known.join(", ")
-                ))
-                .into());
-            }
-        };
+        let format = self.negotiation().patch_type(call.content_type)?;
         let view = self.view(&call, Forms::All)?;
-        let options = WriteOptions::read(&pairs(call.query), Write::Patch, call.warnings.clone())?;
-        let answer = self.registry.patch(&call.target, format, &call.body, &options).await?;
+        let write = match format {
+            PatchType::Apply | PatchType::ApplyCbor => Write::Apply,
+            _ => Write::Patch,
+        };
+        let options = call.write_options(write)?;
+        let registry = &self.registry;
+        let patch = async |format| registry.patch(&call.target, format, &call.body, &options).await;
+        let apply = async |format| registry.apply(&call.target, format, &call.body, &options).await;
+        let answer = match format {
+            PatchType::Json => patch(Patch::Json).await?,
+            PatchType::Merge => patch(Patch::Merge).await?,
+            PatchType::Strategic => patch(Patch::Strategic).await?,
+            PatchType::Apply => apply(Config::Yaml).await?,
+            PatchType::ApplyCbor => apply(Config::Cbor).await?,
+        };
         self.answer(&call, &view, answer)
     }
 
