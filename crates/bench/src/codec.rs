@@ -1,8 +1,10 @@
-//! Decoding, encoding and patching one pod of about 5.4 kB (containers, environment, probes, volumes, managed fields), beside
+//! Decoding, encoding, patching and applying one pod of about 5.4 kB (containers, environment, probes, volumes, managed fields), beside
 //! `serde_json::Value` on the same bytes in the same run.
 //!
 //! Each operation is timed in short rounds that take turns, so that what else the machine does hits all of them alike;
 //! the figure is the median round.
+
+mod managed;
 
 use crate::Outcome;
 use crate::report::{Row, Style};
@@ -62,8 +64,9 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         operation("protobuf encode", bytes.len(), || black_box(to_protobuf(ty, &pod)).len() > 1),
     ];
     let only = arguments.iter().find_map(|argument| argument.strip_prefix("--only=")).unwrap_or_default();
+    let managed = managed::operations(ty, &pod)?;
     let operations: Vec<_> =
-        operations.into_iter().filter(|operation| operation.name.contains(only)).collect();
+        managed.into_iter().chain(operations).filter(|operation| operation.name.contains(only)).collect();
     let medians = measure(&operations);
     for (operation, micros) in operations.iter().zip(&medians) {
         Row::new(operation.name)

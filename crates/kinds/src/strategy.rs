@@ -34,6 +34,10 @@ pub trait Strategy: Sync {
     /// static defaults of the schema.
     fn default(&self, _object: &mut Map) {}
 
+    /// Adds what the API always writes of an object, whatever a client sent. Runs before it is noted who owns what, so that
+    /// the writer owns this too; hooks that run later give it its value.
+    fn complete(&self, _object: &mut Map) {}
+
     /// Runs before a new object is checked, when it has its name and uid: sets what only the server decides, drops what a client
     /// may not set.
     /// Without a word from the kind, what its status subresource governs is dropped.

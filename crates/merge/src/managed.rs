@@ -27,14 +27,14 @@ mod scale;
 mod times;
 mod update;
 
-pub use check::Faults;
-pub use compare::Comparison;
 pub use conflict::{Conflict, Conflicts};
 pub use scale::Scale;
 pub use times::keep_times;
 
 use apply::Applied;
+use compare::Comparison;
 use entries::Reading;
+use object::path::Path;
 use object::path_set::{Matcher, Set};
 use object::{Map, Text, Value};
 use schema::{Ref, Type};
@@ -90,6 +90,8 @@ pub struct Writer<'a> {
     pub name: &'a str,
     /// The time of the request, RFC 3339 in UTC with seconds.
     pub now: &'a Text,
+    /// Lists that were sent as `[]`, where a tree does not tell that from null.
+    pub empty: &'a [Path],
 }
 
 /// Whether fields that others own are taken from them.
@@ -141,7 +143,8 @@ impl Manager<'_> {
     pub fn update(&self, live: Option<&Value>, new: &mut Value, writer: Writer<'_>) {
         let sent = entries::take(new);
         let known = live.and_then(entries::of).unwrap_or_default();
-        let owners = match sent.as_ref().and_then(Value::as_list).filter(|_| self.subresource.is_empty()) {
+        let mut owners = match sent.as_ref().and_then(Value::as_list).filter(|_| self.subresource.is_empty())
+        {
             Some(sent) if entries::is_reset(sent) => entries::Owners::new(),
             Some(sent) if sent != known => match entries::read(sent, Reading::Whole) {
                 Ok(owners) if !owners.is_empty() => owners,
@@ -154,7 +157,6 @@ impl Manager<'_> {
         if owners.is_empty() && !is_made {
             return;
         }
-        let mut owners = owners;
         if self.note(&without_entries(live), new, &mut owners, writer).is_ok() {
             entries::put(new, entries::write(owners));
         }
@@ -175,7 +177,7 @@ impl Manager<'_> {
         self.check_kind(config)?;
         let live = without_entries(live);
         if owners.is_empty() {
-            let before = Writer { name: BEFORE_FIRST_APPLY, ..writer };
+            let before = Writer { name: BEFORE_FIRST_APPLY, empty: &[], ..writer };
             self.note(&self.empty(), &live, &mut owners, before).map_err(|why| {
                 Error::Failed(format!("failed to create manager for existing fields: {why}"))
             })?;
@@ -195,8 +197,6 @@ impl Manager<'_> {
         if writer.name == last_applied::KUBECTL {
             last_applied::renew(&mut object, config);
         }
-        // What the type does not know is not merged, so these are all there are.
-        entries::take(&mut object);
         entries::put(&mut object, entries::write(owners));
         Ok(object)
     }

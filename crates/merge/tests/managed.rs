@@ -50,7 +50,7 @@ fn run(history: &Value) -> Result<(), String> {
         let manager =
             Manager { ty: &ty, api_version: version, subresource: word(step, "s"), versions: &versions };
         let now = Text::from(format!("2024-01-01T00:00:{:02}Z", at + 1));
-        let writer = Writer { name: word(step, "m"), now: &now };
+        let writer = Writer { name: word(step, "m"), now: &now, empty: &[] };
         let current = live.as_ref().map(|typed| &typed.value);
         let (found, next) = if word(step, "op") == "update" {
             let mut new = decode(&ty, &text_of(step.get("new").unwrap()));

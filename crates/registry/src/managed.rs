@@ -35,6 +35,9 @@ impl<'a> Fields<'a> {
     pub(crate) fn update(&self, live: Option<&Value>, new: &mut Value, options: &WriteOptions) {
         let (manager, writer) = (self.manager(), self.writer(options));
         let served = self.target.served;
+        if let Some(map) = new.as_map_mut() {
+            served.kind.strategy.complete(map);
+        }
         if served.stored.as_ref().is_none_or(|stored| stored.is_canonical) {
             return manager.update(live, new, writer);
         }
@@ -70,7 +73,7 @@ impl<'a> Fields<'a> {
     }
 
     fn writer<'w>(&'w self, options: &'w WriteOptions) -> Writer<'w> {
-        Writer { name: &options.field_manager, now: &self.now }
+        Writer { name: &options.field_manager, now: &self.now, empty: &options.empty }
     }
 
     /// The same objects in another version, if they are served in it.
@@ -196,7 +199,7 @@ impl<'a> ScaleFields<'a> {
     }
 
     fn writer(&self) -> Writer<'_> {
-        Writer { name: &self.options.field_manager, now: &self.now }
+        Writer { name: &self.options.field_manager, now: &self.now, empty: &[] }
     }
 }
 

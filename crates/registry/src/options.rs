@@ -52,6 +52,8 @@ pub struct WriteOptions {
     pub force: Force,
     /// What is done about fields that are unknown or stand twice.
     pub field_validation: FieldValidation,
+    /// Lists that are sent as `[]`, where the tree of the object does not tell that from null.
+    pub empty: Vec<object::path::Path>,
     /// Where is put what the client is to be told beside the answer.
     pub warnings: Warnings,
 }
@@ -254,7 +256,7 @@ impl WriteOptions {
         refuse(kind, &errors)?;
         let field_manager = if manager.is_empty() { agent_name(agent) } else { manager };
         let force = force_if(boolean(pairs, "force") == Some(true));
-        Ok(Self { dry_run: is_dry, field_manager, force, field_validation, warnings })
+        Ok(Self { dry_run: is_dry, field_manager, force, field_validation, empty: Vec::new(), warnings })
     }
 }
 

@@ -89,6 +89,10 @@ impl Strategy for Behaviour {
         });
     }
 
+    fn complete(&self, object: &mut Map) {
+        set_template_generation(object, template_generation(object));
+    }
+
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
         object.remove("status");
         template::drop_disabled(object, None, POD_SPEC);

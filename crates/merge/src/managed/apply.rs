@@ -1,16 +1,16 @@
 //! Server-side apply: a configuration is merged into an object, what its manager applied before and does not any more
 //! is taken out, and what others own is in the way unless the request is forced.
 
-use super::check::{Duplicates, check};
+use super::check::{Duplicates, check, check_typed};
 use super::compare::compare;
 use super::conflict::{Conflict, Conflicts};
 use super::entries::{Id, Operation, Owned, Owners};
 use super::fields::{fields, reconciled, with_named_fields};
 use super::merged::{merged, without};
-use super::place::{Form, Place, plain, shape_of};
+use super::place::{Form, Place, plain};
 use super::update::{Comparisons, STRIPPED};
 use super::{Error, Force, Manager, Typed, Writer};
-use crate::node::UNBOUNDED;
+use crate::node::{UNBOUNDED, shape_of};
 use object::path_set::Set;
 use object::{Text, Value};
 use schema::{Limits, Ref, Shape, Type, json};
@@ -61,7 +61,7 @@ impl Manager<'_> {
         check(place, config, Form::Plain, Duplicates::Refused).map_err(|faults| {
             Error::Failed(format!("failed to create typed patch object ({}): {faults}", self.shown(config)))
         })?;
-        check(place, live, Form::Typed, Duplicates::Allowed).map_err(|faults| {
+        check_typed(self.ty, live, Duplicates::Allowed).map_err(|faults| {
             Error::Failed(format!("failed to create typed live object ({}): {faults}", self.shown(live)))
         })?;
         self.reconcile(live, &mut owners);
@@ -133,8 +133,8 @@ impl Manager<'_> {
         if force == Force::No {
             let mut conflicts = Vec::new();
             for (id, owned) in owners.iter().filter(|(id, _)| *id != own) {
-                let Some((_, written, _)) = versions.find(&owned.version).map_err(failed)? else { continue };
-                let paths = owned.set().intersection(written);
+                let Some(known) = versions.find(&owned.version).map_err(failed)? else { continue };
+                let paths = owned.set().intersection(&known.written);
                 conflicts.extend(paths.iter().map(|path| Conflict { owner: id.clone(), path }));
             }
             if !conflicts.is_empty() {

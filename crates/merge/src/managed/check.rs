@@ -4,14 +4,17 @@
 
 use super::place::{Form, Items, Names, Place, Scalar, Seen, Told, ToldBy, opened, unwritten};
 use crate::go;
+use crate::node::shape_of;
 use object::path::Element;
 use object::{Map, Value};
-use std::collections::BTreeSet;
+use schema::{Ref, Shape, Type, builtin};
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
+use std::sync::LazyLock;
 
 /// What is wrong with something that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Faults(Vec<Fault>);
+pub(crate) struct Faults(Vec<Fault>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Fault {
@@ -44,6 +47,46 @@ pub(crate) enum Duplicates {
     Allowed,
     Refused,
 }
+
+/// Checks the tree of an object of a type: whether its list items can be told apart. Everything else the decoder has seen to.
+pub(crate) fn check_typed(ty: &Ref<Type>, object: &Value, duplicates: Duplicates) -> Result<(), Faults> {
+    if duplicates == Duplicates::Allowed
+        && let Ref::Static(ty) = ty
+        && !UNCERTAIN.contains(&std::ptr::from_ref::<Type>(ty).addr())
+    {
+        return Ok(());
+    }
+    check(Place::of(&shape_of(ty)), object, Form::Typed, duplicates)
+}
+
+/// The addresses of the built-in types in which a list item may lack what tells it from others. They are few.
+static UNCERTAIN: LazyLock<HashSet<usize>> = LazyLock::new(|| {
+    fn below(shape: &Shape) -> Option<&Type> {
+        match shape {
+            Shape::Struct(ty) | Shape::SchemaOr(_, ty) => Some(ty),
+            Shape::List(inner) | Shape::Map(inner) => below(inner),
+            _ => None,
+        }
+    }
+    let address = |ty: &Type| std::ptr::from_ref(ty).addr();
+    let mut uncertain = HashSet::new();
+    loop {
+        let before = uncertain.len();
+        for ty in builtin::types() {
+            let found = ty.fields.iter().any(|field| {
+                let inner = below(&field.shape);
+                !Place::field(field).items_are_told()
+                    || inner.is_some_and(|ty| uncertain.contains(&address(ty)))
+            });
+            if found {
+                uncertain.insert(address(ty));
+            }
+        }
+        if uncertain.len() == before {
+            return uncertain;
+        }
+    }
+});
 
 /// Checks a whole object.
 pub(crate) fn check(
@@ -92,8 +135,10 @@ impl Checker {
 
     fn entries(self, names: Names<'_>, map: &Map, faults: &mut Vec<Fault>) {
         let mut entries: Vec<_> = map.iter().collect();
-        // The reference stops at the first unknown field that it comes across, in any order.
-        entries.sort_by(|a, b| a.0.cmp(b.0));
+        if self.form == Form::Plain {
+            // The reference stops at the first unknown field that it comes across, in any order.
+            entries.sort_by(|a, b| a.0.cmp(b.0));
+        }
         for (key, value) in entries {
             let part = || Element::Field(key.clone()).to_string();
             let Some(place) = names.place(key) else {

@@ -10,29 +10,24 @@ use std::collections::BTreeMap;
 
 /// What is different between an object and a later one. No path is in two of the sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Comparison {
+pub(crate) struct Comparison {
     /// What only the earlier one has.
-    pub removed: Set,
+    pub(crate) removed: Set,
     /// What both have, with different values.
-    pub modified: Set,
+    pub(crate) modified: Set,
     /// What only the later one has.
-    pub added: Set,
+    pub(crate) added: Set,
 }
 
 impl Comparison {
     /// Whether nothing is different.
-    pub fn is_same(&self) -> bool {
+    pub(crate) fn is_same(&self) -> bool {
         self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
     }
 
     /// The differences that `filter` lets through.
     pub(crate) fn filtered(&self, filter: impl Fn(&Set) -> Set) -> Self {
         Self { removed: filter(&self.removed), modified: filter(&self.modified), added: filter(&self.added) }
-    }
-
-    /// What was put in, with a new value or for the first time.
-    pub(crate) fn set(&self) -> Set {
-        self.modified.union(&self.added)
     }
 }
 
@@ -159,14 +154,11 @@ fn maps(
     if is_nothing(old) && is_nothing(new) {
         return Ok(false);
     }
-    if let (Some(old), Some(new)) = (old, new)
-        && std::ptr::eq(old.entries(), new.entries())
-        && !old.is_empty()
-    {
-        return Ok(true);
-    }
     let (before, after) = (Finder::of(old), Finder::of(new));
     let mut visit = |key: &Key, before: Option<&Value>, after: Option<&Value>| {
+        if is_plainly_same(before, after) {
+            return Ok(());
+        }
         let field = match names {
             Names::Fields(fields) => fields.ty.field(key),
             Names::Entries(_) => None,
@@ -206,6 +198,22 @@ fn maps(
     Ok(true)
 }
 
+/// Whether two values are told to be the same by a glance: most are, as scalars or because they are shared.
+fn is_plainly_same(old: Option<&Value>, new: Option<&Value>) -> bool {
+    match (old, new) {
+        (Some(Value::String(old)), Some(Value::String(new))) => old == new,
+        (Some(Value::Bool(old)), Some(Value::Bool(new))) => old == new,
+        (Some(Value::Int(old)), Some(Value::Int(new))) => old == new,
+        (Some(Value::Map(old)), Some(Value::Map(new))) => {
+            !old.is_empty() && std::ptr::eq(old.entries(), new.entries())
+        }
+        (Some(Value::List(old)), Some(Value::List(new))) => {
+            !old.is_empty() && std::ptr::eq::<[Value]>(&**old, &**new)
+        }
+        _ => false,
+    }
+}
+
 /// Compares what stands at an element.
 fn child(
     element: impl FnOnce() -> Element,
@@ -215,13 +223,8 @@ fn child(
     form: Form,
     level: &mut Level,
 ) -> Result<(), Untold> {
-    match (old, new) {
-        (None, None) => return Ok(()),
-        // Most values are the same, and most of them are told so by this.
-        (Some(Value::String(old)), Some(Value::String(new))) if old == new => return Ok(()),
-        (Some(Value::Bool(old)), Some(Value::Bool(new))) if old == new => return Ok(()),
-        (Some(Value::Int(old)), Some(Value::Int(new))) if old == new => return Ok(()),
-        _ => {}
+    if old.is_none() && new.is_none() {
+        return Ok(());
     }
     let (mut below, mut marks) = (Level::default(), Marks::default());
     at(place, old, new, form, &mut below, &mut marks)?;
@@ -240,8 +243,7 @@ fn lists(
     if matches!(items.told_by, ToldBy::Nothing) {
         return Ok(false);
     }
-    let (old, new) = (old.and_then(Value::as_list), new.and_then(Value::as_list));
-    let (Some(old), Some(new)) = (old.or(Some(&[])), new.or(Some(&[]))) else { return Ok(false) };
+    let [old, new] = [old, new].map(|list| list.and_then(Value::as_list).unwrap_or_default());
     if old.is_empty() && new.is_empty() {
         return Ok(false);
     }

@@ -2,12 +2,12 @@
 //! they applied last. Only applies of the manager `kubectl` look at it.
 
 use super::Manager;
-use super::check::{Duplicates, check};
+use super::check::{Duplicates, check, check_typed};
 use super::compare::compare;
 use super::conflict::{Conflict, Conflicts};
 use super::fields::fields;
-use super::place::{Form, Place, plain, shape_of};
-use crate::node::ANY;
+use super::place::{Form, Place, plain};
+use crate::node::{ANY, shape_of};
 use object::path_set::Set;
 use object::{Map, Value};
 use schema::json;
@@ -32,7 +32,7 @@ impl Manager<'_> {
         let text = annotation(live)?;
         let shape = shape_of(self.ty);
         let place = Place::of(&shape);
-        check(place, live, Form::Typed, Duplicates::Refused).ok()?;
+        check_typed(self.ty, live, Duplicates::Refused).ok()?;
         let applied = json::decode_shape(&ANY, text.as_bytes(), &schema::Limits::REQUEST).ok()?.value;
         if applied.get("apiVersion").and_then(Value::as_str) != Some(self.api_version) {
             return None;

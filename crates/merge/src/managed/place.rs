@@ -6,7 +6,7 @@
 use crate::node::{ANY, UNBOUNDED};
 use object::path::{Element, Keys};
 use object::{Key, Map, Text, Value};
-use schema::{Field, Raw, Ref, Shape, Topology, Type, json};
+use schema::{Field, Raw, Shape, Topology, Type, json};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -165,6 +165,13 @@ impl<'s> Place<'s> {
         }
     }
 
+    /// Whether the items of a list of this place, if it is one, can be told apart whatever they have.
+    pub(crate) fn items_are_told(self) -> bool {
+        let Atom::List(Items { inner, told_by: ToldBy::Keys(keys) }) = self.atom() else { return true };
+        let Shape::Struct(ty) = inner.shape else { return false };
+        keys.iter().all(|key| ty.field(key).is_some_and(|field| key_default(inner, field).is_some()))
+    }
+
     /// What a value is taken for here; null and nothing are a map where they can be anything.
     pub(crate) fn see(self, value: Option<&Value>) -> Seen<'s> {
         match self.atom() {
@@ -293,7 +300,7 @@ pub(crate) enum Finder<'m> {
 
 impl<'m> Finder<'m> {
     /// Maps up to this size are scanned.
-    const SCANNED: usize = 16;
+    const SCANNED: usize = 32;
 
     pub(crate) fn of(map: Option<&'m Map>) -> Self {
         match map {
@@ -410,9 +417,4 @@ pub(crate) fn plain(ty: &Type, object: &Value) -> Value {
     let mut text = Vec::with_capacity(1024);
     json::encode(ty, object, &mut text);
     json::decode_shape(&ANY, &text, &UNBOUNDED).map(|decoded| decoded.value).unwrap_or_default()
-}
-
-/// The shape of an object of a type.
-pub(crate) fn shape_of(ty: &Ref<Type>) -> Shape {
-    Shape::Struct(ty.clone())
 }

@@ -2,15 +2,17 @@
 //!
 //! What was changed or added belongs to the writer alone, what was removed to nobody. A write never fails for that.
 
-use super::check::{Duplicates, check};
+use super::check::{Duplicates, check_typed};
 use super::compare::{Comparison, compare};
 use super::entries::{Id, Operation, Owned, Owners};
 use super::fields::reconciled;
-use super::place::{Form, Place, shape_of};
+use super::place::{Form, Place};
 use super::{Manager, Writer};
+use crate::node::shape_of;
 use object::path::{Element, Path};
 use object::path_set::Set;
 use object::{Text, Value};
+use schema::Shape;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -48,22 +50,25 @@ impl Manager<'_> {
     ) -> Result<(), String> {
         let shape = shape_of(self.ty);
         let place = Place::of(&shape);
-        check(place, new, Form::Typed, Duplicates::Allowed).map_err(|faults| {
+        check_typed(self.ty, new, Duplicates::Allowed).map_err(|faults| {
             format!("failed to convert new object ({}) to smd typed: {faults}", self.shown(new))
         })?;
-        let comparison = compare(place, live, new, Form::Typed).map_err(|why| why.to_string())?;
+        let mut comparison = compare(place, live, new, Form::Typed).map_err(|why| why.to_string())?;
+        for list in writer.empty.iter().filter(|list| list.get(live).is_none() && list.get(new).is_none()) {
+            comparison.modified.insert(list);
+        }
         self.forget_unknown(owners);
         if comparison.is_same() {
             owners.retain(|_, owned| !owned.is_empty());
             return Ok(());
         }
         let mut versions = Comparisons::new(self, live, new, Form::Typed, comparison);
-        let own = versions.at(self.api_version).map(Comparison::set).unwrap_or_default();
+        let own = versions.find(&self.api_version.into())?.map(|known| known.written.clone());
         for owned in owners.values_mut() {
             versions.release(owned)?;
         }
         owners.retain(|_, owned| !owned.is_empty());
-        let own = own.difference(&STRIPPED);
+        let own = own.unwrap_or_default().difference(&STRIPPED);
         if !own.is_empty() {
             let manager = if writer.name.is_empty() { "unknown" } else { writer.name };
             let id = Id::new(manager, Operation::Update, self.api_version, self.subresource);
@@ -91,7 +96,21 @@ pub(crate) struct Comparisons<'a> {
     new: &'a Value,
     form: Form,
     /// By version; nothing for one that the objects cannot be converted to.
-    known: BTreeMap<Text, Option<(Comparison, Set, schema::Shape)>>,
+    known: BTreeMap<Text, Option<Known>>,
+}
+
+/// What is different in one version, as far as it can be owned.
+pub(crate) struct Known {
+    comparison: Comparison,
+    /// What was put in, with a new value or for the first time.
+    pub(crate) written: Set,
+    shape: Shape,
+}
+
+impl Known {
+    fn new(comparison: Comparison, shape: Shape) -> Self {
+        Self { written: comparison.modified.union(&comparison.added), comparison, shape }
+    }
 }
 
 impl<'a> Comparisons<'a> {
@@ -103,22 +122,13 @@ impl<'a> Comparisons<'a> {
         form: Form,
         comparison: Comparison,
     ) -> Self {
-        let filtered = manager.filtered(manager.api_version, comparison);
-        let set = filtered.set();
-        let own = (filtered, set, shape_of(manager.ty));
+        let own = Known::new(manager.filtered(manager.api_version, comparison), shape_of(manager.ty));
         let known = BTreeMap::from([(Text::from(manager.api_version), Some(own))]);
         Self { manager, live, new, form, known }
     }
 
-    pub(crate) fn at(&self, version: &str) -> Option<&Comparison> {
-        self.known.get(version)?.as_ref().map(|(comparison, ..)| comparison)
-    }
-
     /// What is different in a version.
-    pub(crate) fn find(
-        &mut self,
-        version: &Text,
-    ) -> Result<Option<&(Comparison, Set, schema::Shape)>, String> {
+    pub(crate) fn find(&mut self, version: &Text) -> Result<Option<&Known>, String> {
         if !self.known.contains_key(version) {
             let found = self.convert(version)?;
             self.known.insert(version.clone(), found);
@@ -126,7 +136,7 @@ impl<'a> Comparisons<'a> {
         Ok(self.known.get(version).and_then(Option::as_ref))
     }
 
-    fn convert(&self, version: &Text) -> Result<Option<(Comparison, Set, schema::Shape)>, String> {
+    fn convert(&self, version: &Text) -> Result<Option<Known>, String> {
         let manager = self.manager;
         let convert = |object: &Value| match self.form {
             Form::Typed => Ok(manager.versions.convert(object.clone(), manager.api_version, version)),
@@ -136,15 +146,13 @@ impl<'a> Comparisons<'a> {
         let shape = shape_of(&new.ty);
         let comparison = compare(Place::of(&shape), &live.value, &new.value, self.form)
             .map_err(|why| format!("failed to compare objects: {why}"))?;
-        let comparison = manager.filtered(version, comparison);
-        let set = comparison.set();
-        Ok(Some((comparison, set, shape)))
+        Ok(Some(Known::new(manager.filtered(version, comparison), shape)))
     }
 
     /// Takes away from somebody what was written or removed by others. What is left may be nothing.
     pub(crate) fn release(&mut self, owned: &mut Owned) -> Result<(), String> {
         let version = owned.version.clone();
-        let Some((comparison, written, shape)) = self.find(&version)? else {
+        let Some(Known { comparison, written, shape }) = self.find(&version)? else {
             owned.replace_set(Set::new());
             return Ok(());
         };

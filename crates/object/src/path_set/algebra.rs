@@ -1,4 +1,5 @@
-//! Operations on two sets. Each walks both once, level by level; what only one of them has is shared, not copied.
+//! Operations on two sets. Each walks both once, level by level, or looks a small one up in a large one; what only one of
+//! them has is shared, not copied.
 
 use super::{Node, Set};
 use std::cmp::Ordering;
@@ -24,20 +25,20 @@ impl Set {
 
     /// The paths that are in both sets.
     pub fn intersection(&self, other: &Set) -> Set {
-        let nodes = Join::new(self, other).filter_map(|pair| {
-            let Pair::Both(a, b) = pair else { return None };
+        self.select(other, |a, b| {
+            let b = b?;
             let children = match (&a.children, &b.children) {
                 (Some(a), Some(b)) => a.intersection(b).into_children(),
                 _ => None,
             };
             node(a, a.member && b.member, children)
-        });
-        Set { nodes: nodes.collect() }
+        })
     }
 
     /// The paths that are in this set and not in the other. A path that begins with one of the other's stays.
     pub fn difference(&self, other: &Set) -> Set {
-        self.without(other, |a, b| {
+        self.select(other, |a, b| {
+            let Some(b) = b else { return Some(a.clone()) };
             let children = match (&a.children, &b.children) {
                 (Some(a), Some(b)) => a.difference(b).into_children(),
                 (children, _) => children.clone(),
@@ -48,7 +49,8 @@ impl Set {
 
     /// The paths of this set that are not in the other and do not begin with one of the other's.
     pub fn recursive_difference(&self, other: &Set) -> Set {
-        self.without(other, |a, b| {
+        self.select(other, |a, b| {
+            let Some(b) = b else { return Some(a.clone()) };
             if b.member {
                 return None;
             }
@@ -70,15 +72,26 @@ impl Set {
         Set { nodes: self.nodes.iter().map(leaf).collect() }
     }
 
-    fn without(&self, other: &Set, both: impl Fn(&Node, &Node) -> Option<Node>) -> Set {
-        let nodes = Join::new(self, other).filter_map(|pair| match pair {
-            Pair::Left(node) => Some(node.clone()),
-            Pair::Right(_) => None,
-            Pair::Both(a, b) => both(a, b),
-        });
-        Set { nodes: nodes.collect() }
+    /// What is made of the nodes of this set, each with its counterpart in the other.
+    fn select(&self, other: &Set, keep: impl Fn(&Node, Option<&Node>) -> Option<Node>) -> Set {
+        // A small set is looked up in a large one, so that many small ones cost no more than their size.
+        let nodes = if self.nodes.len().saturating_mul(MUCH_LARGER) < other.nodes.len() {
+            let counterpart = |a: &Node| other.node(a.element.borrowed());
+            self.nodes.iter().filter_map(|a| keep(a, counterpart(a))).collect()
+        } else {
+            let pairs = Join::new(self, other).filter_map(|pair| match pair {
+                Pair::Left(a) => keep(a, None),
+                Pair::Right(_) => None,
+                Pair::Both(a, b) => keep(a, Some(b)),
+            });
+            pairs.collect()
+        };
+        Set { nodes }
     }
 }
+
+/// From this ratio of sizes on, to look nodes up takes less than to walk past them.
+const MUCH_LARGER: usize = 16;
 
 /// A node like another, unless it would be neither a member nor have children.
 fn node(like: &Node, member: bool, children: Option<Arc<Set>>) -> Option<Node> {

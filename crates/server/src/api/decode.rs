@@ -7,6 +7,7 @@
 //!
 //! The common case is decoded once; what went wrong is found out afterwards.
 
+mod empty;
 mod known;
 
 pub(crate) use known::go_name;
@@ -14,6 +15,7 @@ pub(crate) use known::go_name;
 use std::fmt::Write;
 
 use object::Value;
+use object::path::Path;
 use object::quote::Quoted;
 use registry::FieldValidation;
 use schema::status::Reason;
@@ -28,6 +30,8 @@ pub(crate) struct Body {
     pub(crate) value: Value,
     /// What the client is told: one for each field that was dropped.
     pub(crate) warnings: Vec<String>,
+    /// Lists that it sets to `[]`, where the tree does not say so.
+    pub(crate) empty: Vec<Path>,
 }
 
 /// What a body has to be.
@@ -114,7 +118,8 @@ pub(crate) fn object(
         map.insert("kind", wanted.kind.clone());
         map.insert("apiVersion", wanted_version);
     }
-    Ok(Body { value, warnings })
+    let empty = empty::lists(expected.ty, &value, body, format);
+    Ok(Body { value, warnings, empty })
 }
 
 /// Reads the `DeleteOptions` of a body that is not empty: of any group and version. Unknown fields do not matter; faults

@@ -198,7 +198,10 @@ impl Api {
         let options = call.write_options(Write::Create)?;
         let body = decode::object(&call.body, format, expected(&call.target)?, options.field_validation)?;
         call.warnings.extend(body.warnings);
-        let answer = self.registry.create(&call.target, body.value, &options).await?;
+        let answer = self
+            .registry
+            .create(&call.target, body.value, &WriteOptions { empty: body.empty, ..options })
+            .await?;
         self.answer(&call, &view, answer)
     }
 
@@ -208,7 +211,10 @@ impl Api {
         let format = self.negotiation().body_format(call.content_type)?;
         let body = decode::object(&call.body, format, expected(&call.target)?, options.field_validation)?;
         call.warnings.extend(body.warnings);
-        let answer = self.registry.update(&call.target, body.value, &options).await?;
+        let answer = self
+            .registry
+            .update(&call.target, body.value, &WriteOptions { empty: body.empty, ..options })
+            .await?;
         self.answer(&call, &view, answer)
     }
 
