@@ -38,7 +38,7 @@ pub use kind::{
     Action, Body, Conversion, Deleted, Dependents, Fields, Generation, Kind, Part, Refusal, ScalePaths,
     Scope, Selectable, Storage, Subresource, Verb, Version,
 };
-pub use resets::{FieldPath, Resets};
+pub use resets::FieldPath;
 pub use strategy::{
     Caller, Context, NameRule, Plain, Strategy, WithStatus, differs_but_for, keep, keep_all_but,
     keep_metadata, map_at,

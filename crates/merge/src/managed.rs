@@ -35,7 +35,7 @@ use apply::Applied;
 use compare::Comparison;
 use entries::Reading;
 use object::path::Path;
-use object::path_set::{Matcher, Set};
+use object::path_set::Set;
 use object::{Map, Text, Value};
 use schema::{Ref, Type};
 
@@ -56,30 +56,12 @@ pub trait Versions: Sync {
     /// An object in another version; nothing if there is no such version.
     fn convert(&self, object: Value, from: &str, to: &str) -> Option<Typed>;
 
-    /// Which fields of a version can be owned through this request.
-    fn filter(&self, version: &str) -> Option<&Filter>;
+    /// The fields of a version that this request cannot own, with what is below them.
+    fn resets(&self, version: &str) -> Option<&Set>;
 
     /// Whether there is such a version.
     fn knows(&self, version: &str) -> bool {
         self.ty(version).is_some()
-    }
-}
-
-/// Which fields can be owned.
-#[derive(Clone, Debug)]
-pub enum Filter {
-    /// All but these and what is below them.
-    Without(Set),
-    /// What is matched.
-    Only(Matcher),
-}
-
-impl Filter {
-    fn of(&self, set: &Set) -> Set {
-        match self {
-            Self::Without(fields) => set.recursive_difference(fields),
-            Self::Only(matcher) => set.matching(matcher),
-        }
     }
 }
 
@@ -224,8 +206,8 @@ impl Manager<'_> {
 
     /// What is different that can be owned.
     fn filtered(&self, version: &str, comparison: Comparison) -> Comparison {
-        match self.versions.filter(version) {
-            Some(filter) => comparison.filtered(|set| filter.of(set)),
+        match self.versions.resets(version) {
+            Some(resets) => comparison.without(resets),
             None => comparison,
         }
     }

@@ -7,7 +7,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 
-use merge::managed::{Error, Filter, Force, Manager, Typed, Versions, Writer};
+use merge::managed::{Error, Force, Manager, Typed, Versions, Writer};
 use object::path_set::Set;
 use object::{Text, Value};
 use schema::{Limits, Ref, Shape, Type, builtin, json, yaml};
@@ -125,14 +125,14 @@ fn sorted_lines(text: String) -> String {
 struct Kind {
     kind: String,
     version: String,
-    filter: Option<Filter>,
+    resets: Option<Set>,
 }
 
 impl Kind {
     fn new(kind: &str, version: &str, reset: Option<&Value>, subresource: &str) -> Self {
-        let filter = reset.and_then(|reset| reset.get(subresource)).and_then(Value::as_str);
-        let filter = filter.map(|text| Filter::Without(Set::from_json(text).unwrap()));
-        Self { kind: kind.into(), version: version.into(), filter }
+        let resets = reset.and_then(|reset| reset.get(subresource)).and_then(Value::as_str);
+        let resets = resets.map(|text| Set::from_json(text).unwrap());
+        Self { kind: kind.into(), version: version.into(), resets }
     }
 }
 
@@ -150,8 +150,8 @@ impl Versions for Kind {
         Some(Typed { value: decode(&ty, &text), ty })
     }
 
-    fn filter(&self, version: &str) -> Option<&Filter> {
-        self.filter.as_ref().filter(|_| version == self.version)
+    fn resets(&self, version: &str) -> Option<&Set> {
+        self.resets.as_ref().filter(|_| version == self.version)
     }
 }
 

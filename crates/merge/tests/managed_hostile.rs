@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 
-use merge::managed::{Error, Filter, Force, Manager, Typed, Versions, Writer};
+use merge::managed::{Error, Force, Manager, Typed, Versions, Writer};
+use object::path_set::Set;
 use object::{Map, Text, Value};
 use schema::{Limits, Ref, Shape, Type, builtin, json};
 use std::time::{Duration, Instant};
@@ -43,7 +44,7 @@ impl Versions for One {
         Some(Typed { ty: self.ty(to)?, value: object })
     }
 
-    fn filter(&self, _version: &str) -> Option<&Filter> {
+    fn resets(&self, _version: &str) -> Option<&Set> {
         None
     }
 }

@@ -1,10 +1,10 @@
 //! The managed fields of a request: [`merge::managed`] with the kinds and versions that are served.
 
 use crate::{Registry, Served, Target, WriteOptions, object_meta};
-use kinds::{Kind, Resets, ScalePaths};
-use merge::managed::{Error, Filter, Force, Manager, Scale, Typed, Versions, Writer};
+use kinds::{FieldPath, Kind, ScalePaths};
+use merge::managed::{Error, Force, Manager, Scale, Typed, Versions, Writer};
 use object::path::Element;
-use object::path_set::{Matcher, Pattern, Set};
+use object::path_set::Set;
 use object::time::Time;
 use object::{Text, Value};
 use schema::status::{Cause, Details, Reason};
@@ -101,37 +101,21 @@ impl Versions for Fields<'_> {
         Some(Typed { ty: Ref::Static(to.ty), value: object })
     }
 
-    fn filter(&self, version: &str) -> Option<&Filter> {
+    fn resets(&self, version: &str) -> Option<&Set> {
         let subresource = self.target.subresource.map_or("", |subresource| subresource.name);
-        let filters = &self.served(version)?.filters;
-        filters.iter().find(|(name, _)| *name == subresource).map(|(_, filter)| filter)
+        let resets = &self.served(version)?.resets;
+        resets.iter().find(|(name, _)| *name == subresource).map(|(_, set)| set)
     }
 }
 
-/// What can be owned of a kind, by the name of the subresource; nothing for those through which everything can be.
-pub(crate) fn filters(kind: &Kind) -> Vec<(&'static str, Filter)> {
+/// What cannot be owned of a kind, by the name of the subresource.
+pub(crate) fn resets(kind: &Kind) -> Vec<(&'static str, Set)> {
     let names = std::iter::once("").chain(kind.subresources.iter().map(|subresource| subresource.name));
-    names.filter_map(|name| Some((name, filter(kind.resets(name))?))).collect()
-}
-
-fn filter(resets: Resets) -> Option<Filter> {
-    match resets {
-        Resets::Nothing => None,
-        Resets::These(paths) => {
-            let paths: Vec<Vec<Element>> =
-                paths.iter().map(|path| path.iter().map(|name| Element::field(*name)).collect()).collect();
-            Some(Filter::Without(paths.iter().map(Vec::as_slice).collect::<Set>()))
-        }
-        Resets::AllBut(paths) => {
-            let pattern = |name: &&'static str| match *name {
-                "*" => Pattern::Any,
-                name => name.into(),
-            };
-            let matchers =
-                paths.iter().map(|path| Matcher::prefix(path.iter().map(pattern).collect::<Vec<_>>()));
-            matchers.reduce(Matcher::merge).map(Filter::Only)
-        }
-    }
+    let set = |paths: &[FieldPath]| -> Set {
+        let path = |path: &FieldPath| path.iter().map(|name| Element::field(*name)).collect::<Vec<_>>();
+        paths.iter().map(path).collect::<Vec<_>>().iter().map(Vec::as_slice).collect()
+    };
+    names.map(|name| (name, set(kind.resets(name)))).filter(|(_, set)| !set.is_empty()).collect()
 }
 
 /// Keeps the managed fields of a scale, and with them those of its object.
@@ -213,7 +197,7 @@ impl Versions for ScaleFields<'_> {
         Some(Typed { ty: self.ty(to)?, value: object })
     }
 
-    fn filter(&self, _version: &str) -> Option<&Filter> {
+    fn resets(&self, _version: &str) -> Option<&Set> {
         None
     }
 }

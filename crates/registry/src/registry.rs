@@ -195,7 +195,7 @@ fn serve(cache: &Cache, kind: &'static Kind, version: &'static Version) -> Resul
         ty,
         stored: stored.transpose()?,
         head: head.into_bytes().into(),
-        filters: crate::managed::filters(kind),
+        resets: crate::managed::resets(kind),
     })
 }
 

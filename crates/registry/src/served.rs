@@ -2,7 +2,7 @@
 
 use cache::Resource;
 use kinds::{Kind, Storage, Subresource, Version};
-use merge::managed::Filter;
+use object::path_set::Set;
 use schema::Type;
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ pub struct Served {
     pub stored: Option<Stored>,
     /// What every object in this version starts with as JSON: `{"kind":"Pod","apiVersion":"v1"`.
     pub head: Box<[u8]>,
-    /// What can be owned through each way of writing.
-    pub(crate) filters: Vec<(&'static str, Filter)>,
+    /// What cannot be owned, by the subresource that is written.
+    pub(crate) resets: Vec<(&'static str, Set)>,
 }
 
 /// Where the objects of a kind are, and in what version.

@@ -1,7 +1,8 @@
 //! The managed fields of a pod whose image is changed, and of one that is applied.
 
 use super::{Operation, POD, operation};
-use merge::managed::{Filter, Force, Manager, Typed, Versions, Writer};
+use merge::managed::{Force, Manager, Typed, Versions, Writer};
+use object::path_set::Set;
 use object::{Text, Value};
 use schema::{Limits, Ref, Shape, Type, json};
 use std::hint::black_box;
@@ -18,7 +19,7 @@ impl Versions for Pods {
         Some(Typed { ty: self.ty(to)?, value: object })
     }
 
-    fn filter(&self, _version: &str) -> Option<&Filter> {
+    fn resets(&self, _version: &str) -> Option<&Set> {
         None
     }
 }

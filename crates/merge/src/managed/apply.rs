@@ -69,8 +69,8 @@ impl Manager<'_> {
         let merged = merged(place, &live, config)
             .map_err(|why| Error::Failed(format!("failed to merge config: {why}")))?;
         let mut own = fields(place, config, Form::Plain);
-        if let Some(filter) = self.versions.filter(self.api_version) {
-            own = filter.of(&own);
+        if let Some(resets) = self.versions.resets(self.api_version) {
+            own = own.recursive_difference(resets);
         }
         let name = if writer.name.is_empty() { "unknown" } else { writer.name };
         let id = Id::new(name, Operation::Apply, "", self.subresource);

@@ -25,9 +25,14 @@ impl Comparison {
         self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
     }
 
-    /// The differences that `filter` lets through.
-    pub(crate) fn filtered(&self, filter: impl Fn(&Set) -> Set) -> Self {
-        Self { removed: filter(&self.removed), modified: filter(&self.modified), added: filter(&self.added) }
+    /// The differences outside of these fields.
+    pub(crate) fn without(&self, fields: &Set) -> Self {
+        let without = |set: &Set| set.recursive_difference(fields);
+        Self {
+            removed: without(&self.removed),
+            modified: without(&self.modified),
+            added: without(&self.added),
+        }
     }
 }
 
