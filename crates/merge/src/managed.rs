@@ -120,13 +120,16 @@ impl Manager<'_> {
     /// object that is made has no `live`.
     ///
     /// What a client has put into the managed fields of `new` is taken as what they were before, except through a
-    /// subresource; a single empty entry makes all be forgotten. Where nothing can be noted, the object has no managed
+    /// subresource; a single empty entry, or an empty list, makes all be forgotten. Where nothing can be noted, the object has no managed
     /// fields.
     pub fn update(&self, live: Option<&Value>, new: &mut Value, writer: Writer<'_>) {
         let sent = entries::take(new);
         let known = live.and_then(entries::of).unwrap_or_default();
         let mut owners = match sent.as_ref().and_then(Value::as_list).filter(|_| self.subresource.is_empty())
         {
+            None if self.subresource.is_empty() && writer.empty.iter().any(entries::is_place) => {
+                entries::Owners::new()
+            }
             Some(sent) if entries::is_reset(sent) => entries::Owners::new(),
             Some(sent) if sent != known => match entries::read(sent, Reading::Whole) {
                 Ok(owners) if !owners.is_empty() => owners,

@@ -288,7 +288,7 @@ fn check_manager(manager: &str, errors: &mut field::List) {
 
 /// Whether the values ask for a dry run.
 fn check_dry_run(values: &[&str], errors: &mut field::List) -> bool {
-    if values.iter().any(|value| !matches!(*value, "" | "All")) {
+    if values.iter().any(|value| *value != "All") {
         let shown = field::BadValue::Raw(crate::object_meta::list_of_strings(values.iter().copied()));
         errors.push(field::Error::not_supported(&Path::new("dryRun"), shown, ["All"]));
     }

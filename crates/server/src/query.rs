@@ -15,6 +15,8 @@ pub struct Pair<'a> {
     pub name: Cow<'a, str>,
     /// What stands after it; empty when there is none.
     pub value: Cow<'a, str>,
+    /// Whether there is no `=`.
+    pub is_bare: bool,
 }
 
 impl<'a> Query<'a> {
@@ -27,7 +29,8 @@ impl<'a> Query<'a> {
     pub fn pairs(self) -> impl Iterator<Item = Pair<'a>> {
         self.raw.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')).filter_map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            Some(Pair { name: decode(name)?, value: decode(value)? })
+            let is_bare = name.len() == pair.len();
+            Some(Pair { name: decode(name)?, value: decode(value)?, is_bare })
         })
     }
 

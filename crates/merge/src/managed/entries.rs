@@ -3,6 +3,7 @@
 //! The fields of an entry stay text until somebody asks for them, and an entry that nothing happened to is written as
 //! it was read: most writes touch one entry of several.
 
+use object::path::{Element, Path};
 use object::path_set::Set;
 use object::{Key, Map, RawJson, Text, Value};
 use schema::json;
@@ -223,4 +224,9 @@ pub(crate) fn put(object: &mut Value, entries: Vec<Value>) {
 /// Whether entries say that all is to be forgotten: one that is empty.
 pub(crate) fn is_reset(entries: &[Value]) -> bool {
     matches!(entries, [only] if only.as_map().is_some_and(Map::is_empty))
+}
+
+/// Whether a path leads to the entries of an object.
+pub(crate) fn is_place(path: &Path) -> bool {
+    matches!(&path[..], [Element::Field(metadata), Element::Field(entries)] if metadata == "metadata" && entries == "managedFields")
 }

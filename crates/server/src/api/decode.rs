@@ -22,6 +22,7 @@ use schema::status::Reason;
 use schema::{Error, Limits, Shape, Status, Strict, Type, cbor, json, protobuf, yaml};
 
 use super::negotiate::BodyFormat;
+pub(crate) use empty::lists_emptied_by;
 
 /// A decoded body.
 #[derive(Debug)]

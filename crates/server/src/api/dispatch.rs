@@ -225,7 +225,8 @@ impl Api {
             PatchType::Apply | PatchType::ApplyCbor => Write::Apply,
             _ => Write::Patch,
         };
-        let options = call.write_options(write)?;
+        let empty = decode::lists_emptied_by(format, &call.body);
+        let options = WriteOptions { empty, ..call.write_options(write)? };
         let registry = &self.registry;
         let patch = async |format| registry.patch(&call.target, format, &call.body, &options).await;
         let apply = async |format| registry.apply(&call.target, format, &call.body, &options).await;
@@ -328,8 +329,10 @@ fn expected(target: &Target<'_>) -> Result<decode::Expected, Status> {
     Ok(decode::Expected::only(target.subresource.and_then(foreign).unwrap_or(target.served.ty)))
 }
 
+/// The parameters of a request, but for a bare `dryRun`, which says nothing.
 fn pairs(query: Query<'_>) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
-    query.pairs().map(|pair| (pair.name, pair.value)).collect()
+    let pairs = query.pairs().filter(|pair| !pair.is_bare || pair.name != "dryRun");
+    pairs.map(|pair| (pair.name, pair.value)).collect()
 }
 
 fn first(query: Query<'_>, name: &str) -> String {

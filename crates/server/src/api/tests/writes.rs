@@ -133,3 +133,39 @@ async fn what_exists_for_answers_only_is_no_body() {
     let words = r#"no kind \"PartialObjectMetadata\" is registered for version \"meta.k8s.io/v1\" in scheme"#;
     server.send("POST", MAPS, object).await.says(400, words);
 }
+
+#[tokio::test]
+async fn a_dry_run_has_to_be_asked_for_by_its_value() {
+    let server = Server::start().await;
+    let object = r#"{"metadata":{"name":"a"}}"#;
+    for query in ["dryRun=", "dryRun=all", "dryRun=All&dryRun="] {
+        server.send("POST", &format!("{MAPS}?{query}"), object).await.says(422, "Unsupported value");
+    }
+    assert_eq!(server.send("POST", &format!("{MAPS}?dryRun=All"), object).await.code, 201);
+    assert_eq!(server.send("POST", &format!("{MAPS}?dryRun&pretty=true"), object).await.code, 201);
+    assert_eq!(server.get(&format!("{MAPS}/a")).await.code, 200);
+}
+
+#[tokio::test]
+async fn managed_fields_that_are_set_to_nothing_are_forgotten_and_null_is_no_word() {
+    let server = Server::start().await;
+    let path = format!("{MAPS}/a");
+    let object = |fields: &str| format!(r#"{{"metadata":{{"name":"a"{fields}}},"data":{{"x":"1"}}}}"#);
+    for (fields, is_kept) in [("null", true), ("[]", false), ("[{}]", false)] {
+        let fields = format!(r#","managedFields":{fields}"#);
+        for (method, body) in
+            [("PATCH", format!(r#"{{"metadata":{{"x":1{fields}}}}}"#)), ("PUT", object(&fields))]
+        {
+            server.send("POST", MAPS, &object("")).await.says(201, "managedFields");
+            let answer = server.send(method, &path, &body).await;
+            assert_eq!(answer.code, 200, "{}", answer.text());
+            assert_eq!(
+                answer.text().contains("managedFields"),
+                is_kept,
+                "{method} {body}: {}",
+                answer.text()
+            );
+            assert_eq!(server.send("DELETE", &path, "").await.code, 200);
+        }
+    }
+}
