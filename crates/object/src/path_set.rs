@@ -15,10 +15,12 @@ mod matcher;
 #[cfg(test)]
 mod tests;
 mod text;
+mod texts;
 
 pub use build::Builder;
 pub use iter::{Entry, Iter};
 pub use matcher::{Matcher, Pattern};
+pub use texts::{Texts, Untaken};
 
 use crate::path::{Element, ElementRef};
 use std::sync::Arc;

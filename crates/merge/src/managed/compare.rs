@@ -8,7 +8,8 @@ use object::path_set::{Builder, Set};
 use object::{Key, Map, Value};
 use std::collections::BTreeMap;
 
-/// What is different between an object and a later one. No path is in two of the sets.
+/// What is different between an object and a later one. A list item of which there are two now, or were before, may be both
+/// removed and added; no other path is in two of the sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Comparison {
     /// What only the earlier one has.
@@ -75,7 +76,9 @@ impl Level {
             if marked {
                 builder.member(element.clone());
             }
-            builder.children(element.clone(), set);
+            if !set.is_empty() {
+                builder.children(element.clone(), set);
+            }
         }
     }
 }
@@ -228,13 +231,77 @@ fn child(
     form: Form,
     level: &mut Level,
 ) -> Result<(), Untold> {
-    if old.is_none() && new.is_none() {
+    let one_sided = match (old, new) {
+        (None, None) => return Ok(()),
+        (None, Some(new)) => Some((new, &mut level.added)),
+        (Some(old), None) => Some((old, &mut level.removed)),
+        (Some(_), Some(_)) => None,
+    };
+    if let Some((value, builder)) = one_sided {
+        let mut below = Builder::new();
+        whole(place, value, form, &mut below)?;
+        put(builder, element(), below.finish());
         return Ok(());
     }
     let (mut below, mut marks) = (Level::default(), Marks::default());
     at(place, old, new, form, &mut below, &mut marks)?;
     level.take(element, marks, below);
     Ok(())
+}
+
+/// Puts in every path below a value that is there on one side only.
+fn whole(place: Place<'_>, value: &Value, form: Form, level: &mut Builder) -> Result<(), Untold> {
+    if form == Form::Typed && matches!(value, Value::Raw(_)) {
+        return whole(place, &opened(value), Form::Plain, level);
+    }
+    match (place.see(Some(value)), value) {
+        (Seen::Map(names), Value::Map(map)) if !names.is_atomic() => {
+            let mut visit = |key: &Key, value: &Value| {
+                let Some(place) = names.place(key) else { return Ok(()) };
+                let mut below = Builder::new();
+                whole(place, value, form, &mut below)?;
+                put(level, Element::Field(key.clone()), below.finish());
+                Ok(())
+            };
+            map.iter().try_for_each(|(key, value)| visit(key, value))?;
+            if let (Form::Typed, Names::Fields(fields)) = (form, names) {
+                for field in fields.ty.fields.iter() {
+                    if let Some(value) = unwritten(field)
+                        && !map.contains_key(&field.name)
+                    {
+                        visit(&field.name, value)?;
+                    }
+                }
+            }
+        }
+        (Seen::List(items), Value::List(list)) if !matches!(items.told_by, ToldBy::Nothing) => {
+            let mut told: BTreeMap<Told, Option<&Value>> = BTreeMap::new();
+            for item in list {
+                told.entry(Told(items.element(item)?))
+                    .and_modify(|first| *first = None)
+                    .or_insert(Some(item));
+            }
+            for (Told(element), item) in told {
+                let mut below = Builder::new();
+                // Items that are there twice are owned as a whole.
+                if let Some(item) = item {
+                    whole(items.inner, item, form, &mut below)?;
+                }
+                put(level, element, below.finish());
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Puts in the path to an element and those below it.
+fn put(level: &mut Builder, element: Element, below: Set) {
+    if below.is_empty() {
+        return level.member(element);
+    }
+    level.member(element.clone());
+    level.children(element, below);
 }
 
 /// Compares lists item by item; `false` if they are to be compared as one value.

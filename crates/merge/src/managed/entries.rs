@@ -4,9 +4,10 @@
 //! it was read: most writes touch one entry of several.
 
 use object::path::{Element, Path};
-use object::path_set::Set;
+use object::path_set::{Set, Texts, Untaken};
 use object::{Key, Map, RawJson, Text, Value};
 use schema::json;
+use std::cell::OnceCell;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -87,6 +88,47 @@ impl Owned {
         }
     }
 
+    /// Takes paths away.
+    pub(crate) fn take(&mut self, gone: &Gone) {
+        if gone.is_empty() {
+            return;
+        }
+        if let Fields::Text(text) = &self.fields {
+            match gone.texts().taken_from(text.as_str()) {
+                Ok(left) => {
+                    self.fields = Fields::Text(RawJson::from_checked(left));
+                    self.source = None;
+                    return;
+                }
+                Err(Untaken::Same) => return,
+                Err(Untaken::Foreign) => {}
+            }
+        }
+        let before = self.set();
+        let left = before.difference(&gone.set);
+        if left != before {
+            self.replace_set(left);
+        }
+    }
+
+    /// Whether all of these paths are owned.
+    pub(crate) fn has(&self, paths: &Set) -> bool {
+        match &self.fields {
+            Fields::Text(text) => Texts::of(paths).are_in(text.as_str()),
+            Fields::Set(set) => paths.difference(set).is_empty(),
+        }
+    }
+
+    /// Whether the paths were read.
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(self.fields, Fields::Set(_))
+    }
+
+    /// The same with another time.
+    pub(crate) fn at(self, time: Value) -> Self {
+        Self { time: Some(time), source: None, ..self }
+    }
+
     pub(crate) fn replace_set(&mut self, set: Set) {
         self.fields = Fields::Set(set);
         self.source = None;
@@ -97,6 +139,27 @@ impl Owned {
             Fields::Set(set) => set.is_empty(),
             Fields::Text(text) => text.as_str() == "{}",
         }
+    }
+}
+
+/// Paths that are taken from their owners.
+pub(crate) struct Gone {
+    set: Set,
+    /// To take them from texts; made when the first text is met.
+    texts: OnceCell<Texts>,
+}
+
+impl Gone {
+    pub(crate) fn new(set: Set) -> Self {
+        Self { set, texts: OnceCell::new() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.set.is_empty()
+    }
+
+    fn texts(&self) -> &Texts {
+        self.texts.get_or_init(|| Texts::of(&self.set))
     }
 }
 

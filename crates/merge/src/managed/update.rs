@@ -4,7 +4,7 @@
 
 use super::check::{Duplicates, check_typed};
 use super::compare::{Comparison, compare};
-use super::entries::{Id, Operation, Owned, Owners};
+use super::entries::{Gone, Id, Operation, Owned, Owners};
 use super::fields::reconciled;
 use super::place::{Form, Place};
 use super::{Manager, Writer};
@@ -12,7 +12,7 @@ use crate::node::shape_of;
 use object::path::{Element, Path};
 use object::path_set::Set;
 use object::{Text, Value};
-use schema::Shape;
+use schema::{Ref, Shape};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -63,21 +63,29 @@ impl Manager<'_> {
             return Ok(());
         }
         let mut versions = Comparisons::new(self, live, new, Form::Typed, comparison);
-        let own = versions.find(&self.api_version.into())?.map(|known| known.written.clone());
-        for owned in owners.values_mut() {
+        let manager = if writer.name.is_empty() { "unknown" } else { writer.name };
+        let id = Id::new(manager, Operation::Update, self.api_version, self.subresource);
+        let (mut own, mut kept) = (Set::new(), None);
+        if let Some(known) = versions.find(&self.api_version.into())? {
+            own = known.written.difference(&STRIPPED);
+            // Whoever writes the same fields again and again keeps an entry as it is.
+            kept = owners.get(&id).filter(|before| !own.is_empty() && before.has(&own)).cloned();
+            if let Some(kept) = &mut kept {
+                kept.take(&Gone::new(known.removed.difference(&own)));
+            }
+        }
+        for (_, owned) in owners.iter_mut().filter(|(owner, _)| kept.is_none() || **owner != id) {
             versions.release(owned)?;
         }
         owners.retain(|_, owned| !owned.is_empty());
-        let own = own.unwrap_or_default().difference(&STRIPPED);
         if !own.is_empty() {
-            let manager = if writer.name.is_empty() { "unknown" } else { writer.name };
-            let id = Id::new(manager, Operation::Update, self.api_version, self.subresource);
-            let all = match owners.get(&id) {
-                Some(before) => own.union(&before.set()),
-                None => own,
+            let time = Value::String(writer.now.clone());
+            let owned = match (kept, owners.get(&id)) {
+                (Some(kept), _) => kept.at(time),
+                (None, Some(before)) => Owned::new(own.union(&before.set()), self.api_version, Some(time)),
+                (None, None) => Owned::new(own, self.api_version, Some(time)),
             };
-            let time = Some(Value::String(writer.now.clone()));
-            owners.insert(id, Owned::new(all, self.api_version, time));
+            owners.insert(id, owned);
         }
         cap(owners);
         Ok(())
@@ -101,15 +109,20 @@ pub(crate) struct Comparisons<'a> {
 
 /// What is different in one version, as far as it can be owned.
 pub(crate) struct Known {
-    comparison: Comparison,
     /// What was put in, with a new value or for the first time.
     pub(crate) written: Set,
+    /// What was taken out.
+    removed: Set,
+    /// Both, which others do not own any more.
+    gone: Gone,
     shape: Shape,
 }
 
 impl Known {
     fn new(comparison: Comparison, shape: Shape) -> Self {
-        Self { written: comparison.modified.union(&comparison.added), comparison, shape }
+        let written = comparison.modified.union(&comparison.added);
+        let gone = Gone::new(written.union(&comparison.removed));
+        Self { written, removed: comparison.removed, gone, shape }
     }
 }
 
@@ -152,21 +165,20 @@ impl<'a> Comparisons<'a> {
     /// Takes away from somebody what was written or removed by others. What is left may be nothing.
     pub(crate) fn release(&mut self, owned: &mut Owned) -> Result<(), String> {
         let version = owned.version.clone();
-        let Some(Known { comparison, written, shape }) = self.find(&version)? else {
+        let Some(known) = self.find(&version)? else {
             owned.replace_set(Set::new());
             return Ok(());
         };
-        if comparison.is_same() {
+        if known.gone.is_empty() {
             return Ok(());
         }
-        let before = owned.set();
-        let current = reconciled(&before, Place::of(shape));
-        let is_changed = current.is_some();
-        let current = current.unwrap_or(before);
-        let left = current.difference(written).difference(&comparison.removed);
-        if is_changed || left != current {
-            owned.replace_set(left);
+        // What this server wrote of a built-in type is as that type has it.
+        if owned.is_read() || !matches!(known.shape, Shape::Struct(Ref::Static(_))) {
+            if let Some(set) = reconciled(&owned.set(), Place::of(&known.shape)) {
+                owned.replace_set(set);
+            }
         }
+        owned.take(&known.gone);
         Ok(())
     }
 }

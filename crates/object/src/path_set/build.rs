@@ -61,15 +61,18 @@ impl Builder {
 
 /// Sorts nodes; those of one element are made one, in the order they came in.
 pub(super) fn settle(mut nodes: Vec<Node>, join: fn(&mut Node, bool, Option<Arc<Set>>)) -> Vec<Node> {
-    nodes.sort_by(|a, b| strict(a.element.borrowed(), b.element.borrowed()));
-    let mut settled: Vec<Node> = Vec::with_capacity(nodes.len());
-    for node in nodes {
-        match settled.last_mut().filter(|last| last.element == node.element) {
-            Some(last) => join(last, node.member, node.children),
-            None => settled.push(node),
+    nodes.sort_by(|a, b| match (&a.element, &b.element) {
+        (Element::Field(a), Element::Field(b)) => a.as_str().cmp(b.as_str()),
+        (a, b) => strict(a.borrowed(), b.borrowed()),
+    });
+    nodes.dedup_by(|node, last| {
+        let is_same = last.element == node.element;
+        if is_same {
+            join(last, node.member, node.children.take());
         }
-    }
-    settled
+        is_same
+    });
+    nodes
 }
 
 fn join(node: &mut Node, member: bool, children: Option<Arc<Set>>) {

@@ -122,3 +122,55 @@ fn text_that_nests_too_deep_is_refused() {
 fn a_node_takes_five_words() {
     assert_eq!(size_of::<Node>(), 40);
 }
+
+#[test]
+fn paths_are_taken_from_a_text_as_from_its_set() {
+    let mut seed = 7_u64;
+    let mut random = |bound: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % bound
+    };
+    let elements = ["f:a", "f:b\"q", "f:.", "k:{\"name\":\"x}{\"}", "v:\"\\\\\"", "v:1", "f:é"];
+    let mut pick = |most: u64| {
+        let mut set = Set::new();
+        for _ in 0..random(most) {
+            let depth = 1 + random(3);
+            let texts: Vec<_> =
+                (0..depth).map(|_| elements[random(elements.len() as u64) as usize]).collect();
+            set.insert(&path(&texts));
+        }
+        set
+    };
+    let (mut changed, mut whole) = (0, 0);
+    for _ in 0..6000 {
+        let (all, some) = (pick(14), pick(6));
+        let (text, texts) = (all.to_json(), Texts::of(&some));
+        let left = all.difference(&some);
+        let expected = if left == all { Err(Untaken::Same) } else { Ok(left.to_json()) };
+        changed += usize::from(expected.is_ok());
+        assert_eq!(texts.taken_from(&text), expected, "{text} without {}", some.to_json());
+        let is_whole = some.difference(&all).is_empty();
+        whole += usize::from(is_whole && !some.is_empty());
+        assert_eq!(texts.are_in(&text), is_whole, "{} in {text}", some.to_json());
+    }
+    assert!(changed > 500 && whole > 50, "{changed} {whole}");
+}
+
+#[test]
+fn a_text_that_no_set_would_write_is_foreign() {
+    let texts = Texts::of(&set(r#"{"f:a":{"f:b":{}}}"#));
+    for text in [
+        "",
+        "{",
+        "[]",
+        r#"{ "f:a":{}}"#,
+        r#"{"f:a":1}"#,
+        r#"{"f:c":{"x":1}}"#,
+        r#"{"f:a":{}}x"#,
+        r#"{"f:a"#,
+        r#"{"f:a\"#,
+    ] {
+        assert_eq!(texts.taken_from(text), Err(Untaken::Foreign), "{text}");
+        assert!(!texts.are_in(text), "{text}");
+    }
+}

@@ -37,24 +37,29 @@ fn push_nodes(nodes: &[Node], mut separator: &'static str, scratch: &mut String,
     for node in nodes {
         out.push_str(separator);
         separator = ",";
-        match &node.element {
-            Element::Field(name) => {
-                out.push_str("\"f:");
-                push_escaped(name, Markup::Plain, out);
-            }
-            element => {
-                out.push('"');
-                scratch.clear();
-                element.push_text(scratch);
-                push_escaped(scratch, Markup::Plain, out);
-            }
-        }
+        out.push('"');
+        push_key(&node.element, scratch, out);
         out.push_str("\":{");
         if let Some(children) = &node.children {
             let own = if node.member { "\".\":{}," } else { "" };
             push_nodes(&children.nodes, own, scratch, out);
         }
         out.push('}');
+    }
+}
+
+/// Writes the text of an element as a key, without its quotes.
+pub(super) fn push_key(element: &Element, scratch: &mut String, out: &mut String) {
+    match element {
+        Element::Field(name) => {
+            out.push_str("f:");
+            push_escaped(name, Markup::Plain, out);
+        }
+        element => {
+            scratch.clear();
+            element.push_text(scratch);
+            push_escaped(scratch, Markup::Plain, out);
+        }
     }
 }
 
