@@ -1,4 +1,5 @@
-//! The patch formats as pure functions: an object, a patch, and the object that comes of it.
+//! What writes make of an object, as pure functions: the patch formats here, and in [`managed`] who owns which fields and
+//! server-side apply.
 //!
 //! One module per format: [`json_patch`] (RFC 6902), [`merge_patch`] (RFC 7386) and [`strategic`]. Each takes the
 //! current object as the tree of its type and the bytes of the patch, and answers with a tree of the type or with the
@@ -10,8 +11,7 @@
 //! the patch are decoded by the schema at the place where they end up. Only where that meets anything but a clean value
 //! is the whole written out and read again as the reference reads it, because its errors speak of the whole.
 //!
-//! Left to others: defaults, the comparison of names and resource versions, managed fields, and whether the object is
-//! valid. Everything here is bounded by [`schema::Limits`], whatever the patch says.
+//! Left to others: defaults, the comparison of names and resource versions, and whether the object is valid. Everything here is bounded by [`schema::Limits`], whatever the patch says.
 
 mod error;
 mod go;

@@ -8,7 +8,7 @@
 //! [`object::path_set`].
 //!
 //! 1. Both forms of a value are walked by the same code: the tree of a type, with what it leaves out, and plain JSON.
-//!    See [`place`].
+//!    See the module `place`.
 //! 2. An entry that a write does not touch is not read, and is written as it was.
 //! 3. Everything is as deep as the object and the sets are, which their readers bound.
 //!
