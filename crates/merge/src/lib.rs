@@ -11,7 +11,8 @@
 //! the patch are decoded by the schema at the place where they end up. Only where that meets anything but a clean value
 //! is the whole written out and read again as the reference reads it, because its errors speak of the whole.
 //!
-//! Left to others: defaults, the comparison of names and resource versions, and whether the object is valid. Everything here is bounded by [`schema::Limits`], whatever the patch says.
+//! Left to others: defaults, the comparison of names and resource versions, and whether the object is valid. Everything
+//! here is bounded by [`schema::Limits`], whatever the patch says.
 
 mod error;
 mod go;

@@ -240,7 +240,7 @@ fn child(
     if let Some((value, builder)) = one_sided {
         let mut below = Builder::new();
         whole(place, value, form, &mut below)?;
-        put(builder, element(), below.finish());
+        builder.member_and_children(element(), below.finish());
         return Ok(());
     }
     let (mut below, mut marks) = (Level::default(), Marks::default());
@@ -260,7 +260,7 @@ fn whole(place: Place<'_>, value: &Value, form: Form, level: &mut Builder) -> Re
                 let Some(place) = names.place(key) else { return Ok(()) };
                 let mut below = Builder::new();
                 whole(place, value, form, &mut below)?;
-                put(level, Element::Field(key.clone()), below.finish());
+                level.member_and_children(Element::Field(key.clone()), below.finish());
                 Ok(())
             };
             map.iter().try_for_each(|(key, value)| visit(key, value))?;
@@ -287,21 +287,12 @@ fn whole(place: Place<'_>, value: &Value, form: Form, level: &mut Builder) -> Re
                 if let Some(item) = item {
                     whole(items.inner, item, form, &mut below)?;
                 }
-                put(level, element, below.finish());
+                level.member_and_children(element, below.finish());
             }
         }
         _ => {}
     }
     Ok(())
-}
-
-/// Puts in the path to an element and those below it.
-fn put(level: &mut Builder, element: Element, below: Set) {
-    if below.is_empty() {
-        return level.member(element);
-    }
-    level.member(element.clone());
-    level.children(element, below);
 }
 
 /// Compares lists item by item; `false` if they are to be compared as one value.

@@ -45,11 +45,12 @@ fn entries(names: Names<'_>, map: &Map, form: Form, level: &mut Builder) {
             Value::Map(map) => is_unwritten(place, map, form),
             _ => false,
         };
-        let element = Element::Field(key.clone());
+        let (element, below) = (Element::Field(key.clone()), below.finish());
         if is_leaf || is_empty || !names.declares(key) {
-            level.member(element.clone());
+            level.member_and_children(element, below);
+        } else {
+            level.children(element, below);
         }
-        level.children(element, below.finish());
     };
     for (key, value) in map.iter() {
         visit(key, value);
@@ -80,13 +81,12 @@ fn list(items: Items<'_>, list: &[Value], form: Form, level: &mut Builder) {
         told.entry(Told(element)).and_modify(|(_, again)| *again = true).or_insert((item, false));
     }
     for (Told(element), (item, again)) in told {
-        level.member(element.clone());
+        let mut below = Builder::new();
         // Items that are there twice are owned as a whole.
         if !again {
-            let mut below = Builder::new();
             at(items.inner, item, form, &mut below);
-            level.children(element, below.finish());
         }
+        level.member_and_children(element, below.finish());
     }
 }
 

@@ -173,10 +173,9 @@ impl<'a> Comparisons<'a> {
             return Ok(());
         }
         // What this server wrote of a built-in type is as that type has it.
-        if owned.is_read() || !matches!(known.shape, Shape::Struct(Ref::Static(_))) {
-            if let Some(set) = reconciled(&owned.set(), Place::of(&known.shape)) {
-                owned.replace_set(set);
-            }
+        let is_current = !owned.is_read() && matches!(known.shape, Shape::Struct(Ref::Static(_)));
+        if !is_current && let Some(set) = reconciled(&owned.set(), Place::of(&known.shape)) {
+            owned.replace_set(set);
         }
         owned.take(&known.gone);
         Ok(())

@@ -45,6 +45,15 @@ impl Builder {
         }
     }
 
+    /// Puts the path of this one element in, and the paths of a set behind it.
+    pub fn member_and_children(&mut self, element: Element, set: Set) {
+        let children = set.into_children();
+        match self.last(&element) {
+            Some(last) => join(last, true, children),
+            None => self.nodes.push(Node { element, member: true, children }),
+        }
+    }
+
     /// The set of what was put in.
     pub fn finish(self) -> Set {
         let mut nodes = self.nodes;
