@@ -58,11 +58,6 @@ pub trait Versions: Sync {
 
     /// The fields of a version that this request cannot own, with what is below them.
     fn resets(&self, version: &str) -> Option<&Set>;
-
-    /// Whether there is such a version.
-    fn knows(&self, version: &str) -> bool {
-        self.ty(version).is_some()
-    }
 }
 
 /// Who writes, and when.

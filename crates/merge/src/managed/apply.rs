@@ -5,7 +5,7 @@ use super::check::{Duplicates, check, check_typed};
 use super::compare::compare;
 use super::conflict::{Conflict, Conflicts};
 use super::entries::{Id, Operation, Owned, Owners};
-use super::fields::{fields, reconciled, with_named_fields};
+use super::fields::{fields, with_named_fields};
 use super::merged::{merged, without};
 use super::place::{Form, Place, plain};
 use super::update::{Comparisons, STRIPPED};
@@ -64,7 +64,7 @@ impl Manager<'_> {
         check_typed(self.ty, live, Duplicates::Allowed).map_err(|faults| {
             Error::Failed(format!("failed to create typed live object ({}): {faults}", self.shown(live)))
         })?;
-        self.reconcile(live, &mut owners);
+        self.reconcile(&mut owners, |_| true);
         let live = plain(self.ty, live);
         let merged = merged(place, &live, config)
             .map_err(|why| Error::Failed(format!("failed to merge config: {why}")))?;
@@ -95,25 +95,6 @@ impl Manager<'_> {
             }
         }
         Ok(Applied { object, owners })
-    }
-
-    /// Drops what is owned in versions that are not there any more, and puts the rest as the types have it today.
-    fn reconcile(&self, live: &Value, owners: &mut Owners) {
-        let mut types: BTreeMap<Text, Option<Shape>> = BTreeMap::new();
-        owners.retain(|_, owned| {
-            let shape = types.entry(owned.version.clone()).or_insert_with(|| {
-                if owned.version == self.api_version {
-                    return Some(shape_of(self.ty));
-                }
-                let live = self.versions.convert(live.clone(), self.api_version, &owned.version)?;
-                Some(shape_of(&live.ty))
-            });
-            let Some(shape) = shape else { return false };
-            if let Some(set) = reconciled(&owned.set(), Place::of(shape)) {
-                owned.replace_set(set);
-            }
-            true
-        });
     }
 
     /// Takes what was written or removed away from all others; what was written is in conflict unless forced.

@@ -57,7 +57,8 @@ impl Manager<'_> {
         for list in writer.empty.iter().filter(|list| list.get(live).is_none() && list.get(new).is_none()) {
             comparison.modified.insert(list);
         }
-        self.forget_unknown(owners);
+        // What this server wrote of a built-in type is as that type has it.
+        self.reconcile(owners, |owned| owned.is_read() || !matches!(self.ty, Ref::Static(_)));
         if comparison.is_same() {
             owners.retain(|_, owned| !owned.is_empty());
             return Ok(());
@@ -91,9 +92,29 @@ impl Manager<'_> {
         Ok(())
     }
 
-    /// Drops what is owned in versions that are not there any more.
-    pub(crate) fn forget_unknown(&self, owners: &mut Owners) {
-        owners.retain(|_, owned| owned.version == self.api_version || self.versions.knows(&owned.version));
+    /// Drops what is owned in versions that are not there any more, and puts the rest as its type has it today, where `is_due`.
+    pub(crate) fn reconcile(&self, owners: &mut Owners, is_due: impl Fn(&Owned) -> bool) {
+        let mut types: BTreeMap<Text, Option<Shape>> = BTreeMap::new();
+        owners.retain(|_, owned| {
+            let own = owned.version == self.api_version;
+            if own && !is_due(owned) {
+                return true;
+            }
+            let shape = types.entry(owned.version.clone()).or_insert_with(|| {
+                if own {
+                    Some(shape_of(self.ty))
+                } else {
+                    self.versions.ty(&owned.version).as_ref().map(shape_of)
+                }
+            });
+            let Some(shape) = shape else { return false };
+            if is_due(owned)
+                && let Some(set) = reconciled(&owned.set(), Place::of(shape))
+            {
+                owned.replace_set(set);
+            }
+            true
+        });
     }
 }
 
@@ -115,14 +136,13 @@ pub(crate) struct Known {
     removed: Set,
     /// Both, which others do not own any more.
     gone: Gone,
-    shape: Shape,
 }
 
 impl Known {
-    fn new(comparison: Comparison, shape: Shape) -> Self {
+    fn new(comparison: Comparison) -> Self {
         let written = comparison.modified.union(&comparison.added);
         let gone = Gone::new(written.union(&comparison.removed));
-        Self { written, removed: comparison.removed, gone, shape }
+        Self { written, removed: comparison.removed, gone }
     }
 }
 
@@ -135,7 +155,7 @@ impl<'a> Comparisons<'a> {
         form: Form,
         comparison: Comparison,
     ) -> Self {
-        let own = Known::new(manager.filtered(manager.api_version, comparison), shape_of(manager.ty));
+        let own = Known::new(manager.filtered(manager.api_version, comparison));
         let known = BTreeMap::from([(Text::from(manager.api_version), Some(own))]);
         Self { manager, live, new, form, known }
     }
@@ -159,7 +179,7 @@ impl<'a> Comparisons<'a> {
         let shape = shape_of(&new.ty);
         let comparison = compare(Place::of(&shape), &live.value, &new.value, self.form)
             .map_err(|why| format!("failed to compare objects: {why}"))?;
-        Ok(Some(Known::new(manager.filtered(version, comparison), shape)))
+        Ok(Some(Known::new(manager.filtered(version, comparison))))
     }
 
     /// Takes away from somebody what was written or removed by others. What is left may be nothing.
@@ -171,11 +191,6 @@ impl<'a> Comparisons<'a> {
         };
         if known.gone.is_empty() {
             return Ok(());
-        }
-        // What this server wrote of a built-in type is as that type has it.
-        let is_current = !owned.is_read() && matches!(known.shape, Shape::Struct(Ref::Static(_)));
-        if !is_current && let Some(set) = reconciled(&owned.set(), Place::of(&known.shape)) {
-            owned.replace_set(set);
         }
         owned.take(&known.gone);
         Ok(())
