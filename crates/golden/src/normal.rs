@@ -60,6 +60,13 @@ impl Variables {
         }
     }
 
+    /// `value` with the saved numbers that [`normal`] leaves in texts, because they are too short to be told from others.
+    pub(crate) fn fill_short(&self, value: &Value) -> Value {
+        let left = self.saved.iter().filter(|(_, saved)| is_number(saved) && !is_told(saved));
+        let short = Self { namespace: "{ns}".into(), run: "{run}".into(), saved: left.cloned().collect() };
+        if short.saved.is_empty() { value.clone() } else { short.fill_value(value) }
+    }
+
     fn fill_with(&self, text: &str, form: impl Fn(&str) -> String) -> String {
         let mut text = text.to_owned();
         for (name, value) in [("ns", &self.namespace), ("run", &self.run)] {
@@ -159,12 +166,17 @@ fn text(value: &str, variables: &Variables, key: &str, generated: &[Generated]) 
     }
     text = text.replace(&variables.namespace, "{ns}").replace(&variables.run, "{run}");
     for (name, saved) in &variables.saved {
-        if saved.len() > 3 && is_number(saved) {
+        if is_told(saved) && is_number(saved) {
             text = text.replace(saved, &format!("${{{name}}}"));
         }
     }
     text = replaced(&text, access_volume, "kube-api-access-<suffix>");
     if key == "cells" && is_age(&text) { "<age>".to_owned() } else { text }
+}
+
+/// Whether a saved number is long enough to be told from others in a text.
+fn is_told(saved: &str) -> bool {
+    saved.len() > 3
 }
 
 /// `text` with every piece that `piece` finds the length of, from the left, replaced.

@@ -1,7 +1,7 @@
 //! Recorded exchanges: what the reference answered, asked of this server.
 //!
-//! `golden/reads.json` holds the exchanges, `golden/waiting.tsv` the scenarios that wait for a later piece of work. One of
-//! those that holds has to leave the list, so that it can only get shorter.
+//! A file `golden/*.json` holds exchanges, the list `golden/*.tsv` beside it the scenarios that wait for a later piece of work.
+//! One of those that holds has to leave the list, so that it can only get shorter.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -19,9 +19,19 @@ fn start() -> testkit::Server {
 }
 
 #[test]
-fn answers_are_those_of_the_reference() {
-    let scenarios = golden::load(&file("reads.json")).unwrap();
-    let waiting = Waiting::load(&file("waiting.tsv"), &scenarios).unwrap();
+fn reads_are_those_of_the_reference() {
+    replay("reads");
+}
+
+#[test]
+fn patches_and_applies_are_those_of_the_reference() {
+    replay("patch");
+}
+
+fn replay(area: &str) {
+    let list = format!("{area}.tsv");
+    let scenarios = golden::load(&file(&format!("{area}.json"))).unwrap();
+    let waiting = Waiting::load(&file(&list), &scenarios).unwrap();
     let server = start();
     let begin = Instant::now();
     let all: Vec<&Scenario> = scenarios.iter().collect();
@@ -38,7 +48,7 @@ fn answers_are_those_of_the_reference() {
         }
     }
     assert!(broken.is_empty(), "answers that are not those of the reference:\n{broken}");
-    assert!(holding.is_empty(), "these hold now; take them out of waiting.tsv:\n{holding}");
+    assert!(holding.is_empty(), "these hold now; take them out of {list}:\n{holding}");
     assert!(took < Duration::from_secs(60), "the replay took {took:?}");
 }
 

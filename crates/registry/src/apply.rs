@@ -14,7 +14,7 @@ use kinds::{Action, ScalePaths};
 use merge::FieldValidation;
 use object::time::Time;
 use object::{Map, Value};
-use schema::{Decoded, Limits, Shape, Status, Strict, cbor, yaml};
+use schema::{Decoded, Error, Limits, Shape, Status, Strict, cbor, yaml};
 
 /// What a configuration is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,10 @@ fn read(format: Config, body: &[u8]) -> Result<Decoded, Status> {
         Config::Yaml => yaml::decode_shape(&Shape::Any, body, limits),
         Config::Cbor => cbor::decode_shape(&Shape::Any, body, limits),
     };
-    let mut config = read.map_err(|error| refuse(error.to_string()))?;
+    let mut config = read.map_err(|error| match (format, error) {
+        (Config::Yaml, Error::Syntax(why)) => refuse(format!("error converting YAML to JSON: {why}")),
+        (_, other) => refuse(other.to_string()),
+    })?;
     match &config.value {
         Value::Map(_) => Ok(config),
         Value::Null => {

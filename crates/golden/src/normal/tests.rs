@@ -48,6 +48,15 @@ fn texts_lose_uids_times_names_and_saved_versions() {
 }
 
 #[test]
+fn saved_versions_that_are_short_are_put_into_what_is_wanted() {
+    let mut variables = variables();
+    variables.save("short", "875".into());
+    let wanted = json!({"{ns}": ["version ${short} of ${rv} in {ns}"]});
+    assert_eq!(variables.fill_short(&wanted), json!({"{ns}": ["version 875 of ${rv} in {ns}"]}));
+    assert_eq!(normal_text("version 875 of 1234", &variables), "version 875 of ${rv}");
+}
+
+#[test]
 fn ages_count_in_cells_only() {
     let before = json!({"cells": ["5m", "3m12s", "x", "1m2", "<unknown>", "5w"], "other": ["5m"]});
     let after = json!({"cells": ["<age>", "<age>", "x", "1m2", "<unknown>", "5w"], "other": ["5m"]});
