@@ -7,7 +7,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 
-use merge::managed::{Error, Force, Manager, Typed, Versions, Writer};
+use merge::managed::{Error, Force, Manager, Scale, Typed, Versions, Writer};
 use object::path_set::Set;
 use object::{Text, Value};
 use schema::{Limits, Ref, Shape, Type, builtin, json, yaml};
@@ -20,6 +20,49 @@ fn histories_of_any_kind_go_as_in_the_reference() {
 #[test]
 fn histories_written_for_a_rule_go_as_in_the_reference() {
     replay(include_str!("reference/written.jsonl"), 70);
+}
+
+/// Each line has the entries of an object (`parent`), those of its scale (`sub`), those of the scale after a change (`scale`),
+/// and those of the object that come of it (`back`).
+#[test]
+fn scales_have_the_owners_of_the_replicas_and_hand_them_back_as_in_the_reference() {
+    let ty = Ref::Static(builtin::by_kind("apps", "v1", "Deployment").unwrap());
+    let versions = ["apps/v1".to_owned()];
+    let scale = Scale { replicas: &["spec", "replicas"], api_version: "apps/v1", versions: &versions };
+    let mut seen = 0;
+    for line in include_str!("reference/scales.jsonl").lines() {
+        let facts = any(line);
+        let part = |key: &str| facts.get(key).filter(|value| !value.is_null()).map_or("[]".into(), text_of);
+        let object = |entries: &str| decode(&ty, &format!(r#"{{"metadata":{{"managedFields":{entries}}}}}"#));
+        let mut parent = object(&part("parent"));
+        assert_eq!(shown_entries(&scale.entries(&parent)), entries(&object(&part("sub"))), "{line}");
+        let changed = object(&part("scale"));
+        scale.put_back(&mut parent, entries_of(&changed));
+        assert_eq!(entries(&parent), entries(&object(&part("back"))), "{line}");
+        seen += 1;
+    }
+    assert!(seen >= 40, "the facts are lost");
+}
+
+/// Entries as texts; those that differ in nothing by which they are ordered stand in any order.
+fn shown_entries(entries: &[Value]) -> Vec<String> {
+    let shown = entries.iter().map(|entry| {
+        let mut entry = entry.as_map().unwrap().clone();
+        entry.sort_keys();
+        format!("{entry:?}")
+    });
+    let mut shown: Vec<_> = shown.collect();
+    shown.sort();
+    shown
+}
+
+fn entries(object: &Value) -> Vec<String> {
+    shown_entries(entries_of(object))
+}
+
+fn entries_of(object: &Value) -> &[Value] {
+    let entries = object.get("metadata").and_then(|metadata| metadata.get("managedFields"));
+    entries.and_then(Value::as_list).unwrap_or_default()
 }
 
 fn replay(text: &str, at_least: usize) {
