@@ -96,6 +96,39 @@ pub enum Error {
 }
 
 /// Keeps the managed fields of one kind of request.
+///
+/// ```
+/// use merge::managed::{Force, Manager, Typed, Versions, Writer};
+/// use object::{Text, Value, path_set::Set};
+/// use schema::{Limits, Ref, Shape, Type, builtin, json};
+///
+/// /// Config maps have one version, and all of their fields can be owned.
+/// struct ConfigMaps(Ref<Type>);
+/// impl Versions for ConfigMaps {
+///     fn ty(&self, version: &str) -> Option<Ref<Type>> {
+///         (version == "v1").then(|| self.0.clone())
+///     }
+///     fn convert(&self, object: Value, _from: &str, to: &str) -> Option<Typed> {
+///         Some(Typed { ty: self.ty(to)?, value: object })
+///     }
+///     fn resets(&self, _version: &str) -> Option<&Set> {
+///         None
+///     }
+/// }
+///
+/// let ty = Ref::Static(builtin::by_kind("", "v1", "ConfigMap").unwrap());
+/// let versions = ConfigMaps(ty.clone());
+/// let manager = Manager { ty: &ty, api_version: "v1", subresource: "", versions: &versions };
+/// let now = Text::known("2026-01-01T00:00:00Z");
+/// let writer = |name| Writer { name, now: &now, empty: &[] };
+/// let config = |text: &str| json::decode_shape(&Shape::Any, text.as_bytes(), &Limits::default()).unwrap().value;
+///
+/// let one = config(r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"1"}}"#);
+/// let live = manager.apply(None, &one, writer("one"), Force::No).unwrap();
+/// let two = config(r#"{"apiVersion":"v1","kind":"ConfigMap","data":{"x":"2"}}"#);
+/// let refused = manager.apply(Some(&live), &two, writer("two"), Force::No).unwrap_err();
+/// assert_eq!(refused.to_string(), r#"Apply failed with 1 conflict: conflict with "one": .data.x"#);
+/// ```
 pub struct Manager<'a> {
     /// The type of the objects, in the version of the request.
     pub ty: &'a Ref<Type>,
