@@ -136,42 +136,53 @@ fn items_of(atom: Atom<'_>) -> Option<Items<'_>> {
 /// The set as the type has it today: what was told apart once, and is one value now, is owned as a whole. `None` if
 /// nothing is different.
 pub(crate) fn reconciled(set: &Set, place: Place<'_>) -> Option<Set> {
-    let mut level = Builder::new();
-    let mut changed = false;
-    rewrite(set, place.atom(), &mut level, &mut changed);
-    changed.then(|| level.finish())
+    is_stale(set, place.atom()).then(|| rewritten(set, place.atom()))
 }
 
-fn rewrite(set: &Set, atom: Atom<'_>, level: &mut Builder, changed: &mut bool) {
+fn is_stale(set: &Set, atom: Atom<'_>) -> bool {
+    set.entries().any(|entry| match (entry.children, atom_below(atom, entry.element)) {
+        (Some(children), Some(below)) => is_one_value(below) || is_stale(children, below),
+        _ => false,
+    })
+}
+
+fn rewritten(set: &Set, atom: Atom<'_>) -> Set {
+    let mut level = Builder::new();
     for entry in set.entries() {
-        let place = match atom {
-            Atom::Struct(_) | Atom::Map(_) => match (names_of(atom), entry.element) {
-                (Some(names), Element::Field(key)) => names.place(key),
-                (Some(Names::Entries(entries)), _) => Some(entries.inner),
-                _ => None,
-            },
-            Atom::List(items) => Some(items.inner),
-            _ => None,
-        };
-        let below = place.map(Place::atom);
-        let is_one = match below {
-            Some(Atom::Struct(fields)) => fields.atomic && entry.children.is_some(),
-            Some(Atom::Map(entries)) => entries.atomic && entry.children.is_some(),
-            Some(Atom::List(Items { told_by: ToldBy::Nothing, .. })) => entry.children.is_some(),
-            _ => false,
-        };
-        if entry.is_member || is_one {
-            level.member(entry.element.clone());
-        }
-        *changed |= is_one;
-        let Some(children) = entry.children.filter(|_| !is_one) else { continue };
-        match below {
-            Some(below) => {
-                let mut inner = Builder::new();
-                rewrite(children, below, &mut inner, changed);
-                level.children(entry.element.clone(), inner.finish());
+        let element = entry.element.clone();
+        let children = match (entry.children, atom_below(atom, entry.element)) {
+            (Some(_), Some(below)) if is_one_value(below) => {
+                level.member(element);
+                continue;
             }
-            None => level.children(entry.element.clone(), children.clone()),
+            (Some(children), Some(below)) => rewritten(children, below),
+            (children, _) => children.cloned().unwrap_or_default(),
+        };
+        match entry.is_member {
+            true => level.member_and_children(element, children),
+            false => level.children(element, children),
         }
+    }
+    level.finish()
+}
+
+/// What stands at an element, if the type says so.
+fn atom_below<'s>(atom: Atom<'s>, element: &Element) -> Option<Atom<'s>> {
+    let place = match (atom, element) {
+        (Atom::Struct(fields), Element::Field(key)) => Names::Fields(fields).place(key),
+        (Atom::Map(entries), _) => Some(entries.inner),
+        (Atom::List(items), _) => Some(items.inner),
+        _ => None,
+    };
+    place.map(Place::atom)
+}
+
+/// Whether something is owned as a whole.
+fn is_one_value(atom: Atom<'_>) -> bool {
+    match atom {
+        Atom::Struct(fields) => fields.atomic,
+        Atom::Map(entries) => entries.atomic,
+        Atom::List(items) => matches!(items.told_by, ToldBy::Nothing),
+        Atom::Scalar(_) | Atom::Any(_) => false,
     }
 }
