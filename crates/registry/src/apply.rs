@@ -7,10 +7,9 @@ use crate::convert::map_mut;
 use crate::create::default;
 use crate::managed::{Fields, ScaleFields};
 use crate::object_meta::{self, Stage};
-use crate::patch::put_scale;
 use crate::update::{Before, Unchanged, check_name};
-use crate::{Answer, Registry, Target, WriteOptions, scale};
-use kinds::{Action, ScalePaths};
+use crate::{Answer, Registry, Target, WriteOptions};
+use kinds::Action;
 use merge::FieldValidation;
 use object::time::Time;
 use object::{Map, Value};
@@ -36,7 +35,13 @@ impl Registry {
     ) -> Result<Answer, Status> {
         target.check_verb(&["patch"])?;
         if let Some(Action::Scale(paths)) = target.subresource.map(|subresource| subresource.action) {
-            return self.apply_scale(target, format, body, options, paths).await;
+            let change = |fields: &ScaleFields<'_>, current: &Value| {
+                let config = read(format, body)?;
+                let wanted = fields.apply(current, &config.value)?;
+                report(&config, options)?;
+                Ok(wanted)
+            };
+            return self.change_scale(target, options, paths, change).await;
         }
         let change = |before: Before<'_>| {
             self.applied(target, Some(&before.in_version(target)), format, body, options)
@@ -80,30 +85,6 @@ impl Registry {
         check_name(map, target)?;
         options.warnings.extend(object_meta::dedup_owners(map, Stage::Made));
         Ok(object)
-    }
-
-    async fn apply_scale(
-        &self,
-        target: &Target<'_>,
-        format: Config,
-        body: &[u8],
-        options: &WriteOptions,
-        paths: &'static ScalePaths,
-    ) -> Result<Answer, Status> {
-        let fields = ScaleFields::of(target, paths, scale::ty()?, options);
-        let change = |before: Before<'_>| {
-            let mut current = scale::of(before.object, paths)?;
-            fields.put(before.object, &mut current);
-            let config = read(format, body)?;
-            let mut wanted = fields.apply(&current, &config.value)?;
-            report(&config, options)?;
-            let mut object = before.object.clone();
-            put_scale(target, &mut wanted, &mut object, paths, options)?;
-            fields.put_back(&mut object, &wanted);
-            Ok(object)
-        };
-        let answer = self.change(target, options, change).await.map_err(|why| why.into_status(target))?;
-        scale::answer(target.stored()?, answer, paths)
     }
 }
 

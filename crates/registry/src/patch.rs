@@ -54,13 +54,28 @@ impl Registry {
         options: &WriteOptions,
         paths: &'static ScalePaths,
     ) -> Result<Answer, Status> {
-        let ty = scale::ty()?;
-        let fields = ScaleFields::of(target, paths, ty, options);
+        let ty = Ref::Static(scale::ty()?);
+        self.change_scale(target, options, paths, |fields, current| {
+            let mut wanted = apply(format, &ty, current, patch, options)?;
+            fields.update(current, &mut wanted);
+            Ok(wanted)
+        })
+        .await
+    }
+
+    /// Changes the scale of an object to what `change` makes of it.
+    pub(crate) async fn change_scale(
+        &self,
+        target: &Target<'_>,
+        options: &WriteOptions,
+        paths: &'static ScalePaths,
+        change: impl Fn(&ScaleFields<'_>, &Value) -> Result<Value, Status>,
+    ) -> Result<Answer, Status> {
+        let fields = ScaleFields::of(target, paths, scale::ty()?, options);
         let change = |before: Before<'_>| {
             let mut current = scale::of(before.object, paths)?;
             fields.put(before.object, &mut current);
-            let mut wanted = apply(format, &Ref::Static(ty), &current, patch, options)?;
-            fields.update(&current, &mut wanted);
+            let mut wanted = change(&fields, &current)?;
             let mut object = before.object.clone();
             put_scale(target, &mut wanted, &mut object, paths, options)?;
             fields.put_back(&mut object, &wanted);
@@ -72,7 +87,7 @@ impl Registry {
 }
 
 /// Puts a changed scale into its object.
-pub(crate) fn put_scale(
+fn put_scale(
     target: &Target<'_>,
     wanted: &mut Value,
     object: &mut Value,
