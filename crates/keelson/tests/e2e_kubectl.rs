@@ -418,14 +418,6 @@ fn a_manifest_with_faults_is_refused_in_the_servers_words() {
 }
 
 #[test]
-#[ignore = "waits for access reviews"]
-fn the_administrator_may_do_everything() {
-    let kubectl = Kubectl::start();
-    assert_eq!(kubectl.ok("auth can-i create pods"), "yes\n");
-    assert_eq!(kubectl.cli.run(&["auth", "can-i", "create", "pods", "--as=nobody"]).unwrap().out, "no\n");
-}
-
-#[test]
 fn each_way_of_writing_is_a_manager() {
     let kubectl = Kubectl::start();
     let managers = || {
