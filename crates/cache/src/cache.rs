@@ -2,7 +2,8 @@
 
 use crate::{
     Encodings, Error, Options, Resource, Spec,
-    follow::{self, Command},
+    apply::Applier,
+    follow::{self, Closing, Command},
     load,
     progress::Progress,
     resource::Core,
@@ -51,6 +52,7 @@ impl Cache {
             progress: Progress::new(revision),
             encodings: Encodings::new(options.encodings),
             log_bytes: AtomicUsize::new(0),
+            applier: Applier::default(),
             options,
             store,
         });
@@ -59,8 +61,10 @@ impl Cache {
             (spec.prefix().to_owned(), Arc::new(resource))
         });
         let routes = Arc::new(RwLock::new(resources.collect()));
+        core.applier.open(routes.clone());
+        let closing = Closing { core: core.clone(), routes: routes.clone() };
         let (commands, received) = mpsc::unbounded_channel();
-        tokio::spawn(follow::run(core.clone(), routes.clone(), received, revision));
+        tokio::spawn(follow::run(closing, received));
         Ok(Self { core, routes, commands })
     }
 

@@ -1,7 +1,7 @@
 //! Writing: from JSON to a committed entry.
 //!
-//! 1. A change is in memory only after the store has committed it: the task that follows the store is the only one that
-//!    applies changes.
+//! 1. A change is in memory only after the store has committed it, and told of it in its turn: the writer applies what it is told
+//!    up to its own change, like anyone else.
 //! 2. The writer is answered after its change was applied: who was answered, and then asks, sees it.
 
 use crate::{
@@ -150,13 +150,15 @@ impl Cache {
                 Write::Put(_) => None,
             });
         }
+        // A store may answer at once, and a writer go on and on: others have their turn.
+        tokio::task::coop::consume_budget().await;
         let written = prepared.clone();
         let outcome = match self.core().store.commit(prepared).await {
             Err(store::Error::Conflict(conflict)) => return Err(self.conflict(&group, *conflict).await),
             outcome => outcome?,
         };
         if let Some(last) = outcome.last() {
-            self.core().progress.reach(last.revision).await?;
+            self.core().reach(last.revision).await?;
         }
         let parts = group.iter().zip(written).zip(befores).zip(outcome);
         let answers =
@@ -170,7 +172,7 @@ impl Cache {
         let Some(change) = group.get(conflict.index) else {
             return store::Error::from(Box::new(conflict)).into();
         };
-        if let Err(error) = self.core().progress.reach(seen).await {
+        if let Err(error) = self.core().reach(seen).await {
             return error;
         }
         let found = match conflict.found {

@@ -24,6 +24,7 @@
 //! Kinds, versions and their conversion, continue tokens, the JSON of lists and bookmarks, and which modes of reading a
 //! request means: the layers above.
 
+mod apply;
 mod cache;
 mod commit;
 mod encodings;

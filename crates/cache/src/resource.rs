@@ -7,6 +7,7 @@
 
 use crate::{
     Entry, Error, Options, Spec,
+    apply::Applier,
     encodings::Encodings,
     entry::within,
     log::{Log, Slot, Transition},
@@ -33,15 +34,24 @@ pub(crate) struct Core {
     pub(crate) encodings: Encodings,
     /// The bytes in the logs of all types.
     pub(crate) log_bytes: AtomicUsize,
+    pub(crate) applier: Applier,
 }
 
 impl Core {
-    /// Waits until a revision can be served by every type.
+    /// Waits until a revision that was committed can be served by every type.
+    pub(crate) async fn reach(&self, revision: Revision) -> Result<(), Error> {
+        if self.progress.revision() < revision {
+            self.catch_up();
+        }
+        self.progress.reach(revision).await
+    }
+
+    /// Waits until a revision can be served by every type, at most for the time that the options say.
     pub(crate) async fn wait_for(&self, revision: Revision) -> Result<(), Error> {
         if self.progress.revision() >= revision {
             return Ok(());
         }
-        match tokio::time::timeout(self.options.wait, self.progress.reach(revision)).await {
+        match tokio::time::timeout(self.options.wait, self.reach(revision)).await {
             Ok(reached) => reached,
             Err(_) => Err(Error::TooLarge { requested: revision, current: self.progress.revision() }),
         }
@@ -167,17 +177,10 @@ impl Resource {
 
     /// The outcome of the change with a revision: the state that a put made, or that a delete ended.
     pub(crate) fn outcome(&self, key: &str, revision: Revision) -> Option<Arc<Entry>> {
-        self.with_state(|view, log| {
-            if let Slot::Entry(entry) = view.get(key)
-                && entry.mod_revision() == revision
-            {
-                return Some(entry);
-            }
-            let change = log.get(revision)?;
-            match &change.after {
-                Slot::Absent => change.departed().cloned(),
-                after => after.entry().cloned(),
-            }
+        self.with_state(|view, log| match log.get(revision) {
+            Some(change) if matches!(change.after, Slot::Absent) => change.departed().cloned(),
+            Some(change) => change.after.entry().cloned(),
+            None => view.get(key).entry().filter(|entry| entry.mod_revision() == revision).cloned(),
         })
     }
 
@@ -213,8 +216,7 @@ impl Resource {
             let State { view, log } = &mut *state;
             let bytes = log.bytes();
             for Applied { key, revision, after } in group {
-                let before = view.get(&key);
-                view.set(&key, after.clone());
+                let before = view.set(&key, after.clone());
                 let change = Arc::new(Transition::new(revision, &key, before, after).in_group(end));
                 log.push(change.clone(), now);
                 changes.push(change);

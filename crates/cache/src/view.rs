@@ -62,11 +62,12 @@ impl View {
         }
     }
 
-    /// Makes a key hold something else.
-    pub(crate) fn set(&mut self, key: &str, slot: Slot) {
-        if !self.damaged.is_empty() && self.damaged.contains_key(key) {
-            Arc::make_mut(&mut self.damaged).remove(key);
-        }
+    /// Makes a key hold something else, and tells what it held before.
+    pub(crate) fn set(&mut self, key: &str, slot: Slot) -> Slot {
+        let damaged = match self.damaged.contains_key(key) {
+            true => Arc::make_mut(&mut self.damaged).remove(key),
+            false => None,
+        };
         let before = match slot {
             Slot::Entry(entry) => {
                 let before = self.entries.insert(entry.clone());
@@ -79,19 +80,24 @@ impl View {
                     }
                     index.tree.insert(entry.clone());
                 }
-                return;
+                before
             }
             Slot::Damaged(corrupt) => {
                 Arc::make_mut(&mut self.damaged).insert(key.into(), corrupt);
-                self.entries.remove(Sort { value: b"", key: key.as_bytes() })
+                self.remove(key)
             }
-            Slot::Absent => self.entries.remove(Sort { value: b"", key: key.as_bytes() }),
+            Slot::Absent => self.remove(key),
         };
-        if let Some(before) = before {
-            for index in &mut self.indexes {
-                index.tree.remove(Order::Field(index.field).of(&before));
-            }
+        let damaged = damaged.map_or(Slot::Absent, Slot::Damaged);
+        before.map_or(damaged, Slot::Entry)
+    }
+
+    fn remove(&mut self, key: &str) -> Option<Arc<Entry>> {
+        let removed = self.entries.remove(Sort { value: b"", key: key.as_bytes() })?;
+        for index in &mut self.indexes {
+            index.tree.remove(Order::Field(index.field).of(&removed));
         }
+        Some(removed)
     }
 
     /// Goes back before a change.
@@ -164,10 +170,10 @@ mod tests {
         let mut view = View::new(&spec, Revision(1), vec![Loaded::Entry(pod(&spec, "a", "n1", 1))]);
         let key = store::Key::try_from("pods/n/a").unwrap();
         let corrupt = Arc::new(Corrupt { key, revision: Revision(2), reason: "torn".into() });
-        view.set("n/a", Slot::Damaged(corrupt));
+        assert!(matches!(view.set("n/a", Slot::Damaged(corrupt)), Slot::Entry(_)));
         assert_eq!((view.len(), on(&view, "n1").len(), view.damaged("n/", Some("n0")).len()), (0, 0, 1));
         assert!(matches!(view.get("n/a"), Slot::Damaged(_)));
-        view.set("n/a", Slot::Entry(pod(&spec, "a", "n1", 3)));
+        assert!(matches!(view.set("n/a", Slot::Entry(pod(&spec, "a", "n1", 3))), Slot::Damaged(_)));
         assert_eq!((view.len(), view.damaged("", None).len()), (1, 0));
     }
 }

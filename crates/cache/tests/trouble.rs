@@ -80,6 +80,10 @@ impl Store for Unreliable {
         self.store.revision()
     }
 
+    fn changed(&self, after: Revision) -> BoxFuture<'static, Result<(), store::Error>> {
+        self.store.changed(after)
+    }
+
     fn compacted(&self) -> Revision {
         self.store.compacted()
     }

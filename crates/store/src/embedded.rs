@@ -203,6 +203,10 @@ impl Store for Embedded {
         self.shared.feed.revision()
     }
 
+    fn changed(&self, after: Revision) -> BoxFuture<'static, Result<(), Error>> {
+        self.shared.feed.changed(after)
+    }
+
     fn compacted(&self) -> Revision {
         self.shared.compacted()
     }

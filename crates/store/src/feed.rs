@@ -140,6 +140,15 @@ impl Feed {
         self.progress.borrow().revision
     }
 
+    /// Waits until there is more than up to `after`; fails when this was closed.
+    pub(crate) fn changed(&self, after: Revision) -> BoxFuture<'static, Result<(), Error>> {
+        let mut progress = self.progress.subscribe();
+        Box::pin(async move {
+            let news = progress.wait_for(|progress| !progress.open || progress.revision > after).await;
+            if news.is_ok_and(|progress| progress.open) { Ok(()) } else { Err(Error::Closed) }
+        })
+    }
+
     /// Ends all followers.
     pub(crate) fn close(&self) {
         self.progress.send_modify(|progress| progress.open = false);

@@ -108,6 +108,9 @@ pub trait Store: Send + Sync + 'static {
     /// The newest committed revision; zero in a store that never held anything.
     fn revision(&self) -> Revision;
 
+    /// Waits until there are changes after a revision to follow; fails with [`Error::Closed`] after the store was closed.
+    fn changed(&self, after: Revision) -> BoxFuture<'static, Result<(), Error>>;
+
     /// The oldest revision that history reaches: loads and follows work from here on.
     fn compacted(&self) -> Revision;
 

@@ -274,6 +274,10 @@ impl Store for Memory {
         self.shared.feed.revision()
     }
 
+    fn changed(&self, after: Revision) -> BoxFuture<'static, Result<(), Error>> {
+        self.shared.feed.changed(after)
+    }
+
     fn compacted(&self) -> Revision {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).compacted
     }

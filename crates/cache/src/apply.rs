@@ -1,0 +1,215 @@
+//! Where changes are applied: by whoever comes first, by one at a time.
+//!
+//! Whoever has committed a change, or waits for one, applies what the store has to tell, unless another is at it. So a writer is
+//! answered without a task that had to be woken by it, and to wake it in turn. The task that follows the store does the same for
+//! changes that nobody waits for, and what cannot be done at once.
+//!
+//! 1. Changes are applied here and nowhere else, in the order of revisions, a whole group at a time.
+//! 2. A revision is announced after every change up to it was applied, whichever types they belong to.
+//! 3. Who finds another at work leaves the rest to that one, who looks again after it has made room.
+//! 4. Watchers are woken once for a batch of changes, after it was announced, and before writers who wait for it.
+//! 5. If a change cannot be applied because of a panic, the cache is closed: no one is told of a state with half of a change.
+
+use crate::{
+    Error, Resource, Spec,
+    cache::Routes,
+    load,
+    resource::{Applied, Core},
+    waking::Waking,
+};
+use std::{
+    collections::HashMap,
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, atomic::Ordering},
+    task::{Context, Poll, Waker},
+    thread,
+    time::Instant,
+};
+use store::{Batch, Event, Follower};
+use tokio::sync::oneshot;
+
+/// The work, which one at a time can do.
+#[derive(Default)]
+pub(crate) struct Applier {
+    /// None before the cache follows its store, and after it was closed.
+    work: Mutex<Option<Work>>,
+}
+
+/// What it takes to apply changes.
+pub(crate) struct Work {
+    pub(crate) routes: Arc<Routes>,
+    /// The types that are being loaded, by their prefixes.
+    pub(crate) pending: HashMap<String, Pending>,
+    source: Source,
+    waking: Waking,
+}
+
+/// Where changes come from.
+pub(crate) enum Source {
+    Follower(Box<dyn Follower>),
+    /// The follower ended with this.
+    Failed(store::Error),
+    /// The task has it, or is about to get another.
+    Away,
+}
+
+/// A type that is being loaded, and what the store has told of it meanwhile.
+pub(crate) struct Pending {
+    pub(crate) ticket: u64,
+    pub(crate) spec: Arc<Spec>,
+    pub(crate) reply: oneshot::Sender<Result<Arc<Resource>, Error>>,
+    pub(crate) events: Vec<Event>,
+}
+
+impl Applier {
+    /// Makes the work one that can be done, once there is a follower. Needs a runtime.
+    pub(crate) fn open(&self, routes: Arc<Routes>) {
+        let work = Work { routes, pending: HashMap::new(), source: Source::Away, waking: Waking::start() };
+        *self.lock() = Some(work);
+    }
+
+    /// Ends the work.
+    pub(crate) fn close(&self) -> Option<Work> {
+        self.lock().take()
+    }
+
+    /// Does something with the work while nobody else is at it; nothing if it has ended.
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Work) -> T) -> Option<T> {
+        self.lock().as_mut().map(act)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Work>> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Core {
+    /// Applies what the store has to tell and nobody has applied, as far as that can be done at once and nobody else is at it;
+    /// tells whether there was anything.
+    pub(crate) fn catch_up(&self) -> bool {
+        let mut has_applied = false;
+        while self.is_behind() {
+            let mut work = match self.applier.work.try_lock() {
+                Ok(work) => work,
+                Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => break,
+            };
+            let Some(work) = &mut *work else { break };
+            let Some(batch) = work.next() else { break };
+            work.apply(self, batch);
+            has_applied = true;
+        }
+        has_applied
+    }
+
+    /// Whether the store has told of changes that are yet to be applied.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.store.revision() > self.progress.revision()
+    }
+}
+
+impl Work {
+    /// Where changes come from from now on; what it was is returned.
+    pub(crate) fn replace_source(&mut self, source: Source) -> Source {
+        mem::replace(&mut self.source, source)
+    }
+
+    /// The next changes, if they are there.
+    fn next(&mut self) -> Option<Batch> {
+        let Source::Follower(follower) = &mut self.source else { return None };
+        let told = follower.next().as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        match told {
+            Poll::Ready(Ok(batch)) => Some(batch),
+            Poll::Ready(Err(error)) => {
+                self.source = Source::Failed(error);
+                None
+            }
+            Poll::Pending => None,
+        }
+    }
+
+    pub(crate) fn apply(&mut self, core: &Core, batch: Batch) {
+        let routes = self.routes.clone();
+        let _halfway = Halfway { core, routes: &routes };
+        let mut touched: Vec<Arc<Resource>> = Vec::new();
+        let mut group: Vec<(Arc<Resource>, Vec<Applied>)> = Vec::new();
+        for event in batch.events {
+            let goes_on = event.group_goes_on;
+            if let Some((resource, applied)) = self.read(event) {
+                match group.iter_mut().find(|(own, _)| Arc::ptr_eq(own, &resource)) {
+                    Some((_, changes)) => changes.push(applied),
+                    None => group.push((resource, vec![applied])),
+                }
+            }
+            if !goes_on {
+                for (resource, changes) in group.drain(..) {
+                    resource.apply(changes);
+                    if !touched.iter().any(|own| Arc::ptr_eq(own, &resource)) {
+                        touched.push(resource);
+                    }
+                }
+            }
+        }
+        self.trim(core);
+        let reached = core.progress.announce(batch.revision);
+        let now = Instant::now();
+        for resource in touched {
+            self.waking.wake(resource, now);
+        }
+        drop(reached);
+    }
+
+    /// The type that an event belongs to, and what it changes there.
+    fn read(&mut self, event: Event) -> Option<(Arc<Resource>, Applied)> {
+        let prefix = str::from_utf8(load::prefix_of(&event.key)).ok()?;
+        if let Some(pending) = self.pending.get_mut(prefix) {
+            pending.events.push(event);
+            return None;
+        }
+        let resource = self.routes.read().unwrap_or_else(PoisonError::into_inner).get(prefix).cloned()?;
+        if resource.with_state(|view, _| event.revision() <= view.revision) {
+            return None;
+        }
+        let applied = resource.applied(&event)?;
+        Some((resource, applied))
+    }
+
+    /// Keeps the logs within their budget, with some room for what comes next; the largest gives first.
+    fn trim(&self, core: &Core) {
+        let budget = core.options.log_bytes;
+        let total = || core.log_bytes.load(Ordering::Relaxed);
+        if total() <= budget {
+            return;
+        }
+        let resources: Vec<Arc<Resource>> =
+            self.routes.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let room = budget - budget / 8;
+        while let Some(excess) = total().checked_sub(room).filter(|excess| *excess > 0)
+            && let Some(largest) = resources.iter().max_by_key(|resource| resource.log_bytes())
+            && largest.log_bytes() > 0
+        {
+            largest.trim(excess.min(largest.log_bytes().div_ceil(4)));
+        }
+    }
+}
+
+/// Closes the cache if it is dropped by a panic.
+struct Halfway<'a> {
+    core: &'a Core,
+    routes: &'a Routes,
+}
+
+impl Drop for Halfway<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            close(self.core, self.routes);
+        }
+    }
+}
+
+/// Tells everyone that the cache has stopped following its store.
+pub(crate) fn close(core: &Core, routes: &Routes) {
+    core.progress.close();
+    for resource in routes.read().unwrap_or_else(PoisonError::into_inner).values() {
+        resource.interest().wake_all();
+    }
+}
