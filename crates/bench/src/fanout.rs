@@ -8,7 +8,7 @@ mod watchers;
 
 use crate::{
     Outcome,
-    process::{cpu_time, memory},
+    process::{self, cpu_time},
     report::{Row, Style},
 };
 use bytes::Bytes;
@@ -85,10 +85,13 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         for pace in [Pace::OneByOne, Pace::OneWriter, Pace::ManyWriters] {
             measure(&runtime, pace, Way::Pieces)?;
         }
-        for runtime in [&runtime, &one_thread] {
-            for pace in [Pace::OneWriter, Pace::ManyWriters] {
-                measure(runtime, pace, Way::Written)?;
+        // Nobody shares anything with the only one.
+        let way = if watchers == 1 { Way::Pieces } else { Way::Written };
+        for pace in [Pace::OneWriter, Pace::ManyWriters] {
+            if watchers > 1 {
+                measure(&runtime, pace, way)?;
             }
+            measure(&one_thread, pace, way)?;
         }
     }
     drop(one_thread);
@@ -139,13 +142,13 @@ fn start(settings: &Settings) -> Outcome {
     let runtime = Runtime::new()?;
     let begun = Instant::now();
     let store: Arc<dyn Store> = Arc::new(Embedded::open(path, embedded::Options::default())?);
-    let (opened, before, cpu) = (begun.elapsed(), memory()?, cpu_time()?);
+    let (opened, before, cpu) = (begun.elapsed(), process::memory()?, cpu_time()?);
     let load = |options: Options| {
         runtime.block_on(Cache::open(store.clone(), [pods()?], options)).map_err(Failure::from)
     };
     let begun = Instant::now();
     let cache = load(Options { replay: 0, ..Options::default() })?;
-    let (loaded, cpu, after) = (begun.elapsed(), cpu_time()? - cpu, memory()?);
+    let (loaded, cpu, after) = (begun.elapsed(), cpu_time()? - cpu, process::memory()?);
     let resource = pods_of(&cache)?;
     let list = runtime.block_on(resource.list(Query::new(Freshness::Any, Filter::all())))?;
     let (mut raw, mut count) = (0u64, 0u64);
@@ -175,7 +178,7 @@ fn start(settings: &Settings) -> Outcome {
 }
 
 fn reads(runtime: &Runtime, style: Style) -> Outcome {
-    let (cache, resource) = small(runtime, 10_000)?;
+    let (cache, resource) = small(runtime, Memory::default(), 10_000)?;
     let query = || Query::new(Freshness::Any, Filter::all());
     let all = each(runtime, 200, || resource.list(query()))?;
     Row::new("list 10,000")
@@ -286,9 +289,9 @@ async fn put(cache: &Cache, resource: &Arc<Resource>, pod: Pod) -> Result<(), Fa
 }
 
 /// A cache on a store in memory, with some pods.
-fn small(runtime: &Runtime, entries: u64) -> Result<(Arc<Cache>, Arc<Resource>), Failure> {
+fn small(runtime: &Runtime, store: Memory, entries: u64) -> Result<(Arc<Cache>, Arc<Resource>), Failure> {
     runtime.block_on(async {
-        let cache = Arc::new(Cache::open(Arc::new(Memory::default()), [pods()?], Options::default()).await?);
+        let cache = Arc::new(Cache::open(Arc::new(store), [pods()?], Options::default()).await?);
         write(&cache, 16, entries, Size::Whole).await?;
         let resource = pods_of(&cache)?;
         Ok((cache, resource))

@@ -7,7 +7,7 @@
 use super::{
     Failure, NODES, Pod, Size, again, bare, change, cost, micros, millis, pods_of, put, small, write,
 };
-use crate::{Outcome, process::memory, report::Row};
+use crate::{Outcome, process, report::Row};
 use bytes::Bytes;
 use cache::{
     Cache, Encoding, Filter, Resource,
@@ -21,7 +21,10 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use store::Revision;
+use store::{
+    Revision,
+    memory::{self, Memory},
+};
 use tokio::{
     runtime::{Runtime, RuntimeFlavor},
     task::JoinHandle,
@@ -87,7 +90,9 @@ impl Way {
                 }
                 Told::Batch(batch) => {
                     // The count first, so that those who take the lines need not look for their ends.
-                    let mut lines = vec![0; size_of::<u64>()];
+                    let room = batch.iter().map(room).sum::<usize>() + size_of::<u64>();
+                    let mut lines = Vec::with_capacity(room);
+                    lines.extend_from_slice(&[0; size_of::<u64>()]);
                     let events = batch.into_iter().filter_map(pieces);
                     let count = events
                         .map(|pieces| pieces.map(|piece| lines.extend_from_slice(&piece)))
@@ -100,6 +105,14 @@ impl Way {
                 }
             },
         }
+    }
+}
+
+/// The bytes of an item's line, and some more.
+fn room(item: &Item) -> usize {
+    match item {
+        Item::Event(event) => event.entry.bytes().len() + 64,
+        Item::Bookmark { .. } => 0,
     }
 }
 
@@ -135,11 +148,16 @@ impl Work {
 /// figure is the median of what a round with watchers takes more than the one beside it.
 pub(super) fn fan_out(runtime: &Runtime, work: Work) -> Result<Row, Failure> {
     let Work { watchers, pace, way } = work;
-    let most = if pace == Pace::OneByOne { 200 } else { 1_000 };
-    let changes = (1_000_000 / watchers).clamp(100, most);
     // What few watchers cost is little beside the changes themselves: it takes many looks to see it.
-    let rounds: usize = if watchers < 100 && pace != Pace::OneByOne { 75 } else { 21 };
-    let (cache, resource) = small(runtime, 1000)?;
+    let (most, rounds) = match pace {
+        Pace::OneByOne => (200, 21),
+        _ if watchers < 100 => (4_000, 75),
+        _ => (1_000, 21),
+    };
+    let changes = (1_000_000 / watchers).clamp(100, most);
+    // What a store would keep for minutes is let go, so that all rounds find the same.
+    let brief = memory::Options { retention: Duration::from_millis(100), ..memory::Options::default() };
+    let (cache, resource) = small(runtime, Memory::new(brief), 1000)?;
     let size = if watchers < 100 { Size::Small } else { Size::Whole };
     let pods: Arc<[Pod]> = (0..1000).map(|number| Pod::new(number, size)).collect();
     let run = |watchers: u64| {
@@ -170,7 +188,12 @@ pub(super) fn fan_out(runtime: &Runtime, work: Work) -> Result<Row, Failure> {
     let (alone, more) = (median(alone), median(more));
     let total = changes * watchers;
     let busy = Duration::from_secs_f64(alone / changes as f64 / 1e6);
-    let bare = bare::wake_ups(runtime, Changes { count: changes, watchers, pace }, busy, rounds.div_ceil(3))?;
+    let bare = bare::wake_ups(
+        runtime,
+        Changes { count: changes, watchers, pace },
+        busy,
+        usize::div_ceil(rounds, 3),
+    )?;
     Ok(Row::new(work.name(runtime))
         .figure("cpu per event and watcher", more / total as f64, "us")
         .figure("a bare wake-up", bare / watchers as f64, "us")
@@ -227,7 +250,7 @@ pub(super) fn median(mut times: Vec<f64>) -> f64 {
 /// Changes of pods on a thousand nodes, each of which watches its own.
 pub(super) fn by_node(runtime: &Runtime) -> Result<Row, Failure> {
     let changes = 20_000;
-    let (cache, resource) = small(runtime, NODES)?;
+    let (cache, resource) = small(runtime, Memory::default(), NODES)?;
     let alone = cost(|| runtime.block_on(write(&cache, 1, changes, Size::Whole)))?;
     let seen = Arc::<Seen>::default();
     let filters =
@@ -251,15 +274,15 @@ pub(super) fn by_node(runtime: &Runtime) -> Result<Row, Failure> {
 /// Ten thousand watchers to whom nothing happens, while other objects change.
 pub(super) fn idle(runtime: &Runtime) -> Result<Row, Failure> {
     let watchers = 10_000;
-    let (cache, resource) = small(runtime, 1000)?;
+    let (cache, resource) = small(runtime, Memory::default(), 1000)?;
     let seen = Arc::<Seen>::default();
-    let before = memory()?;
+    let before = process::memory()?;
     let filters = (0..watchers).map(|number| {
         Filter::namespace("quiet").fields(Selector::equal("metadata.name", format!("config-{number}")))
     });
     let tasks = runtime.block_on(watch(&resource, cache.revision(), &seen, Way::Pieces, filters))?;
     std::thread::sleep(Duration::from_millis(200));
-    let each = memory()?.saturating_sub(before) as f64 / watchers as f64;
+    let each = process::memory()?.saturating_sub(before) as f64 / watchers as f64;
     let alone = cost(|| {
         std::thread::sleep(Duration::from_secs(3));
         Ok(())
