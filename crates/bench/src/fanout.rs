@@ -178,7 +178,7 @@ fn start(settings: &Settings) -> Outcome {
 }
 
 fn reads(runtime: &Runtime, style: Style) -> Outcome {
-    let (cache, resource) = small(runtime, Memory::default(), 10_000)?;
+    let (cache, resource) = small(runtime, Memory::default(), Options::default(), 10_000)?;
     let query = || Query::new(Freshness::Any, Filter::all());
     let all = each(runtime, 200, || resource.list(query()))?;
     Row::new("list 10,000")
@@ -289,9 +289,14 @@ async fn put(cache: &Cache, resource: &Arc<Resource>, pod: Pod) -> Result<(), Fa
 }
 
 /// A cache on a store in memory, with some pods.
-fn small(runtime: &Runtime, store: Memory, entries: u64) -> Result<(Arc<Cache>, Arc<Resource>), Failure> {
+fn small(
+    runtime: &Runtime,
+    store: Memory,
+    options: Options,
+    entries: u64,
+) -> Result<(Arc<Cache>, Arc<Resource>), Failure> {
     runtime.block_on(async {
-        let cache = Arc::new(Cache::open(Arc::new(store), [pods()?], Options::default()).await?);
+        let cache = Arc::new(Cache::open(Arc::new(store), [pods()?], options).await?);
         write(&cache, 16, entries, Size::Whole).await?;
         let resource = pods_of(&cache)?;
         Ok((cache, resource))

@@ -8,7 +8,10 @@
 //! 2. `Child::len` and `Child::first` are those of the node below.
 //! 3. No node is empty, but for the root of an empty tree; all leaves lie equally deep.
 
+mod items;
+
 use crate::Entry;
+use items::{Items, Place, Placed};
 use std::{collections::HashMap, mem, sync::Arc};
 
 /// The most entries in a leaf, and children in a branch.
@@ -51,8 +54,8 @@ pub(crate) struct Tree {
 
 #[derive(Clone, Debug)]
 enum Node {
-    Leaf(Vec<Arc<Entry>>),
-    Branch(Vec<Child>),
+    Leaf(Items<Arc<Entry>>),
+    Branch(Items<Child>),
 }
 
 #[derive(Clone, Debug)]
@@ -62,9 +65,15 @@ struct Child {
     node: Arc<Node>,
 }
 
+impl Placed for Child {
+    fn entry(&self) -> &Arc<Entry> {
+        &self.first
+    }
+}
+
 impl Tree {
     pub(crate) fn new(order: Order) -> Self {
-        Self { order, len: 0, root: Arc::new(Node::Leaf(Vec::new())) }
+        Self { order, len: 0, root: Arc::new(Node::Leaf(Items::new(order, Vec::new()))) }
     }
 
     /// A tree of entries in any order, quickest in the order of keys; of several with the same key, one stays.
@@ -77,11 +86,11 @@ impl Tree {
             entries = by_value(order, &entries);
         }
         let len = entries.len();
-        let mut level: Vec<Child> =
-            even_chunks(entries).into_iter().filter_map(|chunk| Child::new(Node::Leaf(chunk))).collect();
+        let leaves = even_chunks(entries).into_iter().map(|chunk| Node::Leaf(Items::new(order, chunk)));
+        let mut level: Vec<Child> = leaves.filter_map(Child::new).collect();
         while level.len() > 1 {
-            level =
-                even_chunks(level).into_iter().filter_map(|chunk| Child::new(Node::Branch(chunk))).collect();
+            let branches = even_chunks(level).into_iter().map(|chunk| Node::Branch(Items::new(order, chunk)));
+            level = branches.filter_map(Child::new).collect();
         }
         match level.pop() {
             Some(root) => Self { order, len, root: root.node },
@@ -94,29 +103,25 @@ impl Tree {
     }
 
     pub(crate) fn get(&self, at: Sort<'_>) -> Option<&Arc<Entry>> {
+        let at = Place::new(at);
         let mut node = &*self.root;
         loop {
             match node {
-                Node::Branch(children) => {
-                    let child = self.child(children, at);
-                    node = &children.get(child)?.node;
-                }
-                Node::Leaf(entries) => {
-                    let found = entries.binary_search_by(|entry| self.order.of(entry).cmp(&at)).ok()?;
-                    return entries.get(found);
-                }
+                Node::Branch(children) => node = &children.get(child(self.order, children, &at))?.node,
+                Node::Leaf(entries) => return entries.get(entries.find(self.order, &at).ok()?),
             }
         }
     }
 
     /// How many entries come before a place.
     pub(crate) fn rank(&self, at: Sort<'_>) -> usize {
+        let at = Place::new(at);
         let mut node = &*self.root;
         let mut before = 0;
         loop {
             match node {
                 Node::Branch(children) => {
-                    let child = self.child(children, at);
+                    let child = child(self.order, children, &at);
                     before += children.iter().take(child).map(|child| child.len).sum::<usize>();
                     match children.get(child) {
                         Some(child) => node = &child.node,
@@ -124,7 +129,7 @@ impl Tree {
                     }
                 }
                 Node::Leaf(entries) => {
-                    return before + entries.partition_point(|entry| self.order.of(entry) < at);
+                    return before + entries.find(self.order, &at).unwrap_or_else(|at| at);
                 }
             }
         }
@@ -132,11 +137,13 @@ impl Tree {
 
     /// Puts an entry in, and returns the one whose place it took.
     pub(crate) fn insert(&mut self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
-        let Inserted { replaced, split } = insert(self.order, Arc::make_mut(&mut self.root), entry);
+        let (order, own) = (self.order, entry.clone());
+        let at = Place::new(order.of(&own));
+        let Inserted { replaced, split } = insert(order, Arc::make_mut(&mut self.root), &at, entry);
         if let Some(right) = split
             && let Some(left) = Child::shared(self.root.clone())
         {
-            self.root = Arc::new(Node::Branch(vec![left, right]));
+            self.root = Arc::new(Node::Branch(Items::new(order, vec![left, right])));
         }
         self.len += usize::from(replaced.is_none());
         replaced
@@ -144,9 +151,9 @@ impl Tree {
 
     pub(crate) fn remove(&mut self, at: Sort<'_>) -> Option<Arc<Entry>> {
         self.get(at)?;
-        let removed = remove(self.order, Arc::make_mut(&mut self.root), at);
+        let removed = remove(self.order, Arc::make_mut(&mut self.root), &Place::new(at));
         while let Node::Branch(children) = &*self.root
-            && let [only] = children.as_slice()
+            && let [only] = &**children
         {
             self.root = only.node.clone();
         }
@@ -162,10 +169,6 @@ impl Tree {
             range.descend(self.root.clone(), from);
         }
         range
-    }
-
-    fn child(&self, children: &[Child], at: Sort<'_>) -> usize {
-        child(self.order, children, at)
     }
 }
 
@@ -187,7 +190,7 @@ impl Range {
                 }
                 Node::Branch(children) => {
                     let mut place = 0;
-                    for child in children {
+                    for child in children.iter() {
                         if skip < child.len {
                             break;
                         }
@@ -289,20 +292,21 @@ impl Node {
     }
 
     /// Gives away its right half if it is too wide.
-    fn split(&mut self) -> Option<Child> {
+    fn split(&mut self, order: Order) -> Option<Child> {
+        let half = self.width() / 2;
         if self.width() <= WIDTH {
             return None;
         }
         Child::new(match self {
-            Self::Leaf(entries) => Self::Leaf(entries.split_off(entries.len() / 2)),
-            Self::Branch(children) => Self::Branch(children.split_off(children.len() / 2)),
+            Self::Leaf(entries) => Self::Leaf(entries.split_off(order, half)),
+            Self::Branch(children) => Self::Branch(children.split_off(order, half)),
         })
     }
 
-    fn append(&mut self, right: &Self) {
+    fn append(&mut self, order: Order, right: &Self) {
         match (self, right) {
-            (Self::Leaf(entries), Self::Leaf(more)) => entries.extend_from_slice(more),
-            (Self::Branch(children), Self::Branch(more)) => children.extend_from_slice(more),
+            (Self::Leaf(entries), Self::Leaf(more)) => entries.append(order, more),
+            (Self::Branch(children), Self::Branch(more)) => children.append(order, more),
             _ => {}
         }
     }
@@ -338,49 +342,49 @@ struct Inserted {
 }
 
 /// The child in which a place lies: the last one that does not start after it.
-fn child(order: Order, children: &[Child], at: Sort<'_>) -> usize {
-    children.partition_point(|child| order.of(&child.first) <= at).saturating_sub(1)
+fn child(order: Order, children: &Items<Child>, at: &Place<'_>) -> usize {
+    children.find(order, at).unwrap_or_else(|after| after.saturating_sub(1))
 }
 
-fn insert(order: Order, node: &mut Node, entry: Arc<Entry>) -> Inserted {
+fn insert(order: Order, node: &mut Node, at: &Place<'_>, entry: Arc<Entry>) -> Inserted {
     let replaced = match node {
-        Node::Leaf(entries) => {
-            let found = entries.binary_search_by(|own| order.of(own).cmp(&order.of(&entry)));
-            match found.map(|at| entries.get_mut(at)) {
-                Ok(Some(own)) => Some(mem::replace(own, entry)),
-                Ok(None) => None,
-                Err(at) => {
-                    entries.insert(at, entry);
-                    None
-                }
+        Node::Leaf(entries) => match entries.find(order, at) {
+            Ok(found) => entries.replace(found, entry),
+            Err(place) => {
+                entries.insert(order, place, entry);
+                None
             }
-        }
+        },
         Node::Branch(children) => {
-            let at = child(order, children, order.of(&entry));
-            let Some(below) = children.get_mut(at) else { return Inserted { replaced: None, split: None } };
-            let Inserted { replaced, split } = insert(order, Arc::make_mut(&mut below.node), entry);
-            below.refresh();
+            let place = child(order, children, at);
+            let inserted = children.change(order, place, |below| {
+                let inserted = insert(order, Arc::make_mut(&mut below.node), at, entry);
+                below.refresh();
+                inserted
+            });
+            let Some(Inserted { replaced, split }) = inserted else {
+                return Inserted { replaced: None, split: None };
+            };
             if let Some(right) = split {
-                children.insert(at + 1, right);
+                children.insert(order, place + 1, right);
             }
             replaced
         }
     };
-    Inserted { replaced, split: node.split() }
+    Inserted { replaced, split: node.split(order) }
 }
 
-fn remove(order: Order, node: &mut Node, at: Sort<'_>) -> Option<Arc<Entry>> {
+fn remove(order: Order, node: &mut Node, at: &Place<'_>) -> Option<Arc<Entry>> {
     match node {
-        Node::Leaf(entries) => {
-            let found = entries.binary_search_by(|own| order.of(own).cmp(&at)).ok()?;
-            Some(entries.remove(found))
-        }
+        Node::Leaf(entries) => Some(entries.remove(entries.find(order, at).ok()?)),
         Node::Branch(children) => {
             let place = child(order, children, at);
-            let below = children.get_mut(place)?;
-            let removed = remove(order, Arc::make_mut(&mut below.node), at);
-            if below.refresh() {
-                merge_around(children, place);
+            let (removed, is_left) = children.change(order, place, |below| {
+                let removed = remove(order, Arc::make_mut(&mut below.node), at);
+                (removed, below.refresh())
+            })?;
+            if is_left {
+                merge_around(order, children, place);
             } else {
                 children.remove(place);
             }
@@ -390,17 +394,17 @@ fn remove(order: Order, node: &mut Node, at: Sort<'_>) -> Option<Arc<Entry>> {
 }
 
 /// Joins a child with a neighbour if both are thin.
-fn merge_around(children: &mut Vec<Child>, place: usize) {
+fn merge_around(order: Order, children: &mut Items<Child>, place: usize) {
     for left in [Some(place), place.checked_sub(1)].into_iter().flatten() {
         let widths = children.get(left..).unwrap_or_default();
         if let [one, two, ..] = widths
             && one.node.width() + two.node.width() <= MERGED
         {
             let right = children.remove(left + 1);
-            if let Some(joined) = children.get_mut(left) {
-                Arc::make_mut(&mut joined.node).append(&right.node);
+            children.change(order, left, |joined| {
+                Arc::make_mut(&mut joined.node).append(order, &right.node);
                 joined.refresh();
-            }
+            });
             return;
         }
     }

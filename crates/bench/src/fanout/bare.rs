@@ -7,7 +7,7 @@
 
 use super::{
     Failure, cost, micros,
-    watchers::{Changes, Pace, REST, Seen, end, median},
+    watchers::{Changes, Pace, REST, Seen, compare, end},
 };
 use std::{
     sync::{
@@ -29,23 +29,19 @@ pub(super) fn wake_ups(
     runtime: &Runtime,
     changes: Changes,
     busy: Duration,
-    rounds: usize,
+    fours: usize,
 ) -> Result<f64, Failure> {
-    let run = |watchers: u64| {
+    let compared = compare(fours, |watching| {
+        let watchers = if watching { changes.watchers } else { 0 };
         let seen = Arc::<Seen>::default();
         let waiting: Vec<Arc<Waiting>> = (0..watchers).map(|_| Arc::default()).collect();
         let tasks = runtime.block_on(wait(&waiting, &seen));
         let work = changing(Changes { watchers, ..changes }, busy, seen, waiting);
         let cost = cost(|| runtime.block_on(runtime.spawn(work))?)?;
         runtime.block_on(end(tasks));
-        Ok::<_, Failure>(micros(cost))
-    };
-    let mut more = Vec::new();
-    for _ in 0..rounds {
-        let without = run(0)?;
-        more.push(run(changes.watchers)? - without);
-    }
-    Ok(median(more) / changes.count as f64)
+        Ok(micros(cost))
+    })?;
+    Ok(compared.more / changes.count as f64)
 }
 
 /// Starts the watchers, and waits until they wait.

@@ -10,7 +10,7 @@ use super::{
 use crate::{Outcome, process, report::Row};
 use bytes::Bytes;
 use cache::{
-    Cache, Encoding, Filter, Resource,
+    Cache, Encoding, Filter, Options, Resource,
     watch::{Item, Request, Start, Told, Watcher},
 };
 use object::field_selector::Selector;
@@ -143,71 +143,89 @@ impl Work {
     }
 }
 
-/// Changes to many watchers of everything. Rounds with and without watchers take turns at being first, so that what else the
-/// machine does hits both alike, and each begins after the same rest, which threads, caches and the allocator make use of; the
-/// figure is the median of what a round with watchers takes more than the one beside it.
+/// Changes to many watchers of everything. Each round begins after the same rest, which threads, caches and the allocator make
+/// use of.
 pub(super) fn fan_out(runtime: &Runtime, work: Work) -> Result<Row, Failure> {
     let Work { watchers, pace, way } = work;
     // What few watchers cost is little beside the changes themselves: it takes many looks to see it.
-    let (most, rounds) = match pace {
-        Pace::OneByOne => (200, 21),
-        _ if watchers < 100 => (4_000, 75),
-        _ => (1_000, 21),
+    let (most, fours) = match pace {
+        Pace::OneByOne => (200, 12),
+        _ if watchers < 100 => (4_000, 42),
+        _ => (1_000, 12),
     };
     let changes = (1_000_000 / watchers).clamp(100, most);
-    // What a store would keep for minutes is let go, so that all rounds find the same.
+    // What would be kept for long is let go a little at a time, so that all rounds find the same.
     let brief = memory::Options { retention: Duration::from_millis(100), ..memory::Options::default() };
-    let (cache, resource) = small(runtime, Memory::new(brief), 1000)?;
-    let size = if watchers < 100 { Size::Small } else { Size::Whole };
+    let (size, log_bytes) = if watchers < 100 { (Size::Small, 4 << 20) } else { (Size::Whole, 16 << 20) };
+    let options = Options { log_bytes, ..Options::default() };
+    let (cache, resource) = small(runtime, Memory::new(brief), options, 1000)?;
     let pods: Arc<[Pod]> = (0..1000).map(|number| Pod::new(number, size)).collect();
-    let run = |watchers: u64| {
+    let (mut woken, mut elapsed) = (0, Duration::ZERO);
+    let Compared { alone, more, error } = compare(fours, |watching| {
+        let watchers = if watching { watchers } else { 0 };
         let seen = Arc::<Seen>::default();
         let filters = (0..watchers).map(|_| Filter::all());
         let tasks = runtime.block_on(watch(&resource, cache.revision(), &seen, way, filters))?;
         let (begun, before) = (Instant::now(), resource.stats().woken);
         let work = changing(cache.clone(), pods.clone(), seen, Changes { count: changes, watchers, pace });
         let cost = cost(|| runtime.block_on(runtime.spawn(work))?)?;
-        let (elapsed, woken) = (begun.elapsed(), resource.stats().woken - before);
+        if watching {
+            elapsed += begun.elapsed();
+            woken += resource.stats().woken - before;
+        }
         runtime.block_on(end(tasks));
-        Ok::<_, Failure>(Run { cost: micros(cost), elapsed, woken })
-    };
-    let (mut alone, mut more) = (Vec::new(), Vec::new());
-    let (mut woken, mut elapsed) = (0, Duration::ZERO);
-    for round in 0..rounds {
-        let (without, with) = if round % 2 == 0 {
-            (run(0)?, run(watchers)?)
-        } else {
-            let with = run(watchers)?;
-            (run(0)?, with)
-        };
-        more.push(with.cost - without.cost);
-        alone.push(without.cost);
-        elapsed += with.elapsed;
-        woken += with.woken;
-    }
-    let (alone, more) = (median(alone), median(more));
+        Ok(micros(cost))
+    })?;
     let total = changes * watchers;
+    let seen = 2 * fours as u64;
     let busy = Duration::from_secs_f64(alone / changes as f64 / 1e6);
-    let bare = bare::wake_ups(
-        runtime,
-        Changes { count: changes, watchers, pace },
-        busy,
-        usize::div_ceil(rounds, 3),
-    )?;
+    let bare = bare::wake_ups(runtime, Changes { count: changes, watchers, pace }, busy, fours / 2)?;
     Ok(Row::new(work.name(runtime))
         .figure("cpu per event and watcher", more / total as f64, "us")
+        .figure("give or take", error / total as f64, "us")
         .figure("a bare wake-up", bare / watchers as f64, "us")
         .figure("cpu per event", (alone + more) / changes as f64, "us")
         .figure("without watchers", alone / changes as f64, "us")
-        .figure("wake-ups", woken as f64 / (changes * rounds as u64) as f64, "")
-        .figure("deliveries", (total * rounds as u64) as f64 / elapsed.as_secs_f64(), "/s"))
+        .figure("wake-ups", woken as f64 / (changes * seen) as f64, "")
+        .figure("deliveries", (total * seen) as f64 / elapsed.as_secs_f64(), "/s"))
 }
 
-/// What one round took: microseconds of all processors, time, wake-ups.
-struct Run {
-    cost: f64,
-    elapsed: Duration,
-    woken: u64,
+/// Which of four rounds are with watchers.
+const ORDERS: [[bool; 4]; 6] = [
+    [false, true, true, false],
+    [true, false, false, true],
+    [false, true, false, true],
+    [true, false, true, false],
+    [false, false, true, true],
+    [true, true, false, false],
+];
+
+/// What a round takes without watchers, and what it takes more with them.
+pub(super) struct Compared {
+    alone: f64,
+    pub(super) more: f64,
+    /// By how much the latter may be wrong, as the four rounds differ among each other.
+    error: f64,
+}
+
+/// Of four rounds, two are with watchers, each time others of them: equal rounds differ by what came before them, and by what
+/// comes around every few of them. The figures are means of the middle half of what such four came to.
+pub(super) fn compare(
+    fours: usize,
+    mut round: impl FnMut(bool) -> Result<f64, Failure>,
+) -> Result<Compared, Failure> {
+    let (mut alone, mut more) = (Vec::new(), Vec::new());
+    for order in ORDERS.iter().cycle().take(fours) {
+        let (mut with, mut without) = (0.0, 0.0);
+        for &watching in order {
+            *if watching { &mut with } else { &mut without } += round(watching)?;
+        }
+        alone.push(without / 2.0);
+        more.push((with - without) / 2.0);
+    }
+    let (alone, _) = middle(alone);
+    let (more, error) = middle(more);
+    Ok(Compared { alone, more, error })
 }
 
 #[derive(Clone, Copy)]
@@ -242,15 +260,20 @@ pub(super) async fn end(tasks: Vec<JoinHandle<()>>) {
     }
 }
 
-pub(super) fn median(mut times: Vec<f64>) -> f64 {
+/// The mean of the middle half, and how far that reaches, over the root of the number of all.
+fn middle(mut times: Vec<f64>) -> (f64, f64) {
     times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).copied().unwrap_or_default()
+    let quarter = times.len() / 4;
+    let middle = times.get(quarter..times.len() - quarter).unwrap_or_default();
+    let mean = middle.iter().sum::<f64>() / middle.len() as f64;
+    let reach = middle.last().zip(middle.first()).map_or(0.0, |(last, first)| last - first);
+    (mean, reach / (times.len() as f64).sqrt())
 }
 
 /// Changes of pods on a thousand nodes, each of which watches its own.
 pub(super) fn by_node(runtime: &Runtime) -> Result<Row, Failure> {
     let changes = 20_000;
-    let (cache, resource) = small(runtime, Memory::default(), NODES)?;
+    let (cache, resource) = small(runtime, Memory::default(), Options::default(), NODES)?;
     let alone = cost(|| runtime.block_on(write(&cache, 1, changes, Size::Whole)))?;
     let seen = Arc::<Seen>::default();
     let filters =
@@ -274,7 +297,7 @@ pub(super) fn by_node(runtime: &Runtime) -> Result<Row, Failure> {
 /// Ten thousand watchers to whom nothing happens, while other objects change.
 pub(super) fn idle(runtime: &Runtime) -> Result<Row, Failure> {
     let watchers = 10_000;
-    let (cache, resource) = small(runtime, Memory::default(), 1000)?;
+    let (cache, resource) = small(runtime, Memory::default(), Options::default(), 1000)?;
     let seen = Arc::<Seen>::default();
     let before = process::memory()?;
     let filters = (0..watchers).map(|number| {

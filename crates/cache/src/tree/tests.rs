@@ -19,14 +19,23 @@ fn check(node: &Node, order: Order, depth: usize, depths: &mut Vec<usize>, root:
         Node::Leaf(entries) => {
             depths.push(depth);
             assert!(entries.is_sorted_by(|a, b| order.of(a) < order.of(b)));
+            check_found(order, entries);
         }
         Node::Branch(children) => {
-            for child in children {
+            check_found(order, children);
+            for child in children.iter() {
                 assert_eq!(child.len, child.node.len());
                 assert!(Arc::ptr_eq(&child.first, child.node.first().unwrap()));
                 check(&child.node, order, depth + 1, depths, false);
             }
         }
+    }
+}
+
+/// Each item is found where it is.
+fn check_found<T: Placed>(order: Order, items: &Items<T>) {
+    for (at, item) in items.iter().enumerate() {
+        assert_eq!(items.find(order, &Place::new(order.of(item.entry()))), Ok(at));
     }
 }
 
@@ -110,4 +119,36 @@ fn an_index_is_sorted_by_value_and_key() {
     let to = tree.rank(Sort { value: b"n1\0", key: b"" });
     let names: Vec<_> = tree.range(from, to).map(|e| e.name().to_owned()).collect();
     assert_eq!(names, ["aa", "b", "d"]);
+}
+
+/// Values and keys that begin alike, end early, and hold zeros: what a node keeps of them must not bring them out of order.
+#[test]
+fn any_values_and_keys_are_found_in_order() {
+    let (spec, mut random) = (spec(), fastrand::Rng::with_seed(5));
+    for order in [Order::Key, Order::Field(0)] {
+        let mut tree = Tree::new(order);
+        let mut model: BTreeMap<(Vec<u8>, Vec<u8>), Arc<Entry>> = BTreeMap::new();
+        for step in 1..=4000u64 {
+            let mut text = |alphabet: &[&str], most| -> String {
+                (0..random.usize(0..most)).map(|_| *random.choice(alphabet).unwrap()).collect()
+            };
+            let node = text(&["\\u0000", "a", "\u{ff}", "node-of-the-long-name"], 4);
+            let name = format!("n{}", text(&["-", "a", "ab", "same-for-many-of-them"], 4));
+            let entry = entry(&spec, &name, &node, step);
+            let Sort { value, key } = order.of(&entry);
+            let place = (value.to_vec(), key.to_vec());
+            let replaced = match step % 3 {
+                0 => (tree.remove(order.of(&entry)), model.remove(&place)),
+                _ => (tree.insert(entry.clone()), model.insert(place, entry)),
+            };
+            assert_eq!(replaced.0.map(|e| e.mod_revision()), replaced.1.map(|e| e.mod_revision()));
+        }
+        check(&tree.root, order, 0, &mut Vec::new(), true);
+        assert!(tree.range(0, usize::MAX).zip(model.values()).all(|(a, b)| Arc::ptr_eq(&a, b)));
+        assert!(tree.len() == model.len() && tree.len() > WIDTH, "{} in {order:?}", tree.len());
+        for (rank, (value, key)) in model.keys().enumerate() {
+            assert_eq!(tree.rank(Sort { value, key }), rank);
+            assert_eq!(tree.rank(Sort { value, key: &[key.as_slice(), b"\0"].concat() }), rank + 1);
+        }
+    }
 }

@@ -187,21 +187,29 @@ impl Interest {
     /// others are due; true if [`Interest::wake`] has to be called for them, which nobody is about to do yet.
     pub(crate) fn announced(&self, now: Instant) -> bool {
         let mut tables = self.tables();
-        let touched = std::mem::take(&mut tables.touched);
-        touched.iter().for_each(|lane| lane.touched.store(false, Ordering::Relaxed));
-        let news = touched.into_iter().filter(|lane| !lane.due.load(Ordering::Relaxed));
-        let (rested, resting): (Vec<_>, Vec<_>) = news.partition(|lane| lane.is_rested(now));
-        let is_unattended = !resting.is_empty() && !tables.attended;
-        tables.become_due(resting);
+        let Tables { touched, due, attended, .. } = &mut *tables;
+        let (were_due, mut rested) = (due.len(), Vec::new());
+        for lane in touched.drain(..) {
+            lane.touched.store(false, Ordering::Relaxed);
+            if lane.due.load(Ordering::Relaxed) {
+                continue;
+            }
+            if lane.is_rested(now) {
+                rested.push(lane);
+            } else {
+                lane.become_due(due);
+            }
+        }
+        let is_unattended = due.len() > were_due && !*attended;
         let few = rested.iter().map(|lane| lane.seated()).sum::<usize>() <= FEW;
         let has_more = is_unattended || !few;
-        tables.attended |= has_more;
+        *attended |= has_more;
         if few {
             rested.iter().for_each(|lane| lane.rest(now + self.rest));
             drop(tables);
             self.wake_lanes(&rested);
         } else {
-            tables.become_due(rested);
+            rested.into_iter().for_each(|lane| lane.become_due(due));
         }
         has_more
     }
@@ -323,11 +331,6 @@ enum Place<'t, 's> {
 }
 
 impl Tables {
-    fn become_due(&mut self, lanes: Vec<Arc<Lane>>) {
-        lanes.iter().for_each(|lane| lane.due.store(true, Ordering::Relaxed));
-        self.due.extend(lanes);
-    }
-
     /// All lanes but that of everything.
     fn all(&self) -> impl Iterator<Item = &Arc<Lane>> {
         let texts = self.namespaces.values().chain(self.keys.values());
@@ -429,6 +432,11 @@ impl Lane {
         if self.seated() > 0 && !self.touched.swap(true, Ordering::Relaxed) {
             touched.push(self.clone());
         }
+    }
+
+    fn become_due(self: Arc<Self>, due: &mut Vec<Arc<Self>>) {
+        self.due.store(true, Ordering::Relaxed);
+        due.push(self);
     }
 
     fn note(&self, revision: Revision, log_start: Revision) {
