@@ -6,7 +6,8 @@
 //! them, and back. So the follower wakes one task, whoever has nothing to do takes that, and the watchers run where it is.
 //!
 //! 1. What was handed over before the task ends is woken by it, however it ends; afterwards the follower wakes by itself.
-//! 2. A few watchers that are rested are woken at once: that costs less than to wake someone to do it.
+//! 2. A few watchers that are rested are woken at once by whoever has a change for them: that costs less than to wake someone to
+//!    do it.
 //! 3. The task looks after a type that was handed over until it has found nothing due for the time of a rest.
 
 use crate::Resource;
@@ -179,6 +180,26 @@ mod tests {
             assert!(begun.elapsed() >= REST, "{:?}", begun.elapsed());
             assert_eq!(resource.interest().woken(), 2 * watchers as u64);
         }
+    }
+
+    #[tokio::test]
+    async fn a_change_after_their_rest_wakes_a_few_before_the_task_does() {
+        let Watched { resource, seats, _cache } = watched(1).await;
+        let (waking, mut received) = unattended();
+        let begun = Instant::now();
+        change(&waking, &resource, begun);
+        assert_eq!((received.len(), signaled(&seats)), (0, 1));
+        change(&waking, &resource, begun + REST / 2);
+        assert_eq!((received.len(), signaled(&seats)), (1, 0), "it rests");
+        change(&waking, &resource, begun + REST);
+        assert_eq!(signaled(&seats), 1);
+        assert_eq!(received.try_recv().unwrap().interest().wake(begun + REST), None);
+        assert_eq!(signaled(&seats), 0, "nothing is left for the task");
+        change(&waking, &resource, begun + REST);
+        assert_eq!((received.len(), signaled(&seats)), (1, 0), "it rests again, and no one looks after it");
+        assert_eq!(resource.interest().wake(begun + REST), Some(begun + 2 * REST));
+        assert_eq!(resource.interest().wake(begun + 2 * REST), Some(begun + 3 * REST));
+        assert_eq!(signaled(&seats), 1);
     }
 
     #[tokio::test]

@@ -8,8 +8,9 @@
 //! 3. A change is in the log before it is in a lane, and in a lane before its watchers are woken.
 //! 4. A lane is `touched` from its first change until that is announced, then `due` until its watchers are woken. So whoever is
 //!    woken for a change finds it announced, also if someone else wakes while the next changes are noted.
-//! 5. After its watchers were woken a lane rests for a moment: what becomes due meanwhile they are woken for when it is over. So
-//!    where changes are rare watchers are woken at once, and where they are many, once for some of them.
+//! 5. After its watchers were woken a lane rests for a moment: what becomes due meanwhile they are woken for when it is over, by
+//!    the next change or by the clock. So where changes are rare watchers are woken at once, and where they are many, once
+//!    for some of them.
 //! 6. A lane has chunks only while several watch in it, and for a short time after.
 
 use super::chunks::{Chunk, Chunks, Span};
@@ -191,26 +192,22 @@ impl Interest {
         let (were_due, mut rested) = (due.len(), Vec::new());
         for lane in touched.drain(..) {
             lane.touched.store(false, Ordering::Relaxed);
-            if lane.due.load(Ordering::Relaxed) {
-                continue;
-            }
-            if lane.is_rested(now) {
-                rested.push(lane);
-            } else {
-                lane.become_due(due);
+            match lane.is_rested(now) {
+                true => rested.push(lane),
+                false => lane.become_due(due),
             }
         }
         let is_unattended = due.len() > were_due && !*attended;
-        let few = rested.iter().map(|lane| lane.seated()).sum::<usize>() <= FEW;
-        let has_more = is_unattended || !few;
-        *attended |= has_more;
-        if few {
-            rested.iter().for_each(|lane| lane.rest(now + self.rest));
-            drop(tables);
-            self.wake_lanes(&rested);
+        let are_resting = due.len();
+        if rested.iter().map(|lane| lane.seated()).sum::<usize>() <= FEW {
+            rested.iter().for_each(|lane| lane.leave_alone(now + self.rest));
         } else {
-            rested.into_iter().for_each(|lane| lane.become_due(due));
+            rested.drain(..).for_each(|lane| lane.become_due(due));
         }
+        let has_more = is_unattended || due.len() > are_resting;
+        *attended |= has_more;
+        drop(tables);
+        self.wake_lanes(&rested);
         has_more
     }
 
@@ -219,15 +216,21 @@ impl Interest {
     pub(crate) fn wake(&self, now: Instant) -> Option<Instant> {
         let (rested, next) = {
             let mut tables = self.tables();
-            let (rested, resting): (Vec<_>, Vec<_>) =
-                std::mem::take(&mut tables.due).into_iter().partition(|lane| lane.is_rested(now));
-            for lane in &rested {
-                lane.due.store(false, Ordering::Relaxed);
-                lane.rest(now + self.rest);
+            let (mut rested, mut resting) = (Vec::new(), Vec::new());
+            for lane in std::mem::take(&mut tables.due) {
+                // Some have been woken since they became due, by whoever had something more for them.
+                if !lane.due.swap(false, Ordering::Relaxed) {
+                    continue;
+                }
+                match lane.is_rested(now) {
+                    true => rested.push(lane),
+                    false => resting.push(lane),
+                }
             }
+            rested.iter().for_each(|lane| lane.leave_alone(now + self.rest));
             let next = resting.iter().chain(&rested).filter_map(|lane| *lane.rests()).min();
             tables.attended = next.is_some();
-            tables.due = resting;
+            resting.into_iter().for_each(|lane| lane.become_due(&mut tables.due));
             (rested, next)
         };
         self.wake_lanes(&rested);
@@ -424,7 +427,9 @@ impl Lane {
         self.rests().is_none_or(|until| until <= now)
     }
 
-    fn rest(&self, until: Instant) {
+    /// Notes that its watchers are woken now, and left alone until then.
+    fn leave_alone(&self, until: Instant) {
+        self.due.store(false, Ordering::Relaxed);
         *self.rests() = Some(until);
     }
 
@@ -435,8 +440,9 @@ impl Lane {
     }
 
     fn become_due(self: Arc<Self>, due: &mut Vec<Arc<Self>>) {
-        self.due.store(true, Ordering::Relaxed);
-        due.push(self);
+        if !self.due.swap(true, Ordering::Relaxed) {
+            due.push(self);
+        }
     }
 
     fn note(&self, revision: Revision, log_start: Revision) {
