@@ -213,3 +213,35 @@ pub(crate) fn close(core: &Core, routes: &Routes) {
         resource.interest().wake_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
+
+    use super::*;
+    use crate::{Cache, Change, Freshness, Options};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use store::memory::Memory;
+
+    #[tokio::test]
+    async fn a_panic_halfway_closes_the_cache() {
+        let specs = [Spec::cluster("nodes").unwrap()];
+        let cache = Cache::open(Arc::new(Memory::default()), specs, Options::default()).await.unwrap();
+        let nodes = cache.resource("nodes").unwrap();
+        let routes = Routes::default();
+        let halfway = AssertUnwindSafe(|| {
+            let _halfway = Halfway { core: cache.core(), routes: &routes };
+        });
+        catch_unwind(halfway).unwrap();
+        assert!(!cache.is_closed());
+        let halfway = AssertUnwindSafe(|| {
+            let _halfway = Halfway { core: cache.core(), routes: &routes };
+            panic!("a change is half applied");
+        });
+        catch_unwind(halfway).unwrap_err();
+        assert!(cache.is_closed());
+        let write = Change::put(&nodes, "", "a", r#"{"metadata":{"name":"a"}}"#);
+        assert!(matches!(cache.commit(write).await, Err(Error::Closed)));
+        assert!(matches!(nodes.get("", "a", Freshness::Any).await, Err(Error::Closed)));
+    }
+}

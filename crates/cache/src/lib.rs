@@ -10,7 +10,7 @@
 //!    Other encodings are made once and kept while they are hot ([`Encodings`]).
 //! 2. **One log.** A change of a type is in its log once, in the order of revisions; each [`watch::Watcher`] reads it with
 //!    its own cursor. There is no queue per watcher.
-//! 3. **Committed before visible.** One task follows the store and applies what it has committed; a writer is answered
+//! 3. **Committed before visible.** What the store has committed is applied by one at a time, in its order; a writer is answered
 //!    after that.
 //! 4. **One time for all types.** A revision is announced when every change up to it is applied, whichever type it
 //!    belongs to: a quiet type serves the newest revision too.

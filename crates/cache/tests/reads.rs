@@ -6,7 +6,13 @@ mod common;
 
 use cache::{Change, Committed, Error, Filter, Freshness, Invalid, Mode, Options, Query, Spec};
 use common::{Backing, Fixture, fields, labels, most_recent, node_json, pod, texts};
-use std::{sync::Arc, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 use store::Revision;
 
 on_every_store! {
@@ -17,6 +23,7 @@ on_every_store! {
     a_put_is_answered_with_its_entry, a_delete_is_answered_with_the_last_state, conflicts_tell_what_is_there,
     a_group_commits_as_a_whole, what_cannot_be_stored_is_refused, types_come_and_go, snapshots_expire,
     the_largest_log_gives_first, a_restart_keeps_everything, damaged_objects_are_reported_and_the_others_served,
+    a_write_whose_writer_went_away_is_applied,
 }
 
 async fn fixture(backing: Backing) -> Fixture {
@@ -473,4 +480,28 @@ async fn the_largest_log_gives_first(backing: Backing) {
     let (quiet, busy) = (f.pods.stats(), nodes.stats());
     assert!(busy.log_changes >= 25, "{busy:?}");
     assert!(quiet.log_bytes < full && quiet.log_bytes > 10_000, "{quiet:?}");
+}
+
+/// Writers who wait apply what those left behind who do not; and where there are none, it is done all the same.
+async fn a_write_whose_writer_went_away_is_applied(backing: Backing) {
+    let f = fixture(backing).await;
+    let mut names = (0..).map(|number| format!("p{number}"));
+    for (expected, wait) in [(100, false), (200, true), (300, false)] {
+        for name in names.by_ref().take(100) {
+            let mut commit = pin!(f.cache.commit(pod("n", &name).change(&f.pods)));
+            poll_fn(|context| Poll::Ready(commit.as_mut().poll(context).is_ready())).await;
+            if wait {
+                f.put(pod("n", &name)).await;
+            }
+            // Else it would be made to wait before it begins.
+            tokio::task::yield_now().await;
+        }
+        let told = async {
+            while f.pods.len() < expected || f.cache.revision() < f.cache.committed() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), told).await.expect("all are applied");
+    }
+    assert_eq!((f.pods.len(), f.cache.revision()), (300, Revision(400)));
 }

@@ -68,6 +68,7 @@ macro_rules! contract_tests {
             history_expires_and_space_is_swept, followers_left_behind_are_told, backups_restore,
             backups_do_not_overwrite, oversize_is_refused, a_group_names_a_key_once, an_empty_group_is_nothing,
             a_restart_keeps_everything, a_closed_store_says_so, a_dropped_commit_still_happens,
+            changes_can_be_waited_for,
         );
     };
     (@each $factory:path: $($name:ident,)*) => {

@@ -583,6 +583,20 @@ pub async fn a_closed_store_says_so(factory: Factory<'_>) {
     assert!(matches!(store.health(), Health::Closed));
 }
 
+pub async fn changes_can_be_waited_for(factory: Factory<'_>) {
+    let (_harness, store) = open(factory);
+    let (first, mut second) = (store.changed(Revision::ZERO), store.changed(Revision(1)));
+    put(&store, "a", "v").await;
+    first.await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(20), &mut second).await.is_err());
+    put(&store, "b", "v").await;
+    second.await.unwrap();
+    let never = store.changed(Revision(2));
+    store.close();
+    assert!(matches!(never.await, Err(Error::Closed)));
+    assert!(matches!(store.changed(Revision::ZERO).await, Err(Error::Closed)));
+}
+
 pub async fn a_dropped_commit_still_happens(factory: Factory<'_>) {
     let (_harness, store) = open(factory);
     let mut follower = store.follow(Follow::after(Revision::ZERO)).unwrap();
