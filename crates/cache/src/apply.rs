@@ -37,7 +37,7 @@ pub(crate) struct Applier {
 
 /// What it takes to apply changes.
 pub(crate) struct Work {
-    pub(crate) routes: Arc<Routes>,
+    routes: Arc<Routes>,
     /// The types that are being loaded, by their prefixes.
     pub(crate) pending: HashMap<String, Pending>,
     source: Source,
@@ -68,7 +68,7 @@ impl Applier {
         *self.lock() = Some(work);
     }
 
-    /// Ends the work.
+    /// Ends the work, and gives it back: it is dropped without the lock.
     pub(crate) fn close(&self) -> Option<Work> {
         self.lock().take()
     }

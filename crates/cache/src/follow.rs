@@ -136,16 +136,19 @@ impl Task {
             Command::Add { spec, reply } => {
                 let prefix = spec.prefix().to_owned();
                 let known = self.routes.read().unwrap_or_else(PoisonError::into_inner).contains_key(&prefix);
-                let loading = self.core.applier.with(|work| work.pending.contains_key(&prefix));
-                if known || loading == Some(true) {
-                    reply.send(Err(Error::Exists { prefix })).ok();
-                    return;
-                }
+                let ticket = self.ticket + 1;
                 // What is committed from now on is kept for it, before it is loaded.
-                let pending =
-                    Pending { ticket: self.ticket + 1, spec: spec.clone(), reply, events: Vec::new() };
-                self.core.applier.with(|work| work.pending.insert(prefix, pending));
-                self.load(spec);
+                let is_new = self.core.applier.with(|work| {
+                    if known || work.pending.contains_key(&prefix) {
+                        reply.send(Err(Error::Exists { prefix })).ok();
+                        return false;
+                    }
+                    let pending = Pending { ticket, spec: spec.clone(), reply, events: Vec::new() };
+                    work.pending.insert(prefix, pending).is_none()
+                });
+                if is_new == Some(true) {
+                    self.load(spec);
+                }
             }
             Command::Remove { prefix, reply } => {
                 let removed = self.routes.write().unwrap_or_else(PoisonError::into_inner).remove(&prefix);
