@@ -194,7 +194,7 @@ impl Replay<'_> {
             self.written.insert(event.revision(), entry.clone());
         }
         if let Some(log) = self.logs.get_mut(at) {
-            log.push(Arc::new(Transition::new(event.revision(), key, before, after)), self.now);
+            log.push(Transition::new(event.revision(), key.into(), before, after), self.now);
         }
     }
 

@@ -47,12 +47,12 @@ impl Slot {
 }
 
 /// One change of a key: what it held before and after.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Transition {
     pub(crate) revision: Revision,
     /// The revision of the last change of its type in the same group.
     pub(crate) group: Revision,
-    pub(crate) key: Box<str>,
+    pub(crate) key: Arc<str>,
     pub(crate) before: Slot,
     pub(crate) after: Slot,
     departed: OnceLock<Arc<Entry>>,
@@ -60,8 +60,8 @@ pub(crate) struct Transition {
 
 impl Transition {
     /// A change that is a group of its own.
-    pub(crate) fn new(revision: Revision, key: &str, before: Slot, after: Slot) -> Self {
-        Self { revision, group: revision, key: key.into(), before, after, departed: OnceLock::new() }
+    pub(crate) fn new(revision: Revision, key: Arc<str>, before: Slot, after: Slot) -> Self {
+        Self { revision, group: revision, key, before, after, departed: OnceLock::new() }
     }
 
     /// The same change as part of a group that ends later.
@@ -78,7 +78,7 @@ impl Transition {
     /// The memory it keeps from being freed: the state before, twice where a departed copy is likely to be made.
     fn size(&self) -> usize {
         let copies = if matches!(self.after, Slot::Entry(_)) { 1 } else { 2 };
-        size_of::<Self>() + self.key.len() + copies * self.before.size()
+        size_of::<Step>() + self.key.len() + copies * self.before.size()
     }
 }
 
@@ -92,9 +92,8 @@ pub(crate) struct Log {
 
 #[derive(Debug)]
 struct Step {
-    revision: Revision,
+    change: Transition,
     at: Instant,
-    change: Arc<Transition>,
 }
 
 impl Log {
@@ -116,24 +115,24 @@ impl Log {
         self.steps.len()
     }
 
-    pub(crate) fn push(&mut self, change: Arc<Transition>, at: Instant) {
+    pub(crate) fn push(&mut self, change: Transition, at: Instant) {
         self.bytes += change.size();
-        self.steps.push_back(Step { revision: change.revision, at, change });
+        self.steps.push_back(Step { change, at });
     }
 
     /// The changes after a revision, oldest first; `None` if the log does not reach back to it.
     pub(crate) fn after(
         &self,
         revision: Revision,
-    ) -> Option<impl ExactSizeIterator<Item = &Arc<Transition>> + DoubleEndedIterator> {
+    ) -> Option<impl ExactSizeIterator<Item = &Transition> + DoubleEndedIterator> {
         (revision >= self.start).then(|| self.steps.range(self.place(revision)..).map(|step| &step.change))
     }
 
     /// The change with a revision.
-    pub(crate) fn get(&self, revision: Revision) -> Option<&Arc<Transition>> {
+    pub(crate) fn get(&self, revision: Revision) -> Option<&Transition> {
         let before = Revision(revision.0.checked_sub(1)?);
-        let step = self.steps.get(self.place(before))?;
-        (step.revision == revision).then_some(&step.change)
+        let Step { change, .. } = self.steps.get(self.place(before))?;
+        (change.revision == revision).then_some(change)
     }
 
     /// Whether anything is older than `expired`.
@@ -149,7 +148,7 @@ impl Log {
             && (freed < excess || expired.is_some_and(|expired| step.at < expired))
         {
             freed += step.change.size();
-            self.start = step.revision;
+            self.start = step.change.revision;
             self.steps.pop_front();
         }
         self.dropped(freed);
@@ -176,7 +175,7 @@ impl Log {
         let len = self.steps.len();
         let mut reach = 1;
         while let Some(at) = len.checked_sub(reach)
-            && self.steps.get(at).is_some_and(|step| step.revision > revision)
+            && self.steps.get(at).is_some_and(|step| step.change.revision > revision)
         {
             reach *= 2;
         }
@@ -184,7 +183,7 @@ impl Log {
         while from < to {
             let middle = from + (to - from) / 2;
             match self.steps.get(middle) {
-                Some(step) if step.revision <= revision => from = middle + 1,
+                Some(step) if step.change.revision <= revision => from = middle + 1,
                 _ => to = middle,
             }
         }
@@ -200,8 +199,8 @@ mod tests {
     fn log(revisions: &[u64]) -> Log {
         let mut log = Log::new(Revision(10));
         for &revision in revisions {
-            let change = Transition::new(Revision(revision), "a", Slot::Absent, Slot::Absent);
-            log.push(Arc::new(change), Instant::now());
+            let change = Transition::new(Revision(revision), "a".into(), Slot::Absent, Slot::Absent);
+            log.push(change, Instant::now());
         }
         log
     }

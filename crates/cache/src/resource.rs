@@ -75,7 +75,7 @@ struct State {
 
 /// A change to apply.
 pub(crate) struct Applied {
-    pub(crate) key: Box<str>,
+    pub(crate) key: Arc<str>,
     pub(crate) revision: Revision,
     pub(crate) after: Slot,
 }
@@ -203,29 +203,30 @@ impl Resource {
             }
             _ => Slot::Absent,
         };
-        Some(Transition::new(revision, &key, before, after))
+        Some(Transition::new(revision, key, before, after))
     }
 
     /// Applies a group of changes that are newer than all before.
     pub(crate) fn apply(&self, group: Vec<Applied>) {
         let Some(end) = group.last().map(|applied| applied.revision) else { return };
         let now = Instant::now();
-        let mut changes = Vec::with_capacity(group.len());
+        let mut noted = Vec::new();
         let log_start = {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             let State { view, log } = &mut *state;
             let bytes = log.bytes();
+            let has_lanes = self.interest.has_lanes();
             for Applied { key, revision, after } in group {
                 let before = view.set(&key, after.clone());
-                let change = Arc::new(Transition::new(revision, &key, before, after).in_group(end));
-                log.push(change.clone(), now);
-                changes.push(change);
+                let change = Transition::new(revision, key, before, after).in_group(end);
+                noted.extend(has_lanes.then(|| change.clone()));
+                log.push(change, now);
             }
             view.revision = end;
             self.core.log_bytes.fetch_add(log.bytes() - bytes, Ordering::Relaxed);
             log.start()
         };
-        self.interest.note(&changes, log_start);
+        self.interest.note(&noted, log_start);
     }
 
     /// Lets go the oldest changes of the log, at least so many bytes of them, or all.

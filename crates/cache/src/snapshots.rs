@@ -94,7 +94,7 @@ impl Snapshots {
 /// How to make a state that is not kept.
 enum Recipe {
     /// Undo these changes, newest first.
-    Undo { from: View, changes: Vec<Arc<Transition>> },
+    Undo { from: View, changes: Vec<Transition> },
     /// Load it from the store's history, sharing what has not changed since.
     Load { share: View },
 }
@@ -144,7 +144,7 @@ async fn spawn(make: impl FnOnce() -> Result<View, Error> + Send + 'static) -> R
     tokio::task::spawn_blocking(make).await.unwrap_or(Err(Error::Closed))
 }
 
-fn undo(mut view: View, changes: &[Arc<Transition>], revision: Revision) -> View {
+fn undo(mut view: View, changes: &[Transition], revision: Revision) -> View {
     for change in changes.iter().rev() {
         view.undo(change);
     }

@@ -132,8 +132,8 @@ mod tests {
     }
 
     fn note(resource: &Resource) {
-        let change = Transition::new(Revision(1), "a", Slot::Absent, Slot::Absent);
-        resource.interest().note(&[Arc::new(change)], Revision::ZERO);
+        let change = Transition::new(Revision(1), "a".into(), Slot::Absent, Slot::Absent);
+        resource.interest().note(&[change], Revision::ZERO);
     }
 
     /// How many were signaled since this was asked last.

@@ -204,6 +204,11 @@ impl Batch {
         }
     }
 
+    /// Makes room for so many items.
+    fn expect(&mut self, items: usize) {
+        self.rest.reserve_exact(items.saturating_sub(self.len().max(1)));
+    }
+
     /// The revisions of the first and the last event; `None` unless there are events, and nothing else.
     fn revisions(&self) -> Option<[Revision; 2]> {
         let revision = |item: &Item| match item {

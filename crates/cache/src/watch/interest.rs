@@ -38,6 +38,8 @@ const FEW: usize = 4;
 /// The lanes of a resource type.
 pub(crate) struct Interest {
     everything: Arc<Lane>,
+    /// How many lanes there are beside that of everything.
+    lanes: AtomicUsize,
     tables: Mutex<Tables>,
     /// Who is due a bookmark when, the next one first.
     bookmarks: Mutex<VecDeque<(Instant, Weak<Waiter>)>>,
@@ -46,6 +48,8 @@ pub(crate) struct Interest {
     woken: AtomicU64,
     /// For how long watchers are left alone after they were woken.
     rest: Duration,
+    /// When it was made: times are counted from here.
+    made: Instant,
 }
 
 /// Lanes by a text.
@@ -62,7 +66,7 @@ struct Tables {
     keys: Texts,
     /// For each indexed field.
     fields: Vec<Values>,
-    /// The lanes with changes that are yet to be announced.
+    /// The lanes with changes that are yet to be announced, but for that of everything, which has every change.
     touched: Vec<Arc<Lane>>,
     /// The lanes with changes that were announced, whose watchers are to be woken by whoever was told of it.
     due: Vec<Arc<Lane>>,
@@ -73,12 +77,12 @@ struct Tables {
 
 /// Some of the changes of a type, and the watchers that wait for them.
 pub(crate) struct Lane {
-    /// Whether it is in the list of that name in [`Tables`], under whose lock it changes.
+    /// Whether it has changes that are yet to be announced. Only who applies changes looks at it.
     touched: AtomicBool,
-    /// The same.
+    /// Whether it is in the list of that name in [`Tables`], under whose lock it changes.
     due: AtomicBool,
-    /// Until when its watchers are left alone, which were just woken. Under the same lock.
-    rests: Mutex<Option<Instant>>,
+    /// Until when its watchers are left alone, which were just woken; in [`Interest::time`]. Under the same lock.
+    rests: AtomicU64,
     waiters: Mutex<Vec<Arc<Waiter>>>,
     /// How many waiters there are.
     seated: AtomicUsize,
@@ -124,11 +128,13 @@ impl Interest {
         };
         Self {
             everything: Arc::new(Lane::new(None)),
+            lanes: AtomicUsize::new(0),
             tables: Mutex::new(tables),
             bookmarks: Mutex::default(),
             sharing: Mutex::default(),
             woken: AtomicU64::new(0),
             rest,
+            made: Instant::now(),
         }
     }
 
@@ -136,7 +142,11 @@ impl Interest {
     pub(crate) fn sit(&self, selection: &Selection, newest: impl FnOnce() -> Revision) -> Seat {
         let mut tables = self.tables();
         tables.seats += 1;
-        let make = || Arc::new(Lane::new(Some(newest())));
+        let make = || {
+            // Before it asks: whoever applies a newer change has to find that there is a lane.
+            self.lanes.fetch_add(1, Ordering::Relaxed);
+            Arc::new(Lane::new(Some(newest())))
+        };
         let lane = match tables.place(selection) {
             Place::Everything => self.everything.clone(),
             Place::Text(table, key) => table.entry(key.into()).or_insert_with(make).clone(),
@@ -155,7 +165,7 @@ impl Interest {
             return;
         }
         match tables.place(selection) {
-            Place::Everything => {}
+            Place::Everything => return,
             Place::Text(table, key) => {
                 table.remove(key);
                 shrink(table);
@@ -165,21 +175,32 @@ impl Interest {
                 shrink(table);
             }
         }
+        self.lanes.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Notes changes in their lanes, which forget those that the log no longer holds.
-    pub(crate) fn note(&self, changes: &[Arc<Transition>], log_start: Revision) {
-        let mut tables = self.tables();
-        if tables.seats == 0 {
+    /// Whether there are lanes that changes have to be noted in. To be asked under the lock that readers of a change have to take:
+    /// a lane that is made later begins after it.
+    pub(crate) fn has_lanes(&self) -> bool {
+        self.lanes.load(Ordering::Relaxed) > 0
+    }
+
+    /// Notes that there are changes, and those that are given in their lanes, which forget what the log no longer holds.
+    pub(crate) fn note(&self, changes: &[Transition], log_start: Revision) {
+        if self.everything.seated() > 0 {
+            self.everything.touched.store(true, Ordering::Relaxed);
+        }
+        if changes.is_empty() {
             return;
         }
+        let mut tables = self.tables();
         let Tables { namespaces, keys, fields, touched, .. } = &mut *tables;
         let lanes = Lanes { namespaces, keys, fields };
         for change in changes {
-            self.everything.touch(touched);
             lanes.each(change, |lane| {
                 lane.note(change.revision, log_start);
-                lane.touch(touched);
+                if !lane.touched.swap(true, Ordering::Relaxed) {
+                    touched.push(lane.clone());
+                }
             });
         }
     }
@@ -187,20 +208,26 @@ impl Interest {
     /// Follows the announcement of all changes that were noted: wakes the watchers of their lanes, if they are few and rested. The
     /// others are due; true if [`Interest::wake`] has to be called for them, which nobody is about to do yet.
     pub(crate) fn announced(&self, now: Instant) -> bool {
+        let everything = self.everything.touched.load(Ordering::Relaxed).then_some(&self.everything);
+        if everything.is_none() && !self.has_lanes() {
+            return false;
+        }
+        let now = self.time(now);
         let mut tables = self.tables();
         let Tables { touched, due, attended, .. } = &mut *tables;
         let (were_due, mut rested) = (due.len(), Vec::new());
-        for lane in touched.drain(..) {
+        for lane in everything.into_iter().chain(&*touched) {
             lane.touched.store(false, Ordering::Relaxed);
             match lane.is_rested(now) {
-                true => rested.push(lane),
+                true => rested.push(lane.clone()),
                 false => lane.become_due(due),
             }
         }
+        touched.clear();
         let is_unattended = due.len() > were_due && !*attended;
         let are_resting = due.len();
         if rested.iter().map(|lane| lane.seated()).sum::<usize>() <= FEW {
-            rested.iter().for_each(|lane| lane.leave_alone(now + self.rest));
+            rested.iter().for_each(|lane| lane.leave_alone(self.rested_at(now)));
         } else {
             rested.drain(..).for_each(|lane| lane.become_due(due));
         }
@@ -215,6 +242,7 @@ impl Interest {
     /// look for before the next announcement.
     pub(crate) fn wake(&self, now: Instant) -> Option<Instant> {
         let (rested, next) = {
+            let now = self.time(now);
             let mut tables = self.tables();
             let (mut rested, mut resting) = (Vec::new(), Vec::new());
             for lane in std::mem::take(&mut tables.due) {
@@ -227,8 +255,9 @@ impl Interest {
                     false => resting.push(lane),
                 }
             }
-            rested.iter().for_each(|lane| lane.leave_alone(now + self.rest));
-            let next = resting.iter().chain(&rested).filter_map(|lane| *lane.rests()).min();
+            rested.iter().for_each(|lane| lane.leave_alone(self.rested_at(now)));
+            let next = resting.iter().chain(&rested).map(|lane| lane.rests.load(Ordering::Relaxed)).min();
+            let next = next.map(|next| self.made + Duration::from_nanos(next));
             tables.attended = next.is_some();
             resting.into_iter().for_each(|lane| lane.become_due(&mut tables.due));
             (rested, next)
@@ -321,6 +350,16 @@ impl Interest {
         self.woken.load(Ordering::Relaxed)
     }
 
+    /// A time, in nanoseconds.
+    fn time(&self, at: Instant) -> u64 {
+        at.saturating_duration_since(self.made).as_nanos() as u64
+    }
+
+    /// When watchers will be rested that are woken now.
+    fn rested_at(&self, now: u64) -> u64 {
+        now + self.rest.as_nanos() as u64
+    }
+
     fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -392,7 +431,7 @@ impl Lane {
         Self {
             touched: AtomicBool::new(false),
             due: AtomicBool::new(false),
-            rests: Mutex::default(),
+            rests: AtomicU64::new(0),
             waiters: Mutex::default(),
             seated: AtomicUsize::new(0),
             chunks: OnceLock::new(),
@@ -419,29 +458,20 @@ impl Lane {
         self.seated.load(Ordering::Relaxed)
     }
 
-    fn rests(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.rests.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_rested(&self, now: Instant) -> bool {
-        self.rests().is_none_or(|until| until <= now)
+    fn is_rested(&self, now: u64) -> bool {
+        self.rests.load(Ordering::Relaxed) <= now
     }
 
     /// Notes that its watchers are woken now, and left alone until then.
-    fn leave_alone(&self, until: Instant) {
+    fn leave_alone(&self, until: u64) {
         self.due.store(false, Ordering::Relaxed);
-        *self.rests() = Some(until);
+        self.rests.store(until, Ordering::Relaxed);
     }
 
-    fn touch(self: &Arc<Self>, touched: &mut Vec<Arc<Self>>) {
-        if self.seated() > 0 && !self.touched.swap(true, Ordering::Relaxed) {
-            touched.push(self.clone());
-        }
-    }
-
-    fn become_due(self: Arc<Self>, due: &mut Vec<Arc<Self>>) {
-        if !self.due.swap(true, Ordering::Relaxed) {
-            due.push(self);
+    fn become_due(self: &Arc<Self>, due: &mut Vec<Arc<Self>>) {
+        if !self.due.load(Ordering::Relaxed) {
+            self.due.store(true, Ordering::Relaxed);
+            due.push(self.clone());
         }
     }
 

@@ -236,7 +236,7 @@ impl Watcher {
             cursor: *cursor,
             group: Revision::ZERO,
             looks: 0,
-            room: shared.map_or(usize::MAX, |_| SHARED),
+            room: shared.map(|_| SHARED),
             meeting: meeting.unwrap_or(Revision(u64::MAX)),
         };
         let since = seat.lane.changes().map(|changes| changes.since);
@@ -325,8 +325,8 @@ struct Reader<'a> {
     /// The end of the group that was looked at last.
     group: Revision,
     looks: usize,
-    /// How many bytes of objects are still wanted.
-    room: usize,
+    /// How many bytes of objects are still wanted, if there is a limit.
+    room: Option<usize>,
     /// Where others are met.
     meeting: Revision,
 }
@@ -335,7 +335,11 @@ impl Reader<'_> {
     /// Looks at the changes of the log up to `until`, and says whether there are more; `None` if the log does not reach
     /// back to the cursor. When there are none, the cursor moves on to `served`.
     fn scan(&mut self, log: &Log, until: Revision, served: Revision) -> Option<bool> {
-        for change in log.after(self.cursor)? {
+        let changes = log.after(self.cursor)?;
+        if self.selection.is_none() {
+            self.items.expect(changes.len().min(ITEMS));
+        }
+        for change in changes {
             if change.revision > until {
                 break;
             }
@@ -387,8 +391,8 @@ impl Reader<'_> {
         self.cursor = change.revision;
         self.group = change.group;
         if let Some(item) = tell(self.selection, change) {
-            if let Item::Event(event) = &item {
-                self.room = self.room.saturating_sub(event.entry.bytes().len());
+            if let (Some(room), Item::Event(event)) = (&mut self.room, &item) {
+                *room = room.saturating_sub(event.entry.bytes().len());
             }
             self.items.push(item);
         }
@@ -400,7 +404,7 @@ impl Reader<'_> {
         if meets {
             self.cursor = self.cursor.max(self.meeting);
         }
-        let is_full = self.items.len() >= ITEMS || self.looks >= LOOKS || self.room == 0;
+        let is_full = self.items.len() >= ITEMS || self.looks >= LOOKS || self.room == Some(0);
         (meets || is_full) && next > self.group
     }
 }
