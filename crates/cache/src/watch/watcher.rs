@@ -20,6 +20,9 @@ use store::{Follow, Follower, Revision};
 const ITEMS: usize = 256;
 /// The most changes that are looked at for one batch.
 const LOOKS: usize = 8192;
+/// The most changes that are looked at under the lock of the state, unless a group is larger. Who applies the next one waits for
+/// it; to let go of it more often costs more, because whoever gets it has to be waited for in turn.
+const AT_ONCE: usize = 256;
 /// About how many bytes the objects of a batch have that is to be shared: one chunk, which is not too large to be kept.
 const SHARED: usize = 48 * 1024;
 
@@ -241,10 +244,7 @@ impl Watcher {
         };
         let since = seat.lane.changes().map(|changes| changes.since);
         let outcome = match since {
-            None => resource.with_state(|view, log| {
-                let served = view.revision.max(resource.core().progress.revision());
-                reader.scan(log, served, served)
-            }),
+            None => reader.scan(resource, None),
             Some(since) => reader.lane(resource, &seat.lane, since),
         };
         let from = mem::replace(cursor, reader.cursor);
@@ -331,30 +331,58 @@ struct Reader<'a> {
     meeting: Revision,
 }
 
+/// How a look at the log ended.
+enum Look {
+    /// There is no more.
+    Through,
+    /// Enough was read, and there is more.
+    Full,
+    /// Others may have the lock.
+    Paused,
+}
+
 impl Reader<'_> {
-    /// Looks at the changes of the log up to `until`, and says whether there are more; `None` if the log does not reach
-    /// back to the cursor. When there are none, the cursor moves on to `served`.
-    fn scan(&mut self, log: &Log, until: Revision, served: Revision) -> Option<bool> {
+    /// Looks at the changes of the log up to `until`, or to the newest, and says whether there are more; `None` if the log does
+    /// not reach back to the cursor. When there are none, the cursor moves on to where it was looked.
+    fn scan(&mut self, resource: &Resource, until: Option<Revision>) -> Option<bool> {
+        loop {
+            let look = resource.with_state(|view, log| {
+                let newest = || view.revision.max(resource.core().progress.revision());
+                self.look(log, until.unwrap_or_else(newest))
+            })?;
+            match look {
+                Look::Paused => {}
+                Look::Full => return Some(true),
+                Look::Through => return Some(false),
+            }
+        }
+    }
+
+    fn look(&mut self, log: &Log, until: Revision) -> Option<Look> {
         let changes = log.after(self.cursor)?;
         if self.selection.is_none() {
             self.items.expect(changes.len().min(ITEMS));
         }
+        let pause = self.looks + AT_ONCE;
         for change in changes {
             if change.revision > until {
                 break;
             }
             if self.ends_before(change.revision) {
-                return Some(true);
+                return Some(Look::Full);
+            }
+            if self.looks >= pause && change.revision > self.group {
+                return Some(Look::Paused);
             }
             self.take(change);
         }
-        self.cursor = self.cursor.max(served);
-        Some(false)
+        self.cursor = self.cursor.max(until);
+        Some(Look::Through)
     }
 
     /// Looks at the changes of a lane: those from before it was made in the log, the others where it noted them.
     fn lane(&mut self, resource: &Resource, lane: &Lane, since: Revision) -> Option<bool> {
-        if self.cursor < since && resource.with_state(|_, log| self.scan(log, since, since))? {
+        if self.cursor < since && self.scan(resource, Some(since))? {
             return Some(true);
         }
         let served = resource.core().progress.revision();
@@ -365,7 +393,7 @@ impl Reader<'_> {
                     return None;
                 }
                 let from = changes.revisions.partition_point(|revision| *revision <= self.cursor);
-                changes.revisions.range(from..).copied().take(ITEMS).collect()
+                changes.revisions.range(from..).copied().take(AT_ONCE).collect()
             };
             if noted.is_empty() {
                 self.cursor = self.cursor.max(served);
