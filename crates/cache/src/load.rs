@@ -204,7 +204,7 @@ impl Replay<'_> {
             let total: usize = self.logs.iter().map(Log::bytes).sum();
             let largest = self.logs.iter_mut().max_by_key(|log| log.bytes());
             match largest.filter(|log| total > budget && log.bytes() > 0) {
-                Some(log) => log.trim(None, total - budget),
+                Some(log) => drop(log.trim(None, total - budget)),
                 None => return,
             };
         }

@@ -1,17 +1,25 @@
 //! The log of a resource type: its changes in the order of revisions, the newest window of them in memory.
 //!
 //! 1. The log holds every change of its type with a revision in `(start, newest]`, each once, in order.
-//! 2. A change that was pushed never changes; it only leaves at the old end.
+//! 2. A change that was pushed never changes; it only leaves at the old end, together with its neighbours.
+//! 3. Changes lie in pieces, which readers hold instead of what is in them: the counts of entries are not touched for watchers,
+//!    and the lock of the log is not held while they read.
 //!
 //! Entries in the log are the ones of the state: what a change adds to memory is the state that it replaced.
 
 use crate::{Entry, Spec};
 use std::{
     collections::VecDeque,
+    ops::Range,
     sync::{Arc, OnceLock},
     time::Instant,
 };
 use store::{Corrupt, Head, Key, Revision, Value};
+
+/// The most changes in a piece.
+const CHANGES: usize = 64;
+/// A piece with more bytes than this gets no more changes.
+const BYTES: usize = 64 << 10;
 
 /// What a key holds.
 #[derive(Clone, Debug)]
@@ -78,7 +86,70 @@ impl Transition {
     /// The memory it keeps from being freed: the state before, twice where a departed copy is likely to be made.
     fn size(&self) -> usize {
         let copies = if matches!(self.after, Slot::Entry(_)) { 1 } else { 2 };
-        size_of::<Step>() + self.key.len() + copies * self.before.size()
+        size_of::<OnceLock<Self>>() + self.key.len() + copies * self.before.size()
+    }
+}
+
+/// Some changes that follow each other. It fills up, and never changes otherwise.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    changes: Box<[OnceLock<Transition>]>,
+}
+
+impl Piece {
+    fn new(capacity: usize) -> Self {
+        Self { changes: (0..capacity).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// A change by its place.
+    pub(crate) fn get(&self, at: usize) -> Option<&Transition> {
+        self.changes.get(at)?.get()
+    }
+}
+
+/// Some of the changes of a piece.
+pub(crate) struct Run {
+    pub(crate) piece: Arc<Piece>,
+    pub(crate) places: Range<usize>,
+}
+
+/// A piece of the log, and what is known of it without a look inside.
+#[derive(Debug)]
+struct Part {
+    piece: Arc<Piece>,
+    len: usize,
+    /// The revision of its last change.
+    last: Revision,
+    /// When that came.
+    at: Instant,
+    bytes: usize,
+}
+
+impl Part {
+    fn has_room(&self) -> bool {
+        self.len < self.piece.changes.len() && self.bytes < BYTES
+    }
+
+    fn push(&mut self, change: Transition, at: Instant) {
+        let Some(place) = self.piece.changes.get(self.len) else { return };
+        self.bytes += change.size();
+        self.last = change.revision;
+        self.at = at;
+        self.len += 1;
+        place.get_or_init(|| change);
+    }
+
+    /// The place of the first change after a revision.
+    fn place(&self, revision: Revision) -> usize {
+        let (mut from, mut to) = (0, self.len);
+        while from < to {
+            let middle = from + (to - from) / 2;
+            match self.piece.get(middle) {
+                Some(change) if change.revision <= revision => from = middle + 1,
+                _ => to = middle,
+            }
+        }
+        from
     }
 }
 
@@ -86,20 +157,22 @@ impl Transition {
 #[derive(Debug)]
 pub(crate) struct Log {
     start: Revision,
-    steps: VecDeque<Step>,
+    parts: VecDeque<Part>,
+    len: usize,
     bytes: usize,
 }
 
-#[derive(Debug)]
-struct Step {
-    change: Transition,
-    at: Instant,
+/// What a log has let go: to be dropped when nobody waits for it.
+#[must_use = "its bytes are no longer those of the log"]
+pub(crate) struct Released {
+    pub(crate) bytes: usize,
+    _parts: Vec<Part>,
 }
 
 impl Log {
     /// A log that knows nothing of what came up to `start`.
     pub(crate) fn new(start: Revision) -> Self {
-        Self { start, steps: VecDeque::new(), bytes: 0 }
+        Self { start, parts: VecDeque::new(), len: 0, bytes: 0 }
     }
 
     /// The oldest revision that a reader can go on from.
@@ -112,82 +185,101 @@ impl Log {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.steps.len()
+        self.len
     }
 
     pub(crate) fn push(&mut self, change: Transition, at: Instant) {
+        self.len += 1;
         self.bytes += change.size();
-        self.steps.push_back(Step { change, at });
+        match self.parts.back_mut().filter(|part| part.has_room()) {
+            Some(part) => part.push(change, at),
+            None => {
+                // The log of a type that hardly changes is small.
+                let capacity = self.len.next_power_of_two().clamp(4, CHANGES);
+                let piece = Arc::new(Piece::new(capacity));
+                let mut part = Part { piece, len: 0, last: change.revision, at, bytes: 0 };
+                part.push(change, at);
+                self.parts.push_back(part);
+            }
+        }
     }
 
     /// The changes after a revision, oldest first; `None` if the log does not reach back to it.
-    pub(crate) fn after(
-        &self,
-        revision: Revision,
-    ) -> Option<impl ExactSizeIterator<Item = &Transition> + DoubleEndedIterator> {
-        (revision >= self.start).then(|| self.steps.range(self.place(revision)..).map(|step| &step.change))
+    pub(crate) fn after(&self, revision: Revision) -> Option<impl Iterator<Item = &Transition>> {
+        let places = self.places(revision)?;
+        Some(places.flat_map(|(part, places)| places.filter_map(|at| part.piece.get(at))))
+    }
+
+    /// The changes after a revision, in their pieces; at most so many pieces. `None` if the log does not reach back to it.
+    pub(crate) fn runs(&self, revision: Revision, most: usize) -> Option<Vec<Run>> {
+        let runs = self.places(revision)?.take(most);
+        Some(runs.map(|(part, places)| Run { piece: part.piece.clone(), places }).collect())
+    }
+
+    /// The change with a revision, as its place in a piece.
+    pub(crate) fn find(&self, revision: Revision) -> Option<(&Arc<Piece>, usize)> {
+        let before = Revision(revision.0.checked_sub(1)?);
+        let part = self.parts.get(self.part(before))?;
+        let at = part.place(before);
+        part.piece.get(at).filter(|change| change.revision == revision).map(|_| (&part.piece, at))
     }
 
     /// The change with a revision.
     pub(crate) fn get(&self, revision: Revision) -> Option<&Transition> {
-        let before = Revision(revision.0.checked_sub(1)?);
-        let Step { change, .. } = self.steps.get(self.place(before))?;
-        (change.revision == revision).then_some(change)
+        self.find(revision).and_then(|(piece, at)| piece.get(at))
     }
 
-    /// Whether anything is older than `expired`.
+    /// Whether anything is so old that it can go.
     pub(crate) fn is_expired(&self, expired: Instant) -> bool {
-        self.steps.front().is_some_and(|step| step.at < expired)
+        self.parts.front().is_some_and(|part| part.at < expired)
     }
 
-    /// Drops what is older than `expired`, and from the old end until `excess` bytes are freed; returns the bytes
-    /// freed.
-    pub(crate) fn trim(&mut self, expired: Option<Instant>, excess: usize) -> usize {
+    /// Drops what is older than `expired`, and from the old end until `excess` bytes are freed; whole pieces of both.
+    pub(crate) fn trim(&mut self, expired: Option<Instant>, excess: usize) -> Released {
         let mut freed = 0;
-        while let Some(step) = self.steps.front()
-            && (freed < excess || expired.is_some_and(|expired| step.at < expired))
-        {
-            freed += step.change.size();
-            self.start = step.change.revision;
-            self.steps.pop_front();
-        }
-        self.dropped(freed);
-        freed
+        let goes = |part: &&Part| {
+            let goes = freed < excess || expired.is_some_and(|expired| part.at < expired);
+            freed += part.bytes;
+            goes
+        };
+        let count = self.parts.iter().take_while(goes).count();
+        self.release(count)
     }
 
-    /// Drops what came up to a revision, which readers can go on from; returns the bytes freed.
-    pub(crate) fn forget(&mut self, to: Revision) -> usize {
-        let freed = self.steps.drain(..self.place(to)).map(|step| step.change.size()).sum();
+    /// Forgets what came up to a revision, which readers can go on from.
+    pub(crate) fn forget(&mut self, to: Revision) -> Released {
+        let released = self.release(self.part(to));
         self.start = self.start.max(to);
-        self.dropped(freed);
-        freed
+        released
     }
 
-    fn dropped(&mut self, freed: usize) {
-        self.bytes = self.bytes.saturating_sub(freed);
-        if self.steps.len() < self.steps.capacity() / 4 {
-            self.steps.shrink_to(self.steps.len() * 2);
+    /// Drops the oldest parts.
+    fn release(&mut self, count: usize) -> Released {
+        let parts: Vec<Part> = self.parts.drain(..count).collect();
+        let bytes = parts.iter().map(|part| part.bytes).sum();
+        self.bytes -= bytes;
+        self.len -= parts.iter().map(|part| part.len).sum::<usize>();
+        if let Some(part) = parts.last() {
+            self.start = self.start.max(part.last);
         }
+        if self.parts.len() < self.parts.capacity() / 4 {
+            self.parts.shrink_to(self.parts.len() * 2);
+        }
+        Released { bytes, _parts: parts }
     }
 
-    /// The place of the first change after a revision. Readers are mostly near the new end.
-    fn place(&self, revision: Revision) -> usize {
-        let len = self.steps.len();
-        let mut reach = 1;
-        while let Some(at) = len.checked_sub(reach)
-            && self.steps.get(at).is_some_and(|step| step.change.revision > revision)
-        {
-            reach *= 2;
-        }
-        let (mut from, mut to) = (len.saturating_sub(reach), len.saturating_sub(reach / 2));
-        while from < to {
-            let middle = from + (to - from) / 2;
-            match self.steps.get(middle) {
-                Some(step) if step.change.revision <= revision => from = middle + 1,
-                _ => to = middle,
-            }
-        }
-        from
+    /// The first part with changes after a revision.
+    fn part(&self, revision: Revision) -> usize {
+        self.parts.partition_point(|part| part.last <= revision)
+    }
+
+    /// Where the changes after a revision lie.
+    fn places(&self, revision: Revision) -> Option<impl Iterator<Item = (&Part, Range<usize>)>> {
+        let parts = (revision >= self.start).then(|| self.parts.range(self.part(revision)..))?;
+        Some(parts.enumerate().map(move |(number, part)| {
+            let from = if number == 0 { part.place(revision) } else { 0 };
+            (part, from..part.len)
+        }))
     }
 }
 
@@ -221,26 +313,78 @@ mod tests {
         }
     }
 
+    /// The last revisions of its pieces.
+    fn pieces(log: &Log) -> Vec<u64> {
+        log.parts.iter().map(|part| part.last.0).collect()
+    }
+
+    #[test]
+    fn pieces_grow_with_the_log_and_end_with_large_changes() {
+        let revisions: Vec<u64> = (11..311).collect();
+        assert_eq!(pieces(&log(&revisions)), [14, 22, 38, 70, 134, 198, 262, 310]);
+        let mut log = log(&[]);
+        let key: Arc<str> = "a".repeat(BYTES / 3).into();
+        for revision in 11..17 {
+            let change = Transition::new(Revision(revision), key.clone(), Slot::Absent, Slot::Absent);
+            log.push(change, Instant::now());
+        }
+        assert_eq!(pieces(&log), [13, 16]);
+    }
+
     #[test]
     fn trimming_moves_the_start_to_what_was_dropped() {
-        let mut log = log(&[11, 20, 30]);
-        let one = log.bytes() / 3;
-        assert_eq!(log.trim(None, 1), one);
-        assert_eq!((log.start(), after(&log, 10), after(&log, 11)), (Revision(11), None, Some(vec![20, 30])));
-        log.trim(Some(Instant::now() + Duration::from_secs(1)), 0);
-        assert_eq!((log.start(), log.bytes(), log.len()), (Revision(30), 0, 0));
-        assert_eq!(after(&log, 30), Some(vec![]));
+        let mut log = log(&[11, 20, 30, 40, 50, 60]);
+        let one = log.bytes() / 6;
+        assert_eq!(log.trim(None, 0).bytes, 0);
+        assert_eq!(log.trim(None, 1).bytes, 4 * one);
+        assert_eq!((log.start(), log.bytes(), log.len()), (Revision(40), 2 * one, 2));
+        assert_eq!(
+            (after(&log, 39), after(&log, 40), after(&log, 50)),
+            (None, Some(vec![50, 60]), Some(vec![60]))
+        );
+        assert!(!log.is_expired(Instant::now() - Duration::from_secs(1)));
+        let later = Instant::now() + Duration::from_secs(1);
+        assert!(log.is_expired(later));
+        assert_eq!(log.trim(Some(later), 0).bytes, 2 * one);
+        assert_eq!((log.start(), log.bytes(), log.len()), (Revision(60), 0, 0));
+        assert_eq!(after(&log, 60), Some(vec![]));
         assert_eq!(after(&log, 99), Some(vec![]));
     }
 
     #[test]
+    fn trimming_takes_as_many_pieces_as_it_has_to() {
+        let revisions: Vec<u64> = (11..311).collect();
+        let mut log = log(&revisions);
+        let one = log.bytes() / 300;
+        assert_eq!(log.trim(None, 4 * one + 1).bytes, 12 * one);
+        assert_eq!((log.start(), pieces(&log).len()), (Revision(22), 6));
+        assert_eq!(log.trim(None, usize::MAX).bytes, 288 * one);
+        assert_eq!((log.start(), log.bytes(), log.len()), (Revision(310), 0, 0));
+    }
+
+    #[test]
     fn forgetting_moves_the_start_even_past_what_was_there() {
-        let mut log = log(&[11, 20, 30]);
-        let one = log.bytes() / 3;
-        assert_eq!(log.forget(Revision(25)), 2 * one);
-        assert_eq!((after(&log, 24), after(&log, 25)), (None, Some(vec![30])));
-        assert_eq!(log.forget(Revision(5)), 0);
-        assert_eq!(log.forget(Revision(40)), one);
-        assert_eq!((log.start(), log.bytes(), log.len()), (Revision(40), 0, 0));
+        let mut log = log(&[11, 20, 30, 40, 50, 60]);
+        let one = log.bytes() / 6;
+        assert_eq!(log.forget(Revision(25)).bytes, 0, "its piece has more");
+        assert_eq!((after(&log, 24), after(&log, 25)), (None, Some(vec![30, 40, 50, 60])));
+        assert_eq!(log.forget(Revision(55)).bytes, 4 * one);
+        assert_eq!((after(&log, 54), after(&log, 55)), (None, Some(vec![60])));
+        assert_eq!(log.forget(Revision(5)).bytes, 0);
+        assert_eq!(log.start(), Revision(55));
+        assert_eq!(log.forget(Revision(70)).bytes, 2 * one);
+        assert_eq!((log.start(), log.bytes(), log.len()), (Revision(70), 0, 0));
+    }
+
+    #[test]
+    fn who_holds_a_piece_reads_on_when_the_log_has_let_it_go() {
+        let mut log = log(&[11, 20, 30, 40, 50, 60]);
+        let runs = log.runs(Revision(20), 8).unwrap();
+        assert_eq!(log.runs(Revision(20), 1).unwrap().len(), 1);
+        drop(log.trim(None, usize::MAX));
+        assert!(log.runs(Revision(20), 8).is_none());
+        let read = |run: &Run| run.places.clone().map(|at| run.piece.get(at).unwrap().revision.0).collect();
+        let read: Vec<Vec<u64>> = runs.iter().map(read).collect();
+        assert_eq!(read, [vec![30, 40], vec![50, 60]]);
     }
 }

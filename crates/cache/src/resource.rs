@@ -10,7 +10,7 @@ use crate::{
     apply::Applier,
     encodings::Encodings,
     entry::within,
-    log::{Log, Slot, Transition},
+    log::{Log, Released, Slot, Transition},
     progress::Progress,
     snapshots::Snapshots,
     view::View,
@@ -231,14 +231,12 @@ impl Resource {
 
     /// Lets go the oldest changes of the log, at least so many bytes of them, or all.
     pub(crate) fn trim(&self, excess: usize) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        self.freed(state.log.trim(None, excess));
+        self.release(|log| log.trim(None, excess));
     }
 
     /// Lets go the changes of the log up to a revision.
     pub(crate) fn forget(&self, to: Revision) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        self.freed(state.log.forget(to));
+        self.release(|log| log.forget(to));
     }
 
     /// The bytes in its log.
@@ -264,8 +262,7 @@ impl Resource {
         if let Some(expired) = now.checked_sub(self.core.options.log_retention)
             && self.with_state(|_, log| log.is_expired(expired))
         {
-            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-            self.freed(state.log.trim(Some(expired), 0));
+            self.release(|log| log.trim(Some(expired), 0));
         }
     }
 
@@ -280,6 +277,12 @@ impl Resource {
         self.removed.store(true, Ordering::Release);
         self.snapshots.clear();
         self.interest.wake_all();
+    }
+
+    /// Has the log let go changes, which are dropped after its lock.
+    fn release(&self, act: impl FnOnce(&mut Log) -> Released) {
+        let released = act(&mut self.state.write().unwrap_or_else(PoisonError::into_inner).log);
+        self.freed(released.bytes);
     }
 
     fn freed(&self, bytes: usize) {

@@ -36,8 +36,10 @@ pub(crate) use interest::Seat;
 pub(crate) use interest::{Interest, Waiter};
 pub use watcher::{Told, Watcher};
 
-use crate::{Entry, Filter, Freshness};
-use bytes::Bytes;
+use crate::{
+    Entry, Filter, Freshness,
+    log::{Piece, Transition},
+};
 use std::sync::Arc;
 use store::Revision;
 
@@ -128,36 +130,24 @@ impl Kind {
     }
 }
 
-/// One event. Its object is shared by all watchers that are told of it.
-#[derive(Clone, Debug)]
-pub struct Event {
+/// One event. Its object lies where all watchers read it that are told of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'a> {
     /// What became of the object.
     pub kind: Kind,
     /// The object: as it is now, or, if it is gone, as it was last, with the revision of the change.
-    pub entry: Arc<Entry>,
+    pub entry: &'a Arc<Entry>,
 }
 
-impl Event {
+impl<'a> Event<'a> {
     /// The revision of the change; for an initial event, of the last change of its object.
     pub fn revision(&self) -> Revision {
         self.entry.mod_revision()
     }
 
-    /// The event as a line of JSON, in pieces: what comes before the object, the object's shared bytes, what comes
-    /// after it. The bytes keep the entry, so that its count is not touched once more: thousands of watchers do this at
-    /// the same time.
-    pub fn into_json(self) -> [Bytes; 3] {
-        let head = Bytes::from_static(self.kind.json_head());
-        [head, Bytes::from_owner(Object(self.entry)), Bytes::from_static(b"}\n")]
-    }
-}
-
-/// The bytes of an entry, which they keep.
-struct Object(Arc<Entry>);
-
-impl AsRef<[u8]> for Object {
-    fn as_ref(&self) -> &[u8] {
-        self.0.bytes()
+    /// The event as a line of JSON, in pieces: what comes before the object, the object's bytes, what comes after it.
+    pub fn json(&self) -> [&'a [u8]; 3] {
+        [self.kind.json_head(), self.entry.bytes(), b"}\n"]
     }
 }
 
@@ -171,10 +161,10 @@ pub enum Mark {
 }
 
 /// What a watcher is told.
-#[derive(Clone, Debug)]
-pub enum Item {
+#[derive(Clone, Copy, Debug)]
+pub enum Item<'a> {
     /// Something became of an object.
-    Event(Event),
+    Event(Event<'a>),
     /// Everything up to a revision has been told.
     Bookmark {
         /// The revision.
@@ -184,62 +174,141 @@ pub enum Item {
     },
 }
 
-/// Some items in their order; never empty. One item alone, which is the rule, takes no allocation.
+/// Some items in their order; never empty. It holds the pieces of the log that they lie in, and one item alone, which is the
+/// rule, takes no allocation.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    first: Option<Item>,
-    rest: Vec<Item>,
+    items: Few<Held>,
+    pieces: Few<Arc<Piece>>,
+}
+
+/// Where an item lies.
+#[derive(Clone, Debug)]
+enum Held {
+    /// A change in a piece, by the numbers of both.
+    Change {
+        kind: Kind,
+        piece: u32,
+        at: u32,
+    },
+    /// An event that is in no log.
+    Event {
+        kind: Kind,
+        entry: Arc<Entry>,
+    },
+    Bookmark {
+        revision: Revision,
+        mark: Mark,
+    },
 }
 
 impl Batch {
     /// The items in their order.
-    pub fn iter(&self) -> impl Iterator<Item = &Item> {
-        self.first.iter().chain(&self.rest)
+    pub fn iter(&self) -> impl Iterator<Item = Item<'_>> {
+        self.items.iter().filter_map(|held| self.item(held))
     }
 
-    pub(crate) fn push(&mut self, item: Item) {
-        match self.first {
-            None => self.first = Some(item),
-            Some(_) => self.rest.push(item),
+    fn item<'a>(&'a self, held: &'a Held) -> Option<Item<'a>> {
+        Some(match held {
+            Held::Change { kind, piece, at } => {
+                let change = self.pieces.get(*piece as usize)?.get(*at as usize)?;
+                Item::Event(Event { kind: *kind, entry: change.object(*kind)? })
+            }
+            Held::Event { kind, entry } => Item::Event(Event { kind: *kind, entry }),
+            Held::Bookmark { revision, mark } => Item::Bookmark { revision: *revision, mark: *mark },
+        })
+    }
+
+    /// Adds what became of an object with a change of a piece.
+    fn push_change(&mut self, kind: Kind, piece: &Arc<Piece>, at: usize) {
+        if !self.pieces.last().is_some_and(|last| Arc::ptr_eq(last, piece)) {
+            self.pieces.push(piece.clone());
         }
+        let piece = self.pieces.len() - 1;
+        self.items.push(Held::Change { kind, piece: piece as u32, at: at as u32 });
+    }
+
+    fn push_event(&mut self, kind: Kind, entry: Arc<Entry>) {
+        self.items.push(Held::Event { kind, entry });
+    }
+
+    fn push_bookmark(&mut self, revision: Revision, mark: Mark) {
+        self.items.push(Held::Bookmark { revision, mark });
     }
 
     /// Makes room for so many items.
     fn expect(&mut self, items: usize) {
-        self.rest.reserve_exact(items.saturating_sub(self.len().max(1)));
+        self.items.rest.reserve_exact(items.saturating_sub(self.items.len().max(1)));
     }
 
-    /// The revisions of the first and the last event; `None` unless there are events, and nothing else.
-    fn revisions(&self) -> Option<[Revision; 2]> {
-        let revision = |item: &Item| match item {
-            Item::Event(event) => Some(event.revision()),
-            Item::Bookmark { .. } => None,
-        };
-        let first = self.first.as_ref()?;
-        Some([revision(first)?, revision(self.rest.last().unwrap_or(first))?])
+    /// Drops the last items until there are so many.
+    fn truncate(&mut self, items: usize) {
+        self.items.truncate(items);
     }
 
-    pub(crate) fn len(&self) -> usize {
+    fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.items.first.is_none()
+    }
+}
+
+impl Transition {
+    /// The object that a watcher is told of for whom the change is of a kind.
+    fn object(&self, kind: Kind) -> Option<&Arc<Entry>> {
+        match kind {
+            Kind::Added | Kind::Modified => self.after.entry(),
+            Kind::Deleted => self.departed(),
+        }
+    }
+}
+
+/// A list that takes no allocation for one.
+#[derive(Clone, Debug)]
+struct Few<T> {
+    first: Option<T>,
+    rest: Vec<T>,
+}
+
+impl<T> Default for Few<T> {
+    fn default() -> Self {
+        Self { first: None, rest: Vec::new() }
+    }
+}
+
+impl<T> Few<T> {
+    fn push(&mut self, value: T) {
+        match self.first {
+            None => self.first = Some(value),
+            Some(_) => self.rest.push(value),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &T> {
+        self.first.iter().chain(&self.rest)
+    }
+
+    fn get(&self, at: usize) -> Option<&T> {
+        match at.checked_sub(1) {
+            None => self.first.as_ref(),
+            Some(at) => self.rest.get(at),
+        }
+    }
+
+    fn last(&self) -> Option<&T> {
+        self.rest.last().or(self.first.as_ref())
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.rest.truncate(len.saturating_sub(1));
+        if len == 0 {
+            self.first = None;
+        }
+    }
+
+    fn len(&self) -> usize {
         usize::from(self.first.is_some()) + self.rest.len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.first.is_none()
-    }
-}
-
-impl FromIterator<Item> for Batch {
-    fn from_iter<I: IntoIterator<Item = Item>>(items: I) -> Self {
-        let mut items = items.into_iter();
-        Self { first: items.next(), rest: items.collect() }
-    }
-}
-
-impl IntoIterator for Batch {
-    type Item = Item;
-    type IntoIter = std::iter::Chain<std::option::IntoIter<Item>, std::vec::IntoIter<Item>>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.first.into_iter().chain(self.rest)
     }
 }

@@ -466,20 +466,20 @@ async fn damaged_objects_are_reported_and_the_others_served(backing: Backing) {
 
 /// A type that has filled the logs' budget and gone quiet leaves room for the others.
 async fn the_largest_log_gives_first(backing: Backing) {
-    let f = Fixture::new(backing, Options { log_bytes: 40_000, ..Options::default() }).await;
+    let f = Fixture::new(backing, Options { log_bytes: 200_000, ..Options::default() }).await;
     let nodes = f.cache.resource("nodes").unwrap();
-    for _ in 0..100 {
+    for _ in 0..600 {
         f.put(pod("n", "a")).await;
     }
     let full = f.pods.stats().log_bytes;
-    assert!((20_000..=40_000).contains(&full), "{full}");
-    for _ in 0..30 {
+    assert!((100_000..=200_000).contains(&full), "{full}");
+    for _ in 0..300 {
         f.commit(Change::put(&nodes, "", "x", node_json("x"))).await;
     }
-    assert!(f.cache.log_bytes() <= 40_000);
+    assert!(f.cache.log_bytes() <= 200_000);
     let (quiet, busy) = (f.pods.stats(), nodes.stats());
-    assert!(busy.log_changes >= 25, "{busy:?}");
-    assert!(quiet.log_bytes < full && quiet.log_bytes > 10_000, "{quiet:?}");
+    assert!(busy.log_changes >= 200, "{busy:?}");
+    assert!(quiet.log_bytes < full && quiet.log_bytes > 50_000, "{quiet:?}");
 }
 
 /// Writers who wait apply what those left behind who do not; and where there are none, it is done all the same.

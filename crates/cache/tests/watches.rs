@@ -7,9 +7,9 @@ mod common;
 use bytes::Bytes;
 use cache::{
     Change, Encoding, Error, Filter, Freshness, Mode, Options,
-    watch::{Item, Request, Start, Told},
+    watch::{self, Request, Start, Told},
 };
-use common::{Backing, Fixture, fields, labels, node_json, pod, text, texts};
+use common::{Backing, Fixture, Item, fields, labels, node_json, pod, text, texts};
 use std::{
     sync::Arc,
     task::{Context, Wake, Waker},
@@ -136,7 +136,7 @@ async fn atomic(backing: Backing) {
     tokio::join!(writing, reading);
     let mut count = 0;
     while count < 90 {
-        count += watching.watcher.next().await.unwrap().into_iter().count();
+        count += watching.watcher.next().await.unwrap().iter().count();
         assert_eq!(count % 3, 0, "a batch ends where a group ends");
     }
 }
@@ -292,7 +292,7 @@ async fn a_deleted_object_is_told_as_it_was(backing: Backing) {
     assert_eq!(object["metadata"]["resourceVersion"], "2");
     assert_eq!(object["metadata"]["labels"]["app"], "web");
     assert_eq!(object["spec"]["nodeName"], "x");
-    let line = event.into_json().concat();
+    let line = event.told().json().concat();
     let line: serde_json::Value = serde_json::from_slice(&line).unwrap();
     assert_eq!((&line["type"], &line["object"]), (&"DELETED".into(), &object));
 }
@@ -471,7 +471,7 @@ async fn many_are_all_woken_for_the_last_change(backing: Backing) {
                     Ok(Told::Chunk(chunk)) => told.send((number, chunk.last)).unwrap(),
                     Ok(Told::Batch(batch)) => {
                         watching.watcher.keep(FORM, &Bytes::from_static(b"events"));
-                        let Some(Item::Event(event)) = batch.iter().last() else { panic!("an event") };
+                        let Some(watch::Item::Event(event)) = batch.iter().last() else { panic!("an event") };
                         told.send((number, event.revision())).unwrap();
                     }
                     Err(error) => panic!("{error}"),
@@ -570,7 +570,7 @@ async fn event_bytes_are_shared(backing: Backing) {
         let mut bytes = Vec::new();
         for _ in 0..2 {
             let Item::Event(event) = watching.item().await.unwrap() else { panic!("an event") };
-            bytes.push(event.into_json()[1].as_ptr());
+            bytes.push(event.told().json()[1].as_ptr());
         }
         pointers.push(bytes);
     }
@@ -585,7 +585,7 @@ async fn told(watching: &mut common::Watching) -> String {
     let told = tokio::time::timeout(Duration::from_secs(20), watching.watcher.next_written(FORM)).await;
     match told.expect("something is due").unwrap() {
         Told::Batch(batch) => {
-            let texts: Vec<String> = batch.iter().map(text).collect();
+            let texts: Vec<String> = batch.iter().map(|item| text(&item.into())).collect();
             let written = Bytes::from(texts.join(", "));
             watching.watcher.keep(FORM, &written);
             format!("wrote {}", texts.join(", "))

@@ -8,7 +8,6 @@ use super::{
     Failure, NODES, Pod, Size, again, bare, change, cost, micros, millis, pods_of, put, small, write,
 };
 use crate::{Outcome, process, report::Row};
-use bytes::Bytes;
 use cache::{
     Cache, Encoding, Filter, Options, Resource,
     watch::{Item, Request, Start, Told, Watcher},
@@ -62,7 +61,8 @@ impl Pace {
 /// How a watcher takes what it is told.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Each event by itself, as the pieces of its JSON: what a watcher with selectors of its own costs.
+    /// Each event by itself, as the pieces of its JSON where they lie: what a watcher with selectors of its own costs before it
+    /// copies them.
     Pieces,
     /// As the lines that one of all has written: what watchers of the same cost.
     Written,
@@ -81,8 +81,9 @@ impl Way {
         const LINES: Encoding = Encoding(2);
         match self {
             Self::Pieces => {
-                let pieces = watcher.next().await?.into_iter().filter_map(pieces);
-                Ok(pieces.filter(|pieces| !std::hint::black_box(pieces).is_empty()).count() as u64)
+                let batch = watcher.next().await?;
+                let lines = batch.iter().filter_map(line);
+                Ok(lines.filter(|line| !std::hint::black_box(line).is_empty()).count() as u64)
             }
             Self::Written => match watcher.next_written(LINES).await? {
                 Told::Chunk(chunk) => {
@@ -93,10 +94,9 @@ impl Way {
                     let room = batch.iter().map(room).sum::<usize>() + size_of::<u64>();
                     let mut lines = Vec::with_capacity(room);
                     lines.extend_from_slice(&[0; size_of::<u64>()]);
-                    let events = batch.into_iter().filter_map(pieces);
-                    let count = events
-                        .map(|pieces| pieces.map(|piece| lines.extend_from_slice(&piece)))
-                        .count() as u64;
+                    let events = batch.iter().filter_map(line);
+                    let count =
+                        events.map(|line| line.map(|piece| lines.extend_from_slice(piece))).count() as u64;
                     if let Some(place) = lines.first_chunk_mut() {
                         *place = count.to_be_bytes();
                     }
@@ -109,16 +109,17 @@ impl Way {
 }
 
 /// The bytes of an item's line, and some more.
-fn room(item: &Item) -> usize {
+fn room(item: Item<'_>) -> usize {
     match item {
         Item::Event(event) => event.entry.bytes().len() + 64,
         Item::Bookmark { .. } => 0,
     }
 }
 
-fn pieces(item: Item) -> Option<[Bytes; 3]> {
+/// The line of an event, in pieces.
+fn line(item: Item<'_>) -> Option<[&[u8]; 3]> {
     match item {
-        Item::Event(event) => Some(event.into_json()),
+        Item::Event(event) => Some(event.json()),
         Item::Bookmark { .. } => None,
     }
 }

@@ -1,14 +1,14 @@
 //! The cursor of one watcher.
 
 use super::{
-    Batch, Bookmarks, Chunk, Event, Item, Kind, Mark, Request, Start,
+    Batch, Bookmarks, Chunk, Kind, Mark, Request, Start,
     chunks::Span,
     interest::{Lane, Seat},
 };
 use crate::{
     Encoding, Entry, Error,
     filter::{Scope, Selection},
-    log::{Log, Slot, Transition},
+    log::{Piece, Slot, Transition},
     resource::Resource,
     tree,
 };
@@ -20,9 +20,10 @@ use store::{Follow, Follower, Revision};
 const ITEMS: usize = 256;
 /// The most changes that are looked at for one batch.
 const LOOKS: usize = 8192;
-/// The most changes that are looked at under the lock of the state, unless a group is larger. Who applies the next one waits for
-/// it; to let go of it more often costs more, because whoever gets it has to be waited for in turn.
-const AT_ONCE: usize = 256;
+/// The most pieces of the log that are taken from it at once.
+const PIECES: usize = 8;
+/// The most changes of a lane that are taken from the log at once.
+const NOTED: usize = 64;
 /// About how many bytes the objects of a batch have that is to be shared: one chunk, which is not too large to be kept.
 const SHARED: usize = 48 * 1024;
 
@@ -168,7 +169,7 @@ impl Watcher {
                     self.is_through = true;
                     if self.bookmark_due() {
                         self.given = None;
-                        items.push(self.bookmark(Mark::Periodic));
+                        items.push_bookmark(self.cursor, Mark::Periodic);
                     }
                     if !items.is_empty() {
                         return Ok(Told::Batch(items));
@@ -202,17 +203,13 @@ impl Watcher {
         self.seat.waiter.ask_for_bookmark();
     }
 
-    fn bookmark(&self, mark: Mark) -> Item {
-        Item::Bookmark { revision: self.cursor, mark }
-    }
-
     /// The next part of the initial state.
     fn initial(&mut self) -> Batch {
         let Phase::Initial { range, mark } = &mut self.phase else { return Batch::default() };
         let mut items = Batch::default();
         for entry in range.by_ref().take(LOOKS) {
             if self.selection.matches(&entry) {
-                items.push(Item::Event(Event { kind: Kind::Added, entry }));
+                items.push_event(Kind::Added, entry);
             }
             if items.len() >= ITEMS {
                 break;
@@ -222,7 +219,7 @@ impl Watcher {
             let mark = *mark;
             self.phase = Phase::Live;
             if mark {
-                items.push(self.bookmark(Mark::InitialEventsEnd));
+                items.push_bookmark(self.cursor, Mark::InitialEventsEnd);
             }
         }
         items
@@ -236,8 +233,10 @@ impl Watcher {
         let mut reader = Reader {
             selection,
             items: Batch::default(),
+            told: None,
             cursor: *cursor,
             group: Revision::ZERO,
+            whole: (0, *cursor),
             looks: 0,
             room: shared.map(|_| SHARED),
             meeting: meeting.unwrap_or(Revision(u64::MAX)),
@@ -247,10 +246,12 @@ impl Watcher {
             None => reader.scan(resource, None),
             Some(since) => reader.lane(resource, &seat.lane, since),
         };
+        if outcome.is_none() {
+            reader.end_with_group();
+        }
         let from = mem::replace(cursor, reader.cursor);
         if self.is_like_others && outcome.is_some() {
-            self.given =
-                reader.items.revisions().map(|[first, last]| Span { from, first, last, to: reader.cursor });
+            self.given = reader.told.map(|[first, last]| Span { from, first, last, to: reader.cursor });
         }
         match outcome {
             None if reader.items.is_empty() => Read::Behind,
@@ -283,8 +284,14 @@ impl Watcher {
             Ok(batch) => batch,
             Err(error) => return Err(self.ended(error)),
         };
-        let changes = batch.events.into_iter().filter_map(|event| self.resource.transition(event));
-        let items = changes.filter_map(|change| tell(Some(&self.selection), &change)).collect();
+        let mut items = Batch::default();
+        for change in batch.events.into_iter().filter_map(|event| self.resource.transition(event)) {
+            if let Some(kind) = tell(Some(&self.selection), &change)
+                && let Some(entry) = change.object(kind)
+            {
+                items.push_event(kind, entry.clone());
+            }
+        }
         self.cursor = batch.revision;
         Ok(items)
     }
@@ -321,9 +328,13 @@ struct Reader<'a> {
     /// None if everything matches.
     selection: Option<&'a Selection>,
     items: Batch,
+    /// The revisions of the first and the last event.
+    told: Option<[Revision; 2]>,
     cursor: Revision,
     /// The end of the group that was looked at last.
     group: Revision,
+    /// How many items there were before that group, and where the cursor stood.
+    whole: (usize, Revision),
     looks: usize,
     /// How many bytes of objects are still wanted, if there is a limit.
     room: Option<usize>,
@@ -331,53 +342,35 @@ struct Reader<'a> {
     meeting: Revision,
 }
 
-/// How a look at the log ended.
-enum Look {
-    /// There is no more.
-    Through,
-    /// Enough was read, and there is more.
-    Full,
-    /// Others may have the lock.
-    Paused,
-}
-
 impl Reader<'_> {
     /// Looks at the changes of the log up to `until`, or to the newest, and says whether there are more; `None` if the log does
     /// not reach back to the cursor. When there are none, the cursor moves on to where it was looked.
     fn scan(&mut self, resource: &Resource, until: Option<Revision>) -> Option<bool> {
         loop {
-            let look = resource.with_state(|view, log| {
+            let (runs, until) = resource.with_state(|view, log| {
                 let newest = || view.revision.max(resource.core().progress.revision());
-                self.look(log, until.unwrap_or_else(newest))
+                Some((log.runs(self.cursor, PIECES)?, until.unwrap_or_else(newest)))
             })?;
-            match look {
-                Look::Paused => {}
-                Look::Full => return Some(true),
-                Look::Through => return Some(false),
+            if self.selection.is_none() {
+                let changes: usize = runs.iter().map(|run| run.places.len()).sum();
+                self.items.expect((self.items.len() + changes).min(ITEMS));
+            }
+            let mut is_through = runs.len() < PIECES;
+            for (piece, at) in runs.iter().flat_map(|run| run.places.clone().map(|at| (&run.piece, at))) {
+                let Some(change) = piece.get(at).filter(|change| change.revision <= until) else {
+                    is_through = true;
+                    break;
+                };
+                if self.ends_before(change.revision) {
+                    return Some(true);
+                }
+                self.take(change, piece, at);
+            }
+            if is_through {
+                self.cursor = self.cursor.max(until);
+                return Some(false);
             }
         }
-    }
-
-    fn look(&mut self, log: &Log, until: Revision) -> Option<Look> {
-        let changes = log.after(self.cursor)?;
-        if self.selection.is_none() {
-            self.items.expect(changes.len().min(ITEMS));
-        }
-        let pause = self.looks + AT_ONCE;
-        for change in changes {
-            if change.revision > until {
-                break;
-            }
-            if self.ends_before(change.revision) {
-                return Some(Look::Full);
-            }
-            if self.looks >= pause && change.revision > self.group {
-                return Some(Look::Paused);
-            }
-            self.take(change);
-        }
-        self.cursor = self.cursor.max(until);
-        Some(Look::Through)
     }
 
     /// Looks at the changes of a lane: those from before it was made in the log, the others where it noted them.
@@ -393,7 +386,7 @@ impl Reader<'_> {
                     return None;
                 }
                 let from = changes.revisions.partition_point(|revision| *revision <= self.cursor);
-                changes.revisions.range(from..).copied().take(AT_ONCE).collect()
+                changes.revisions.range(from..).copied().take(NOTED).collect()
             };
             if noted.is_empty() {
                 self.cursor = self.cursor.max(served);
@@ -404,7 +397,8 @@ impl Reader<'_> {
                     if self.ends_before(revision) {
                         return Some(true);
                     }
-                    self.take(log.get(revision)?);
+                    let (piece, at) = log.find(revision)?;
+                    self.take(piece.get(at)?, piece, at);
                 }
                 Some(false)
             })?;
@@ -414,15 +408,20 @@ impl Reader<'_> {
         }
     }
 
-    fn take(&mut self, change: &Transition) {
+    fn take(&mut self, change: &Transition, piece: &Arc<Piece>, at: usize) {
+        if change.revision > self.group {
+            self.whole = (self.items.len(), self.cursor);
+        }
         self.looks += 1;
         self.cursor = change.revision;
         self.group = change.group;
-        if let Some(item) = tell(self.selection, change) {
-            if let (Some(room), Item::Event(event)) = (&mut self.room, &item) {
-                *room = room.saturating_sub(event.entry.bytes().len());
+        if let Some(kind) = tell(self.selection, change) {
+            if let (Some(room), Some(object)) = (&mut self.room, change.object(kind)) {
+                *room = room.saturating_sub(object.bytes().len());
             }
-            self.items.push(item);
+            let first = self.told.map_or(change.revision, |[first, _]| first);
+            self.told = Some([first, change.revision]);
+            self.items.push_change(kind, piece, at);
         }
     }
 
@@ -435,17 +434,25 @@ impl Reader<'_> {
         let is_full = self.items.len() >= ITEMS || self.looks >= LOOKS || self.room == Some(0);
         (meets || is_full) && next > self.group
     }
+
+    /// Goes back before a group whose rest the log has let go meanwhile.
+    fn end_with_group(&mut self) {
+        if self.cursor < self.group {
+            let (items, cursor) = self.whole;
+            self.items.truncate(items);
+            self.cursor = cursor;
+        }
+    }
 }
 
-/// What a change means for a watcher of a selection, or of everything.
-fn tell(selection: Option<&Selection>, change: &Transition) -> Option<Item> {
+/// What a change is for a watcher of a selection, or of everything.
+fn tell(selection: Option<&Selection>, change: &Transition) -> Option<Kind> {
     let matches = |entry: &Arc<Entry>| selection.is_none_or(|selection| selection.matches(entry));
     let matching = |slot: &Slot| slot.entry().is_some_and(matches);
-    let (kind, entry): (Kind, &Arc<Entry>) = match (matching(&change.before), matching(&change.after)) {
-        (false, false) => return None,
-        (false, true) => (Kind::Added, change.after.entry()?),
-        (true, true) => (Kind::Modified, change.after.entry()?),
-        (true, false) => (Kind::Deleted, change.departed()?),
-    };
-    Some(Item::Event(Event { kind, entry: entry.clone() }))
+    match (matching(&change.before), matching(&change.after)) {
+        (false, false) => None,
+        (false, true) => Some(Kind::Added),
+        (true, true) => Some(Kind::Modified),
+        (true, false) => Some(Kind::Deleted),
+    }
 }

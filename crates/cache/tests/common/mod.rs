@@ -6,7 +6,7 @@
 use cache::{
     Cache, Change, Committed, Entry, Error, Field, Filter, Freshness, List, Mode, Options, Query, Resource,
     Spec,
-    watch::{Event, Item, Request, Watcher},
+    watch::{self, Kind, Mark, Request, Watcher},
 };
 use object::{field_selector, label};
 use std::{sync::Arc, time::Duration};
@@ -194,11 +194,46 @@ pub struct Watching {
     ahead: Vec<Item>,
 }
 
+/// What a watcher was told, kept.
+#[derive(Clone)]
+pub enum Item {
+    Event(Event),
+    Bookmark { revision: Revision, mark: Mark },
+}
+
+#[derive(Clone)]
+pub struct Event {
+    pub kind: Kind,
+    pub entry: Arc<Entry>,
+}
+
+impl Event {
+    pub fn revision(&self) -> Revision {
+        self.told().revision()
+    }
+
+    /// As the watcher was told.
+    pub fn told(&self) -> watch::Event<'_> {
+        watch::Event { kind: self.kind, entry: &self.entry }
+    }
+}
+
+impl From<watch::Item<'_>> for Item {
+    fn from(item: watch::Item<'_>) -> Self {
+        match item {
+            watch::Item::Event(watch::Event { kind, entry }) => {
+                Self::Event(Event { kind, entry: entry.clone() })
+            }
+            watch::Item::Bookmark { revision, mark } => Self::Bookmark { revision, mark },
+        }
+    }
+}
+
 impl Watching {
     pub async fn item(&mut self) -> Result<Item, Error> {
         if self.ahead.is_empty() {
             let batch = tokio::time::timeout(Duration::from_secs(20), self.watcher.next()).await;
-            self.ahead = batch.expect("an item is due")?.into_iter().collect();
+            self.ahead = batch.expect("an item is due")?.iter().map(Item::from).collect();
         }
         Ok(self.ahead.remove(0))
     }

@@ -393,11 +393,11 @@ pub(crate) enum Told {
 }
 
 impl Told {
-    fn of(item: &Item) -> Self {
+    fn of(item: Item<'_>) -> Self {
         match item {
-            Item::Event(event) => Self::Event(event.kind, Version::of(&event.entry)),
-            Item::Bookmark { revision, mark: cache::watch::Mark::Periodic } => Self::Bookmark(*revision),
-            Item::Bookmark { revision, .. } => Self::InitialEnd(*revision),
+            Item::Event(event) => Self::Event(event.kind, Version::of(event.entry)),
+            Item::Bookmark { revision, mark: cache::watch::Mark::Periodic } => Self::Bookmark(revision),
+            Item::Bookmark { revision, .. } => Self::InitialEnd(revision),
         }
     }
 

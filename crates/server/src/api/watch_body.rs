@@ -168,7 +168,7 @@ enum Sent {
 async fn send(batch: Batch, events: &mut Events, slot: &Slot) -> Result<Sent, Option<Status>> {
     let mut buffer = Vec::with_capacity(events.size_of(&batch).min(CHUNK + CHUNK / 4));
     let mut in_parts = false;
-    for item in batch {
+    for item in batch.iter() {
         if buffer.len() >= CHUNK {
             slot.send(std::mem::take(&mut buffer).into()).await;
             in_parts = true;

@@ -76,8 +76,8 @@ impl Events {
     }
 
     /// Writes what became of an object.
-    pub(super) fn event(&mut self, event: &Event, out: &mut Vec<u8>) -> Result<(), End> {
-        let (kind, entry) = (event.kind.as_str(), &event.entry);
+    pub(super) fn event(&mut self, event: &Event<'_>, out: &mut Vec<u8>) -> Result<(), End> {
+        let (kind, entry) = (event.kind.as_str(), event.entry);
         self.told(event.revision());
         match (self.view.accept.target, self.view.accept.format) {
             (None, Format::Protobuf) => {
