@@ -85,13 +85,9 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         for pace in [Pace::OneByOne, Pace::OneWriter, Pace::ManyWriters] {
             measure(&runtime, pace, Way::Pieces)?;
         }
-        // Nobody shares anything with the only one.
-        let way = if watchers == 1 { Way::Pieces } else { Way::Written };
         for pace in [Pace::OneWriter, Pace::ManyWriters] {
-            if watchers > 1 {
-                measure(&runtime, pace, way)?;
-            }
-            measure(&one_thread, pace, way)?;
+            measure(&runtime, pace, Way::Written)?;
+            measure(&one_thread, pace, Way::Written)?;
         }
     }
     drop(one_thread);

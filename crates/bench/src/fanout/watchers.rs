@@ -64,7 +64,7 @@ pub(super) enum Way {
     /// Each event by itself, as the pieces of its JSON where they lie: what a watcher with selectors of its own costs before it
     /// copies them.
     Pieces,
-    /// As the lines that one of all has written: what watchers of the same cost.
+    /// As the lines that one of all has written, where there are several: what watchers of the same cost, copy and all.
     Written,
 }
 
@@ -72,7 +72,7 @@ impl Way {
     fn name(self) -> &'static str {
         match self {
             Self::Pieces => "",
-            Self::Written => ", shared",
+            Self::Written => ", written",
         }
     }
 
