@@ -21,7 +21,6 @@ use std::{
     collections::HashMap,
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, atomic::Ordering},
-    task::{Context, Poll, Waker},
     thread,
     time::Instant,
 };
@@ -113,17 +112,15 @@ impl Work {
         mem::replace(&mut self.source, source)
     }
 
-    /// The next changes, if they are there.
+    /// The next changes, if they are at hand. To read what the store has let go of is for the task.
     fn next(&mut self) -> Option<Batch> {
         let Source::Follower(follower) = &mut self.source else { return None };
-        let told = follower.next().as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        match told {
-            Poll::Ready(Ok(batch)) => Some(batch),
-            Poll::Ready(Err(error)) => {
+        match follower.at_hand()? {
+            Ok(batch) => Some(batch),
+            Err(error) => {
                 self.source = Source::Failed(error);
                 None
             }
-            Poll::Pending => None,
         }
     }
 

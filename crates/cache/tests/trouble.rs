@@ -63,11 +63,23 @@ impl Follower for Losing {
     fn next(&mut self) -> BoxFuture<'_, Result<Batch, store::Error>> {
         Box::pin(async {
             let batch = self.follower.next().await?;
-            if count_down(&self.lose) {
-                return Err(store::Error::Compacted { requested: Revision(0), compacted: batch.revision });
-            }
-            Ok(batch)
+            self.pass(batch)
         })
+    }
+
+    fn at_hand(&mut self) -> Option<Result<Batch, store::Error>> {
+        let batch = self.follower.at_hand()?;
+        Some(batch.and_then(|batch| self.pass(batch)))
+    }
+}
+
+impl Losing {
+    /// A batch, unless this is where the follower is lost.
+    fn pass(&self, batch: Batch) -> Result<Batch, store::Error> {
+        if count_down(&self.lose) {
+            return Err(store::Error::Compacted { requested: Revision(0), compacted: batch.revision });
+        }
+        Ok(batch)
     }
 }
 

@@ -68,7 +68,7 @@ macro_rules! contract_tests {
             history_expires_and_space_is_swept, followers_left_behind_are_told, backups_restore,
             backups_do_not_overwrite, oversize_is_refused, a_group_names_a_key_once, an_empty_group_is_nothing,
             a_restart_keeps_everything, a_closed_store_says_so, a_dropped_commit_still_happens,
-            changes_can_be_waited_for,
+            changes_can_be_waited_for, what_is_at_hand_need_not_be_waited_for, what_is_not_at_hand_is_still_to_come,
         );
     };
     (@each $factory:path: $($name:ident,)*) => {

@@ -58,6 +58,9 @@ pub trait Follower: Send {
     /// Ends with [`Error::Compacted`] when it fell behind what is kept, and with [`Error::Closed`] after the store was
     /// closed. A damaged piece of history ends it with [`Error::Unusable`]: load again, and follow from there.
     fn next(&mut self) -> BoxFuture<'_, Result<Batch, Error>>;
+
+    /// What [`Follower::next`] would give, if that is at hand: `None` if it has to be waited for, or to be read from a disk.
+    fn at_hand(&mut self) -> Option<Result<Batch, Error>>;
 }
 
 impl Follow {
@@ -289,22 +292,15 @@ impl Tail {
     }
 
     async fn fill_previous(&self, batch: &mut Batch) -> Result<(), Error> {
-        let mut wanted = Vec::new();
-        let mut places = Vec::new();
-        for (place, event) in batch.events.iter_mut().enumerate() {
-            if let Some(previous) = &mut event.previous
-                && previous.value.is_none()
-            {
-                previous.value = self.feed.value(previous.head.mod_revision);
-                if previous.value.is_none() {
-                    wanted.push((event.key.clone(), previous.head.mod_revision));
-                    places.push(place);
-                }
-            }
-        }
-        if wanted.is_empty() {
+        let places = self.fill_previous_at_hand(batch);
+        if places.is_empty() {
             return Ok(());
         }
+        let wanted = |place: &usize| {
+            let event = batch.events.get(*place)?;
+            Some((event.key.clone(), event.previous.as_ref()?.head.mod_revision))
+        };
+        let wanted = places.iter().filter_map(wanted).collect();
         let values = self.history.values(wanted).await?;
         for (place, value) in places.into_iter().zip(values) {
             if let Some(previous) = batch.events.get_mut(place).and_then(|event| event.previous.as_mut()) {
@@ -313,11 +309,44 @@ impl Tail {
         }
         Ok(())
     }
+
+    /// Fills in the previous values that the window holds, and tells the places of events whose it does not.
+    fn fill_previous_at_hand(&self, batch: &mut Batch) -> Vec<usize> {
+        let mut places = Vec::new();
+        for (place, event) in batch.events.iter_mut().enumerate() {
+            if let Some(previous) = &mut event.previous
+                && previous.value.is_none()
+            {
+                previous.value = self.feed.value(previous.head.mod_revision);
+                if previous.value.is_none() {
+                    places.push(place);
+                }
+            }
+        }
+        places
+    }
 }
 
 impl Follower for Tail {
     fn next(&mut self) -> BoxFuture<'_, Result<Batch, Error>> {
         Box::pin(self.pull())
+    }
+
+    fn at_hand(&mut self) -> Option<Result<Batch, Error>> {
+        let progress = *self.progress.borrow_and_update();
+        if !progress.open {
+            return Some(Err(Error::Closed));
+        }
+        if self.follow.from >= progress.revision {
+            return None;
+        }
+        let recent = self.feed.window().read(self.follow.from, progress.revision, &self.follow.prefix);
+        let mut batch = recent?;
+        if self.follow.previous == Previous::Value && !self.fill_previous_at_hand(&mut batch).is_empty() {
+            return None;
+        }
+        self.follow.from = batch.revision;
+        Some(Ok(batch))
     }
 }
 

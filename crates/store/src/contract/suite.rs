@@ -597,6 +597,41 @@ pub async fn changes_can_be_waited_for(factory: Factory<'_>) {
     assert!(matches!(store.changed(Revision::ZERO).await, Err(Error::Closed)));
 }
 
+pub async fn what_is_at_hand_need_not_be_waited_for(factory: Factory<'_>) {
+    let (_harness, store) = open(factory);
+    let mut follower = store.follow(Follow::after(Revision::ZERO).with_previous_values()).unwrap();
+    assert!(follower.at_hand().is_none());
+    put(&store, "a", "v").await;
+    put(&store, "a", "w").await;
+    let Batch { events, revision } = follower.at_hand().unwrap().unwrap();
+    assert_eq!((events.len(), revision), (2, Revision(2)));
+    assert_consecutive(&events, Revision::ZERO);
+    assert_eq!(events[1].previous.as_ref().unwrap().value, Some(Ok(Bytes::from("v"))));
+    assert!(follower.at_hand().is_none());
+    assert_consecutive(&next_after_put(&store, &mut follower).await, Revision(2));
+    store.close();
+    assert!(matches!(follower.at_hand(), Some(Err(Error::Closed))));
+}
+
+pub async fn what_is_not_at_hand_is_still_to_come(factory: Factory<'_>) {
+    let (_harness, store) = open_with(factory, Setup { window: Window::Tiny, ..Setup::default() });
+    for follow in [Follow::after(Revision::ZERO), Follow::after(Revision::ZERO).with_previous_values()] {
+        let mut follower = store.follow(follow).unwrap();
+        let (from, mut seen) = (store.revision(), Revision::ZERO);
+        write_many(&store, "k/", 2, 20).await;
+        while seen < Revision(from.0 + 40) {
+            let batch = match follower.at_hand() {
+                Some(batch) => batch.unwrap(),
+                None => next(&mut follower).await.unwrap(),
+            };
+            assert_consecutive(&batch.events, seen);
+            assert_eq!(batch.revision, Revision(seen.0 + batch.events.len() as u64));
+            seen = batch.revision;
+        }
+        assert!(follower.at_hand().is_none());
+    }
+}
+
 pub async fn a_dropped_commit_still_happens(factory: Factory<'_>) {
     let (_harness, store) = open(factory);
     let mut follower = store.follow(Follow::after(Revision::ZERO)).unwrap();
