@@ -3,6 +3,7 @@
 use crate::{
     Encodings, Error, Options, Resource, Spec,
     apply::Applier,
+    drafts::Drafts,
     follow::{self, Closing, Command},
     load,
     progress::Progress,
@@ -53,6 +54,7 @@ impl Cache {
             encodings: Encodings::new(options.encodings),
             log_bytes: AtomicUsize::new(0),
             applier: Applier::default(),
+            drafts: Drafts::default(),
             options,
             store,
         });

@@ -6,9 +6,10 @@
 
 use crate::{
     Cache, Entry, Error, Freshness, Resource,
+    drafts::Draft,
     entry::{claimed, is_named, within},
     error::{Conflict, Invalid},
-    frame, record,
+    record,
 };
 use bytes::Bytes;
 use std::sync::Arc;
@@ -100,16 +101,16 @@ impl Change {
         self
     }
 
-    /// The change as the store takes it.
-    fn prepare(&self) -> Result<store::Change, Invalid> {
+    /// The change as the store takes it, and what is known of the object that it puts.
+    fn prepare(&self) -> Result<(store::Change, Option<Draft>), Invalid> {
         let spec = self.resource.spec();
         let within = spec.key(&self.namespace, &self.name);
         if spec.namespace_len(&within) != Some(self.namespace.len()) {
             return Err(Invalid::Name { namespace: self.namespace.clone(), name: self.name.clone() });
         }
         let key = Key::try_from(format!("{}/{within}", spec.prefix()))?;
-        let mut change = match &self.write {
-            Write::Delete => store::Change::delete(key),
+        let (mut change, draft) = match &self.write {
+            Write::Delete => (store::Change::delete(key), None),
             Write::Put(json) => {
                 let wrong = |reason: String| Invalid::Json(reason);
                 let json = str::from_utf8(json).map_err(|error| wrong(error.to_string()))?;
@@ -117,9 +118,10 @@ impl Change {
                 if !is_named(spec, &within, &scanned) {
                     return Err(Invalid::Named(claimed(spec, &scanned)));
                 }
-                let framed = frame::encode(json, scanned.revision);
-                let framed = framed.ok_or_else(|| wrong("it is too large".into()))?;
-                store::Change::put(key, framed).tag(Bytes::copy_from_slice(scanned.uid()))
+                let uid = Bytes::copy_from_slice(scanned.uid());
+                let draft = Draft::new(spec, json, scanned);
+                let draft = draft.ok_or_else(|| wrong("it is too large".into()))?;
+                (store::Change::put(key, draft.stored.clone()).tag(uid), Some(draft))
             }
         };
         change.guard.revision = self.expect;
@@ -128,7 +130,7 @@ impl Change {
         if matches!(change.op, Op::Delete) && !last_is_certain {
             change.returning = Returning::Value;
         }
-        Ok(change)
+        Ok((change, draft))
     }
 }
 
@@ -142,9 +144,12 @@ impl Cache {
     pub async fn commit_all(&self, group: Vec<Change>) -> Result<Vec<Committed>, Error> {
         let mut prepared = Vec::with_capacity(group.len());
         let mut befores = Vec::with_capacity(group.len());
+        let mut drafts = Vec::with_capacity(group.len());
         for (index, change) in group.iter().enumerate() {
             change.resource.check_served()?;
-            prepared.push(change.prepare().map_err(|reason| Error::Invalid { index, reason })?);
+            let (write, draft) = change.prepare().map_err(|reason| Error::Invalid { index, reason })?;
+            drafts.extend(draft.map(|draft| self.core().drafts.keep(draft)));
+            prepared.push(write);
             befores.push(match change.write {
                 Write::Delete => change.current(),
                 Write::Put(_) => None,
@@ -160,6 +165,7 @@ impl Cache {
         if let Some(last) = outcome.last() {
             self.core().reach(last.revision).await?;
         }
+        drop(drafts);
         let parts = group.iter().zip(written).zip(befores).zip(outcome);
         let answers =
             parts.map(|(((change, written), before), committed)| change.answer(&written, before, committed));
@@ -233,6 +239,36 @@ impl Change {
                 });
                 Ok(Committed::Deleted { revision, last })
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "test code")]
+
+    use super::*;
+    use crate::{Options, Spec};
+    use store::{Store, embedded::Embedded, memory::Memory};
+
+    #[tokio::test]
+    async fn who_applies_a_change_takes_what_its_writer_knows_of_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let embedded = Embedded::open(directory.path(), store::embedded::Options::default()).unwrap();
+        for store in [Arc::new(Memory::default()) as Arc<dyn Store>, Arc::new(embedded)] {
+            let cache =
+                Cache::open(store, [Spec::cluster("nodes").unwrap()], Options::default()).await.unwrap();
+            let nodes = cache.resource("nodes").unwrap();
+            let json = r#"{"metadata":{"name":"a","uid":"u","labels":{"zone":"b"}}}"#;
+            let (write, draft) = Change::put(&nodes, "", "a", json).prepare().unwrap();
+            let stored = draft.as_ref().unwrap().stored.clone();
+            let core = cache.core();
+            let _kept = core.drafts.keep(draft.unwrap());
+            let committed = core.store.commit(vec![write]).await.unwrap();
+            core.reach(committed.first().unwrap().revision).await.unwrap();
+            assert!(core.drafts.take(&stored).is_none());
+            let entry = nodes.get("", "a", Freshness::Any).await.unwrap().unwrap();
+            assert_eq!((entry.uid(), entry.labels().collect::<Vec<_>>()), ("u", vec![("zone", "b")]));
         }
     }
 }

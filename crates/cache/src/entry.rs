@@ -1,7 +1,8 @@
 //! The committed state of one object: canonical bytes and index record, shared by everyone who reads it.
 
 use crate::{
-    frame,
+    drafts::Draft,
+    frame::{self, Unframed},
     record::{self, Record, Scanned},
     spec::Spec,
 };
@@ -39,7 +40,7 @@ impl Entry {
     pub(crate) fn read(spec: &Arc<Spec>, key: &Key, head: &Head, stored: &[u8]) -> Result<Self, Corrupt> {
         let corrupt = |reason: String| Corrupt { key: key.clone(), revision: head.mod_revision, reason };
         let within = within(spec, key).ok_or_else(|| corrupt("its key is not one of its type".into()))?;
-        let frame::Unframed { json, at } =
+        let Unframed { json, at } =
             frame::decode(stored, head.mod_revision.0).map_err(|reason| corrupt(reason.into()))?;
         let text = str::from_utf8(&json).map_err(|_| corrupt("it is not UTF-8".into()))?;
         let scanned = record::scan(spec, text).map_err(|broken| corrupt(broken.to_string()))?;
@@ -50,17 +51,35 @@ impl Entry {
         if !is_named(spec, within, &scanned) {
             return Err(corrupt(format!("its bytes are those of {}", claimed(spec, &scanned))));
         }
-        let short = |_| corrupt("its key is too long".into());
-        Ok(Self {
+        let record = scanned.record;
+        Self::new(spec, within, head, Unframed { json, at }, record)
+            .ok_or_else(|| corrupt("its key is too long".into()))
+    }
+
+    /// Reads a stored value of which its writer has kept a draft; `None` if it has to be read as any other.
+    pub(crate) fn drafted(spec: &Arc<Spec>, key: &Key, head: &Head, draft: Draft) -> Option<Self> {
+        let Draft { spec: drafted, stored, record, from, moved } = draft;
+        // The type may have been removed since, and be another now.
+        let is_same = Arc::ptr_eq(spec, &drafted);
+        let unframed = frame::decode(&stored, head.mod_revision.0).ok().filter(|_| is_same)?;
+        // The stored text has no digits.
+        let digits = unframed.json.len() - frame::text_len(&stored);
+        let record = record.moved(from, moved + digits as isize);
+        Self::new(spec, within(spec, key)?, head, unframed, record)
+    }
+
+    /// `None` if something is too long.
+    fn new(spec: &Arc<Spec>, within: &str, head: &Head, unframed: Unframed, record: Record) -> Option<Self> {
+        Some(Self {
             spec: spec.clone(),
-            namespace_len: spec.namespace_len(within).unwrap_or(0).try_into().map_err(short)?,
+            namespace_len: spec.namespace_len(within).unwrap_or(0).try_into().ok()?,
             key: within.into(),
             create_revision: head.create_revision,
             mod_revision: head.mod_revision,
-            revision_at: at.try_into().map_err(short)?,
+            revision_at: unframed.at.try_into().ok()?,
             form: Form::Live,
-            record: scanned.record,
-            bytes: json,
+            record,
+            bytes: unframed.json,
         })
     }
 
@@ -71,7 +90,7 @@ impl Entry {
         let head = self.bytes.get(..at).unwrap_or_default();
         let tail = self.bytes.get(at + old_len..).unwrap_or_default();
         let bytes = frame::splice(head, revision.0, tail);
-        let record = self.record.moved(at, bytes.len() as isize - self.bytes.len() as isize);
+        let record = self.record.clone().moved(at, bytes.len() as isize - self.bytes.len() as isize);
         Self {
             spec: self.spec.clone(),
             key: self.key.clone(),
@@ -263,6 +282,41 @@ mod tests {
             let again = departed.departed(Revision(1));
             assert_eq!(again.bytes(), expected.replace(&format!("\"{revision}\""), "\"1\"").as_bytes());
             assert_eq!(again.field("spec.nodeName"), Some("n1"));
+        }
+    }
+
+    #[test]
+    fn a_draft_comes_to_the_same_as_a_look_at_the_bytes() {
+        let rest = r#""labels":{"app":"web","\u0061":"\"b\""},"ownerReferences":[{"uid":"o"}]},"spec":{"nodeName":"n1"}}"#;
+        let names = r#""name":"a","namespace":"default""#;
+        let (spec, another) = (spec(), spec());
+        for metadata in [
+            format!("{names},"),
+            format!(r#"{names},"uid":"u-1","#),
+            format!(r#"{names},"uid":"u-1","resourceVersion":"","#),
+            format!(r#"{names},"uid":"u-1","resourceVersion":"123456","#),
+            format!(r#""resourceVersion":null,{names},"#),
+            format!(r#""resourceVersion":{{"a":[]}},{names},"uid":"u-1","#),
+            format!(r#""annotations":{{"a":"b"}},{names},"#),
+        ] {
+            let json = format!(r#"{{"spec":{{"hostNetwork":true}},"metadata":{{{metadata}{rest}"#);
+            for revision in [1, 42, u64::MAX] {
+                let draft = || Draft::new(&spec, &json, record::scan(&spec, &json).unwrap()).unwrap();
+                let head = Head {
+                    create_revision: Revision(3),
+                    mod_revision: Revision(revision),
+                    tag: Default::default(),
+                };
+                let key = Key::try_from("pods/default/a").unwrap();
+                let drafted = Entry::drafted(&spec, &key, &head, draft()).unwrap();
+                let read = read("pods/default/a", &json, revision).unwrap();
+                assert_eq!(drafted.bytes, read.bytes);
+                assert_eq!(drafted.record, read.record, "{}", String::from_utf8_lossy(&read.bytes));
+                assert_eq!((drafted.key(), drafted.namespace()), (read.key(), read.namespace()));
+                assert_eq!((drafted.revision_at, drafted.form), (read.revision_at, read.form));
+                assert_eq!(drafted.departed(Revision(7)).bytes, read.departed(Revision(7)).bytes);
+                assert!(Entry::drafted(&another, &key, &head, draft()).is_none());
+            }
         }
     }
 

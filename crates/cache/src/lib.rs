@@ -27,6 +27,7 @@
 mod apply;
 mod cache;
 mod commit;
+mod drafts;
 mod encodings;
 mod entry;
 mod error;

@@ -19,7 +19,7 @@ pub(crate) struct Span {
 const SIDE: u32 = 1 << 31;
 
 /// The values that readers select by.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
     /// The uid, the selectable fields, the uids of owners, then keys and values of labels.
     spans: Box<[Span]>,
@@ -113,12 +113,13 @@ impl Record {
     }
 
     /// The same record for bytes in which what lies after `at` has moved.
-    pub(crate) fn moved(&self, at: usize, by: isize) -> Self {
-        let moved = |span: &Span| match span.start {
-            start if start & SIDE != 0 || (start as usize) <= at => *span,
-            start => Span { start: (start as usize).saturating_add_signed(by) as u32, len: span.len },
-        };
-        Self { spans: self.spans.iter().map(moved).collect(), ..self.clone() }
+    pub(crate) fn moved(mut self, at: usize, by: isize) -> Self {
+        for Span { start, .. } in &mut self.spans {
+            if *start & SIDE == 0 && *start as usize > at {
+                *start = (*start as usize).saturating_add_signed(by) as u32;
+            }
+        }
+        self
     }
 
     /// The bytes it takes beyond its own size.

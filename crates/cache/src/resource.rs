@@ -8,6 +8,7 @@
 use crate::{
     Entry, Error, Options, Spec,
     apply::Applier,
+    drafts::Drafts,
     encodings::Encodings,
     entry::within,
     log::{Log, Released, Slot, Transition},
@@ -35,6 +36,7 @@ pub(crate) struct Core {
     /// The bytes in the logs of all types.
     pub(crate) log_bytes: AtomicUsize,
     pub(crate) applier: Applier,
+    pub(crate) drafts: Drafts,
 }
 
 impl Core {
@@ -189,9 +191,18 @@ impl Resource {
         let key = within(&self.spec, &event.key)?;
         let after = match event.kind {
             store::Kind::Delete => Slot::Absent,
-            store::Kind::Put => Slot::read(&self.spec, &event.key, &event.head, &event.value),
+            store::Kind::Put => self.drafted(event).map_or_else(
+                || Slot::read(&self.spec, &event.key, &event.head, &event.value),
+                |entry| Slot::Entry(Arc::new(entry)),
+            ),
         };
         Some(Applied { key: key.into(), revision: event.revision(), after })
+    }
+
+    /// What a change wrote, by what its writer knows of it.
+    fn drafted(&self, event: &store::Event) -> Option<Entry> {
+        let draft = self.core.drafts.take(event.value.as_ref().ok()?)?;
+        Entry::drafted(&self.spec, &event.key, &event.head, draft)
     }
 
     /// Reads an event of the store that comes with its previous value.
