@@ -1,7 +1,7 @@
 //! What writers know of the objects that they have given to the store, so that whoever applies their changes need not look for
 //! it again: only one can apply changes at a time, and all others wait.
 //!
-//! 1. A draft is found by where its bytes lie, and keeps them, so that no others can lie there.
+//! 1. A draft is found by where its bytes lie, which its writer keeps, so that no others can lie there.
 //! 2. It is there from before its change is committed until that is applied, or its writer has gone away.
 
 use crate::{
@@ -50,14 +50,14 @@ impl Draft {
 /// A draft that is there. It is dropped with this.
 pub(crate) struct Kept<'a> {
     drafts: &'a Drafts,
-    place: usize,
+    stored: Bytes,
 }
 
 impl Drafts {
     pub(crate) fn keep(&self, draft: Draft) -> Kept<'_> {
-        let place = place(&draft.stored);
-        self.lock().insert(place, draft);
-        Kept { drafts: self, place }
+        let stored = draft.stored.clone();
+        self.lock().insert(place(&stored), draft);
+        Kept { drafts: self, stored }
     }
 
     /// Takes the draft of an object out, if this is its stored form, where it was made.
@@ -73,8 +73,7 @@ impl Drafts {
 
 impl Drop for Kept<'_> {
     fn drop(&mut self) {
-        let draft = self.drafts.lock().remove(&self.place);
-        drop(draft);
+        drop(self.drafts.take(&self.stored));
     }
 }
 

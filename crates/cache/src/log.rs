@@ -141,15 +141,8 @@ impl Part {
 
     /// The place of the first change after a revision.
     fn place(&self, revision: Revision) -> usize {
-        let (mut from, mut to) = (0, self.len);
-        while from < to {
-            let middle = from + (to - from) / 2;
-            match self.piece.get(middle) {
-                Some(change) if change.revision <= revision => from = middle + 1,
-                _ => to = middle,
-            }
-        }
-        from
+        let changes = self.piece.changes.get(..self.len).unwrap_or_default();
+        changes.partition_point(|change| change.get().is_some_and(|change| change.revision <= revision))
     }
 }
 
@@ -210,23 +203,28 @@ impl Log {
         Some(places.flat_map(|(part, places)| places.filter_map(|at| part.piece.get(at))))
     }
 
-    /// The changes after a revision, in their pieces; at most so many pieces. `None` if the log does not reach back to it.
-    pub(crate) fn runs(&self, revision: Revision, most: usize) -> Option<Vec<Run>> {
-        let runs = self.places(revision)?.take(most);
-        Some(runs.map(|(part, places)| Run { piece: part.piece.clone(), places }).collect())
+    /// The changes after a revision, in their pieces; `None` if the log does not reach back to it.
+    pub(crate) fn runs(&self, revision: Revision) -> Option<impl Iterator<Item = Run>> {
+        let runs = self.places(revision)?;
+        Some(runs.map(|(part, places)| Run { piece: part.piece.clone(), places }))
     }
 
-    /// The change with a revision, as its place in a piece.
-    pub(crate) fn find(&self, revision: Revision) -> Option<(&Arc<Piece>, usize)> {
-        let before = Revision(revision.0.checked_sub(1)?);
-        let part = self.parts.get(self.part(before))?;
-        let at = part.place(before);
-        part.piece.get(at).filter(|change| change.revision == revision).map(|_| (&part.piece, at))
+    /// The change with a revision, in its piece.
+    pub(crate) fn run(&self, revision: Revision) -> Option<Run> {
+        let (part, at) = self.find(revision)?;
+        Some(Run { piece: part.piece.clone(), places: at..at + 1 })
     }
 
     /// The change with a revision.
     pub(crate) fn get(&self, revision: Revision) -> Option<&Transition> {
-        self.find(revision).and_then(|(piece, at)| piece.get(at))
+        self.find(revision).and_then(|(part, at)| part.piece.get(at))
+    }
+
+    fn find(&self, revision: Revision) -> Option<(&Part, usize)> {
+        let before = Revision(revision.0.checked_sub(1)?);
+        let part = self.parts.get(self.part(before))?;
+        let at = part.place(before);
+        part.piece.get(at).filter(|change| change.revision == revision).map(|_| (part, at))
     }
 
     /// Whether anything is so old that it can go.
@@ -379,12 +377,12 @@ mod tests {
     #[test]
     fn who_holds_a_piece_reads_on_when_the_log_has_let_it_go() {
         let mut log = log(&[11, 20, 30, 40, 50, 60]);
-        let runs = log.runs(Revision(20), 8).unwrap();
-        assert_eq!(log.runs(Revision(20), 1).unwrap().len(), 1);
+        let runs: Vec<Run> = log.runs(Revision(20)).unwrap().chain(log.run(Revision(20))).collect();
+        assert!(log.run(Revision(21)).is_none());
         drop(log.trim(None, usize::MAX));
-        assert!(log.runs(Revision(20), 8).is_none());
+        assert!(log.runs(Revision(20)).is_none() && log.run(Revision(20)).is_none());
         let read = |run: &Run| run.places.clone().map(|at| run.piece.get(at).unwrap().revision.0).collect();
         let read: Vec<Vec<u64>> = runs.iter().map(read).collect();
-        assert_eq!(read, [vec![30, 40], vec![50, 60]]);
+        assert_eq!(read, [vec![30, 40], vec![50, 60], vec![20]]);
     }
 }

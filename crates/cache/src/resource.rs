@@ -189,32 +189,35 @@ impl Resource {
     /// Reads an event of the store; `None` if its key cannot be one of this type.
     pub(crate) fn applied(&self, event: &store::Event) -> Option<Applied> {
         let key = within(&self.spec, &event.key)?;
-        let after = match event.kind {
-            store::Kind::Delete => Slot::Absent,
-            store::Kind::Put => self.drafted(event).map_or_else(
-                || Slot::read(&self.spec, &event.key, &event.head, &event.value),
-                |entry| Slot::Entry(Arc::new(entry)),
-            ),
-        };
+        let after = self.drafted(event).unwrap_or_else(|| self.read(event));
         Some(Applied { key: key.into(), revision: event.revision(), after })
     }
 
     /// What a change wrote, by what its writer knows of it.
-    fn drafted(&self, event: &store::Event) -> Option<Entry> {
-        let draft = self.core.drafts.take(event.value.as_ref().ok()?)?;
-        Entry::drafted(&self.spec, &event.key, &event.head, draft)
+    fn drafted(&self, event: &store::Event) -> Option<Slot> {
+        let value = event.value.as_ref().ok().filter(|_| event.kind == store::Kind::Put)?;
+        let draft = self.core.drafts.take(value)?;
+        Entry::drafted(&self.spec, &event.key, &event.head, draft).map(|entry| Slot::Entry(Arc::new(entry)))
+    }
+
+    /// What a change wrote.
+    fn read(&self, event: &store::Event) -> Slot {
+        match event.kind {
+            store::Kind::Delete => Slot::Absent,
+            store::Kind::Put => Slot::read(&self.spec, &event.key, &event.head, &event.value),
+        }
     }
 
     /// Reads an event of the store that comes with its previous value.
     pub(crate) fn transition(&self, event: store::Event) -> Option<Transition> {
-        let Applied { key, revision, after } = self.applied(&event)?;
+        let key = within(&self.spec, &event.key)?.into();
         let before = match &event.previous {
             Some(store::Stored { head, value: Some(value) }) => {
                 Slot::read(&self.spec, &event.key, head, value)
             }
             _ => Slot::Absent,
         };
-        Some(Transition::new(revision, key, before, after))
+        Some(Transition::new(event.revision(), key, before, self.read(&event)))
     }
 
     /// Applies a group of changes that are newer than all before.

@@ -237,7 +237,7 @@ impl Batch {
     }
 
     /// Makes room for so many items.
-    fn expect(&mut self, items: usize) {
+    fn reserve(&mut self, items: usize) {
         self.items.rest.reserve_exact(items.saturating_sub(self.items.len().max(1)));
     }
 
@@ -275,6 +275,13 @@ struct Few<T> {
 impl<T> Default for Few<T> {
     fn default() -> Self {
         Self { first: None, rest: Vec::new() }
+    }
+}
+
+impl<T> FromIterator<T> for Few<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
+        let mut values = values.into_iter();
+        Self { first: values.next(), rest: values.collect() }
     }
 }
 

@@ -1,19 +1,19 @@
 //! The cursor of one watcher.
 
 use super::{
-    Batch, Bookmarks, Chunk, Kind, Mark, Request, Start,
+    Batch, Bookmarks, Chunk, Few, Kind, Mark, Request, Start,
     chunks::Span,
     interest::{Lane, Seat},
 };
 use crate::{
     Encoding, Entry, Error,
     filter::{Scope, Selection},
-    log::{Piece, Slot, Transition},
+    log::{Piece, Run, Slot, Transition},
     resource::Resource,
     tree,
 };
 use bytes::Bytes;
-use std::{future::poll_fn, mem, sync::Arc};
+use std::{future::poll_fn, mem, ops::ControlFlow, sync::Arc};
 use store::{Follow, Follower, Revision};
 
 /// The most items in one batch, unless a group of changes is larger.
@@ -342,35 +342,48 @@ struct Reader<'a> {
     meeting: Revision,
 }
 
+/// Enough was read, and there is more.
+struct Enough;
+
 impl Reader<'_> {
     /// Looks at the changes of the log up to `until`, or to the newest, and says whether there are more; `None` if the log does
     /// not reach back to the cursor. When there are none, the cursor moves on to where it was looked.
     fn scan(&mut self, resource: &Resource, until: Option<Revision>) -> Option<bool> {
         loop {
-            let (runs, until) = resource.with_state(|view, log| {
+            let (runs, until): (Few<Run>, Revision) = resource.with_state(|view, log| {
                 let newest = || view.revision.max(resource.core().progress.revision());
-                Some((log.runs(self.cursor, PIECES)?, until.unwrap_or_else(newest)))
+                let runs = log.runs(self.cursor)?.take(PIECES).collect();
+                Some((runs, until.unwrap_or_else(newest)))
             })?;
-            if self.selection.is_none() {
-                let changes: usize = runs.iter().map(|run| run.places.len()).sum();
-                self.items.expect((self.items.len() + changes).min(ITEMS));
-            }
-            let mut is_through = runs.len() < PIECES;
-            for (piece, at) in runs.iter().flat_map(|run| run.places.clone().map(|at| (&run.piece, at))) {
-                let Some(change) = piece.get(at).filter(|change| change.revision <= until) else {
-                    is_through = true;
-                    break;
-                };
-                if self.ends_before(change.revision) {
-                    return Some(true);
+            match self.look(&runs, until) {
+                ControlFlow::Break(Enough) => return Some(true),
+                ControlFlow::Continue(()) if runs.len() < PIECES || self.cursor >= until => {
+                    self.cursor = self.cursor.max(until);
+                    return Some(false);
                 }
-                self.take(change, piece, at);
-            }
-            if is_through {
-                self.cursor = self.cursor.max(until);
-                return Some(false);
+                ControlFlow::Continue(()) => {}
             }
         }
+    }
+
+    /// Looks at changes up to `until`, which the cursor moves on to if there are later ones; breaks off before that if enough was read.
+    fn look(&mut self, runs: &Few<Run>, until: Revision) -> ControlFlow<Enough> {
+        if self.selection.is_none() {
+            let changes: usize = runs.iter().map(|run| run.places.len()).sum();
+            self.items.reserve((self.items.len() + changes).min(ITEMS));
+        }
+        for (piece, at) in runs.iter().flat_map(|run| run.places.clone().map(|at| (&run.piece, at))) {
+            let Some(change) = piece.get(at) else { continue };
+            if change.revision > until {
+                self.cursor = self.cursor.max(until);
+                break;
+            }
+            if self.ends_before(change.revision) {
+                return ControlFlow::Break(Enough);
+            }
+            self.take(change, piece, at);
+        }
+        ControlFlow::Continue(())
     }
 
     /// Looks at the changes of a lane: those from before it was made in the log, the others where it noted them.
@@ -392,17 +405,9 @@ impl Reader<'_> {
                 self.cursor = self.cursor.max(served);
                 return Some(false);
             }
-            let full = resource.with_state(|_, log| {
-                for revision in noted {
-                    if self.ends_before(revision) {
-                        return Some(true);
-                    }
-                    let (piece, at) = log.find(revision)?;
-                    self.take(piece.get(at)?, piece, at);
-                }
-                Some(false)
-            })?;
-            if full {
+            let runs: Option<Few<Run>> =
+                resource.with_state(|_, log| noted.iter().map(|revision| log.run(*revision)).collect());
+            if self.look(&runs?, Revision(u64::MAX)).is_break() {
                 return Some(true);
             }
         }
