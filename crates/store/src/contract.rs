@@ -64,7 +64,7 @@ macro_rules! contract_tests {
             bookmarkable, filtered, create_only_refuses_an_existing_key, expected_revision_is_compared,
             expected_tag_is_compared, a_delete_needs_something_to_delete, conflicts_tell_what_was_found,
             an_entry_remembers_its_creation, outcomes_and_events_tell_the_previous_entry, loads_are_exact,
-            loads_can_be_stopped, gets_are_current, the_future_is_refused, compaction_ends_history,
+            loads_of_many_are_exact, loads_can_be_stopped, gets_are_current, the_future_is_refused, compaction_ends_history,
             history_expires_and_space_is_swept, followers_left_behind_are_told, backups_restore,
             backups_do_not_overwrite, oversize_is_refused, a_group_names_a_key_once, an_empty_group_is_nothing,
             a_restart_keeps_everything, a_closed_store_says_so, a_dropped_commit_still_happens,

@@ -5,10 +5,12 @@
 //! | committer | judges, writes and syncs all waiting groups as one batch; mends the engine when it fails |
 //! | reader | reads for asynchronous callers: history for followers, values for answers |
 //! | reclaimer | expires history, removes what it kept |
+//! | ahead | up to four for the time of a long load or of opening: they read its parts ahead, in order |
 //! | fjall's worker | flushes and merges the engine's files |
 //!
 //! `docs/store.md` has the layout on disk and what each kind of crash and damage leads to.
 
+mod ahead;
 mod build;
 mod clock;
 mod committer;

@@ -74,6 +74,7 @@ impl Written {
         };
         let mut missing: BTreeMap<&str, &Bytes> = self.entries.iter().map(|(k, v)| (k.as_str(), v)).collect();
         let mut corrupt = Vec::new();
+        let mut last = String::new();
         store
             .load(b"", None, &mut |entry| {
                 let (name, served) = match entry {
@@ -83,8 +84,10 @@ impl Written {
                         (damaged.key.to_string(), None)
                     }
                 };
+                assert!(last < name, "{name} comes after {last}");
                 let expected = missing.remove(name.as_str()).unwrap();
                 assert!(served.is_none_or(|served| served == *expected), "{name} is served wrong");
+                last = name;
                 ControlFlow::Continue(())
             })
             .unwrap();

@@ -3,7 +3,7 @@
 #![allow(missing_docs, reason = "the names of tests are sentences")]
 
 use super::*;
-use crate::{BackupReport, Health, Kind, Limits, Previous};
+use crate::{BackupReport, Corrupt, Health, Kind, Limits, Previous};
 use bytes::Bytes;
 use std::collections::HashSet;
 
@@ -376,6 +376,50 @@ pub async fn loads_are_exact(factory: Factory<'_>) {
             );
         }
         assert_eq!(load(&store, "", None).unwrap().revision, Revision(5));
+        drop(store);
+        if !harness.restart() {
+            return;
+        }
+        store = harness.store();
+    }
+}
+
+pub async fn loads_of_many_are_exact(factory: Factory<'_>) {
+    const MANY: usize = 3000;
+    let (mut harness, mut store) = open(factory);
+    let name = |n: usize| format!("many/{n:05}");
+    let names: Vec<usize> = (0..MANY).collect();
+    for group in names.chunks(100) {
+        store.commit(group.iter().map(|n| Change::put(key(&name(*n)), "1")).collect()).await.unwrap();
+    }
+    put(&store, "many", "x").await;
+    put(&store, "many0", "x").await;
+    let before = store.revision();
+    for group in names.chunks(100) {
+        let changes = group.iter().filter(|n| *n % 3 != 2).map(|n| match n % 3 {
+            0 => Change::put(key(&name(*n)), "2"),
+            _ => Change::delete(key(&name(*n))),
+        });
+        store.commit(changes.collect()).await.unwrap();
+    }
+    let old: Vec<String> = names.iter().map(|n| format!("{}=1", name(*n))).collect();
+    let new = names.iter().filter(|n| *n % 3 != 1).map(|n| {
+        let value = if n % 3 == 0 { 2 } else { 1 };
+        format!("{}={value}", name(*n))
+    });
+    let new: Vec<String> = new.collect();
+    for _ in 0..2 {
+        assert_eq!(load(&store, "many/", Some(before)).unwrap().texts(), old);
+        assert_eq!(load(&store, "many/", None).unwrap().texts(), new);
+        assert_eq!(load(&store, "", None).unwrap().texts().len(), new.len() + 2);
+        let mut left = 1700;
+        let stop = &mut |entry: Result<Entry, Corrupt>| {
+            left -= 1;
+            assert_eq!(entry.unwrap().key.to_string(), new[1699 - left].split('=').next().unwrap());
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        store.load(b"many/", None, stop).unwrap();
+        assert_eq!(left, 0);
         drop(store);
         if !harness.restart() {
             return;

@@ -227,11 +227,9 @@ impl View {
         })
     }
 
-    /// All versions of the keys that start with `prefix`, by key and newest first.
-    pub(super) fn versions(&self, prefix: &[u8]) -> Versions {
-        let mut start = vec![layout::INDEX];
-        start.extend(prefix);
-        Versions(self.scan_prefix(&start))
+    /// The versions whose row keys lie between two others, by key and newest first.
+    pub(super) fn versions(&self, from: &[u8], to: &[u8]) -> Versions {
+        Versions(self.scan(Bound::Included(from.into()), Bound::Excluded(to.into())))
     }
 
     /// Reads every row, and fails at the first that cannot be read.

@@ -1,12 +1,20 @@
 //! The heads of all live entries, in memory: what preconditions are judged against.
 
 use super::{
+    ahead,
     engine::{ReadError, View},
     layout::{self, Logged},
 };
 use crate::{Head, Key, Kind, Revision, Tag};
 use bytes::Bytes;
-use std::{collections::BTreeMap, ops::Bound};
+use std::{
+    collections::BTreeMap,
+    ops::{Bound, ControlFlow},
+};
+
+/// In how many parts the log is read before and after what is compacted, and the least changes that one has.
+const PARTS: u64 = 32;
+const LEAST_PART: u64 = 4096;
 
 /// Keys and heads without values, packed: two allocations for each entry.
 #[derive(Default)]
@@ -38,9 +46,18 @@ impl Heads {
 
     /// A copy of the heads under a prefix.
     pub(super) fn under(&self, prefix: &[u8]) -> BTreeMap<Bytes, Option<Head>> {
-        let range = self.0.range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded));
-        let under = range.take_while(|(key, _)| key.starts_with(prefix));
+        let under = self.range(prefix);
         under.map(|(key, packed)| (Bytes::copy_from_slice(key), Some(packed.head()))).collect()
+    }
+
+    /// The keys under a prefix, in order.
+    pub(super) fn keys(&self, prefix: &[u8]) -> impl Iterator<Item = &[u8]> {
+        self.range(prefix).map(|(key, _)| &**key)
+    }
+
+    fn range(&self, prefix: &[u8]) -> impl Iterator<Item = (&Box<[u8]>, &Packed)> {
+        let range = self.0.range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded));
+        range.take_while(move |(key, _)| key.starts_with(prefix))
     }
 
     /// Applies one change of the log.
@@ -54,31 +71,47 @@ impl Heads {
     /// Reads the heads of everything that is live.
     ///
     /// The log tells them; where it is damaged, the versions themselves do.
-    pub(super) fn read(view: &View, compacted: Revision) -> Result<Self, ReadError> {
-        Self::from_log(view, compacted).or_else(|_| Self::from_versions(view))
+    pub(super) fn read(view: &View, compacted: Revision, newest: Revision) -> Result<Self, ReadError> {
+        Self::from_log(view, compacted, newest).or_else(|_| Self::from_versions(view))
     }
 
     /// From `compacted` on, the log has every change; before it, only those that are still live.
-    fn from_log(view: &View, compacted: Revision) -> Result<Self, ReadError> {
+    fn from_log(view: &View, compacted: Revision, newest: Revision) -> Result<Self, ReadError> {
         let mut heads = Self::default();
-        let mut newest = compacted;
-        for row in view.scan_prefix(&[layout::LOG]) {
-            let row = row?;
-            let logged = layout::parse_log_row(&row.key, &row.row).ok_or_else(|| damaged("the log"))?;
-            let revision = logged.head.mod_revision;
-            if revision > compacted && revision != newest.next() {
-                return Err(ReadError::Damaged(format!("the log has no change {}", newest.next())));
-            }
-            newest = newest.max(revision);
-            heads.apply(&logged);
-        }
-        Ok(heads)
+        let mut last = compacted;
+        let mut outcome = Ok(());
+        ahead::in_order(
+            &parts_of_log(compacted, newest),
+            |(after, until), mut sink| {
+                let from = Bound::Excluded(layout::numbered(layout::LOG, *after));
+                let to = Bound::Included(layout::numbered(layout::LOG, *until));
+                let rows = view.scan(from, to).map(|row| {
+                    let row = row?;
+                    layout::parse_log_row(&row.key, &row.row).ok_or_else(|| damaged("the log"))
+                });
+                let _ = rows.into_iter().try_for_each(|logged| sink.put(logged, size_of::<Logged>()));
+            },
+            |logged| {
+                outcome = logged.and_then(|logged| {
+                    let revision = logged.head.mod_revision;
+                    if revision > compacted && revision != last.next() {
+                        return Err(ReadError::Damaged(format!("the log has no change {}", last.next())));
+                    }
+                    last = last.max(revision);
+                    heads.apply(&logged);
+                    Ok(())
+                });
+                if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            },
+        );
+        outcome.map(|()| heads)
     }
 
     fn from_versions(view: &View) -> Result<Self, ReadError> {
         let mut heads = Self::default();
         let mut seen = Bytes::new();
-        let mut versions = view.versions(b"");
+        let all = layout::index_prefix(b"");
+        let mut versions = view.versions(&all, &layout::successor(&all));
         while let Some(version) = versions.next(|key, _| key != seen) {
             let found = version?;
             let version = found.version?.ok_or_else(|| damaged("a version"))?;
@@ -112,6 +145,18 @@ impl Packed {
             tag: Tag(Bytes::copy_from_slice(&self.tag)),
         }
     }
+}
+
+/// Splits the log into parts of about as many rows each: before `compacted` fewer are left of as many changes.
+fn parts_of_log(compacted: Revision, newest: Revision) -> Vec<(Revision, Revision)> {
+    let marks = |from: u64, to: u64| {
+        let step = (to.saturating_sub(from) / PARTS).max(LEAST_PART);
+        (from..to).step_by(usize::try_from(step).unwrap_or(usize::MAX))
+    };
+    let starts = marks(0, compacted.0).chain(marks(compacted.0, newest.0));
+    let starts: Vec<Revision> = starts.map(Revision).collect();
+    let ends = starts.iter().copied().skip(1).chain([Revision(u64::MAX)]);
+    starts.iter().copied().zip(ends).collect()
 }
 
 fn damaged(what: &str) -> ReadError {

@@ -65,6 +65,21 @@ impl Logged {
     }
 }
 
+/// What the row keys of all versions of keys with this prefix start with.
+pub(super) fn index_prefix(prefix: &[u8]) -> Vec<u8> {
+    [&[INDEX], prefix].concat()
+}
+
+/// The first row key after all that start with this prefix, which starts with a kind of row.
+pub(super) fn successor(prefix: &[u8]) -> Vec<u8> {
+    let kept = prefix.iter().rposition(|byte| *byte != u8::MAX).unwrap_or_default();
+    let mut row = prefix.get(..=kept).unwrap_or_default().to_vec();
+    if let Some(last) = row.last_mut() {
+        *last = last.saturating_add(1);
+    }
+    row
+}
+
 /// The row key of a version.
 pub(super) fn index_key(key: &[u8], revision: Revision) -> Vec<u8> {
     let mut row = Vec::with_capacity(key.len() + 10);

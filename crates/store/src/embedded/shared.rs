@@ -9,6 +9,7 @@
 
 use super::{
     Options,
+    ahead::{self, Sink},
     clock::Clock,
     engine::{Engine, Found, ReadError, View},
     files::Directory,
@@ -21,8 +22,8 @@ use crate::{
 };
 use bytes::Bytes;
 use std::{
-    io,
-    ops::Bound,
+    io, iter,
+    ops::{Bound, ControlFlow},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard,
         atomic::{AtomicU64, Ordering},
@@ -53,12 +54,24 @@ impl Reading<'_> {
     }
 }
 
-/// The keys that start with `prefix` and lie after `seen`.
+/// The keys that start with `prefix`, from `from` on.
 #[derive(Clone, Copy)]
 struct Under<'a> {
     prefix: &'a [u8],
-    seen: &'a [u8],
+    from: &'a [u8],
 }
+
+/// What a load finds.
+enum Step {
+    Entry(Result<Entry, Corrupt>),
+    /// The index cannot be read from this key on.
+    Unreadable {
+        from: Bytes,
+    },
+}
+
+/// How many keys a part of a load has.
+const PART: usize = 512;
 
 impl Shared {
     pub(super) fn new(directory: Directory, options: Options, engine: Engine, recovered: Recovered) -> Self {
@@ -165,37 +178,42 @@ impl Shared {
                 }
             }
         };
-        let mut seen = Bytes::new();
-        let mut versions = reading.view.versions(prefix);
-        while let Some(found) = versions.next(|key, revision| revision <= at && key != seen) {
-            let Ok(Found { key, revision, version }) = found else {
-                self.load_without_index(&reading, Under { prefix, seen: &seen }, at, visit)?;
-                break;
-            };
-            seen = key.clone();
-            let Ok(key) = trusted(key) else { continue };
-            let entry = match version {
-                Ok(Some(Version { kind: Kind::Delete, .. })) => continue,
-                Ok(Some(Version { head, value, .. })) => Ok(Entry { key, head, value }),
-                Ok(None) => Err(failed_checksum(key, revision)),
-                Err(error) => Err(unreadable_value(key, revision, &error)),
-            };
-            if visit(entry).is_break() {
-                break;
-            }
-        }
-        Ok(at)
+        let marks = self.marks(prefix);
+        let parts: Vec<_> = marks.iter().zip(marks.iter().skip(1)).collect();
+        let mut outcome = Ok(at);
+        ahead::in_order(
+            &parts,
+            |(from, to), sink| reading.view.entries_at(at, from, to, sink),
+            |step| match step {
+                Step::Entry(entry) => visit(entry),
+                Step::Unreadable { from } => {
+                    outcome = self.load_without_index(&reading, Under { prefix, from: &from }, at, visit);
+                    ControlFlow::Break(())
+                }
+            },
+        );
+        outcome
+    }
+
+    /// Row keys between which lies everything under a prefix, in parts that are read each on its own.
+    fn marks(&self, prefix: &[u8]) -> Vec<Vec<u8>> {
+        let heads = self.heads.read().unwrap_or_else(PoisonError::into_inner);
+        let first = layout::index_prefix(prefix);
+        let end = layout::successor(&first);
+        let between = heads.keys(prefix).step_by(PART).skip(1).map(layout::index_prefix);
+        iter::once(first.clone()).chain(between).chain([end]).collect()
     }
 
     /// Goes on with a load where the index cannot be read: over the keys that are live now, and those that the log
-    /// says were deleted since. Each is looked up on its own, so that only those in damaged rows are reported.
+    /// says were deleted since. Each is looked up on its own, so that only those in damaged rows are reported. Returns
+    /// the revision that was loaded.
     fn load_without_index(
         &self,
         reading: &Reading<'_>,
         under: Under<'_>,
         at: Revision,
         visit: &mut Visitor<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<Revision, Error> {
         let mut keys = self.heads.read().unwrap_or_else(PoisonError::into_inner).under(under.prefix);
         let later = reading.engine()?.view();
         for row in later
@@ -209,11 +227,8 @@ impl Shared {
                 keys.entry(Bytes::copy_from_slice(logged.key.as_bytes())).or_insert(None);
             }
         }
-        for (key, head) in keys.split_off(under.seen) {
+        for (key, head) in keys.split_off(under.from) {
             let Ok(key) = trusted(key) else { continue };
-            if key.as_bytes() == under.seen {
-                continue;
-            }
             let entry = match head.filter(|head| head.mod_revision <= at) {
                 Some(head) => {
                     reading.view.value(&key, head.mod_revision).map(|value| Entry { key, head, value })
@@ -228,7 +243,7 @@ impl Shared {
                 break;
             }
         }
-        Ok(())
+        Ok(at)
     }
 
     /// A batch of history, for a follower that the window has left behind.
@@ -291,7 +306,8 @@ impl Recovered {
     pub(super) fn read(view: &View) -> Result<Self, ReadError> {
         let reach = Self::reach(view)?;
         let revision = view.newest()?.max(reach.compacted);
-        Ok(Self { heads: Heads::read(view, reach.compacted)?, revision, reach, clock: Clock::read(view) })
+        let heads = Heads::read(view, reach.compacted, revision)?;
+        Ok(Self { heads, revision, reach, clock: Clock::read(view) })
     }
 
     /// How far history reaches. If the row that tells it is damaged, history starts now, and everything before is swept
@@ -361,6 +377,35 @@ impl View {
             logged.ok_or_else(|| ReadError::Damaged("a row of the log fails its checksum".into()))
         })
         .collect()
+    }
+
+    /// The entries at a revision whose row keys lie between two others, as far as the index can be read.
+    fn entries_at(&self, at: Revision, from: &[u8], to: &[u8], mut sink: Sink<'_, Step>) {
+        let mut seen = Bytes::new();
+        let mut versions = self.versions(from, to);
+        while let Some(found) = versions.next(|key, revision| revision <= at && key != seen) {
+            let Ok(Found { key, revision, version }) = found else {
+                let from = if seen.is_empty() {
+                    Bytes::copy_from_slice(from.get(1..).unwrap_or_default())
+                } else {
+                    [&*seen, &[0]].concat().into()
+                };
+                let _ = sink.put(Step::Unreadable { from }, 0);
+                return;
+            };
+            seen = key.clone();
+            let Ok(key) = trusted(key) else { continue };
+            let entry = match version {
+                Ok(Some(Version { kind: Kind::Delete, .. })) => continue,
+                Ok(Some(Version { head, value, .. })) => Ok(Entry { key, head, value }),
+                Ok(None) => Err(failed_checksum(key, revision)),
+                Err(error) => Err(unreadable_value(key, revision, &error)),
+            };
+            let bytes = entry.as_ref().map_or(0, |entry| entry.value.len());
+            if sink.put(Step::Entry(entry), bytes).is_break() {
+                return;
+            }
+        }
     }
 
     /// The entry of `key` at a revision.
