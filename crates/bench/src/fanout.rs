@@ -29,7 +29,7 @@ use store::{
 use tokio::runtime::Runtime;
 use watchers::{Pace, Way, Work, by_node, fan_out, idle};
 
-pub(crate) const ABOUT: &str = "the cache: start-up, memory, lists, changes to many watchers (--entries N, --dir PATH, --row PART OF A NAME: that of the fan-out alone)";
+pub(crate) const ABOUT: &str = "the cache: start-up, memory, lists, changes to many watchers (--entries N, --dir PATH, --row PART OF A NAME: those of the fan-out, or start, alone)";
 
 const POD: &str = include_str!("pod.json");
 const SMALL_POD: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-7d9f8b6c5-x7k2p","namespace":"default","uid":"0f4e1c9a-6b1d-4f0e-9a53-2f2a3b0c7d11"},"spec":{"nodeName":"node-17"}}"#;
@@ -53,7 +53,7 @@ struct Settings {
     style: Style,
     entries: u64,
     directory: Option<PathBuf>,
-    /// Part of the names of the only rows of the fan-out to take.
+    /// Part of the names of the only rows of the fan-out and of starting to take.
     row: Option<String>,
     start: bool,
 }
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         let measure = |runtime: &Runtime, pace, way| {
             let work = Work { watchers, pace, way };
             let name = work.name(runtime);
-            if settings.row.as_ref().is_none_or(|part| name.contains(part)) {
+            if settings.wants(&name) {
                 fan_out(runtime, work)?.print(settings.style)?;
             }
             Ok::<_, Failure>(())
@@ -91,12 +91,14 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         }
     }
     drop(one_thread);
-    if settings.row.is_some() {
+    if settings.row.is_none() {
+        by_node(&runtime)?.print(settings.style)?;
+        reads(&runtime, settings.style)?;
+    }
+    drop(runtime);
+    if !settings.wants("start") {
         return Ok(());
     }
-    by_node(&runtime)?.print(settings.style)?;
-    reads(&runtime, settings.style)?;
-    drop(runtime);
     for size in [Size::WithoutVariables, Size::Whole] {
         let path = scratch.path().join(if size == Size::Whole { "whole" } else { "smaller" });
         fill(&settings, &path, size)?;
@@ -384,6 +386,10 @@ fn millis(time: Duration) -> f64 {
 }
 
 impl Settings {
+    fn wants(&self, row: &str) -> bool {
+        self.row.as_ref().is_none_or(|part| row.contains(part))
+    }
+
     fn parse(arguments: &[String]) -> Result<Self, Failure> {
         let mut settings =
             Self { style: Style::Table, entries: 100_000, directory: None, row: None, start: false };
