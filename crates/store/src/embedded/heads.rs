@@ -153,8 +153,9 @@ fn parts_of_log(compacted: Revision, newest: Revision) -> Vec<(Revision, Revisio
         let step = (to.saturating_sub(from) / PARTS).max(LEAST_PART);
         (from..to).step_by(usize::try_from(step).unwrap_or(usize::MAX))
     };
-    let starts = marks(0, compacted.0).chain(marks(compacted.0, newest.0));
-    let starts: Vec<Revision> = starts.map(Revision).collect();
+    let starts = marks(0, compacted.0.max(1)).chain(marks(compacted.0, newest.0));
+    let mut starts: Vec<Revision> = starts.map(Revision).collect();
+    starts.dedup();
     let ends = starts.iter().copied().skip(1).chain([Revision(u64::MAX)]);
     starts.iter().copied().zip(ends).collect()
 }
@@ -166,4 +167,22 @@ fn damaged(what: &str) -> ReadError {
 /// A key that was read from the store's own rows.
 pub(super) fn trusted(key: Bytes) -> Result<Key, ReadError> {
     Key::new(key).map_err(|error| ReadError::Damaged(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_the_log_cover_it() {
+        for (compacted, newest) in
+            [(0, 0), (0, 1), (5, 5), (0, 5000), (4096, 4096), (9_000, 700_000), (1 << 60, 1 << 60)]
+        {
+            let parts = parts_of_log(Revision(compacted), Revision(newest));
+            assert_eq!(parts.first().map(|part| part.0), Some(Revision(0)));
+            assert_eq!(parts.last().map(|part| part.1), Some(Revision(u64::MAX)));
+            assert!(parts.windows(2).all(|two| two[0].1 == two[1].0 && two[0].0 < two[0].1), "{parts:?}");
+            assert!(parts.len() <= 2 * 33 + 1, "{}", parts.len());
+        }
+    }
 }

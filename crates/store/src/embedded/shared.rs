@@ -201,7 +201,7 @@ impl Shared {
         let first = layout::index_prefix(prefix);
         let end = layout::successor(&first);
         let between = heads.keys(prefix).step_by(PART).skip(1).map(layout::index_prefix);
-        iter::once(first.clone()).chain(between).chain([end]).collect()
+        iter::once(first).chain(between).chain([end]).collect()
     }
 
     /// Goes on with a load where the index cannot be read: over the keys that are live now, and those that the log
