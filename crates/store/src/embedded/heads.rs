@@ -83,13 +83,8 @@ impl Heads {
         ahead::in_order(
             &parts_of_log(compacted, newest),
             |(after, until), mut sink| {
-                let from = Bound::Excluded(layout::numbered(layout::LOG, *after));
-                let to = Bound::Included(layout::numbered(layout::LOG, *until));
-                let rows = view.scan(from, to).map(|row| {
-                    let row = row?;
-                    layout::parse_log_row(&row.key, &row.row).ok_or_else(|| damaged("the log"))
-                });
-                let _ = rows.into_iter().try_for_each(|logged| sink.put(logged, size_of::<Logged>()));
+                let mut rows = view.log(*after, *until);
+                let _ = rows.try_for_each(|logged| sink.put(logged, size_of::<Logged>()));
             },
             |logged| {
                 outcome = logged.and_then(|logged| {
@@ -114,7 +109,8 @@ impl Heads {
         let mut versions = view.versions(&all, &layout::successor(&all));
         while let Some(version) = versions.next(|key, _| key != seen) {
             let found = version?;
-            let version = found.version?.ok_or_else(|| damaged("a version"))?;
+            let damaged = || ReadError::Damaged("a row of a version fails its checksum".into());
+            let version = found.version?.ok_or_else(damaged)?;
             if version.kind == Kind::Put {
                 heads.put(&found.key, &version.head);
             }
@@ -158,10 +154,6 @@ fn parts_of_log(compacted: Revision, newest: Revision) -> Vec<(Revision, Revisio
     starts.dedup();
     let ends = starts.iter().copied().skip(1).chain([Revision(u64::MAX)]);
     starts.iter().copied().zip(ends).collect()
-}
-
-fn damaged(what: &str) -> ReadError {
-    ReadError::Damaged(format!("a row of {what} fails its checksum"))
 }
 
 /// A key that was read from the store's own rows.

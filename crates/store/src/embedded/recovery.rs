@@ -16,9 +16,6 @@ use super::{
 use crate::{Error, Event, Fate, Revision};
 use std::{io, sync::PoisonError};
 
-/// How many rows of the log are read at a time.
-const CHUNK: usize = 1024;
-
 /// Tries whether the disk takes writes again.
 pub(super) fn probe(shared: &Shared) -> io::Result<()> {
     shared.options.media.write(1 << 20)?;
@@ -88,21 +85,16 @@ fn is_damaged(shared: &Shared) -> bool {
 /// The changes after `announced`, up to the last that is complete.
 fn survivors(view: &View, announced: Revision) -> Result<Vec<Event>, ReadError> {
     let mut events: Vec<Event> = Vec::new();
-    loop {
-        let after = events.last().map_or(announced, Event::revision);
-        let rows = view.log(after, Revision(u64::MAX), CHUNK)?;
-        if rows.is_empty() {
-            return Ok(events);
+    for logged in view.log(announced, Revision(u64::MAX)) {
+        let logged = logged?;
+        let expected = events.last().map_or(announced, Event::revision).next();
+        if logged.head.mod_revision != expected {
+            return Err(ReadError::Damaged(format!("the log has no change {expected}")));
         }
-        for logged in rows {
-            let expected = events.last().map_or(announced, Event::revision).next();
-            if logged.head.mod_revision != expected {
-                return Err(ReadError::Damaged(format!("the log has no change {expected}")));
-            }
-            let value = view.value_of(&logged);
-            events.push(logged.event(value));
-        }
+        let value = view.value_of(&logged);
+        events.push(logged.event(value));
     }
+    Ok(events)
 }
 
 /// Puts a rebuilt engine without history in the place of the damaged one.

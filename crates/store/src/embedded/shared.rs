@@ -216,13 +216,8 @@ impl Shared {
     ) -> Result<Revision, Error> {
         let mut keys = self.heads.read().unwrap_or_else(PoisonError::into_inner).under(under.prefix);
         let later = reading.engine()?.view();
-        for row in later
-            .scan(Bound::Excluded(layout::numbered(layout::LOG, at)), Bound::Excluded(vec![layout::LOG + 1]))
-        {
-            let row = row.map_err(|error| self.unreadable(error))?;
-            let logged = layout::parse_log_row(&row.key, &row.row);
-            let logged =
-                logged.ok_or_else(|| self.unreadable(ReadError::Damaged("a row of the log".into())))?;
+        for logged in later.log(at, Revision(u64::MAX)) {
+            let logged = logged.map_err(|error| self.unreadable(error))?;
             if logged.kind == Kind::Delete && logged.key.as_bytes().starts_with(under.prefix) {
                 keys.entry(Bytes::copy_from_slice(logged.key.as_bytes())).or_insert(None);
             }
@@ -252,12 +247,11 @@ impl Shared {
         check_reach(after, self.compacted(), self.feed.revision())?;
         let mut batch = BatchBuilder::new(after);
         let mut expected = after.next();
-        let from = Bound::Included(layout::numbered(layout::LOG, expected));
-        let to = Bound::Included(layout::numbered(layout::LOG, until));
-        for row in reading.view.scan(from, to) {
-            let row = row.map_err(|error| self.unreadable(error))?;
-            let logged = layout::parse_log_row(&row.key, &row.row);
-            let Some(logged) = logged.filter(|logged| logged.head.mod_revision == expected) else { break };
+        for logged in reading.view.log(after, until) {
+            let logged = logged.map_err(|error| self.unreadable(error))?;
+            if logged.head.mod_revision != expected {
+                break;
+            }
             let (revision, group_goes_on) = (expected, logged.group_goes_on);
             let event = logged.key.as_bytes().starts_with(prefix).then(|| {
                 let value = reading.view.value_of(&logged);
@@ -277,7 +271,8 @@ impl Shared {
     /// The rows of the log in `(after, until]`, at most `count`.
     pub(super) fn log(&self, after: Revision, until: Revision, count: usize) -> Result<Vec<Logged>, Error> {
         let reading = self.reading()?;
-        reading.view.log(after, until, count).map_err(|error| self.unreadable(error))
+        let rows = reading.view.log(after, until).take(count);
+        rows.collect::<Result<_, _>>().map_err(|error| self.unreadable(error))
     }
 
     fn reading(&self) -> Result<Reading<'_>, Error> {
@@ -361,22 +356,19 @@ impl View {
         }
     }
 
-    /// The rows of the log in `(after, until]`, at most `count`.
+    /// The rows of the log in `(after, until]`.
     pub(super) fn log(
         &self,
         after: Revision,
         until: Revision,
-        count: usize,
-    ) -> Result<Vec<Logged>, ReadError> {
+    ) -> impl Iterator<Item = Result<Logged, ReadError>> {
         let from = Bound::Excluded(layout::numbered(layout::LOG, after));
         let to = Bound::Included(layout::numbered(layout::LOG, until));
-        let rows = self.scan(from, to).take(count);
-        rows.map(|row| {
+        self.scan(from, to).map(|row| {
             let row = row?;
             let logged = layout::parse_log_row(&row.key, &row.row);
             logged.ok_or_else(|| ReadError::Damaged("a row of the log fails its checksum".into()))
         })
-        .collect()
     }
 
     /// The entries at a revision whose row keys lie between two others, as far as the index can be read.
