@@ -22,8 +22,34 @@ impl Authenticated {
         &self.0
     }
 
+    /// A part of the server itself, under the name that the reference has for it: it may do everything, by the group that says so.
+    pub fn system(identity: SystemIdentity) -> Self {
+        let user = User {
+            name: identity.name().to_owned(),
+            groups: vec![User::MASTERS.to_owned()],
+            ..User::default()
+        };
+        Self(user.authenticated())
+    }
+
     pub(crate) fn into_user(self) -> User {
         self.0
+    }
+}
+
+/// The parts of the server that do work of their own, as audit logs, webhooks and managed fields see them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SystemIdentity {
+    /// The server's upkeep of its own objects.
+    ApiServer,
+}
+
+impl SystemIdentity {
+    /// The name of the user.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ApiServer => "system:apiserver",
+        }
     }
 }
 

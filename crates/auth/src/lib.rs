@@ -1,7 +1,7 @@
 //! Who is asking, and what they may do.
 //!
-//! 1. **Proof by type.** An [`Authenticated`] is made only by [`Authenticators::authenticate`], an [`Authorized`] only by
-//!    [`Authorizer::authorize`]. What reads and writes objects demands an [`Authorized`], and takes from it what it is for: a
+//! 1. **Proof by type.** An [`Authenticated`] is made only by [`Authenticators::authenticate`], and for the server's own work by
+//!    [`Authenticated::system`]; an [`Authorized`] only by [`Authorizer::authorize`]. What reads and writes objects demands an [`Authorized`], and takes from it what it is for: a
 //!    permission for one thing cannot be used for another.
 //! 2. **Default deny.** A caller that shows nothing valid is refused; what exactly was wrong is for the log, not for the
 //!    caller.
@@ -18,8 +18,8 @@ mod tokens;
 mod user;
 
 pub use attributes::{Attributes, Target};
-pub use authenticate::{Authenticated, Authenticators, Credentials, Refused};
-pub use authorize::{Authorized, Authorizer};
+pub use authenticate::{Authenticated, Authenticators, Credentials, Refused, SystemIdentity};
+pub use authorize::{AlwaysAllow, Authorize, Authorized, Authorizer, BoxFuture, Decision};
 pub use certificate::{Certified, ClientAuthority};
 pub use tokens::{StaticToken, TokenFileError, Tokens};
 pub use user::User;

@@ -33,7 +33,7 @@ pub struct Spec {
 }
 
 /// A field that selectors can ask for. `metadata.name` and `metadata.namespace` need not be declared.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     name: Text,
     paths: Vec<String>,
@@ -89,6 +89,11 @@ impl Spec {
     /// The selectable fields, in the order they were added.
     pub fn fields(&self) -> &[Field] {
         &self.fields
+    }
+
+    /// Whether entries that were indexed for one can be served for the other.
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.prefix == other.prefix && self.scoped == other.scoped && self.fields == other.fields
     }
 
     /// The place of a field among [`Spec::fields`].

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use auth::{Attributes, Authorized, Target};
+use auth::SystemIdentity;
 use aws_lc_rs::digest::{SHA256, digest};
+use object::Value;
 use object::time::{MicroTime, Time};
-use object::{Map, Value};
-use registry::{Registry, WriteOptions};
-use schema::{Limits, Status, json};
+use registry::{Address, Client, Registry};
+use schema::{Status, json};
 use store::Revision;
 
 use crate::options::Range;
@@ -87,8 +87,10 @@ impl Hooks {
     }
 
     /// Makes everything, and then keeps renewing the identity. Ends only with the process.
-    pub(crate) async fn run(&self, registry: &Registry, facts: &Facts) {
-        let boot = Boot { registry, facts, now: Time::now(), identity: identity() };
+    pub(crate) async fn run(&self, registry: &Arc<Registry>, facts: &Facts) {
+        // Under the name that the reference has for itself.
+        let client = Client::new(registry.clone(), SystemIdentity::ApiServer, "kube-apiserver");
+        let boot = Boot { client, facts, now: Time::now(), identity: identity() };
         let first = registry.cache().committed() == Revision::ZERO;
         // Namespaces first: the others live in them.
         self.repeat(NAMESPACES, || boot.namespaces()).await;
@@ -134,34 +136,8 @@ async fn forget(registry: &Registry) {
     }
 }
 
-/// A kind of object that the start makes.
-#[derive(Clone, Copy)]
-struct Place {
-    group: &'static str,
-    resource: &'static str,
-    namespace: &'static str,
-}
-
-impl Place {
-    const fn core(resource: &'static str, namespace: &'static str) -> Self {
-        Self { group: "", resource, namespace }
-    }
-
-    fn proof(self, verb: &'static str, name: &str) -> Authorized {
-        let target = Target::Resource {
-            group: self.group.into(),
-            version: "v1".into(),
-            resource: self.resource.into(),
-            subresource: String::new(),
-            namespace: self.namespace.into(),
-            name: name.into(),
-        };
-        Authorized::server(Attributes { verb, target })
-    }
-}
-
 struct Boot<'a> {
-    registry: &'a Registry,
+    client: Client,
     facts: &'a Facts,
     now: Time,
     identity: Identity,
@@ -177,7 +153,7 @@ struct Identity {
 impl Boot<'_> {
     async fn namespaces(&self) -> Result<(), Status> {
         let make = |name: &'static str| async move {
-            self.create(Place::core("namespaces", ""), &format!(r#"{{"metadata":{{"name":"{name}"}}}}"#))
+            self.create(Address::core("namespaces", ""), &format!(r#"{{"metadata":{{"name":"{name}"}}}}"#))
                 .await
         };
         tokio::try_join!(make("default"), make("kube-node-lease"), make("kube-public"), make("kube-system"))
@@ -185,7 +161,7 @@ impl Boot<'_> {
     }
 
     async fn priority_classes(&self) -> Result<(), Status> {
-        let place = Place { group: "scheduling.k8s.io", resource: "priorityclasses", namespace: "" };
+        let place = Address::v1("scheduling.k8s.io", "priorityclasses", "");
         for (name, value, about) in [
             (
                 "system-node-critical",
@@ -217,25 +193,25 @@ impl Boot<'_> {
             "clusterIPs":["{address}"],"type":"ClusterIP","sessionAffinity":"None","ipFamilies":["{family}"],
             "ipFamilyPolicy":"SingleStack","internalTrafficPolicy":"Cluster"}}}}"#
         );
-        self.create(Place::core("services", "default"), &service).await?;
+        self.create(Address::core("services", "default"), &service).await?;
         let endpoints = format!(
             r#"{{"metadata":{{"name":"kubernetes","labels":{{"endpointslice.kubernetes.io/skip-mirror":"true"}}}},
             "subsets":[{{"addresses":[{{"ip":"{advertise}"}}],"ports":[{{"name":"https","port":{port},"protocol":"TCP"}}]}}]}}"#
         );
-        self.apply(Place::core("endpoints", "default"), &endpoints, &["subsets"]).await?;
+        self.apply(Address::core("endpoints", "default"), &endpoints, &["subsets"]).await?;
         let address_type = if advertise.is_ipv4() { "IPv4" } else { "IPv6" };
         let slice = format!(
             r#"{{"metadata":{{"name":"kubernetes","labels":{{"kubernetes.io/service-name":"kubernetes"}}}},
             "addressType":"{address_type}","endpoints":[{{"addresses":["{advertise}"],"conditions":{{"ready":true}}}}],
             "ports":[{{"name":"https","protocol":"TCP","port":{port}}}]}}"#
         );
-        let place = Place { group: "discovery.k8s.io", resource: "endpointslices", namespace: "default" };
+        let place = Address::v1("discovery.k8s.io", "endpointslices", "default");
         self.apply(place, &slice, &["endpoints", "ports"]).await
     }
 
     /// The range of services, and that its first address is taken.
     async fn service_range(&self) -> Result<(), Status> {
-        let place = Place { group: "networking.k8s.io", resource: "servicecidrs", namespace: "" };
+        let place = Address::v1("networking.k8s.io", "servicecidrs", "");
         let range = self.facts.services;
         self.create(
             place,
@@ -248,7 +224,7 @@ impl Boot<'_> {
             self.now
         );
         self.set_status(place, "kubernetes", &status).await?;
-        let place = Place { group: "networking.k8s.io", resource: "ipaddresses", namespace: "" };
+        let place = Address::v1("networking.k8s.io", "ipaddresses", "");
         let address = range.first();
         let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
         let taken = format!(
@@ -264,7 +240,7 @@ impl Boot<'_> {
         let text = format!(
             r#"{{"metadata":{{"name":"extension-apiserver-authentication"}},"data":{{"client-ca-file":{authority}}}}}"#
         );
-        self.apply(Place::core("configmaps", "kube-system"), &text, &["data"]).await
+        self.apply(Address::core("configmaps", "kube-system"), &text, &["data"]).await
     }
 
     async fn token_tracking(&self) -> Result<(), Status> {
@@ -273,7 +249,7 @@ impl Boot<'_> {
         let text = format!(
             r#"{{"metadata":{{"name":"kube-apiserver-legacy-service-account-token-tracking"}},"data":{{"since":"{day}"}}}}"#
         );
-        self.create(Place::core("configmaps", "kube-system"), &text).await
+        self.create(Address::core("configmaps", "kube-system"), &text).await
     }
 
     async fn renew_identity(&self) -> Result<(), Status> {
@@ -285,94 +261,45 @@ impl Boot<'_> {
             host = json::string(host),
             now = MicroTime::now(),
         );
-        let place = Place { group: "coordination.k8s.io", resource: "leases", namespace: "kube-system" };
+        let place = Address::v1("coordination.k8s.io", "leases", "kube-system");
         self.apply(place, &text, &["spec"]).await
     }
 
     /// Makes an object, unless there is one of its name.
-    async fn create(&self, place: Place, text: &str) -> Result<(), Status> {
-        let proof = place.proof("create", "");
-        let target = self.registry.target(&proof)?;
-        let object = json::decode(target.served.ty, text.as_bytes(), &Limits::REQUEST)
-            .map_err(|error| Status::internal_error(&error.to_string()))?;
-        match self.registry.create(&target, object.value, &options()).await {
+    async fn create(&self, address: Address<'_>, text: &str) -> Result<(), Status> {
+        let object = self.client.decode(address, text)?;
+        match self.client.create(address, object).await {
             Err(exists) if exists.code == 409 => Ok(()),
             other => other.map(drop),
         }
     }
 
     /// Makes an object, or sets these fields of the one that is there.
-    async fn apply(&self, place: Place, text: &str, fields: &[&'static str]) -> Result<(), Status> {
-        self.create(place, text).await?;
-        let wanted = self.decode(place, text)?;
+    async fn apply(&self, address: Address<'_>, text: &str, fields: &[&'static str]) -> Result<(), Status> {
+        self.create(address, text).await?;
+        let wanted = self.client.decode(address, text)?;
         let name = wanted.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str);
-        self.change(place, name.unwrap_or_default(), "", |object| {
+        let set = |object: &mut object::Map| {
             for field in fields {
                 if let Some(value) = wanted.get(field) {
                     object.insert(*field, value.clone());
                 }
             }
-        })
-        .await
+        };
+        self.client.modify(address.named(name.unwrap_or_default()), set).await
     }
 
-    async fn set_status(&self, place: Place, name: &str, text: &str) -> Result<(), Status> {
-        let wanted = self.decode(place, text)?;
-        self.change(place, name, "status", |object| {
+    async fn set_status(&self, address: Address<'_>, name: &str, text: &str) -> Result<(), Status> {
+        let wanted = self.client.decode(address, text)?;
+        let set = |object: &mut object::Map| {
             if !object.contains_key("status")
                 && let Some(status) = wanted.get("status")
             {
                 object.insert("status", status.clone());
             }
-        })
-        .await
-    }
-
-    fn decode(&self, place: Place, text: &str) -> Result<Map, Status> {
-        let proof = place.proof("get", "");
-        let target = self.registry.target(&proof)?;
-        let decoded = json::decode(target.served.ty, text.as_bytes(), &Limits::REQUEST)
-            .map_err(|error| Status::internal_error(&error.to_string()))?;
-        decoded.value.as_map().cloned().ok_or_else(|| Status::internal_error("not an object"))
-    }
-
-    /// Reads an object, changes it, and writes it back.
-    async fn change(
-        &self,
-        place: Place,
-        name: &str,
-        subresource: &'static str,
-        change: impl Fn(&mut Map),
-    ) -> Result<(), Status> {
-        let mut proof = place.proof("get", name).attributes().clone();
-        let read = Authorized::server(proof.clone());
-        let target = self.registry.target(&read)?;
-        let registry::Content::Entry(entry) = self.registry.get(&target, "").await? else {
-            return Err(Status::internal_error("not a stored object"));
         };
-        let stored = target.served.stored.as_ref().ok_or_else(Status::unknown_resource)?;
-        let mut object = stored.decode(&entry)?;
-        let before = object.clone();
-        target.served.from_stored(&mut object);
-        if let Some(map) = object.as_map_mut() {
-            change(map);
-        }
-        if object == before {
-            return Ok(());
-        }
-        proof.verb = "update";
-        if let Target::Resource { subresource: part, .. } = &mut proof.target {
-            *part = subresource.to_owned();
-        }
-        let write = Authorized::server(proof);
-        let target = self.registry.target(&write)?;
-        self.registry.update(&target, object, &options()).await.map(drop)
+        self.client.modify(address.named(name).subresource("status"), set).await
     }
-}
-
-/// How this server writes: under the name that the reference has for itself.
-fn options() -> WriteOptions {
-    WriteOptions { field_manager: "kube-apiserver".into(), ..WriteOptions::default() }
 }
 
 /// Who this server is: the host's name tells servers apart, a random part the runs of one.

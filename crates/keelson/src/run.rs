@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use auth::{Authenticators, Authorizer, ClientAuthority, StaticToken, Tokens, User};
+use auth::{Authenticators, ClientAuthority, StaticToken, Tokens, User};
 use cache::Cache;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use registry::Registry;
@@ -133,7 +133,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         let registry = registry.clone();
         async move { Box::pin(hooks.run(&registry, &facts)).await }
     });
-    let api = Api::new(registry, Authorizer, lifecycle.clone(), api_settings(options));
+    let api = Api::new(registry, lifecycle.clone(), api_settings(options));
     let handler = server::stack(api, authenticators, Arc::clone(&checks), Arc::new(build()));
 
     let format = options.log_format;
@@ -165,8 +165,12 @@ async fn registry(options: &Options, data_dir: &Path) -> Result<Registry, Error>
         }
     };
     let cache = Cache::open(store, registry::specs()?, cache::Options::default()).await?;
-    let settings = registry::Settings { watch_list: options.gates.watch_list };
-    Ok(Registry::new(Arc::new(cache), &options.selection, settings)?)
+    let config = registry::Config {
+        selection: options.selection.clone(),
+        watch_list: options.gates.watch_list,
+        ..registry::Config::new(&cache)?
+    };
+    Ok(Registry::new(Arc::new(cache), config)?)
 }
 
 /// Who is known: by the authority of the data directory, by those that were given, by the kubeconfig's token, by the tokens

@@ -1,6 +1,6 @@
 //! What a kind is: the row from which routing, discovery, OpenAPI, tables and authorization attributes derive.
 
-use crate::{Columns, Plain, Strategy};
+use crate::{Columns, Plain, Resets, Strategy};
 use object::{Map, Value};
 
 /// A built-in resource type in all its versions.
@@ -43,6 +43,15 @@ pub struct Kind {
     pub dependents: Dependents,
     /// What a delete that is done at once answers with.
     pub deleted: Deleted,
+    /// The names of objects that cannot be deleted.
+    pub undeletable: &'static [&'static str],
+    /// Which rules hold for the metadata of its objects.
+    pub metadata_rules: MetadataRules,
+    /// The directory of the reference's keys, where it is not the name of the resource.
+    pub key_prefix: Option<&'static str>,
+    /// The fields that a write takes back whatever a client sends, by the subresource that is written (empty for the object itself):
+    /// no manager gets to own them that way. [`Strategy`] does what this says; managed fields have to know it before it runs.
+    pub resets: Resets,
     /// Its behaviour.
     pub strategy: &'static dyn Strategy,
 }
@@ -69,6 +78,10 @@ impl Kind {
         generation: Generation::Unused,
         dependents: Dependents::Background,
         deleted: Deleted::Status,
+        undeletable: &[],
+        metadata_rules: MetadataRules::Core,
+        key_prefix: None,
+        resets: &[],
         strategy: &Plain,
     };
 
@@ -85,6 +98,17 @@ impl Kind {
     /// Whether objects of it are namespaced.
     pub fn is_namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
+    }
+
+    /// The kind whose objects these are: itself, or the one that it shares them with; none for an operation.
+    pub fn storage_owner(&self) -> Option<&Self> {
+        match self.storage {
+            Storage::Own => Some(self),
+            Storage::Shared { group, resource } => {
+                crate::all().find(|other| other.group == group && other.resource == resource)
+            }
+            Storage::Nowhere => None,
+        }
     }
 
     /// The version that objects are kept in, if they are kept.
@@ -211,6 +235,28 @@ pub struct Subresource {
     pub body: Body,
     /// What it does.
     pub action: Action,
+    /// What its requests and answers are.
+    pub traffic: Traffic,
+}
+
+/// What the requests and answers of a subresource are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traffic {
+    /// Objects.
+    Objects,
+    /// Text that is sent as it comes, for as long as it comes: a log.
+    Log,
+    /// A connection to a pod, for as long as it lasts.
+    Connection,
+    /// A connection to a pod, node or service, to which the rest of the path belongs.
+    Proxy,
+}
+
+impl Traffic {
+    /// Whether a request may last longer than the time that requests have.
+    pub const fn is_long_running(self) -> bool {
+        !matches!(self, Self::Objects)
+    }
 }
 
 impl Subresource {
@@ -220,6 +266,7 @@ impl Subresource {
         verbs: Verb::READ_AND_CHANGE,
         body: Body::Object,
         action: Action::Part(Part::Status),
+        traffic: Traffic::Objects,
     };
     /// The number of replicas that an object wants and has.
     pub const fn scale(paths: &'static ScalePaths) -> Self {
@@ -228,6 +275,7 @@ impl Subresource {
             verbs: Verb::READ_AND_CHANGE,
             body: Body::Kind { group: "autoscaling", version: "v1", kind: "Scale" },
             action: Action::Scale(paths),
+            traffic: Traffic::Objects,
         }
     }
 }
@@ -282,10 +330,10 @@ pub enum Part {
 /// Where the numbers of a scale lie in an object, as paths.
 #[derive(Debug)]
 pub struct ScalePaths {
-    /// The number wanted.
-    pub wanted: &'static [&'static str],
-    /// The number there is.
-    pub there: &'static [&'static str],
+    /// The number of replicas that is desired.
+    pub spec_replicas: &'static [&'static str],
+    /// The number of replicas that exist.
+    pub status_replicas: &'static [&'static str],
     /// What selects the replicas: a label selector, or a map of labels.
     pub selector: &'static [&'static str],
 }
@@ -358,12 +406,21 @@ impl Selectable {
 pub enum Generation {
     /// It does not.
     Unused,
-    /// One at creation, and one more with each change that [counts](Strategy::counts).
+    /// One at creation, and one more with each change that [moves it](Strategy::bumps_generation).
     Counted,
-    /// Nothing at creation, and one more with each change that [counts](Strategy::counts).
+    /// Nothing at creation, and one more with each change that [moves it](Strategy::bumps_generation).
     CountedLater,
     /// One at creation, whatever changes later.
     One,
+}
+
+/// Which rules hold for the metadata of a kind's objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetadataRules {
+    /// The general ones, and that finalizers are qualified or standard names; the kind checks all of them once more on update.
+    Core,
+    /// The general ones.
+    General,
 }
 
 /// What becomes of dependents if a delete does not say.

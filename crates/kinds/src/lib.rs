@@ -28,6 +28,7 @@ mod policy;
 mod rbac;
 mod resets;
 mod resource;
+mod resource_type;
 mod scheduling;
 mod storage;
 mod strategy;
@@ -35,10 +36,14 @@ mod table;
 mod template;
 
 pub use kind::{
-    Action, Body, Conversion, Deleted, Dependents, Fields, Generation, Kind, Part, Refusal, ScalePaths,
-    Scope, Selectable, Storage, Subresource, Verb, Version,
+    Action, Body, Conversion, Deleted, Dependents, Fields, Generation, Kind, MetadataRules, Part, Refusal,
+    ScalePaths, Scope, Selectable, Storage, Subresource, Traffic, Verb, Version,
 };
-pub use resets::FieldPath;
+pub use resets::{FieldPath, Resets};
+pub use resource_type::{
+    BodyType, ColumnDefinition, Description, ResourceType, RowFn, ScaleFields, SelectableField,
+    SubresourceAction, SubresourceType, api_version,
+};
 pub use strategy::{
     Caller, Context, NameRule, Plain, Strategy, WithStatus, differs_but_for, keep, keep_all_but,
     keep_metadata, map_at,

@@ -28,7 +28,7 @@ impl Strategy for Access {
         NameRule::PathSegment
     }
 
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 }
@@ -55,7 +55,7 @@ impl Strategy for Binding {
         Access.name_rule()
     }
 
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 }

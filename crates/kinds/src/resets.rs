@@ -1,101 +1,37 @@
-//! Which fields a way of writing an object takes back, whatever a client sends: nobody gets to own those through it.
-//!
-//! The hooks of a kind ([`crate::Strategy`]) do what this table says; managed fields have to know it before they run.
-
-use crate::Kind;
+//! The fields that a write takes back whatever a client sends, as rows of kinds list them ([`crate::Kind::resets`]).
 
 /// A path: names of fields.
 pub type FieldPath = &'static [&'static str];
 
-const STATUS: FieldPath = &["status"];
-const SPEC: FieldPath = &["spec"];
-const METADATA: FieldPath = &["metadata"];
+/// By the name of the subresource that is written, empty for the object itself: the fields, with everything below them.
+pub type Resets = &'static [(&'static str, &'static [FieldPath])];
 
-impl Kind {
-    /// What is taken back, with all that is below, by writes through a subresource, or of the object itself (an empty name).
-    pub fn resets(&self, subresource: &str) -> &'static [FieldPath] {
-        match (self.group, self.resource, subresource) {
-            ("certificates.k8s.io", "certificatesigningrequests", "") => &[SPEC, STATUS],
-            ("certificates.k8s.io", "certificatesigningrequests", "status") => {
-                &[SPEC, &["status", "conditions"]]
-            }
-            ("certificates.k8s.io", "certificatesigningrequests", "approval") => {
-                &[SPEC, &["status", "certificate"]]
-            }
-            ("", "namespaces", "finalize") => &[STATUS],
-            ("", "pods", "status") => {
-                &[SPEC, &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]
-            }
-            ("apps", "deployments", "status") => &[SPEC, &["metadata", "labels"]],
-            (group, resource, "status") if KEEPS_METADATA.contains(&(group, resource)) => &[METADATA, SPEC],
-            (group, resource, "") if HAS_STATUS.contains(&(group, resource)) => &[STATUS],
-            (group, resource, "status") if HAS_STATUS.contains(&(group, resource)) => &[SPEC],
-            _ => &[],
-        }
-    }
-}
+/// Of a kind whose status is written apart from the rest.
+pub(crate) const STATUS: Resets = &[("", &[&["status"]]), ("status", &[&["spec"]])];
 
-/// Kinds whose status is written apart from the rest.
-///
-/// `servicecidrs` are not among them: the reference has them under a group that does not exist.
-const HAS_STATUS: [(&str, &str); 25] = [
-    ("", "namespaces"),
-    ("", "nodes"),
-    ("", "persistentvolumeclaims"),
-    ("", "persistentvolumes"),
-    ("", "pods"),
-    ("", "replicationcontrollers"),
-    ("", "resourcequotas"),
-    ("", "services"),
-    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
-    ("apiextensions.k8s.io", "customresourcedefinitions"),
-    ("apiregistration.k8s.io", "apiservices"),
-    ("apps", "daemonsets"),
-    ("apps", "deployments"),
-    ("apps", "replicasets"),
-    ("apps", "statefulsets"),
-    ("autoscaling", "horizontalpodautoscalers"),
-    ("batch", "cronjobs"),
-    ("batch", "jobs"),
-    ("flowcontrol.apiserver.k8s.io", "flowschemas"),
-    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
-    ("internal.apiserver.k8s.io", "storageversions"),
-    ("networking.k8s.io", "ingresses"),
-    ("policy", "poddisruptionbudgets"),
-    ("resource.k8s.io", "resourceclaims"),
-    ("storage.k8s.io", "volumeattachments"),
-];
-
-/// Those of them whose metadata is not written with the status.
-const KEEPS_METADATA: [(&str, &str); 7] = [
-    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
-    ("apiextensions.k8s.io", "customresourcedefinitions"),
-    ("apiregistration.k8s.io", "apiservices"),
-    ("flowcontrol.apiserver.k8s.io", "flowschemas"),
-    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
-    ("internal.apiserver.k8s.io", "storageversions"),
-    ("storage.k8s.io", "volumeattachments"),
-];
+/// Of a kind whose status is written apart from the rest, metadata included.
+pub(crate) const STATUS_WITHOUT_METADATA: Resets =
+    &[("", &[&["status"]]), ("status", &[&["metadata"], &["spec"]])];
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
-    fn every_row_is_a_kind_with_that_way_of_writing() {
-        for (group, resource) in HAS_STATUS.iter().chain(&KEEPS_METADATA) {
-            let kind = crate::all().find(|kind| kind.group == *group && kind.resource == *resource);
-            let kind = kind.unwrap_or_else(|| panic!("{group} {resource}"));
-            assert!(kind.subresource("status").is_some(), "{group} {resource}");
+    fn resets_name_subresources_of_their_kind() {
+        for kind in crate::all() {
+            for (name, paths) in kind.resets {
+                assert!(name.is_empty() || kind.subresource(name).is_some(), "{} {name}", kind.resource);
+                assert!(!paths.is_empty(), "{} {name}", kind.resource);
+            }
         }
     }
 
     #[test]
-    fn a_status_cannot_be_owned_through_its_object_nor_the_spec_through_the_status() {
-        let pods = crate::all().find(|kind| kind.group.is_empty() && kind.resource == "pods").unwrap();
-        assert_eq!(pods.resets(""), &[STATUS]);
-        assert!(pods.resets("status").contains(&SPEC) && !pods.resets("status").contains(&STATUS));
-        let maps = crate::all().find(|kind| kind.resource == "configmaps").unwrap();
-        assert!(maps.resets("").is_empty());
+    fn status_is_not_owned_through_the_object_nor_spec_through_status() {
+        let kind = |resource: &str| crate::all().find(|kind| kind.resource == resource).unwrap();
+        assert_eq!(kind("jobs").resets, super::STATUS);
+        assert_eq!(kind("flowschemas").resets, super::STATUS_WITHOUT_METADATA);
+        assert!(kind("configmaps").resets.is_empty());
+        // The reference has them under a group that does not exist.
+        assert!(kind("servicecidrs").resets.is_empty());
     }
 }

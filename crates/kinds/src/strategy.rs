@@ -29,7 +29,7 @@ pub struct Caller<'a> {
 ///
 /// A hook changes nothing but the object it is given, and leaves `metadata` alone except where it says so: names, uid,
 /// times, generation, managed fields and finalizers of deletion are the registry's.
-pub trait Strategy: Sync {
+pub trait Strategy: Send + Sync {
     /// Sets defaults that depend on more than one field. Runs on every object that comes from a client, after the
     /// static defaults of the schema.
     fn default(&self, _object: &mut Map) {}
@@ -61,7 +61,7 @@ pub trait Strategy: Sync {
 
     /// Whether a change moves `metadata.generation`, of a kind that counts it; asked after `prepare_update`. Without a word
     /// from the kind, anything outside of metadata and status does.
-    fn counts(&self, new: &Map, old: &Map) -> bool {
+    fn bumps_generation(&self, new: &Map, old: &Map) -> bool {
         differs_but_for(new, old, &["apiVersion", "kind", "metadata", "status"])
     }
 
@@ -96,12 +96,12 @@ pub trait Strategy: Sync {
     }
 
     /// Whether PUT may create.
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         false
     }
 
     /// Whether PUT may do without a resourceVersion.
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         true
     }
 
@@ -115,12 +115,12 @@ pub trait Strategy: Sync {
     fn prepare_deletion(&self, _object: &mut Map, _context: &Context<'_>) {}
 
     /// Whether the first delete of an object only marks it, without a grace period, whatever it has to wait for.
-    fn marks_first(&self) -> bool {
+    fn deletes_in_two_phases(&self) -> bool {
         false
     }
 
     /// Whether an object that has no finalizers (left) in its metadata may go; asked with the mark of deletion when it has one.
-    fn is_finished(&self, _object: &Map) -> bool {
+    fn may_be_removed(&self, _object: &Map) -> bool {
         true
     }
 }

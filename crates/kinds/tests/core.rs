@@ -289,11 +289,11 @@ fn a_namespace_that_is_deleted_waits_for_its_content() {
         Object::defaulted(r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}"#);
     let strategy = namespace.kind.strategy;
     strategy.prepare_create(namespace.map_mut(), &CONTEXT);
-    assert!(!strategy.is_finished(namespace.map()));
+    assert!(!strategy.may_be_removed(namespace.map()));
     strategy.prepare_deletion(namespace.map_mut(), &CONTEXT);
     assert_eq!(at(&namespace.value, "status.phase"), "Terminating");
     namespace.map_mut().remove("spec");
-    assert!(strategy.is_finished(namespace.map()));
+    assert!(strategy.may_be_removed(namespace.map()));
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn few_kinds_differ_from_the_others_in_small_ways() {
         ["pods", "podtemplates", "replicationcontrollers"]
     );
     assert_eq!(
-        of_core(|kind| kind.strategy.creates_on_update()),
+        of_core(|kind| kind.strategy.allow_create_on_update()),
         ["endpoints", "events", "limitranges", "services"]
     );
     assert_eq!(of_core(|kind| kind.strategy.names_itself()), ["limitranges"]);

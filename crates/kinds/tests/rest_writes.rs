@@ -41,14 +41,14 @@ fn reported(name: &str, old: &str, new: &str) -> Value {
     object.into()
 }
 
-fn counts(name: &str, old: &str, new: &str) -> bool {
-    kind(name).strategy.counts(&map(new), &map(old))
+fn bumps_generation(name: &str, old: &str, new: &str) -> bool {
+    kind(name).strategy.bumps_generation(&map(new), &map(old))
 }
 
 #[test]
 fn put_creates_where_the_reference_lets_it() {
     let creating: Vec<_> = kinds::all()
-        .filter(|kind| !matches!(kind.group, "" | "events.k8s.io") && kind.strategy.creates_on_update())
+        .filter(|kind| !matches!(kind.group, "" | "events.k8s.io") && kind.strategy.allow_create_on_update())
         .map(|kind| kind.kind)
         .collect();
     assert_eq!(
@@ -69,7 +69,7 @@ fn put_creates_where_the_reference_lets_it() {
 fn some_kinds_are_changed_only_by_who_has_read_them() {
     let mut conditional: Vec<_> = kinds::all()
         .filter(|kind| {
-            !matches!(kind.group, "" | "events.k8s.io") && !kind.strategy.updates_unconditionally()
+            !matches!(kind.group, "" | "events.k8s.io") && !kind.strategy.allow_unconditional_update()
         })
         .map(|kind| kind.kind)
         .collect();
@@ -166,18 +166,22 @@ fn the_template_generation_counts_templates_and_listens_to_no_client() {
 #[test]
 fn annotations_move_the_generation_of_deployments_alone() {
     let (old, new) = (r#"{"spec":{"a":1}}"#, r#"{"metadata":{"annotations":{"x":"y"}},"spec":{"a":1}}"#);
-    assert!(counts("Deployment", old, new));
-    assert!(!counts("ReplicaSet", old, new));
-    assert!(!counts("Deployment", old, r#"{"metadata":{"labels":{"x":"y"}},"spec":{"a":1},"status":{}}"#));
-    assert!(counts("ReplicaSet", old, r#"{"spec":{"a":2}}"#));
-    assert!(counts("ReplicaSet", old, r#"{}"#));
+    assert!(bumps_generation("Deployment", old, new));
+    assert!(!bumps_generation("ReplicaSet", old, new));
+    assert!(!bumps_generation(
+        "Deployment",
+        old,
+        r#"{"metadata":{"labels":{"x":"y"}},"spec":{"a":1},"status":{}}"#
+    ));
+    assert!(bumps_generation("ReplicaSet", old, r#"{"spec":{"a":2}}"#));
+    assert!(bumps_generation("ReplicaSet", old, r#"{}"#));
 }
 
 #[test]
 fn labels_move_the_generation_of_endpoint_slices() {
     let (old, new) = (r#"{"ports":[]}"#, r#"{"metadata":{"labels":{"x":"y"}},"ports":[]}"#);
-    assert!(counts("EndpointSlice", old, new));
-    assert!(!counts("EndpointSlice", old, r#"{"metadata":{"annotations":{"x":"y"}},"ports":[]}"#));
+    assert!(bumps_generation("EndpointSlice", old, new));
+    assert!(!bumps_generation("EndpointSlice", old, r#"{"metadata":{"annotations":{"x":"y"}},"ports":[]}"#));
 }
 
 #[test]
@@ -309,8 +313,8 @@ fn a_definition_waits_for_its_objects_to_go() {
     let mut object =
         map(r#"{"metadata":{"finalizers":["x"]},"status":{"conditions":[{"type":"Established"}]}}"#);
     let strategy = kind("CustomResourceDefinition").strategy;
-    assert!(!strategy.is_finished(&object));
-    assert!(strategy.is_finished(&map(r#"{"metadata":{"deletionTimestamp":"2024-05-06T07:08:09Z"}}"#)));
+    assert!(!strategy.may_be_removed(&object));
+    assert!(strategy.may_be_removed(&map(r#"{"metadata":{"deletionTimestamp":"2024-05-06T07:08:09Z"}}"#)));
     strategy.prepare_deletion(&mut object, &context());
     let wanted = format!(
         r#"{{"metadata":{{"finalizers":["x","customresourcecleanup.apiextensions.k8s.io"]}},

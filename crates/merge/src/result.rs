@@ -5,7 +5,7 @@ use crate::node::{ANY, Doc, Node, UNBOUNDED, shape_of};
 use crate::{Error, FieldValidation, Patched};
 use object::quote::Quoted;
 use object::{Key, Map, Value};
-use schema::{Decoded, Kind, Limits, Ref, Shape, Strict, Type, builtin, json};
+use schema::{Decoded, GroupVersionKind, Limits, Ref, Shape, Strict, Type, builtin, json};
 
 /// How the reference shows the struct that it reads version and kind into.
 const VERSION_AND_KIND: &str =
@@ -173,7 +173,8 @@ fn read(ty: &Ref<Type>, root: &Node<'_>, text: &str, limits: &Limits) -> Result<
         return decode(ty);
     }
     let Some(other) = builtin::by_kind(group, version, kind) else {
-        let version = Kind { group: group.into(), version: version.into(), kind: kind.into() }.api_version();
+        let version = GroupVersionKind { group: group.into(), version: version.into(), kind: kind.into() }
+            .api_version();
         return Err(format!(
             "no kind {} is registered for version {} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
             Quoted(kind),
@@ -197,7 +198,7 @@ fn without_version(ty: &Ref<Type>, doc: &Doc<'_>) -> Read {
 }
 
 /// The package of the internal type of a kind.
-fn internal_package(kind: &Kind) -> &str {
+fn internal_package(kind: &GroupVersionKind) -> &str {
     match kind.group.split('.').next() {
         Some("internal") => "apiserverinternal",
         None | Some("" | "events") => "core",

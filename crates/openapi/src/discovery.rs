@@ -3,14 +3,15 @@
 //! There are two ways to ask. The older has a document for each group version, of types that the schema knows and in
 //! every encoding that it has: a [`Document`]. The newer has two documents for everything, [`aggregated`], in JSON.
 
-use crate::served::{Group, Resource, Served};
+use crate::served::{Group, Served};
 use crate::tree::{Escape, Object, hash, json, texts};
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kinds::{Body, Kind, Storage, Verb};
-use object::Value;
+use kinds::{BodyType, ResourceType, SubresourceType, Verb};
+use object::{Text, Value};
 use schema::Type;
+use std::sync::Arc;
 
 /// Which address a client should use, by where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ impl Document {
 }
 
 /// `/api`: the versions of the core group.
-pub fn api_versions(served: &Served<'_>, addresses: &[Address]) -> Option<Document> {
+pub fn api_versions(served: &Served, addresses: &[Address]) -> Option<Document> {
     let core = served.groups().into_iter().find(|group| group.name.is_empty());
     let addresses: Vec<Value> = addresses
         .iter()
@@ -54,13 +55,13 @@ pub fn api_versions(served: &Served<'_>, addresses: &[Address]) -> Option<Docume
         .collect();
     let object = Object::new()
         .with("kind", "APIVersions")
-        .with("versions", texts(core.into_iter().flat_map(|group| group.versions)))
+        .with("versions", texts(core.into_iter().flat_map(|group| group.versions).map(Text::as_str)))
         .with("serverAddressByClientCIDRs", addresses);
     Document::new("meta.v1.APIVersions", object)
 }
 
 /// `/apis`: the groups but for the core one.
-pub fn groups(served: &Served<'_>) -> Option<Document> {
+pub fn groups(served: &Served) -> Option<Document> {
     let groups: Vec<Value> =
         served.named_groups().map(|group| of_group(Object::new(), &group).into()).collect();
     let object = Object::new().with("kind", "APIGroupList").with("apiVersion", "v1").with("groups", groups);
@@ -68,14 +69,14 @@ pub fn groups(served: &Served<'_>) -> Option<Document> {
 }
 
 /// `/apis/<group>`, if the group is served.
-pub fn group(served: &Served<'_>, name: &str) -> Option<Document> {
+pub fn group(served: &Served, name: &str) -> Option<Document> {
     let group = served.named_groups().find(|group| group.name == name)?;
     let object = Object::new().with("kind", "APIGroup").with("apiVersion", "v1");
     Document::new("meta.v1.APIGroup", of_group(object, &group))
 }
 
 /// `/api/<version>` (with an empty group) and `/apis/<group>/<version>`, if the version is served.
-pub fn resources(served: &Served<'_>, group: &str, version: &str) -> Option<Document> {
+pub fn resources(served: &Served, group: &str, version: &str) -> Option<Document> {
     let resources = served.of(group, version);
     if resources.is_empty() {
         return None;
@@ -103,7 +104,7 @@ pub enum Aggregated {
 }
 
 /// Which of the two documents of aggregated discovery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Root {
     /// `/api`.
     Api,
@@ -120,57 +121,71 @@ pub struct Tagged {
 }
 
 /// `/api` and `/apis` for clients that accept an `APIGroupDiscoveryList`.
-pub fn aggregated(served: &Served<'_>, root: Root, version: Aggregated) -> Tagged {
-    let mut items = Vec::new();
+pub fn aggregated(served: &Served, root: Root, version: Aggregated) -> Tagged {
+    aggregated_of(served, root, version, |group, version| aggregated_version(served, group, version).into())
+}
+
+/// The same, of the parts that `part` has for each group and version: what [`aggregated_version`] wrote.
+pub fn aggregated_of(
+    served: &Served,
+    root: Root,
+    version: Aggregated,
+    mut part: impl FnMut(&str, &str) -> Arc<str>,
+) -> Tagged {
+    let mut items = String::new();
     for group in served.groups().iter().filter(|group| group.name.is_empty() == (root == Root::Api)) {
         let mut metadata = Object::new();
         if !group.name.is_empty() {
-            metadata.put("name", group.name);
+            metadata.put("name", group.name.as_str());
         }
-        let versions: Vec<Value> =
-            group.versions.iter().map(|version| aggregated_version(served, group.name, version)).collect();
-        let item = Object::new().with("metadata", metadata.with("creationTimestamp", Value::Null));
-        items.push(item.with("versions", versions).into());
+        let metadata = json(&metadata.with("creationTimestamp", Value::Null).into(), Escape::Markup);
+        let versions: Vec<_> = group.versions.iter().map(|version| part(group.name, version)).collect();
+        if !items.is_empty() {
+            items.push(',');
+        }
+        items.push_str(r#"{"metadata":"#);
+        items.push_str(&String::from_utf8_lossy(&metadata));
+        items.push_str(r#","versions":["#);
+        items.push_str(&versions.join(","));
+        items.push_str("]}");
     }
-    let content = |head: Object| {
-        json(&head.with("metadata", Object::new()).with("items", items.clone()).into(), Escape::Markup)
-    };
     let api_version = match version {
         Aggregated::V2 => "apidiscovery.k8s.io/v2",
         Aggregated::V2Beta1 => "apidiscovery.k8s.io/v2beta1",
     };
-    let head = Object::new().with("kind", "APIGroupDiscoveryList").with("apiVersion", api_version);
-    Tagged { etag: hash(&content(Object::new())), json: content(head) }
+    let content = format!(r#""metadata":{{}},"items":[{items}]}}"#);
+    let head = format!(r#"{{"kind":"APIGroupDiscoveryList","apiVersion":"{api_version}","#);
+    Tagged { etag: hash(format!("{{{content}").as_bytes()), json: format!("{head}{content}").into_bytes() }
 }
 
-fn aggregated_version(served: &Served<'_>, group: &str, version: &str) -> Value {
-    let resources: Vec<Value> = served
-        .of(group, version)
-        .into_iter()
-        .map(|resource| {
-            let kind = resource.kind;
-            let below: Vec<Value> = subresources(resource)
-                .map(|subresource| {
-                    let body = body(kind, subresource.body);
-                    Object::new()
-                        .with("subresource", subresource.name)
-                        .with("responseKind", response_kind(body.group, body.version, body.kind))
-                        .with("verbs", verbs(subresource.verbs))
-                        .into()
-                })
-                .collect();
-            let object = Object::new()
-                .with("resource", kind.resource)
-                .with("responseKind", response_kind("", "", kind.kind))
-                .with("scope", if kind.is_namespaced() { "Namespaced" } else { "Cluster" })
-                .with("singularResource", kind.singular)
-                .with("verbs", verbs(kind.verbs))
-                .with_some("shortNames", some_texts(kind.short_names))
-                .with_some("categories", some_texts(kind.categories));
-            object.with_some("subresources", (!below.is_empty()).then_some(below)).into()
+/// The part of aggregated discovery that is about one group and version, as JSON.
+pub fn aggregated_version(served: &Served, group: &str, version: &str) -> String {
+    let resources: Vec<Value> = served.of(group, version).into_iter().map(aggregated_resource).collect();
+    let object = Object::new().with("version", version).with("resources", resources);
+    let text = json(&object.with("freshness", "Current").into(), Escape::Markup);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn aggregated_resource(resource: &ResourceType) -> Value {
+    let below: Vec<Value> = subresources(resource)
+        .map(|subresource| {
+            let body = body(resource, &subresource.body);
+            Object::new()
+                .with("subresource", subresource.name.as_str())
+                .with("responseKind", response_kind(body.group, body.version, body.kind))
+                .with("verbs", verbs(&subresource.verbs))
+                .into()
         })
         .collect();
-    Object::new().with("version", version).with("resources", resources).with("freshness", "Current").into()
+    let object = Object::new()
+        .with("resource", resource.resource.as_str())
+        .with("responseKind", response_kind("", "", &resource.kind))
+        .with("scope", if resource.is_namespaced() { "Namespaced" } else { "Cluster" })
+        .with("singularResource", resource.singular.as_str())
+        .with("verbs", verbs(&resource.verbs))
+        .with_some("shortNames", some_texts(&resource.short_names))
+        .with_some("categories", some_texts(&resource.categories));
+    object.with_some("subresources", (!below.is_empty()).then_some(below)).into()
 }
 
 fn response_kind(group: &str, version: &str, kind: &str) -> Object {
@@ -183,76 +198,66 @@ fn of_group(object: Object, group: &Group<'_>) -> Object {
     };
     let versions: Vec<Value> = group.versions.iter().map(|version| of_version(version).into()).collect();
     object
-        .with("name", group.name)
+        .with("name", group.name.as_str())
         .with("versions", versions)
         .with_some("preferredVersion", group.versions.first().map(|version| of_version(version)))
 }
 
-fn of_resource(resource: &Resource<'_>) -> Object {
-    let kind = resource.kind;
+fn of_resource(resource: &ResourceType) -> Object {
     Object::new()
-        .with("name", kind.resource)
-        .with("singularName", kind.singular)
-        .with("namespaced", kind.is_namespaced())
-        .with("kind", kind.kind)
-        .with("verbs", verbs(kind.verbs))
-        .with_some("shortNames", some_texts(kind.short_names))
-        .with_some("categories", some_texts(kind.categories))
-        .with_some("storageVersionHash", storage_version_hash(kind))
+        .with("name", resource.resource.as_str())
+        .with("singularName", resource.singular.as_str())
+        .with("namespaced", resource.is_namespaced())
+        .with("kind", resource.kind.as_str())
+        .with("verbs", verbs(&resource.verbs))
+        .with_some("shortNames", some_texts(&resource.short_names))
+        .with_some("categories", some_texts(&resource.categories))
+        .with_some("storageVersionHash", storage_version_hash(resource))
 }
 
-fn of_subresource(resource: &Resource<'_>, subresource: &kinds::Subresource) -> Object {
-    let kind = resource.kind;
-    let body = body(kind, subresource.body);
+fn of_subresource(resource: &ResourceType, subresource: &SubresourceType) -> Object {
+    let body = body(resource, &subresource.body);
     let mut object = Object::new()
-        .with("name", format!("{}/{}", kind.resource, subresource.name))
+        .with("name", format!("{}/{}", resource.resource, subresource.name))
         .with("singularName", "")
-        .with("namespaced", kind.is_namespaced());
+        .with("namespaced", resource.is_namespaced());
     if !body.version.is_empty() {
         object = object.with("group", body.group).with("version", body.version);
     }
-    object.with("kind", body.kind).with("verbs", verbs(subresource.verbs))
+    object.with("kind", body.kind).with("verbs", verbs(&subresource.verbs))
 }
 
 /// What the bodies of a subresource are; group and version are given only where they are not the resource's own.
-struct Named {
-    group: &'static str,
-    version: &'static str,
-    kind: &'static str,
+#[derive(Default)]
+struct BodyKind<'a> {
+    group: &'a str,
+    version: &'a str,
+    kind: &'a str,
 }
 
-fn body(owner: &Kind, body: Body) -> Named {
+fn body<'a>(owner: &'a ResourceType, body: &'a BodyType) -> BodyKind<'a> {
     match body {
-        Body::Object => Named { group: "", version: "", kind: owner.kind },
-        Body::Options(kind) => Named { group: "", version: "", kind },
-        Body::Kind { group, kind, .. } if group == owner.group => Named { group: "", version: "", kind },
-        Body::Kind { group, version, kind } => Named { group, version, kind },
+        BodyType::Object => BodyKind { kind: &owner.kind, ..BodyKind::default() },
+        BodyType::Options(kind) => BodyKind { kind, ..BodyKind::default() },
+        BodyType::Kind(ty) => match &ty.kind {
+            Some(kind) if kind.group == owner.group => BodyKind { kind: &kind.kind, ..BodyKind::default() },
+            Some(kind) => BodyKind { group: &kind.group, version: &kind.version, kind: &kind.kind },
+            None => BodyKind::default(),
+        },
     }
 }
 
 /// The subresources in the order of their names.
-fn subresources<'a>(resource: &Resource<'a>) -> impl Iterator<Item = &'a kinds::Subresource> {
-    let mut list: Vec<_> = resource.kind.subresources.iter().collect();
-    list.sort_by_key(|subresource| subresource.name);
-    list.into_iter()
+fn subresources(resource: &ResourceType) -> impl Iterator<Item = &SubresourceType> {
+    let mut sorted: Vec<_> = resource.subresources.iter().collect();
+    sorted.sort_by_key(|subresource| &subresource.name);
+    sorted.into_iter()
 }
 
 /// Changes when objects come to be kept in another version.
-fn storage_version_hash(kind: &Kind) -> Option<String> {
-    let owner = match kind.storage {
-        Storage::Own => kind,
-        Storage::Shared { group, resource } => {
-            kinds::all().find(|other| other.group == group && other.resource == resource)?
-        }
-        Storage::Nowhere => return None,
-    };
-    let version = match owner.kind {
-        // The reference still keeps them in a version that it no longer serves.
-        "CustomResourceDefinition" => "v1beta1",
-        _ => owner.stored_version()?.name,
-    };
-    let text = format!("{}/{version}/{}", owner.group, owner.kind);
-    Some(STANDARD.encode(digest(&SHA256, text.as_bytes()).as_ref().get(..8)?))
+fn storage_version_hash(resource: &ResourceType) -> Option<String> {
+    let stored = resource.announced_storage.as_ref()?;
+    Some(STANDARD.encode(digest(&SHA256, stored.as_bytes()).as_ref().get(..8)?))
 }
 
 fn group_version(group: &str, version: &str) -> String {
@@ -266,8 +271,8 @@ fn verbs(verbs: &[Verb]) -> Value {
     texts(names)
 }
 
-fn some_texts(list: &[&str]) -> Option<Value> {
-    (!list.is_empty()).then(|| texts(list.iter().copied()))
+fn some_texts(list: &[Text]) -> Option<Value> {
+    (!list.is_empty()).then(|| texts(list.iter().map(Text::as_str)))
 }
 
 #[cfg(test)]
@@ -315,8 +320,11 @@ mod tests {
     #[test]
     fn storage_hashes_are_those_of_the_reference() {
         let hash = |group: &str, resource: &str| {
-            let kind = kinds::all().find(|kind| kind.group == group && kind.resource == resource);
-            kind.and_then(storage_version_hash)
+            let everything = Served::everything();
+            let groups = everything.groups();
+            let version = groups.iter().find(|known| known.name == group)?.versions.first()?.to_string();
+            let found = everything.of(group, &version);
+            found.into_iter().find(|known| known.resource == resource).and_then(storage_version_hash)
         };
         assert_eq!(hash("", "pods").as_deref(), Some("xPOwRZ+Yhw8="));
         assert_eq!(hash("apps", "deployments").as_deref(), Some("8aSe+NMegvE="));

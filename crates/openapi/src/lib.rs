@@ -22,5 +22,5 @@ pub mod v2;
 pub mod v3;
 
 pub use described::description;
-pub use served::{Resource, Served};
+pub use served::Served;
 pub use tree::hash;

@@ -81,7 +81,7 @@ const JSON: &str = "application/json";
 const OBJECTS: &[&str] = &[JSON, "application/yaml", "application/vnd.kubernetes.protobuf"];
 
 /// The paths that say which groups, versions and resources there are, and those beside the API.
-pub(crate) fn about_the_server<'a>(served: &Served<'_>) -> Paths<'a> {
+pub(crate) fn about_the_server<'a>(served: &Served) -> Paths<'a> {
     let mut paths = Paths::new();
     let mut add = |path: &str, id: String, tag: String, description, consumes, produces, model| {
         let operation = Operation {

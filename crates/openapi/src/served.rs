@@ -1,44 +1,32 @@
 //! Which resources are served.
 
-use kinds::{Kind, Version};
-use schema::Type;
+use kinds::{Kind, ResourceType, Version};
+use object::Text;
 use std::cmp::Ordering;
-
-/// One resource in one version.
-#[derive(Clone, Copy)]
-pub struct Resource<'a> {
-    /// Its row.
-    pub kind: &'a Kind,
-    /// The version.
-    pub version: &'a Version,
-    /// What its objects are.
-    pub ty: &'a Type,
-    /// What lists of them are, if it can be listed.
-    pub list: Option<&'a Type>,
-}
+use std::sync::Arc;
 
 /// The resources that the server has: what documents are about.
-pub struct Served<'a> {
-    resources: Vec<Resource<'a>>,
+pub struct Served {
+    resources: Vec<Arc<ResourceType>>,
 }
 
 /// A group with its versions, the preferred one first.
 pub(crate) struct Group<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) versions: Vec<&'a str>,
+    pub(crate) name: &'a Text,
+    pub(crate) versions: Vec<&'a Text>,
 }
 
-impl<'a> Served<'a> {
+impl Served {
     /// Resources of any origin; groups are announced in the order in which they come first.
-    pub fn new(resources: impl IntoIterator<Item = Resource<'a>>) -> Self {
+    pub fn new(resources: impl IntoIterator<Item = Arc<ResourceType>>) -> Self {
         Self { resources: resources.into_iter().collect() }
     }
 
     /// The groups in the order in which they are announced.
-    pub(crate) fn groups(&self) -> Vec<Group<'a>> {
-        let mut groups: Vec<Group<'a>> = Vec::new();
+    pub(crate) fn groups(&self) -> Vec<Group<'_>> {
+        let mut groups: Vec<Group<'_>> = Vec::new();
         for resource in &self.resources {
-            let (name, version) = (resource.kind.group, resource.version.name);
+            let (name, version) = (&resource.group, &resource.version);
             match groups.iter_mut().find(|group| group.name == name) {
                 Some(group) if group.versions.contains(&version) => {}
                 Some(group) => group.versions.push(version),
@@ -52,30 +40,26 @@ impl<'a> Served<'a> {
     }
 
     /// The groups but for the core one.
-    pub(crate) fn named_groups(&self) -> impl Iterator<Item = Group<'a>> {
+    pub(crate) fn named_groups(&self) -> impl Iterator<Item = Group<'_>> {
         self.groups().into_iter().filter(|group| !group.name.is_empty())
     }
 
     /// The resources of a group version, by name.
-    pub(crate) fn of(&self, group: &str, version: &str) -> Vec<&Resource<'a>> {
+    pub(crate) fn of(&self, group: &str, version: &str) -> Vec<&ResourceType> {
         let mut found: Vec<_> = self
             .resources
             .iter()
-            .filter(|resource| resource.kind.group == group && resource.version.name == version)
+            .filter(|resource| resource.group == group && resource.version == version)
+            .map(|resource| &**resource)
             .collect();
-        found.sort_by_key(|resource| resource.kind.resource);
+        found.sort_by_key(|resource| &resource.resource);
         found
     }
-}
 
-impl Served<'static> {
     /// Built-in resources.
     pub fn builtin(pairs: impl IntoIterator<Item = (&'static Kind, &'static Version)>) -> Self {
-        Self::new(pairs.into_iter().filter_map(|(kind, version)| {
-            let ty = schema::builtin::by_kind(kind.group, version.name, kind.kind)?;
-            let list = schema::builtin::by_kind(kind.group, version.name, &format!("{}List", kind.kind));
-            Some(Resource { kind, version, ty, list })
-        }))
+        let resolved = pairs.into_iter().filter_map(|(kind, version)| ResourceType::builtin(kind, version));
+        Self::new(resolved.map(Arc::new))
     }
 
     /// The built-in resources that are served when nothing else is said.
@@ -132,9 +116,10 @@ mod tests {
     #[test]
     fn groups_are_announced_in_the_order_of_their_kinds() {
         let served = Served::by_default();
-        let names: Vec<_> = served.groups().iter().map(|group| group.name).collect();
+        let names: Vec<_> = served.groups().iter().map(|group| group.name.to_string()).collect();
         assert_eq!(names[..4], ["", "apiregistration.k8s.io", "apps", "events.k8s.io"]);
-        let autoscaling = served.groups().into_iter().find(|group| group.name == "autoscaling");
-        assert_eq!(autoscaling.map(|group| group.versions), Some(vec!["v2", "v1"]));
+        let groups = served.groups();
+        let autoscaling = groups.iter().find(|group| group.name == "autoscaling").unwrap();
+        assert_eq!(autoscaling.versions, ["v2", "v1"]);
     }
 }

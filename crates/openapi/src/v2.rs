@@ -17,16 +17,16 @@ use std::collections::BTreeMap;
 pub const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// The document as JSON.
-pub fn json(served: &Served<'_>) -> Vec<u8> {
+pub fn json(served: &Served) -> Vec<u8> {
     write_json(&document(served), Escape::Nothing)
 }
 
 /// The document as the message `openapi.v2.Document` of gnostic.
-pub fn protobuf(served: &Served<'_>) -> Vec<u8> {
+pub fn protobuf(served: &Served) -> Vec<u8> {
     protobuf::encode(&document(served))
 }
 
-fn document(served: &Served<'_>) -> Value {
+fn document(served: &Served) -> Value {
     let mut schemas = Schemas::new(Form::V2);
     let mut shared = Shared::default();
     let mut operations: Paths<'_> = about_the_server(served);

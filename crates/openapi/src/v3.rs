@@ -20,7 +20,7 @@ pub struct Entry {
 }
 
 /// The paths of the documents below `/openapi/v3/`, in the order of the index.
-pub fn paths(served: &Served<'_>) -> Vec<String> {
+pub fn paths(served: &Served) -> Vec<String> {
     let mut paths: Vec<String> =
         about_the_server(served).into_keys().map(|path| path.trim_matches('/').to_owned()).collect();
     paths.sort();
@@ -34,7 +34,7 @@ pub fn paths(served: &Served<'_>) -> Vec<String> {
 /// assert!(openapi::v3::document(&served, "apis/apps/v1").is_some());
 /// assert_eq!(openapi::v3::document(&served, "apis/apps/v9"), None);
 /// ```
-pub fn document(served: &Served<'_>, path: &str) -> Option<Vec<u8>> {
+pub fn document(served: &Served, path: &str) -> Option<Vec<u8>> {
     let mut schemas = Schemas::new(Form::V3);
     let mut about = about_the_server(served);
     let mut operations = Paths::new();

@@ -5,7 +5,7 @@ use openapi::{Served, v3};
 use serde_json::{Value, from_slice};
 use std::collections::{HashMap, HashSet};
 
-fn document(served: &Served<'_>, path: &str) -> Value {
+fn document(served: &Served, path: &str) -> Value {
     from_slice(&v3::document(served, path).expect(path)).expect("JSON")
 }
 

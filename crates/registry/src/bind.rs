@@ -1,21 +1,20 @@
 //! POST of a binding: a pod gets the node that a scheduler picked for it.
 //!
-//! The pod is changed past the rules of its kind, as nothing else of it changes: its node, the annotations that the binding brings
-//! along, and the condition that says that it was scheduled.
+//! The steps of the pipeline are about the binding: it is admitted once, and is no object that is stored. Its effect, the node
+//! of the pod, the annotations that the binding brings along and the condition that the pod was scheduled, is committed past
+//! the rules of pods, and tried again on the newer state after a conflict.
 
-use crate::commit::Run;
+use crate::commit::{Outcome, Run};
 use crate::convert::{map, map_mut};
-use crate::error::{bare, status};
-use crate::update::{MODIFIED, check_uid};
+use crate::error::{status, unknown_reason_500};
+use crate::write::{Old, attributes, check_uid};
 use crate::{Answer, Content, Registry, Target, WriteOptions, object_meta};
+use admission::{Attributes, Operation};
 use cache::Freshness;
 use object::field::{self, Path};
 use object::time::Time;
 use object::{Map, Value};
-use schema::{Status, builtin};
-
-/// How often a binding is tried on a newer state before the client is told.
-const TRIES: usize = 64;
+use schema::{Ref, Status, builtin};
 
 impl Registry {
     /// Gives a pod its node.
@@ -25,28 +24,36 @@ impl Registry {
         mut binding: Value,
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
-        let binding = map_mut(&mut binding)?;
-        object_meta::fit_namespace(binding, target.namespace)?;
-        self.admit_create(target, target.name).await?;
-        if object_meta::text(binding, "name") != target.name {
+        let run = Run::dry_if(options.dry_run);
+        let admission = &self.config().admission;
+        object_meta::fit_namespace(map_mut(&mut binding)?, target.namespace)?;
+        let attributes =
+            Attributes { operation: Operation::Create, ..attributes(target, None, run, &options.warnings) };
+        admission.mutate(&attributes, Some(&mut binding)).await?;
+        if object_meta::text(map(&binding)?, "name") != target.name {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
         }
-        let node = node(binding)?;
+        let node = node(map(&binding)?)?;
+        let mut admitted = admission.validate(&attributes, Some(&binding)).await?;
         let stored = target.stored()?;
-        let run = Run::dry_if(options.dry_run);
-        for _ in 0..TRIES {
+        loop {
             let found = stored.resource.get(target.namespace, target.name, Freshness::MostRecent).await;
             let entry = found.map_err(status)?.ok_or_else(|| target.not_found())?;
-            let before = stored.decode(&entry)?;
-            check_uid(target, binding, Some(map(&before)?), run)?;
-            check_version(target, binding, map(&before)?, run)?;
-            let mut pod = before.clone();
-            assign(target, map_mut(&mut pod)?, binding, node)?;
-            if self.replace(target, &entry, &before, pod, run).await?.is_some() {
+            let old = Old { object: stored.decode(&entry)?, entry };
+            let mut pod = old.object.clone();
+            {
+                let (binding, pod) = (map(&binding)?, map_mut(&mut pod)?);
+                check_uid(target, binding, Some(pod), run)?;
+                check_version(target, binding, pod, run)?;
+                assign(target, pod, binding, node)?;
+            }
+            let attempt;
+            (attempt, admitted) = admitted.split();
+            if let Outcome::Done(_) = self.replace(target, &old, pod, run, attempt).await? {
+                admitted.committed();
                 return success();
             }
         }
-        Err(target.conflict(MODIFIED))
     }
 }
 
@@ -64,7 +71,7 @@ fn node(binding: &Map) -> Result<&str, Status> {
         errors.push(field::Error::required(&path.child("name"), ""));
     }
     match field::Aggregate::new(errors) {
-        Some(errors) => Err(bare(errors.to_string())),
+        Some(errors) => Err(unknown_reason_500(errors.to_string())),
         None => Ok(text("name")),
     }
 }
@@ -145,5 +152,5 @@ fn success() -> Result<Answer, Status> {
     success.insert("apiVersion", "v1");
     success.insert("status", "Success");
     success.insert("code", 201i64);
-    Ok(Answer { code: 201, content: Content::Other { ty, value: success.into() } })
+    Ok(Answer { code: 201, content: Content::Other { ty: Ref::Static(ty), value: success.into() } })
 }

@@ -1,9 +1,11 @@
-//! The last step of a change: one state of an object in place of another, if that is still the one that was read.
+//! The last step of a write: a change is committed if the object is still the one that was read.
 
 use crate::convert::map_mut;
 use crate::error::status;
+use crate::write::{MODIFIED, Old};
 use crate::{Content, Registry, Target, object_meta};
-use cache::{Change, Entry};
+use admission::Admitted;
+use cache::{Change, Committed, Entry};
 use object::Value;
 use schema::Status;
 use std::sync::Arc;
@@ -23,52 +25,82 @@ impl Run {
     }
 }
 
+/// What became of an attempt.
+pub(crate) enum Outcome {
+    /// It was committed, or nothing had to be: what the client sees.
+    Done(Content),
+    /// Another write was faster: what the client sees if it is not tried again.
+    Conflict(Status),
+}
+
 impl Registry {
-    /// Puts a state in the place of `entry`, whose tree is `before`; a state that is the same is not written. `None` if the
-    /// object was changed meanwhile.
+    /// Puts a new state in the place of `old`. A state that is the same is not written, unless its bytes are in an old version.
     pub(crate) async fn replace(
         &self,
         target: &Target<'_>,
-        entry: &Arc<Entry>,
-        before: &Value,
-        mut object: Value,
+        old: &Old,
+        mut new: Value,
         run: Run,
-    ) -> Result<Option<Content>, Status> {
-        if run == Run::Real && object.get("metadata").and_then(|metadata| metadata.get("selfLink")).is_some()
-        {
-            // Of the state that is kept; a dry run shows it.
-            object_meta::remove(map_mut(&mut object)?, &["selfLink"]);
+        admitted: Admitted,
+    ) -> Result<Outcome, Status> {
+        let stored = target.stored()?;
+        if run == Run::Real && new.get("metadata").and_then(|metadata| metadata.get("selfLink")).is_some() {
+            // Of the state that is stored; a dry run shows it.
+            object_meta::remove(map_mut(&mut new)?, &["selfLink"]);
         }
-        if object == *before {
-            return Ok(Some(Content::Entry(entry.clone())));
+        if new == old.object && stored.is_in_storage_version(&old.entry) {
+            return Ok(Outcome::Done(Content::Entry(old.entry.clone())));
         }
         if run == Run::Dry {
-            return Ok(Some(Content::Tree(object)));
+            return Ok(Outcome::Done(Content::Tree(new)));
         }
-        let stored = target.stored()?;
-        let change = Change::put(&stored.resource, target.namespace, target.name, stored.encode(&object));
-        match self.cache().commit(change.expect_revision(entry.mod_revision())).await {
-            Ok(committed) => Ok(committed.entry().cloned().map(Content::Entry)),
-            Err(cache::Error::Conflict(_)) => Ok(None),
+        let change = Change::put(&stored.resource, target.namespace, target.name, stored.encode(&new));
+        match self.commit(change.expect_revision(old.entry.mod_revision()), admitted).await {
+            Ok(committed) => {
+                let entry = committed.entry().cloned();
+                let entry = entry.ok_or_else(|| Status::internal_error("a commit without a state"))?;
+                Ok(Outcome::Done(Content::Entry(entry)))
+            }
+            Err(cache::Error::Conflict(_)) => Ok(Outcome::Conflict(target.conflict(MODIFIED))),
             Err(error) => Err(status(error)),
         }
     }
 
-    /// Removes the object that is in the state `entry`, and gives that last state. `None` if it was changed meanwhile.
+    /// Removes the object that is in the state `entry`; the client sees its last state.
     pub(crate) async fn remove(
         &self,
         target: &Target<'_>,
         entry: &Arc<Entry>,
         run: Run,
-    ) -> Result<Option<Arc<Entry>>, Status> {
+        admitted: Admitted,
+    ) -> Result<Outcome, Status> {
         if run == Run::Dry {
-            return Ok(Some(entry.clone()));
+            return Ok(Outcome::Done(Content::Entry(entry.clone())));
         }
         let change = Change::delete(&target.stored()?.resource, target.namespace, target.name);
-        match self.cache().commit(change.expect_revision(entry.mod_revision())).await {
-            Ok(committed) => Ok(Some(committed.entry().unwrap_or(entry).clone())),
-            Err(cache::Error::Conflict(_)) => Ok(None),
+        match self.commit(change.expect_revision(entry.mod_revision()), admitted).await {
+            Ok(committed) => Ok(Outcome::Done(Content::Entry(committed.entry().unwrap_or(entry).clone()))),
+            Err(cache::Error::Conflict(_)) => Ok(Outcome::Conflict(target.conflict(MODIFIED))),
             Err(error) => Err(status(error)),
         }
+    }
+
+    /// Commits a change that was admitted, and settles what was reserved for it.
+    ///
+    /// A commit with reservations is finished even if the request ends meanwhile: once it has begun, only its outcome tells whether
+    /// they can be released.
+    pub(crate) async fn commit(&self, change: Change, admitted: Admitted) -> Result<Committed, cache::Error> {
+        if !admitted.has_reservations() {
+            return self.cache().commit(change).await;
+        }
+        let cache = self.cache().clone();
+        let finished = tokio::spawn(async move {
+            let outcome = cache.commit(change).await;
+            if outcome.is_ok() {
+                admitted.committed();
+            }
+            outcome
+        });
+        finished.await.unwrap_or(Err(cache::Error::Closed))
     }
 }

@@ -2,7 +2,7 @@
 
 use cache::Entry;
 use object::Value;
-use schema::Type;
+use schema::{Ref, Type};
 use std::sync::Arc;
 
 /// The answer of a verb that is about one object.
@@ -17,14 +17,14 @@ pub struct Answer {
 /// One object.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// An object of the kind, as it is stored: canonical bytes in the stored version.
+    /// An object of the kind, as it is stored: canonical bytes, mostly in the storage version.
     Entry(Arc<Entry>),
-    /// An object of the kind that is not stored (a dry run): a tree in the stored version.
+    /// An object of the kind that is not stored (a dry run): a tree in the storage version.
     Tree(Value),
     /// An object of another type: a scale, a status.
     Other {
         /// The type.
-        ty: &'static Type,
+        ty: Ref<Type>,
         /// The tree, with its `apiVersion` and `kind`.
         value: Value,
     },

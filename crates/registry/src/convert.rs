@@ -1,52 +1,66 @@
-//! Between the version of a request and the one that is kept, and between trees and bytes.
+//! Between the version of a request and the storage version.
 
-use crate::{Served, Stored};
-use bytes::Bytes;
-use cache::Entry;
+use crate::Served;
 use object::{Map, Value};
-use schema::{Limits, Status, json};
+use schema::Status;
+
+/// The way between a version and the storage version. `apiVersion` and `kind` are set by the caller.
+#[derive(Clone, Copy)]
+pub enum Conversion {
+    /// Nothing but `apiVersion` differs.
+    None,
+    /// The functions of a built-in kind.
+    Builtin(&'static kinds::Conversion),
+}
+
+impl Conversion {
+    /// Of a version of a built-in kind.
+    pub(crate) fn of(version: &kinds::Version) -> Self {
+        version.conversion.map_or(Self::None, Self::Builtin)
+    }
+
+    /// Makes a tree of this version one of the storage version.
+    pub(crate) fn to_storage(self, value: &mut Value) -> Result<(), Status> {
+        match self {
+            Self::None => {}
+            Self::Builtin(conversion) => (conversion.to_stored)(value),
+        }
+        Ok(())
+    }
+
+    /// Makes a tree of the storage version one of this version.
+    pub(crate) fn from_storage(self, value: &mut Value) -> Result<(), Status> {
+        match self {
+            Self::None => {}
+            Self::Builtin(conversion) => (conversion.from_stored)(value),
+        }
+        Ok(())
+    }
+}
 
 impl Served {
-    /// Makes a tree of this version one of the version that is kept.
-    pub fn to_stored(&self, value: &mut Value) {
-        let Some(stored) = &self.stored else { return };
-        if let Some(conversion) = self.version.conversion {
-            (conversion.to_stored)(value);
-        }
-        name_kind(value, stored.kind.kind, crate::api_version(stored.kind.group, stored.version.name));
+    /// Makes a tree of this version one of the storage version.
+    pub fn to_storage(&self, value: &mut Value) -> Result<(), Status> {
+        let Some(stored) = &self.stored else { return Ok(()) };
+        stored.conversion.to_storage(value)?;
+        set_kind(value, &stored.versions.storage.kind, &stored.versions.storage.api_version);
+        Ok(())
     }
 
-    /// Makes a tree of the version that is kept one of this version.
-    pub fn from_stored(&self, value: &mut Value) {
-        if let Some(conversion) = self.version.conversion {
-            (conversion.from_stored)(value);
+    /// Makes a tree of the storage version one of this version.
+    pub fn from_storage(&self, value: &mut Value) -> Result<(), Status> {
+        if let Some(stored) = &self.stored {
+            stored.conversion.from_storage(value)?;
         }
-        name_kind(value, self.kind.kind, self.api_version());
+        set_kind(value, &self.kind, &self.api_version);
+        Ok(())
     }
 }
 
-fn name_kind(value: &mut Value, kind: &'static str, api_version: String) {
+pub(crate) fn set_kind(value: &mut Value, kind: &object::Text, api_version: &object::Text) {
     if let Some(map) = value.as_map_mut() {
-        map.insert("kind", kind);
-        map.insert("apiVersion", api_version);
-    }
-}
-
-impl Stored {
-    /// The tree of a stored object.
-    pub fn decode(&self, entry: &Entry) -> Result<Value, Status> {
-        let decoded = json::decode(self.ty, entry.bytes(), &Limits::STORED).map_err(|error| {
-            log::error!(key = entry.key(), error:%; "a stored object cannot be decoded");
-            Status::internal_error(&format!("unable to decode {}: {error}", entry.key()))
-        })?;
-        Ok(decoded.value)
-    }
-
-    /// The canonical bytes of a tree.
-    pub(crate) fn encode(&self, object: &Value) -> Bytes {
-        let mut out = Vec::with_capacity(1024);
-        json::encode(self.ty, object, &mut out);
-        out.into()
+        map.insert("kind", kind.clone());
+        map.insert("apiVersion", api_version.clone());
     }
 }
 

@@ -8,116 +8,158 @@
 //! delete, Foreground            marked, finalizers [a, foregroundDeletion]  answer: the object
 //! delete of an object without   gone                                        answer: a Status, or the object for some kinds
 //! ```
+//!
+//! Of the pipeline's steps a delete has these: read, preconditions, build (the marked state, or none), both steps of admission
+//! with the state before and no new one, commit; all of them are done again after a conflict. A delete of an object that already
+//! waits asks for no admission.
 
-use crate::commit::Run;
+use crate::commit::{Outcome, Run};
 use crate::convert::{map, map_mut};
-use crate::create::with_context;
 use crate::error::status;
 use crate::object_meta::{self, FOREGROUND, ORPHAN};
+use crate::write::{Old, attributes, with_context};
 use crate::{Answer, Content, DeleteOptions, Registry, Target};
+use admission::{Admitted, Attributes, Operation};
 use cache::{Entry, Freshness};
-use kinds::{Deleted, Dependents, Kind};
+use kinds::{Deleted, Dependents, ResourceType};
 use object::time::Time;
 use object::{Map, Value};
-use schema::{Status, builtin};
+use schema::{Ref, Status, builtin};
 use std::collections::BTreeSet;
-
-/// How often a delete is tried on a newer state before the client is told.
-const TRIES: usize = 64;
 
 /// What is to be done with one state of an object.
 enum Step {
-    /// It is to be kept in this state, and waits.
-    Wait(Value),
-    /// It goes, after it was kept in this state for a moment, so that watchers see that it was marked.
-    MarkAndGo(Value),
+    /// It stays in this state, and waits.
+    Mark(Value),
+    /// It is stored in this state for a moment, so that watchers see that it was marked, and goes.
+    MarkThenRemove(Value),
     /// It goes.
-    Go,
+    Remove,
     /// It waits already, and nothing changes.
     Nothing,
 }
 
 /// What became of an object.
-pub(crate) enum Outcome {
+pub(crate) enum Deletion {
     /// It is gone; its last state.
-    Gone(Content),
+    Removed(Content),
     /// It waits, in this state.
-    Waits(Content),
+    Terminating(Content),
     /// It was waiting before, and nothing changed.
     Pending(Content),
 }
 
 impl Registry {
-    /// Ends an object, or marks it as ending.
+    /// Deletes an object, or marks it as being deleted.
     pub async fn delete(&self, target: &Target<'_>, options: &DeleteOptions) -> Result<Answer, Status> {
         target.check_verb(&["delete"])?;
         options.check()?;
-        options.warnings.extend(warnings(target.served.kind, options));
-        let outcome = self.delete_named(target, target.name, options).await?;
-        let code = match outcome {
-            Outcome::Waits(_) | Outcome::Pending(_) if options.orphan_dependents == Some(false) => 202,
+        options.warnings.extend(warnings(target.served, options));
+        let deletion = self.delete_named(target, target.name, options).await?;
+        let code = match deletion {
+            Deletion::Terminating(_) | Deletion::Pending(_) if options.orphan_dependents == Some(false) => {
+                202
+            }
             _ => 200,
         };
-        let content = match outcome {
-            Outcome::Waits(content) => content,
-            Outcome::Pending(content) if target.served.kind.strategy.marks_first() => content,
-            Outcome::Gone(content) | Outcome::Pending(content) => finished(target, content)?,
+        let content = match deletion {
+            Deletion::Terminating(content) => content,
+            Deletion::Pending(content) if target.served.strategy.deletes_in_two_phases() => content,
+            Deletion::Removed(content) | Deletion::Pending(content) => finished(target, content)?,
         };
         Ok(Answer { code, content })
     }
 
-    /// Ends one object of the target's kind and namespace.
+    /// Deletes one object of the target's kind and namespace.
     pub(crate) async fn delete_named(
         &self,
         target: &Target<'_>,
         name: &str,
         options: &DeleteOptions,
-    ) -> Result<Outcome, Status> {
+    ) -> Result<Deletion, Status> {
         let stored = target.stored()?;
-        let kind = target.served.kind;
         let named = Target { name, ..*target };
         named.check_name()?;
-        // The objects of a collection of all namespaces cannot be told by their names.
-        if kind.is_namespaced() && target.namespace.is_empty() {
+        // The objects of a collection of all namespaces cannot be told apart by their names.
+        if target.served.is_namespaced() && target.namespace.is_empty() {
             return Err(Status::bad_request("Namespace parameter required."));
         }
         let run = Run::dry_if(options.is_dry_run());
-        for _ in 0..TRIES {
+        loop {
             let entry =
                 stored.resource.get(target.namespace, name, Freshness::MostRecent).await.map_err(status)?;
             let entry = entry.ok_or_else(|| named.not_found())?;
-            check_preconditions(kind, &entry, options)?;
-            self.admit_delete(&named, name)?;
-            let before = stored.decode(&entry)?;
-            let done = match step(&named, before.clone(), options)? {
-                Step::Nothing => Some(Outcome::Pending(Content::Entry(entry))),
-                Step::Wait(object) => {
-                    self.replace(&named, &entry, &before, object, run).await?.map(Outcome::Waits)
-                }
-                Step::MarkAndGo(object) => match self.replace(&named, &entry, &before, object, run).await? {
-                    Some(Content::Entry(marked)) if run == Run::Real => {
-                        let last = self.remove(&named, &marked, run).await?;
-                        last.map(|last| Outcome::Gone(Content::Entry(last)))
-                    }
-                    other => other.map(Outcome::Gone),
-                },
-                Step::Go => {
-                    let last = self.remove(&named, &entry, run).await?;
-                    last.map(|last| Outcome::Gone(Content::Entry(last)))
-                }
-            };
-            if let Some(outcome) = done {
-                return Ok(outcome);
+            check_preconditions(target.served, &entry, options)?;
+            let old = Old { object: stored.decode(&entry)?, entry };
+            let step = step(&named, old.object.clone(), options)?;
+            if let Step::Nothing = step {
+                return Ok(Deletion::Pending(Content::Entry(old.entry)));
+            }
+            let admitted = self.admit_delete(&named, &old.object, run, options).await?;
+            if let Some(deletion) = self.carry_out(&named, &old, step, run, admitted).await? {
+                return Ok(deletion);
             }
         }
-        Err(named.conflict(crate::update::MODIFIED))
+    }
+
+    /// Both steps of admission for a delete.
+    async fn admit_delete(
+        &self,
+        target: &Target<'_>,
+        old: &Value,
+        run: Run,
+        options: &DeleteOptions,
+    ) -> Result<Admitted, Status> {
+        let attributes = Attributes {
+            operation: Operation::Delete,
+            ..attributes(target, Some(old), run, &options.warnings)
+        };
+        let admission = &self.config().admission;
+        admission.mutate(&attributes, None).await?;
+        admission.validate(&attributes, None).await
+    }
+
+    /// Commits a step; nothing if another write was faster.
+    async fn carry_out(
+        &self,
+        target: &Target<'_>,
+        old: &Old,
+        step: Step,
+        run: Run,
+        admitted: Admitted,
+    ) -> Result<Option<Deletion>, Status> {
+        let outcome = match step {
+            Step::Nothing => return Ok(None),
+            Step::Mark(object) => {
+                return Ok(match self.replace(target, old, object, run, admitted).await? {
+                    Outcome::Done(content) => Some(Deletion::Terminating(content)),
+                    Outcome::Conflict(_) => None,
+                });
+            }
+            Step::MarkThenRemove(object) => {
+                // The same delete, so what admitted the mark admits the removal: an admission of its own for each would ask
+                // plugins twice.
+                let (mark, remove) = admitted.split();
+                match self.replace(target, old, object, run, mark).await? {
+                    Outcome::Done(Content::Entry(marked)) if run == Run::Real => {
+                        self.remove(target, &marked, run, remove).await?
+                    }
+                    other => other,
+                }
+            }
+            Step::Remove => self.remove(target, &old.entry, run, admitted).await?,
+        };
+        Ok(match outcome {
+            Outcome::Done(content) => Some(Deletion::Removed(content)),
+            Outcome::Conflict(_) => None,
+        })
     }
 }
 
 /// The answer when there is nothing to wait for: a `Status` of success, or the object for kinds that answer so.
 fn finished(target: &Target<'_>, content: Content) -> Result<Content, Status> {
-    let kind = target.served.kind;
-    if kind.deleted == Deleted::Object {
+    let served = target.served;
+    if served.deleted == Deleted::Object {
         return Ok(content);
     }
     let uid = match &content {
@@ -126,8 +168,9 @@ fn finished(target: &Target<'_>, content: Content) -> Result<Content, Status> {
         Content::Other { .. } => String::new(),
     };
     let mut details = Map::new();
-    for (key, value) in [("name", target.name), ("group", kind.group), ("kind", kind.resource), ("uid", &uid)]
-    {
+    let facts =
+        [("name", target.name), ("group", &*served.group), ("kind", &*served.resource), ("uid", &*uid)];
+    for (key, value) in facts {
         if !value.is_empty() {
             details.insert(key, value);
         }
@@ -139,30 +182,46 @@ fn finished(target: &Target<'_>, content: Content) -> Result<Content, Status> {
     success.insert("details", details);
     let ty = builtin::by_name("meta.v1.Status")
         .ok_or_else(|| Status::internal_error("the type of a status is missing"))?;
-    Ok(Content::Other { ty, value: success.into() })
+    Ok(Content::Other { ty: Ref::Static(ty), value: success.into() })
 }
 
 /// What a client is told of a delete that may not do what it expects.
-pub(crate) fn warnings(kind: &Kind, options: &DeleteOptions) -> Vec<String> {
+pub(crate) fn warnings(resource: &ResourceType, options: &DeleteOptions) -> Vec<String> {
     let unsaid = options.propagation_policy.is_none() && options.orphan_dependents.is_none();
-    if kind.group == "batch" && kind.dependents == Dependents::Orphan && unsaid {
+    if resource.group == "batch" && resource.dependents == Dependents::Orphan && unsaid {
         return vec!["child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning".into()];
     }
     Vec::new()
 }
 
-fn check_preconditions(kind: &Kind, entry: &Entry, options: &DeleteOptions) -> Result<(), Status> {
-    let conflict = |why: String| Err(Status::conflict(kind.group, kind.kind, entry.name(), &why));
+fn check_preconditions(
+    resource: &ResourceType,
+    entry: &Entry,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
+    // Kinds that are deleted in two phases look at preconditions themselves, in words of their own.
+    let own_words = resource.strategy.deletes_in_two_phases();
+    let name = if own_words { &resource.resource } else { &resource.kind };
+    let conflict = |why: String| Err(Status::conflict(&resource.group, name, entry.name(), &why));
+    let failed = |what: &str, expected: &str, found: &str| {
+        format!("Precondition failed: {what} in precondition: {expected}, {what} in object meta: {found}")
+    };
     if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != entry.uid()) {
+        if own_words {
+            return conflict(failed("UID", uid, entry.uid()));
+        }
         return conflict(format!(
             "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
             entry.uid()
         ));
     }
-    let there = entry.mod_revision().0.to_string();
-    if let Some(version) = options.resource_version.as_deref().filter(|version| *version != there) {
+    let found = entry.mod_revision().0.to_string();
+    if let Some(version) = options.resource_version.as_deref().filter(|version| *version != found) {
+        if own_words {
+            return conflict(failed("ResourceVersion", version, &found));
+        }
         return conflict(format!(
-            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({there}). The object might have been modified"
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({found}). The object might have been modified"
         ));
     }
     Ok(())
@@ -170,7 +229,7 @@ fn check_preconditions(kind: &Kind, entry: &Entry, options: &DeleteOptions) -> R
 
 /// What is to be done with an object.
 fn step(target: &Target<'_>, mut object: Value, options: &DeleteOptions) -> Result<Step, Status> {
-    let kind = target.served.kind;
+    let kind = &*target.served.resource_type;
     let object_map = map_mut(&mut object)?;
     let requested = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
     let graceful = match mark_graceful(target, object_map, requested) {
@@ -188,29 +247,29 @@ fn step(target: &Target<'_>, mut object: Value, options: &DeleteOptions) -> Resu
             object_meta::set(object_map, "finalizers", list);
         }
     }
-    if kind.strategy.marks_first() {
+    if kind.strategy.deletes_in_two_phases() {
         if object_meta::is_deleting(object_map) {
             // What it waits for is not touched any more.
-            if !kind.strategy.is_finished(object_map) {
+            if !kind.strategy.may_be_removed(object_map) {
                 return Ok(Step::Nothing);
             }
         } else {
             object_meta::set(object_map, "deletionTimestamp", Time::now().text());
             with_context(target, |context| kind.strategy.prepare_deletion(object_map, context));
-            return Ok(Step::Wait(object));
+            return Ok(Step::Mark(object));
         }
     }
-    let waits = !object_meta::finalizers(object_map).is_empty() || !kind.strategy.is_finished(object_map);
+    let waits = !object_meta::finalizers(object_map).is_empty() || !kind.strategy.may_be_removed(object_map);
     Ok(match graceful {
-        Graceful::Marked(_) if waits => Step::Wait(object),
-        Graceful::Marked(seconds) if seconds > 0 => Step::Wait(object),
-        Graceful::Marked(_) => Step::MarkAndGo(object),
+        Graceful::Marked(_) if waits => Step::Mark(object),
+        Graceful::Marked(seconds) if seconds > 0 => Step::Mark(object),
+        Graceful::Marked(_) => Step::MarkThenRemove(object),
         Graceful::No | Graceful::Pending if waits => {
             mark(object_map);
             with_context(target, |context| kind.strategy.prepare_deletion(object_map, context));
-            Step::Wait(object)
+            Step::Mark(object)
         }
-        Graceful::No | Graceful::Pending => Step::Go,
+        Graceful::No | Graceful::Pending => Step::Remove,
     })
 }
 
@@ -226,7 +285,7 @@ enum Graceful {
 
 /// Marks an object whose kind goes gracefully.
 fn mark_graceful(target: &Target<'_>, object: &mut Map, requested: Option<i64>) -> Graceful {
-    let kind = target.served.kind;
+    let kind = &*target.served.resource_type;
     if object_meta::is_deleting(object) {
         if kind.strategy.grace(object, requested).is_none() {
             return Graceful::No;
@@ -288,7 +347,7 @@ fn count(object: &mut Map) {
 }
 
 /// The finalizers with those that the propagation asks for.
-fn wanted_finalizers(kind: &Kind, object: &Map, options: &DeleteOptions) -> Vec<String> {
+fn wanted_finalizers(kind: &ResourceType, object: &Map, options: &DeleteOptions) -> Vec<String> {
     let there = object_meta::finalizers(object);
     let own =
         there.iter().filter(|name| !matches!(**name, ORPHAN | FOREGROUND)).map(|name| (*name).to_owned());

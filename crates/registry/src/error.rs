@@ -45,7 +45,7 @@ pub fn status(error: cache::Error) -> Status {
 }
 
 /// An error that the reference passes on without a word about its kind.
-pub(crate) fn bare(message: impl Into<String>) -> Status {
+pub(crate) fn unknown_reason_500(message: impl Into<String>) -> Status {
     Status {
         code: 500,
         reason: Reason::Unknown,

@@ -1,9 +1,9 @@
 //! GET of one object.
 
-use crate::error::{bare, revision, status};
+use crate::error::{revision, status, unknown_reason_500};
 use crate::{Content, Registry, Target, scale};
 use cache::{Entry, Freshness};
-use kinds::Action;
+use kinds::SubresourceAction;
 use schema::Status;
 use std::sync::Arc;
 use store::Revision;
@@ -13,10 +13,10 @@ impl Registry {
     pub async fn get(&self, target: &Target<'_>, resource_version: &str) -> Result<Content, Status> {
         target.check_verb(&["get"])?;
         let entry = self.entry(target, freshness(resource_version)?).await?;
-        match target.subresource.map(|subresource| subresource.action) {
-            None | Some(Action::Part(_)) => Ok(Content::Entry(entry)),
-            Some(Action::Scale(paths)) => scale::content(target.stored()?, &entry, paths),
-            Some(Action::Bind | Action::Unserved) => Err(Status::unknown_resource()),
+        match target.subresource.map(|subresource| &subresource.action) {
+            None | Some(SubresourceAction::Part(_)) => Ok(Content::Entry(entry)),
+            Some(SubresourceAction::Scale(fields)) => scale::content(target.stored()?, &entry, fields),
+            Some(SubresourceAction::Bind | SubresourceAction::Unserved) => Err(Status::unknown_resource()),
         }
     }
 
@@ -37,7 +37,7 @@ fn freshness(resource_version: &str) -> Result<Freshness, Status> {
     Ok(match resource_version {
         "" => Freshness::MostRecent,
         "0" => Freshness::Any,
-        text => match revision(text).map_err(bare)? {
+        text => match revision(text).map_err(unknown_reason_500)? {
             Revision::ZERO => Freshness::Any,
             revision => Freshness::NotOlderThan(revision),
         },

@@ -7,17 +7,18 @@
 //!
 //! Sockets, media types and encodings of answers are left to the layer above.
 
-mod admit;
 mod apply;
 mod bind;
+mod catalog;
+mod client;
 mod commit;
 mod content;
 mod convert;
-mod create;
 mod delete;
 mod delete_collection;
 mod error;
 mod get;
+mod hooks;
 mod list;
 mod managed;
 mod object_meta;
@@ -25,20 +26,26 @@ mod options;
 mod patch;
 mod registry;
 mod scale;
-mod served;
+mod stored;
+mod target;
 mod token;
-mod update;
-mod warnings;
+mod validate;
 mod watch;
+mod write;
 
-pub use apply::Config;
+pub use admission::Warnings;
+pub use apply::Format as ApplyFormat;
+pub use catalog::{Catalog, GroupVersion, Served};
+pub use client::{Address, Client};
 pub use content::{Answer, Content, List};
+pub use convert::Conversion;
 pub use error::status;
+pub use hooks::{WriteHook, WriteHooks};
 pub use merge::managed::Force;
 pub use merge::{FieldValidation, Patch};
 pub use object_meta::random_uid;
-pub use options::{DeleteOptions, Forced, Gate, ListOptions, Pairs, Write, WriteOptions};
-pub use registry::{Error, Registry, Selection, Settings, Target, specs};
-pub use served::{Served, Stored, api_version};
-pub use warnings::Warnings;
+pub use options::{DeleteOptions, Forced, Gate, ListOptions, Pairs, WriteKind, WriteOptions};
+pub use registry::{Config, CustomKind, CustomVersion, Error, Registry, Selection, specs};
+pub use stored::{Stored, StoredVersion, StoredVersions};
+pub use target::Target;
 pub use watch::Watch;

@@ -13,9 +13,9 @@
 //!
 //! (*) Not for a list of one name, which is not a list for the reference's storage: not older than N.
 
-use crate::error::{bare, revision, status};
+use crate::error::{revision, status, unknown_reason_500};
 use crate::token::Token;
-use crate::{List, ListOptions, Registry, Stored, Target};
+use crate::{List, ListOptions, Registry, Target};
 use cache::{Filter, Freshness, Mode, Query};
 use kinds::Refusal;
 use object::quote::Quoted;
@@ -111,37 +111,25 @@ fn known_fields(
     target: &Target<'_>,
     selector: &field_selector::Selector,
 ) -> Result<field_selector::Selector, Status> {
-    let fields = &target.served.kind.fields;
-    let stored = target.stored()?;
+    let served = target.served;
     selector.try_map(|name, value| {
-        let is_namespaced = target.served.kind.is_namespaced();
-        let strict = matches!(fields.refusal, Refusal::NotSupported | Refusal::NotSupportedForVersion);
+        let is_namespaced = served.is_namespaced();
+        let strict = matches!(served.refusal, Refusal::NotSupported | Refusal::NotSupportedForVersion);
         let known = match name.as_str() {
-            "metadata.name" => Some("metadata.name"),
-            "metadata.namespace" if is_namespaced || !strict => Some("metadata.namespace"),
-            other => fields.list.iter().find(|field| field.name == other).map(|field| field.name),
+            "metadata.name" => Some(Text::known("metadata.name")),
+            "metadata.namespace" if is_namespaced || !strict => Some(Text::known("metadata.namespace")),
+            other => served.fields.iter().find(|field| field.name == other).map(|field| field.index.clone()),
         };
         match known {
-            Some(known) => Ok((stored_name(stored, target, known), value.clone())),
+            Some(known) => Ok((known, value.clone())),
             None => Err(Status::bad_request(refusal(target, name))),
         }
     })
 }
 
-/// The name of a field among those of the kind that is kept: the one with the same place in the object.
-fn stored_name(stored: &Stored, target: &Target<'_>, name: &'static str) -> Text {
-    if std::ptr::eq(stored.kind, target.served.kind) {
-        return name.into();
-    }
-    let paths =
-        target.served.kind.fields.list.iter().find(|field| field.name == name).map(|field| field.paths);
-    let same = paths.and_then(|paths| stored.kind.fields.list.iter().find(|field| field.paths == paths));
-    same.map_or(name, |field| field.name).into()
-}
-
 fn refusal(target: &Target<'_>, name: &str) -> String {
-    let kind = target.served.kind;
-    match kind.fields.refusal {
+    let served = target.served;
+    match served.refusal {
         Refusal::Known => format!(
             "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
             Quoted(name)
@@ -149,9 +137,9 @@ fn refusal(target: &Target<'_>, name: &str) -> String {
         Refusal::NotSupported => format!("field label not supported: {name}"),
         Refusal::NotSupportedFor(kind) => format!("field label {} not supported for {kind}", Quoted(name)),
         Refusal::NotSupportedForVersion => {
-            let version = target.served.api_version();
-            let separator = if kind.group.is_empty() { "/" } else { "" };
-            format!("field label not supported for {separator}{version}, Kind={}: {name}", kind.kind)
+            let version = &served.api_version;
+            let separator = if served.group.is_empty() { "/" } else { "" };
+            format!("field label not supported for {separator}{version}, Kind={}: {name}", served.kind)
         }
     }
 }
@@ -172,7 +160,7 @@ fn absolute(namespace: &str, start: String) -> String {
 /// as no number, and the reference then finds that the state it got is an older one.
 fn out_of_reach(requested: Revision, current: Revision) -> Status {
     match i64::try_from(requested.0) {
-        Ok(_) => bare("etcdserver: mvcc: required revision is a future revision"),
+        Ok(_) => unknown_reason_500("etcdserver: mvcc: required revision is a future revision"),
         Err(_) => status(cache::Error::TooLarge { requested, current }),
     }
 }

@@ -1,9 +1,8 @@
 //! The managed fields of a request: [`merge::managed`] with the kinds and versions that are served.
 
-use crate::{Registry, Served, Target, WriteOptions, object_meta};
-use kinds::{FieldPath, Kind, ScalePaths};
+use crate::{Served, Target, WriteOptions, object_meta};
+use kinds::ScaleFields;
 use merge::managed::{Error, Force, Manager, Scale, Typed, Versions, Writer};
-use object::path::Element;
 use object::path_set::Set;
 use object::time::Time;
 use object::{Text, Value};
@@ -13,47 +12,45 @@ use std::sync::Arc;
 
 /// Keeps the managed fields of what a request writes.
 pub(crate) struct Fields<'a> {
-    registry: &'a Registry,
     target: &'a Target<'a>,
-    ty: Ref<Type>,
-    api_version: String,
     now: Text,
 }
 
 impl<'a> Fields<'a> {
-    pub(crate) fn of(registry: &'a Registry, target: &'a Target<'a>) -> Self {
-        Self {
-            registry,
-            target,
-            ty: Ref::Static(target.served.ty),
-            api_version: target.served.api_version(),
-            now: Time::now().text(),
-        }
+    pub(crate) fn of(target: &'a Target<'a>) -> Self {
+        Self { target, now: Time::now().text() }
     }
 
     /// Notes who owns what, now that `live` has become `new`, or `new` was made. Both are in the stored version.
-    pub(crate) fn update(&self, live: Option<&Value>, new: &mut Value, options: &WriteOptions) {
+    pub(crate) fn update(
+        &self,
+        live: Option<&Value>,
+        new: &mut Value,
+        options: &WriteOptions,
+    ) -> Result<(), Status> {
         let (manager, writer) = (self.manager(), self.writer(options));
         let served = self.target.served;
         if let Some(map) = new.as_map_mut() {
-            served.kind.strategy.complete(map);
+            served.strategy.complete(map);
         }
-        if served.stored.as_ref().is_none_or(|stored| stored.is_canonical) {
-            return manager.update(live, new, writer);
+        if served.stored.as_ref().is_none_or(|stored| stored.is_storage_version) {
+            manager.update(live, new, writer);
+            return Ok(());
         }
         let in_version = |object: &Value| {
             let mut object = object.clone();
-            served.from_stored(&mut object);
-            object
+            served.from_storage(&mut object)?;
+            Ok::<_, Status>(object)
         };
-        let mut written = in_version(new);
-        manager.update(live.map(in_version).as_ref(), &mut written, writer);
+        let mut written = in_version(new)?;
+        manager.update(live.map(in_version).transpose()?.as_ref(), &mut written, writer);
         let entries = written.get("metadata").and_then(|metadata| metadata.get("managedFields"));
-        let Some(new) = new.as_map_mut() else { return };
+        let Some(new) = new.as_map_mut() else { return Ok(()) };
         match entries {
             Some(entries) => object_meta::set(new, "managedFields", entries.clone()),
             None => object_meta::remove(new, &["managedFields"]),
         }
+        Ok(())
     }
 
     /// What an applied configuration makes of an object, or of nothing, in the version of the request.
@@ -68,8 +65,9 @@ impl<'a> Fields<'a> {
     }
 
     fn manager(&self) -> Manager<'_> {
-        let subresource = self.target.subresource.map_or("", |subresource| subresource.name);
-        Manager { ty: &self.ty, api_version: &self.api_version, subresource, versions: self }
+        let served = self.target.served;
+        let subresource = self.target.subresource_name();
+        Manager { ty: &served.ty, api_version: &served.api_version, subresource, versions: self }
     }
 
     fn writer<'w>(&'w self, options: &'w WriteOptions) -> Writer<'w> {
@@ -80,48 +78,38 @@ impl<'a> Fields<'a> {
     fn served(&self, version: &str) -> Option<&Arc<Served>> {
         let (group, version) = version.split_once('/').unwrap_or(("", version));
         let own = self.target.served;
-        if own.kind.group == group && own.version.name == version {
+        if own.group == group && own.version == version {
             return Some(own);
         }
-        let kept = |served: &Served| served.stored.as_ref().map(|stored| std::ptr::from_ref(stored.kind));
-        let found = self.registry.find(group, version, own.kind.resource)?;
-        (kept(found) == kept(own)).then_some(found)
+        let found = self.target.catalog.find(group, version, &own.resource)?;
+        found.shares_objects(own).then_some(found)
     }
 }
 
 impl Versions for Fields<'_> {
     fn ty(&self, version: &str) -> Option<Ref<Type>> {
-        self.served(version).map(|served| Ref::Static(served.ty))
+        self.served(version).map(|served| served.ty.clone())
     }
 
     fn convert(&self, mut object: Value, from: &str, to: &str) -> Option<Typed> {
         let (from, to) = (self.served(from)?, self.served(to)?);
-        from.to_stored(&mut object);
-        to.from_stored(&mut object);
-        Some(Typed { ty: Ref::Static(to.ty), value: object })
+        from.to_storage(&mut object).ok()?;
+        to.from_storage(&mut object).ok()?;
+        Some(Typed { ty: to.ty.clone(), value: object })
     }
 
     fn resets(&self, version: &str) -> Option<&Set> {
-        let subresource = self.target.subresource.map_or("", |subresource| subresource.name);
+        let subresource = self.target.subresource_name();
         let resets = &self.served(version)?.resets;
-        resets.iter().find(|(name, _)| *name == subresource).map(|(_, set)| set)
+        resets.iter().find(|(name, _)| name == subresource).map(|(_, set)| set)
     }
 }
 
-/// What cannot be owned of a kind, by the name of the subresource.
-pub(crate) fn resets(kind: &Kind) -> Vec<(&'static str, Set)> {
-    let names = std::iter::once("").chain(kind.subresources.iter().map(|subresource| subresource.name));
-    let set = |paths: &[FieldPath]| -> Set {
-        let path = |path: &FieldPath| path.iter().map(|name| Element::field(*name)).collect::<Vec<_>>();
-        paths.iter().map(path).collect::<Vec<_>>().iter().map(Vec::as_slice).collect()
-    };
-    names.map(|name| (name, set(kind.resets(name)))).filter(|(_, set)| !set.is_empty()).collect()
-}
-
 /// Keeps the managed fields of a scale, and with them those of its object.
-pub(crate) struct ScaleFields<'a> {
-    paths: &'static ScalePaths,
-    api_version: String,
+pub(crate) struct ScaleManager<'a> {
+    /// Where the numbers of the scale lie.
+    pub(crate) fields: &'a ScaleFields,
+    api_version: Text,
     versions: Vec<String>,
     ty: Ref<Type>,
     options: &'a WriteOptions,
@@ -130,19 +118,18 @@ pub(crate) struct ScaleFields<'a> {
 
 const SCALE: &str = "autoscaling/v1";
 
-impl<'a> ScaleFields<'a> {
-    pub(crate) fn of(
+impl<'a> ScaleManager<'a> {
+    pub(crate) fn new(
         target: &Target<'_>,
-        paths: &'static ScalePaths,
+        fields: &'a ScaleFields,
         ty: &'static Type,
         options: &'a WriteOptions,
     ) -> Self {
-        let kind = target.served.kind;
-        let versions = kind.versions.iter().map(|version| crate::api_version(kind.group, version.name));
+        let same = target.catalog.served().filter(|served| served.is_same_resource(target.served));
         Self {
-            paths,
-            api_version: target.served.api_version(),
-            versions: versions.collect(),
+            fields,
+            api_version: target.served.api_version.clone(),
+            versions: same.map(|served| served.api_version.to_string()).collect(),
             ty: Ref::Static(ty),
             options,
             now: Time::now().text(),
@@ -175,7 +162,11 @@ impl<'a> ScaleFields<'a> {
     }
 
     fn scale(&self) -> Scale<'_> {
-        Scale { replicas: self.paths.wanted, api_version: &self.api_version, versions: &self.versions }
+        Scale {
+            replicas: &self.fields.spec_replicas,
+            api_version: &self.api_version,
+            versions: &self.versions,
+        }
     }
 
     fn manager(&self) -> Manager<'_> {
@@ -188,7 +179,7 @@ impl<'a> ScaleFields<'a> {
 }
 
 /// A scale has one version.
-impl Versions for ScaleFields<'_> {
+impl Versions for ScaleManager<'_> {
     fn ty(&self, version: &str) -> Option<Ref<Type>> {
         (version == SCALE).then(|| self.ty.clone())
     }
@@ -206,7 +197,7 @@ impl Versions for ScaleFields<'_> {
 fn refusal(error: &Error) -> Status {
     match error {
         Error::BadRequest(why) => Status::bad_request(why.clone()),
-        Error::Failed(why) => crate::error::bare(why.clone()),
+        Error::Failed(why) => crate::error::unknown_reason_500(why.clone()),
         Error::Conflict(conflicts) => {
             let causes = conflicts.iter().map(|conflict| Cause {
                 reason: "FieldManagerConflict".into(),

@@ -1,6 +1,6 @@
 //! The metadata of objects: what the server stamps, and the rules that hold for every kind.
 
-use kinds::{Kind, NameRule};
+use kinds::{NameRule, ResourceType};
 use object::field::{self, BadValue, Path};
 use object::name::{self, Messages, Mode};
 use object::quote::quote_each;
@@ -64,12 +64,16 @@ pub(crate) fn remove(object: &mut Map, keys: &[&str]) {
     }
 }
 
-/// Takes away what a client may not set, and stamps what the server does.
-pub(crate) fn stamp_new(object: &mut Map, now: Time) {
+/// Takes away what only the server sets.
+pub(crate) fn wipe_system_fields(object: &mut Map) {
     remove(
         object,
         &["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"],
     );
+}
+
+/// Sets what only the server sets on a new object.
+pub(crate) fn fill_system_fields(object: &mut Map, now: Time) {
     set(object, "creationTimestamp", now.text());
     set(object, "uid", random_uid());
 }
@@ -138,13 +142,13 @@ pub(crate) fn fit_namespace(object: &mut Map, requested: &str) -> Result<(), Sta
     Ok(())
 }
 
-/// Where an object that is looked at comes from.
+/// When owner references are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The client sent it.
-    Sent,
-    /// The server made it, of a patch.
-    Made,
+    /// As the client sent them.
+    BeforeAdmission,
+    /// After a patch or a plugin may have changed them.
+    AfterAdmission,
 }
 
 /// Drops repeated owner references; what the client is told of them, if there were any.
@@ -164,8 +168,8 @@ pub(crate) fn dedup_owners(object: &mut Map, stage: Stage) -> Option<String> {
     }
     set(object, "ownerReferences", kept);
     let when = match stage {
-        Stage::Sent => "",
-        Stage::Made => " after mutating admission happens",
+        Stage::BeforeAdmission => "",
+        Stage::AfterAdmission => " after mutating admission happens",
     };
     Some(format!(
         ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject \
@@ -198,7 +202,7 @@ fn check_name(rule: NameRule, text: &str, mode: Mode) -> Messages {
 }
 
 /// The rules for the metadata of any object, with the kind's rule for names.
-pub(crate) fn validate(object: &Map, kind: &Kind, rule: NameRule) -> field::List {
+pub(crate) fn validate(object: &Map, resource: &ResourceType, rule: NameRule) -> field::List {
     let path = Path::new("metadata");
     let mut errors = field::List::new();
     let prefix = text(object, "generateName");
@@ -217,7 +221,7 @@ pub(crate) fn validate(object: &Map, kind: &Kind, rule: NameRule) -> field::List
     }
     let namespace = text(object, "namespace");
     let at = path.child("namespace");
-    match (kind.is_namespaced(), namespace) {
+    match (resource.is_namespaced(), namespace) {
         (true, "") => errors.push(field::Error::required(&at, "")),
         (true, namespace) => {
             errors.extend(name::invalid(&at, namespace, name::name_is_dns_label(namespace, Mode::Name)));
@@ -236,8 +240,8 @@ pub(crate) fn validate(object: &Map, kind: &Kind, rule: NameRule) -> field::List
     errors
 }
 
-/// The rule for finalizers that the built-in kinds have beside the general one.
-pub(crate) fn validate_own_finalizers(object: &Map) -> field::List {
+/// The rule for the names of finalizers that most built-in kinds have beside the general one.
+pub(crate) fn validate_finalizer_names(object: &Map) -> field::List {
     let path = Path::new("metadata");
     let at = path.child("finalizers");
     let unqualified = |name: &str| !name.contains('/') && !STANDARD_FINALIZERS.contains(&name);

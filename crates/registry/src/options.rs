@@ -3,9 +3,9 @@
 //! Of a parameter that stands more than once the first counts. What cannot be read is a 400, what makes no sense a 422 on the
 //! options' own kind.
 
-use crate::Warnings;
 use crate::error::parse_number;
 use crate::managed::force_if;
+use admission::Warnings;
 use merge::FieldValidation;
 use merge::managed::Force;
 use object::field::{self, Path};
@@ -79,7 +79,7 @@ pub struct DeleteOptions {
 
 /// The kind of a write, for the name of its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Write {
+pub enum WriteKind {
     /// `CreateOptions`.
     Create,
     /// `UpdateOptions`.
@@ -221,13 +221,18 @@ impl WriteOptions {
     /// Reads and checks the options of a write.
     ///
     /// `agent` is the name that the client goes by, which stands in for that of a manager where nothing is applied.
-    pub fn read(pairs: &Pairs<'_>, write: Write, agent: &str, warnings: Warnings) -> Result<Self, Status> {
+    pub fn read(
+        pairs: &Pairs<'_>,
+        write: WriteKind,
+        agent: &str,
+        warnings: Warnings,
+    ) -> Result<Self, Status> {
         let manager = text(pairs, "fieldManager");
         let mut errors = field::List::new();
-        if write == Write::Apply && manager.is_empty() {
+        if write == WriteKind::Apply && manager.is_empty() {
             errors.push(field::Error::required(&Path::new("fieldManager"), "is required for apply patch"));
         }
-        if write == Write::Patch && first(pairs, "force").is_some() {
+        if write == WriteKind::Patch && first(pairs, "force").is_some() {
             errors.push(field::Error::forbidden(
                 &Path::new("force"),
                 "may not be specified for non-apply patch",
@@ -249,9 +254,9 @@ impl WriteOptions {
             }
         };
         let kind = match write {
-            Write::Create => "CreateOptions",
-            Write::Update => "UpdateOptions",
-            Write::Patch | Write::Apply => "PatchOptions",
+            WriteKind::Create => "CreateOptions",
+            WriteKind::Update => "UpdateOptions",
+            WriteKind::Patch | WriteKind::Apply => "PatchOptions",
         };
         refuse(kind, &errors)?;
         let field_manager = if manager.is_empty() { agent_name(agent) } else { manager };

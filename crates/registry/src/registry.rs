@@ -1,28 +1,53 @@
-//! What is served, and where it is.
+//! The registry: the catalog of what is served, the cache with its objects, and what decides about writes.
 
-use crate::commit::Run;
-use crate::served::{Served, Stored, prefix};
-use auth::{Authorized, Target as Wanted};
-use cache::{Cache, Field, Resource, Spec};
-use kinds::{Kind, Scope, Storage, Subresource, Version};
-use schema::{Status, builtin};
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use crate::catalog::{Catalog, Served};
+use crate::convert::Conversion;
+use crate::hooks::WriteHooks;
+use crate::stored::{Stored, StoredVersion, StoredVersions};
+use admission::Chain;
+use auth::Authorizer;
+use cache::{Cache, Field, Spec};
+use kinds::{Kind, ResourceType, Scope, SelectableField, Storage, Version};
+use object::Text;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
 
-/// The kinds that are served, and the cache with their objects.
+/// What serves requests: shared by all of them.
 pub struct Registry {
     cache: Arc<Cache>,
-    by_resource: HashMap<&'static str, Vec<Arc<Served>>>,
-    order: Vec<Arc<Served>>,
-    namespaces: Arc<Resource>,
-    settings: Settings,
+    catalog: RwLock<Arc<Catalog>>,
+    /// Held while the catalog is changed, so that changes are made one after another.
+    changing: tokio::sync::Mutex<()>,
+    config: Config,
 }
 
-/// What can be set about serving.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Settings {
+/// What a registry is made with.
+pub struct Config {
+    /// Which versions of built-in kinds are served.
+    pub selection: Selection,
     /// Whether `sendInitialEvents` is taken: the gate WatchList.
     pub watch_list: bool,
+    /// Decides what callers may do.
+    pub authorizer: Authorizer,
+    /// What happens to writes between permission and storage.
+    pub admission: Chain,
+    /// What some kinds do before their writes.
+    pub hooks: WriteHooks,
+}
+
+impl Config {
+    /// Everything that is on by default, with the admission plugins that the API cannot do without; every caller may do everything.
+    pub fn new(cache: &Cache) -> Result<Self, Error> {
+        let namespaces = cache.resource("namespaces").ok_or_else(|| Error::Missing("namespaces".into()))?;
+        let lifecycle: Box<dyn admission::Plugin> = Box::new(admission::NamespaceLifecycle::new(namespaces));
+        Ok(Self {
+            selection: Selection::default(),
+            watch_list: false,
+            authorizer: Authorizer::always_allow(),
+            admission: Chain::new([lifecycle]),
+            hooks: WriteHooks::default(),
+        })
+    }
 }
 
 /// Which versions of which kinds are served: what `--runtime-config` says, and otherwise what is on by default.
@@ -31,7 +56,7 @@ pub struct Selection {
     rules: BTreeMap<String, bool>,
 }
 
-/// Why the registry cannot be made.
+/// Why something cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A row names a type that does not exist.
@@ -44,12 +69,18 @@ pub enum Error {
         /// The kind.
         kind: &'static str,
     },
-    /// A row cannot be kept in the cache.
+    /// A kind cannot be kept in the cache.
     #[error(transparent)]
     Prefix(#[from] cache::InvalidPrefix),
+    /// The cache could not load the objects of a kind.
+    #[error(transparent)]
+    Cache(#[from] cache::Error),
     /// The cache has no place for a kind: it was opened for others.
     #[error("the cache does not have the resource type {0}")]
     Missing(String),
+    /// A custom kind has the name of a built-in one.
+    #[error("{0} is built in")]
+    Builtin(Text),
 }
 
 impl Selection {
@@ -62,7 +93,7 @@ impl Selection {
     /// Whether a kind is served in a version.
     pub fn serves(&self, kind: &Kind, version: &Version) -> bool {
         let rule = |key: &str| self.rules.get(key).copied();
-        let group_version = crate::api_version(kind.group, version.name);
+        let group_version = kinds::api_version(kind.group, version.name);
         let level = if version.name.contains("alpha") {
             "api/alpha"
         } else if version.name.contains("beta") {
@@ -81,54 +112,72 @@ impl Selection {
     }
 }
 
-/// What the cache has to know of every kind that keeps objects. All kinds are kept, served or not: what is stored stays
+/// What the cache has to know of every built-in kind that keeps objects. All kinds are kept, served or not: what is stored stays
 /// readable when it is served again.
 pub fn specs() -> Result<Vec<Spec>, Error> {
     let own = kinds::all().filter(|kind| kind.storage == Storage::Own);
     own.map(|kind| {
-        let prefix = prefix(kind);
-        let spec = match kind.scope {
-            Scope::Namespaced => Spec::namespaced(prefix)?,
-            Scope::Cluster => Spec::cluster(prefix)?,
-        };
-        Ok(kind.fields.list.iter().fold(spec, |spec, field| spec.field(selectable(field))))
+        let fields: Vec<_> = kind.fields.list.iter().map(SelectableField::from).collect();
+        spec(&prefix(kind.group, kind.resource), kind.scope, &fields)
     })
     .collect()
 }
 
-fn selectable(field: &kinds::Selectable) -> Field {
+fn spec(prefix: &str, scope: Scope, fields: &[SelectableField]) -> Result<Spec, Error> {
+    let spec = match scope {
+        Scope::Namespaced => Spec::namespaced(prefix)?,
+        Scope::Cluster => Spec::cluster(prefix)?,
+    };
+    Ok(fields.iter().fold(spec, |spec, field| spec.field(selectable(field))))
+}
+
+fn selectable(field: &SelectableField) -> Field {
     let mut paths = field.paths.iter();
-    let first = paths.next().copied().unwrap_or(field.name);
-    let made = paths.fold(Field::at(field.name, first), |made, path| made.or(*path)).absent(field.absent);
+    let first = paths.next().unwrap_or(&field.name);
+    let made = Field::at(field.name.clone(), first.as_str());
+    let made = paths.fold(made, |made, path| made.or(path.as_str())).absent(field.absent.clone());
     if field.indexed { made.indexed() } else { made }
+}
+
+/// The prefix of a kind's keys in the store: `pods`, `deployments.apps`.
+fn prefix(group: &str, resource: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+}
+
+/// A kind that is not built in, in all its versions.
+pub struct CustomKind {
+    /// Its versions, the preferred one first.
+    pub versions: Vec<CustomVersion>,
+    /// The name of the version that objects are kept in.
+    pub storage_version: Text,
+}
+
+/// One version of a custom kind.
+pub struct CustomVersion {
+    /// What it is.
+    pub resource_type: ResourceType,
+    /// Whether it is served; objects can be kept in one that is not.
+    pub served: bool,
+    /// The way between this version and the storage version.
+    pub conversion: Conversion,
 }
 
 impl Registry {
     /// Serves the selected kinds from a cache that was opened with [`specs`].
-    pub fn new(cache: Arc<Cache>, selection: &Selection, settings: Settings) -> Result<Self, Error> {
-        let mut order = Vec::new();
+    pub fn new(cache: Arc<Cache>, config: Config) -> Result<Self, Error> {
+        let mut served = Vec::new();
         for kind in kinds::all() {
-            for version in kind.versions.iter().filter(|version| selection.serves(kind, version)) {
-                order.push(Arc::new(serve(&cache, kind, version)?));
+            for version in kind.versions.iter().filter(|version| config.selection.serves(kind, version)) {
+                served.push(Arc::new(builtin(&cache, kind, version)?));
             }
         }
-        let mut by_resource: HashMap<_, Vec<_>> = HashMap::new();
-        for served in &order {
-            by_resource.entry(served.kind.resource).or_default().push(Arc::clone(served));
-        }
-        let namespaces = cache.resource("namespaces").ok_or_else(|| Error::Missing("namespaces".into()))?;
-        Ok(Self { cache, by_resource, order, namespaces, settings })
+        let catalog = RwLock::new(Arc::new(Catalog::new(served, None)));
+        Ok(Self { cache, catalog, changing: tokio::sync::Mutex::default(), config })
     }
 
-    /// Everything that is served, in the order in which it is announced.
-    pub fn served(&self) -> &[Arc<Served>] {
-        &self.order
-    }
-
-    /// What is served under these names.
-    pub fn find(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Served>> {
-        let served = self.by_resource.get(resource)?;
-        served.iter().find(|served| served.kind.group == group && served.version.name == version)
+    /// What is served now. A request takes it once.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The cache.
@@ -136,143 +185,121 @@ impl Registry {
         &self.cache
     }
 
-    /// What can be set.
-    pub fn settings(&self) -> Settings {
-        self.settings
+    /// What decides about requests.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
-    pub(crate) fn namespaces(&self) -> &Arc<Resource> {
-        &self.namespaces
-    }
-
-    /// What a permission is for, if it is for something that is served.
-    pub fn target<'a>(&'a self, proof: &'a Authorized) -> Result<Target<'a>, Status> {
-        let Wanted::Resource { group, version, resource, subresource, namespace, name } =
-            &proof.attributes().target
-        else {
-            return Err(Status::unknown_resource());
+    /// Serves a custom kind, or serves it in another form: from the answer on, every new request sees it.
+    ///
+    /// Objects that the store holds are loaded first. Watches of the form before end, and their clients start anew.
+    pub async fn install(&self, kind: CustomKind) -> Result<(), Error> {
+        let _changing = self.changing.lock().await;
+        let Some(storage) = kind.versions.iter().find(|version| version.is(&kind.storage_version)) else {
+            return Err(Error::Missing(kind.storage_version.to_string()));
         };
-        let served = self.find(group, version, resource).ok_or_else(Status::unknown_resource)?;
-        let subresource = match subresource.as_str() {
-            "" => None,
-            name => Some(served.subresource(name).ok_or_else(Status::unknown_resource)?),
-        };
-        // A namespace is in itself for authorization, and nowhere for the store.
-        let namespace = if served.kind.is_namespaced() { namespace.as_str() } else { "" };
-        Ok(Target { proof, served, subresource, namespace, name })
-    }
-}
-
-fn serve(cache: &Cache, kind: &'static Kind, version: &'static Version) -> Result<Served, Error> {
-    let ty = type_of(kind, version)?;
-    let stored = match kind.storage {
-        Storage::Nowhere => None,
-        Storage::Own => kind.stored_version().map(|stored| (kind, stored)),
-        Storage::Shared { group, resource } => kinds::all()
-            .find(|other| other.group == group && other.resource == resource)
-            .and_then(|owner| owner.stored_version().map(|stored| (owner, stored))),
-    };
-    let stored = stored.map(|(owner, stored)| {
-        let prefix = prefix(kind);
-        let resource = cache.resource(&prefix).ok_or(Error::Missing(prefix))?;
-        let is_canonical = std::ptr::eq(owner, kind) && stored.name == version.name;
-        Ok::<_, Error>(Stored {
-            resource,
-            kind: owner,
-            version: stored,
-            ty: type_of(owner, stored)?,
-            is_canonical,
-        })
-    });
-    let head = format!(
-        r#"{{"kind":"{}","apiVersion":"{}""#,
-        kind.kind,
-        crate::api_version(kind.group, version.name)
-    );
-    Ok(Served {
-        kind,
-        version,
-        ty,
-        stored: stored.transpose()?,
-        head: head.into_bytes().into(),
-        resets: crate::managed::resets(kind),
-    })
-}
-
-fn type_of(kind: &Kind, version: &Version) -> Result<&'static schema::Type, Error> {
-    let missing = Error::Type { group: kind.group, version: version.name, kind: kind.kind };
-    builtin::by_kind(kind.group, version.name, kind.kind).ok_or(missing)
-}
-
-/// What a request is about: made of the permission for it, so that it cannot be about anything else.
-#[derive(Clone, Copy)]
-pub struct Target<'a> {
-    pub(crate) proof: &'a Authorized,
-    /// The kind.
-    pub served: &'a Arc<Served>,
-    /// The part of the object.
-    pub subresource: Option<&'static Subresource>,
-    /// The namespace; empty for all of them, and for what lives in none.
-    pub namespace: &'a str,
-    /// The name; empty for a collection.
-    pub name: &'a str,
-}
-
-impl<'a> Target<'a> {
-    /// Where the objects are; an operation has none.
-    pub(crate) fn stored(&self) -> Result<&'a Stored, Status> {
-        self.served.stored.as_ref().ok_or_else(Status::method_not_allowed)
-    }
-
-    /// Whether the permission is for this verb: a guard against a mistake in the layer above.
-    pub(crate) fn check_verb(&self, verbs: &[&str]) -> Result<(), Status> {
-        let given = self.proof.attributes().verb;
-        if verbs.contains(&given) {
-            return Ok(());
+        let storage_type = &storage.resource_type;
+        let (group, resource) = (storage_type.group.clone(), storage_type.resource.clone());
+        if kinds::all().any(|builtin| builtin.group == group && builtin.resource == resource) {
+            return Err(Error::Builtin(format!("{resource}.{group}").into()));
         }
-        log::error!(given, wanted:? = verbs; "a permission was used for another verb");
-        Err(Status::internal_error("the permission is for another verb"))
-    }
-
-    /// Refuses a name that cannot be that of anything.
-    pub(crate) fn check_name(&self) -> Result<(), Status> {
-        let messages = object::name::name_is_path_segment(self.name, object::name::Mode::Name);
-        if messages.is_empty() {
-            return Ok(());
-        }
-        let all: Vec<&str> = messages.iter().map(|message| &**message).collect();
-        let name = object::quote::Quoted(self.name);
-        Err(Status::bad_request(format!("Name parameter invalid: {name}: {}", all.join(";"))))
-    }
-
-    /// 404 for the object.
-    pub(crate) fn not_found(&self) -> Status {
-        Status::not_found(self.served.kind.group, self.served.kind.resource, self.name)
-    }
-
-    /// The key under which the reference keeps the object; some of its messages show it, without the root that all keys share
-    /// where nothing is kept.
-    pub(crate) fn key(&self, run: Run) -> String {
-        let kind = self.served.kind;
-        let prefix = match (kind.group, kind.resource) {
-            ("", "replicationcontrollers") => "controllers",
-            ("", "endpoints") => "services/endpoints",
-            ("", "services") => "services/specs",
-            ("", "nodes") => "minions",
-            ("networking.k8s.io", "ingresses") => "ingress",
-            ("apiextensions.k8s.io", "customresourcedefinitions") => {
-                "apiextensions.k8s.io/customresourcedefinitions"
+        let prefix = prefix(&group, &resource);
+        let spec = spec(&prefix, storage_type.scope, &storage_type.fields)?;
+        let resource_of = match self.cache.resource(&prefix) {
+            Some(known) if known.spec().is_like(&spec) => known,
+            known => {
+                if known.is_some() {
+                    self.cache.remove(&prefix).await?;
+                }
+                self.cache.add(spec).await?
             }
-            ("apiregistration.k8s.io", "apiservices") => "apiregistration.k8s.io/apiservices",
-            (_, resource) => resource,
         };
-        let place = if self.namespace.is_empty() { String::new() } else { format!("{}/", self.namespace) };
-        let root = if run == Run::Dry { "" } else { "/registry" };
-        format!("{root}/{prefix}/{place}{}", self.name)
+        let stored_version = |version: &CustomVersion| {
+            let ResourceType { kind, api_version, ty, .. } = &version.resource_type;
+            StoredVersion::new(kind, api_version, ty.clone(), version.conversion)
+        };
+        let versions = Arc::new(StoredVersions {
+            storage: stored_version(storage),
+            others: kind
+                .versions
+                .iter()
+                .filter(|version| !version.is(&kind.storage_version))
+                .map(stored_version)
+                .collect(),
+        });
+        let now: Vec<_> = kind
+            .versions
+            .into_iter()
+            .filter(|version| version.served)
+            .map(|version| {
+                let stored = Stored {
+                    resource: resource_of.clone(),
+                    versions: versions.clone(),
+                    is_storage_version: version.is(&kind.storage_version),
+                    conversion: version.conversion,
+                };
+                Arc::new(Served::new(Arc::new(version.resource_type), Some(stored)))
+            })
+            .collect();
+        self.swap(&group, &resource, now);
+        Ok(())
     }
 
-    /// 409 for the object.
-    pub(crate) fn conflict(&self, why: &str) -> Status {
-        Status::conflict(self.served.kind.group, self.served.kind.resource, self.name, why)
+    /// Stops serving a custom kind. Watches of it end; what the store holds of it stays. False if it was not served.
+    pub async fn uninstall(&self, group: &str, resource: &str) -> Result<bool, Error> {
+        let _changing = self.changing.lock().await;
+        if kinds::all().any(|builtin| builtin.group == group && builtin.resource == resource) {
+            return Err(Error::Builtin(format!("{resource}.{group}").into()));
+        }
+        self.swap(group, resource, Vec::new());
+        Ok(self.cache.remove(&prefix(group, resource)).await?)
     }
+
+    /// Puts `now` in the place of what is served of a resource, in a new catalog, and retires what was served before.
+    fn swap(&self, group: &str, resource: &str, now: Vec<Arc<Served>>) {
+        let before = self.catalog();
+        let (retired, mut kept): (Vec<_>, Vec<_>) =
+            before.served().cloned().partition(|served| served.group == group && served.resource == resource);
+        kept.extend(now);
+        let next = Arc::new(Catalog::new(kept, Some(&before)));
+        *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = next;
+        retired.iter().for_each(|served| served.retire());
+    }
+}
+
+impl CustomVersion {
+    fn is(&self, name: &str) -> bool {
+        self.resource_type.version == name
+    }
+}
+
+/// A built-in kind in one of its versions.
+fn builtin(cache: &Cache, kind: &'static Kind, version: &'static Version) -> Result<Served, Error> {
+    let resource_type = resolve(kind, version)?;
+    let Some((owner, storage)) =
+        kind.storage_owner().and_then(|owner| owner.stored_version().map(|storage| (owner, storage)))
+    else {
+        return Ok(Served::new(Arc::new(resource_type), None));
+    };
+    let prefix = prefix(owner.group, owner.resource);
+    let stored_version = |version: &'static Version| {
+        let ResourceType { kind, api_version, ty, .. } = resolve(owner, version)?;
+        Ok::<_, Error>(StoredVersion::new(&kind, &api_version, ty, Conversion::of(version)))
+    };
+    let others = owner.versions.iter().filter(|version| version.name != storage.name);
+    let stored = Stored {
+        resource: cache.resource(&prefix).ok_or(Error::Missing(prefix))?,
+        versions: Arc::new(StoredVersions {
+            storage: stored_version(storage)?,
+            others: others.map(stored_version).collect::<Result<_, _>>()?,
+        }),
+        is_storage_version: std::ptr::eq(owner, kind) && storage.name == version.name,
+        conversion: Conversion::of(version),
+    };
+    Ok(Served::new(Arc::new(resource_type), Some(stored)))
+}
+
+fn resolve(kind: &'static Kind, version: &'static Version) -> Result<ResourceType, Error> {
+    let missing = Error::Type { group: kind.group, version: version.name, kind: kind.kind };
+    ResourceType::builtin(kind, version).ok_or(missing)
 }

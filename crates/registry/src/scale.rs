@@ -3,25 +3,25 @@
 use crate::commit::Run;
 use crate::convert::map;
 use crate::error::revision;
-use crate::update::{MODIFIED, check_uid};
+use crate::write::{MODIFIED, check_uid};
 use crate::{Answer, Content, Stored, Target, object_meta};
 use cache::Entry;
-use kinds::ScalePaths;
+use kinds::ScaleFields;
 use object::field::{Error, Path};
 use object::label::{Expression, Selector};
-use object::{Map, Value};
-use schema::{Status, Type, builtin};
+use object::{Map, Text, Value};
+use schema::{Ref, Status, Type, builtin};
 
 /// The scale of a stored object.
-pub(crate) fn content(stored: &Stored, entry: &Entry, paths: &ScalePaths) -> Result<Content, Status> {
-    Ok(Content::Other { ty: ty()?, value: of(&stored.decode(entry)?, paths)? })
+pub(crate) fn content(stored: &Stored, entry: &Entry, fields: &ScaleFields) -> Result<Content, Status> {
+    Ok(Content::Other { ty: Ref::Static(ty()?), value: of(&stored.decode(entry)?, fields)? })
 }
 
 /// An answer about an object, as one about its scale.
-pub(crate) fn answer(stored: &Stored, answer: Answer, paths: &ScalePaths) -> Result<Answer, Status> {
+pub(crate) fn answer(stored: &Stored, answer: Answer, fields: &ScaleFields) -> Result<Answer, Status> {
     let content = match answer.content {
-        Content::Entry(entry) => content(stored, &entry, paths)?,
-        Content::Tree(tree) => Content::Other { ty: ty()?, value: of(&tree, paths)? },
+        Content::Entry(entry) => content(stored, &entry, fields)?,
+        Content::Tree(tree) => Content::Other { ty: Ref::Static(ty()?), value: of(&tree, fields)? },
         other @ Content::Other { .. } => other,
     };
     Ok(Answer { content, ..answer })
@@ -33,16 +33,16 @@ pub(crate) fn check_patched_uid(target: &Target<'_>, scale: &Map, object: &Map) 
     if wanted.is_empty() || wanted == there {
         return Ok(());
     }
-    let kind = target.served.kind;
+    let served = target.served;
     let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {there}");
-    Err(Status::conflict(kind.group, &format!("{}/scale", kind.resource), target.name, &why))
+    Err(Status::conflict(&served.group, &format!("{}/scale", served.resource), target.name, &why))
 }
 
 /// Sets the number that a scale wants in an object.
 pub(crate) fn apply(
     scale: &Map,
     object: &mut Map,
-    paths: &ScalePaths,
+    fields: &ScaleFields,
     target: &Target<'_>,
     run: Run,
 ) -> Result<(), Status> {
@@ -58,34 +58,34 @@ pub(crate) fn apply(
     if !version.is_empty() && (revision(version).is_err() || version != there) {
         return Err(target.conflict(MODIFIED));
     }
-    set(object, paths.wanted, wanted);
+    set(object, &fields.spec_replicas, wanted);
     Ok(())
 }
 
-fn set(map: &mut Map, path: &[&'static str], number: i64) {
+fn set(map: &mut Map, path: &[Text], number: i64) {
     match path {
         [] => {}
-        [last] => drop(map.insert(*last, number)),
+        [last] => drop(map.insert(last.as_str(), number)),
         [first, rest @ ..] => {
-            if let Some(inner) = map.get_or_insert_with(*first, || Map::new().into()).as_map_mut() {
+            if let Some(inner) = map.get_or_insert_with(first.as_str(), || Map::new().into()).as_map_mut() {
                 set(inner, rest, number);
             }
         }
     }
 }
 
-fn at<'a>(map: &'a Map, path: &[&str]) -> Option<&'a Value> {
+fn at<'a, S: AsRef<str>>(map: &'a Map, path: &[S]) -> Option<&'a Value> {
     let (first, rest) = path.split_first()?;
-    let value = map.get(first)?;
+    let value = map.get(first.as_ref())?;
     if rest.is_empty() { Some(value) } else { at(value.as_map()?, rest) }
 }
 
-fn number(map: &Map, path: &[&str]) -> i64 {
+fn number<S: AsRef<str>>(map: &Map, path: &[S]) -> i64 {
     at(map, path).and_then(Value::as_i64).unwrap_or_default()
 }
 
 /// The scale of an object.
-pub(crate) fn of(object: &Value, paths: &ScalePaths) -> Result<Value, Status> {
+pub(crate) fn of(object: &Value, fields: &ScaleFields) -> Result<Value, Status> {
     let object = map(object)?;
     let mut metadata = Map::new();
     for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
@@ -94,10 +94,10 @@ pub(crate) fn of(object: &Value, paths: &ScalePaths) -> Result<Value, Status> {
         }
     }
     let mut spec = Map::new();
-    insert_number(&mut spec, "replicas", number(object, paths.wanted));
+    insert_number(&mut spec, "replicas", number(object, &fields.spec_replicas));
     let mut status = Map::new();
-    insert_number(&mut status, "replicas", number(object, paths.there));
-    let selector = at(object, paths.selector).and_then(Value::as_map).map(selector).unwrap_or_default();
+    insert_number(&mut status, "replicas", number(object, &fields.status_replicas));
+    let selector = at(object, &fields.selector).and_then(Value::as_map).map(selector).unwrap_or_default();
     if !selector.is_empty() {
         status.insert("selector", selector);
     }

@@ -1,6 +1,6 @@
 //! GET of the changes of a collection, or of one object.
 
-use crate::error::{bare, revision, status};
+use crate::error::{revision, status, unknown_reason_500};
 use crate::{ListOptions, Registry, Target, list};
 use cache::Freshness;
 use cache::watch::{Request, Start, Watcher};
@@ -14,7 +14,7 @@ impl Registry {
     pub async fn watch(&self, target: &Target<'_>, options: &ListOptions) -> Result<Watch, Status> {
         target.check_verb(&["watch"])?;
         let filter = list::filter(target, options)?;
-        let wanted = revision(&options.resource_version).map_err(bare)?;
+        let wanted = revision(&options.resource_version).map_err(unknown_reason_500)?;
         let start = match (options.send_initial_events, wanted) {
             (Some(true), Revision::ZERO) if options.resource_version.is_empty() => {
                 Start::StreamingList(Freshness::MostRecent)

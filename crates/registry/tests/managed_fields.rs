@@ -4,12 +4,10 @@
 
 use std::sync::Arc;
 
-use auth::{Attributes, Authorized, Target as Wanted};
+use auth::{Attributes, Authenticated, Authorized, Authorizer, SystemIdentity, Target as Wanted};
 use cache::Cache;
 use object::Value;
-use registry::{
-    Answer, Config, Content, Force, Patch, Registry, Selection, Settings, Target, WriteOptions, specs,
-};
+use registry::{Answer, ApplyFormat, Config, Content, Force, Patch, Registry, Target, WriteOptions, specs};
 use schema::{Limits, Shape, Status, builtin, json};
 use store::memory::{self, Memory};
 
@@ -23,16 +21,15 @@ const DEPLOYMENT: Place = "apps/v1/deployments/a/";
 const DEPLOYMENT_STATUS: Place = "apps/v1/deployments/a/status";
 const SCALE: Place = "apps/v1/deployments/a/scale";
 
-fn proof(verb: &'static str, place: Place) -> Authorized {
+async fn proof(verb: &'static str, place: Place) -> Authorized {
     let mut parts = place.split('/').map(str::to_owned);
     let mut next = || parts.next().unwrap();
     let (group, version, resource, name, subresource) = (next(), next(), next(), next(), next());
     let namespace = if resource == "namespaces" { "" } else { "default" }.to_owned();
     let name = if verb == "create" { String::new() } else { name };
-    Authorized::server(Attributes {
-        verb,
-        target: Wanted::Resource { group, version, resource, subresource, namespace, name },
-    })
+    let target = Wanted::Resource { group, version, resource, subresource, namespace, name };
+    let caller = Authenticated::system(SystemIdentity::ApiServer);
+    Authorizer::always_allow().authorize(caller, Attributes { verb, target }).await.unwrap()
 }
 
 fn by(manager: &str) -> WriteOptions {
@@ -47,42 +44,46 @@ impl Api {
     async fn start() -> Self {
         let store = Arc::new(Memory::new(memory::Options::default()));
         let cache = Cache::open(store, specs().unwrap(), cache::Options::default()).await.unwrap();
-        let registry = Registry::new(Arc::new(cache), &Selection::default(), Settings::default());
-        let api = Self(registry.unwrap());
+        let config = Config::new(&cache).unwrap();
+        let api = Self(Registry::new(Arc::new(cache), config).unwrap());
         api.create("/v1/namespaces/default/", r#"{"metadata":{"name":"default"}}"#, "test").await;
         api
     }
 
     fn tree(target: &Target<'_>, text: &str) -> Value {
-        let ty = match target.subresource.map(|subresource| subresource.name) {
-            Some("scale") => builtin::by_kind("autoscaling", "v1", "Scale").unwrap(),
-            _ => target.served.ty,
+        let ty = match target.subresource.map(|subresource| &*subresource.name) {
+            Some("scale") => builtin::by_kind("autoscaling", "v1", "Scale").unwrap().into(),
+            _ => target.served.ty.clone(),
         };
         json::decode(ty, text.as_bytes(), &Limits::REQUEST).unwrap().value
     }
 
     async fn create(&self, place: Place, text: &str, manager: &str) -> Value {
-        let proof = proof("create", place);
-        let target = self.0.target(&proof).unwrap();
+        let proof = proof("create", place).await;
+        let catalog = self.0.catalog();
+        let target = Target::find(&proof, &catalog).unwrap();
         shown(&self.0.create(&target, Self::tree(&target, text), &by(manager)).await.unwrap())
     }
 
     async fn update(&self, place: Place, text: &str, manager: &str) -> Value {
-        let proof = proof("update", place);
-        let target = self.0.target(&proof).unwrap();
+        let proof = proof("update", place).await;
+        let catalog = self.0.catalog();
+        let target = Target::find(&proof, &catalog).unwrap();
         shown(&self.0.update(&target, Self::tree(&target, text), &by(manager)).await.unwrap())
     }
 
     async fn patch(&self, place: Place, patch: &str, manager: &str) -> Value {
-        let proof = proof("patch", place);
-        let target = self.0.target(&proof).unwrap();
+        let proof = proof("patch", place).await;
+        let catalog = self.0.catalog();
+        let target = Target::find(&proof, &catalog).unwrap();
         shown(&self.0.patch(&target, Patch::Merge, patch.as_bytes(), &by(manager)).await.unwrap())
     }
 
     async fn apply(&self, place: Place, config: &str, options: &WriteOptions) -> Result<Answer, Status> {
-        let proof = proof("patch", place);
-        let target = self.0.target(&proof)?;
-        self.0.apply(&target, Config::Yaml, config.as_bytes(), options).await
+        let proof = proof("patch", place).await;
+        let catalog = self.0.catalog();
+        let target = Target::find(&proof, &catalog)?;
+        self.0.apply(&target, ApplyFormat::Yaml, config.as_bytes(), options).await
     }
 
     async fn applied(&self, place: Place, config: &str, options: &WriteOptions) -> Value {
@@ -90,8 +91,9 @@ impl Api {
     }
 
     async fn get(&self, place: Place) -> Value {
-        let proof = proof("get", place);
-        let target = self.0.target(&proof).unwrap();
+        let proof = proof("get", place).await;
+        let catalog = self.0.catalog();
+        let target = Target::find(&proof, &catalog).unwrap();
         shown(&Answer { code: 200, content: self.0.get(&target, "").await.unwrap() })
     }
 }

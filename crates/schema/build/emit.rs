@@ -21,7 +21,7 @@ pub(crate) fn types(schema: &Schema) -> String {
         let kind = if ty.is_kind {
             let version = package.name.rsplit('.').next().unwrap();
             format!(
-                "Some(Kind {{ group: text({:?}), version: text({version:?}), kind: text({:?}) }})",
+                "Some(GroupVersionKind {{ group: text({:?}), version: text({version:?}), kind: text({:?}) }})",
                 package.group, ty.name
             )
         } else {

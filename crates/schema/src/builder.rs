@@ -1,7 +1,7 @@
 //! Types made at run time, in the same form as the built-in ones: custom kinds are made of these.
 
 use crate::lookup::{Lookup, layout};
-use crate::model::{Facts, Field, Kind, Part, Patch, Ref, Rule, Shape, Topology, Type, Union};
+use crate::model::{Facts, Field, GroupVersionKind, Part, Patch, Ref, Rule, Shape, Topology, Type, Union};
 use object::{Key, Text, Value};
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub struct Builder {
     name: Text,
     openapi: Text,
-    kind: Option<Kind>,
+    kind: Option<GroupVersionKind>,
     atomic: bool,
     open: bool,
     union: Option<Union>,
@@ -117,8 +117,27 @@ impl Builder {
     }
 
     /// An object of its own.
-    pub fn kind(mut self, kind: Kind) -> Self {
+    pub fn kind(mut self, kind: GroupVersionKind) -> Self {
         self.kind = Some(kind);
+        self
+    }
+
+    /// The fields that every object has: `kind`, `apiVersion` and `metadata`.
+    pub fn object(mut self) -> Self {
+        let fields = crate::builtin::by_name("meta.v1.PartialObjectMetadata").map(|ty| &*ty.fields);
+        self.fields.extend(fields.unwrap_or_default().iter().cloned());
+        self
+    }
+
+    /// The fields of a list of objects of a type: `kind`, `apiVersion`, `metadata` and `items`.
+    pub fn list_of(mut self, ty: &Ref<Type>) -> Self {
+        let fields = crate::builtin::by_name("meta.v1.PartialObjectMetadataList").map(|ty| &*ty.fields);
+        self.fields.extend(fields.unwrap_or_default().iter().cloned().map(|mut field| {
+            if field.name == "items" {
+                field.shape = Shape::List(Ref::Shared(Arc::new(Shape::Struct(ty.clone()))));
+            }
+            field
+        }));
         self
     }
 

@@ -2,8 +2,8 @@
 
 use crate::lookup::Lookup;
 use crate::model::{
-    Alternative, Facts, Field, Format, Kind, Member, Part, Patch, Raw, Ref, Rule, Shape, Topology, Type,
-    Union,
+    Alternative, Facts, Field, Format, GroupVersionKind, Member, Part, Patch, Raw, Ref, Rule, Shape,
+    Topology, Type, Union,
 };
 use object::{Key, Text, Value};
 

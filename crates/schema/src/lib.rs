@@ -29,8 +29,8 @@ pub use builder::{Builder, Slot};
 pub use decode::{Decoded, Error, Limits, Mismatch, Strict};
 pub use defaults::default;
 pub use model::{
-    Alternative, Facts, Field, Format, Kind, Member, Part, Patch, Raw, Ref, Rule, Shape, Topology, Type,
-    Union,
+    Alternative, Facts, Field, Format, GroupVersionKind, Member, Part, Patch, Raw, Ref, Rule, Shape,
+    Topology, Type, Union,
 };
 pub use status::Status;
 pub use validate::validate;

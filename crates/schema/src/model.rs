@@ -44,6 +44,18 @@ impl<T: ?Sized> Clone for Ref<T> {
     }
 }
 
+impl<T: ?Sized> From<&'static T> for Ref<T> {
+    fn from(part: &'static T) -> Self {
+        Ref::Static(part)
+    }
+}
+
+impl<T: ?Sized> From<&Ref<T>> for Ref<T> {
+    fn from(part: &Ref<T>) -> Self {
+        part.clone()
+    }
+}
+
 impl fmt::Debug for Ref<Type> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
@@ -59,7 +71,7 @@ pub struct Type {
     /// The name in decoding errors: `Container`.
     pub struct_name: Text,
     /// Group, version and kind, for a type that is an object of its own.
-    pub kind: Option<Kind>,
+    pub kind: Option<GroupVersionKind>,
     /// All fields in JSON order, inlined ones included.
     pub fields: Ref<[Field]>,
     /// The same fields as Protobuf nests them, by rising number.
@@ -122,7 +134,7 @@ impl Type {
 
 /// The name under which an object states what it is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Kind {
+pub struct GroupVersionKind {
     /// The API group; empty for the core group.
     pub group: Text,
     /// `v1`, `v1beta1`, ...
@@ -131,7 +143,7 @@ pub struct Kind {
     pub kind: Text,
 }
 
-impl Kind {
+impl GroupVersionKind {
     /// `v1` or `apps/v1`, as in `apiVersion`.
     pub fn api_version(&self) -> Text {
         if self.group.is_empty() {
@@ -162,6 +174,7 @@ pub struct Member {
 }
 
 /// One field of a type.
+#[derive(Clone)]
 pub struct Field {
     /// The name in JSON.
     pub name: Key,

@@ -20,7 +20,7 @@ mod watch_body;
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::{Authenticated, Authorizer};
+use auth::Authenticated;
 use http::StatusCode;
 use registry::Registry;
 
@@ -29,16 +29,13 @@ use crate::layers::NoCacheControl;
 use crate::{Error, Handler, Lifecycle, Request, Response, Status};
 use documents::Documents;
 use path::Path;
-use represent::table::Headings;
 
 /// The handler of the API.
 pub struct Api {
     registry: Arc<Registry>,
-    authorizer: Authorizer,
     lifecycle: Lifecycle,
     settings: Settings,
     documents: Arc<Documents>,
-    headings: Arc<Headings>,
 }
 
 /// What can be set about the API.
@@ -56,15 +53,8 @@ pub struct Settings {
 
 impl Api {
     /// The API of a registry.
-    pub fn new(
-        registry: Arc<Registry>,
-        authorizer: Authorizer,
-        lifecycle: Lifecycle,
-        settings: Settings,
-    ) -> Self {
-        let documents = Arc::new(Documents::new(&registry));
-        let headings = Arc::new(Headings::new(openapi::description));
-        Self { registry, authorizer, lifecycle, settings, documents, headings }
+    pub fn new(registry: Arc<Registry>, lifecycle: Lifecycle, settings: Settings) -> Self {
+        Self { registry, lifecycle, settings, documents: Arc::default() }
     }
 
     fn negotiation(&self) -> negotiate::Settings {

@@ -3,6 +3,7 @@
 use super::match_resources;
 use crate::cells::{UNSET, count};
 use crate::defaults::{at, fill_text, within};
+use crate::resets;
 use crate::{
     About, Cell, Column, Columns, Context, Generation, Kind, Row, Scope, Strategy, Subresource, Version,
     keep_all_but, keep_metadata,
@@ -39,6 +40,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
+    resets: resets::STATUS_WITHOUT_METADATA,
     strategy: &Behaviour,
     ..Kind::PLAIN
 };
@@ -70,7 +72,7 @@ impl Strategy for Behaviour {
         keep_metadata(new, old);
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 }

@@ -1,6 +1,7 @@
 //! `customresourcedefinitions`.
 
 use crate::defaults::{at, fill, fill_text, within};
+use crate::resets;
 use crate::{Context, Generation, Kind, Scope, Strategy, Subresource, keep, map_at, metadata};
 use object::{Key, Map, Value};
 use schema::view::View;
@@ -18,6 +19,8 @@ pub(crate) const KIND: Kind = Kind {
     subresources: &[Subresource::STATUS],
     announced_storage: Some("v1beta1"),
     generation: Generation::Counted,
+    key_prefix: Some("apiextensions.k8s.io/customresourcedefinitions"),
+    resets: resets::STATUS_WITHOUT_METADATA,
     strategy: &Behaviour,
     ..Kind::PLAIN
 };
@@ -56,7 +59,7 @@ impl Strategy for Behaviour {
         note_stored_version(new);
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -68,7 +71,7 @@ impl Strategy for Behaviour {
     }
 
     /// One that is not marked yet gets its finalizer first.
-    fn is_finished(&self, object: &Map) -> bool {
+    fn may_be_removed(&self, object: &Map) -> bool {
         metadata(object).deletion_timestamp().is_some()
     }
 }

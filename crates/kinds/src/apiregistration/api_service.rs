@@ -1,6 +1,7 @@
 //! `apiservices`.
 
 use crate::defaults::{at, fill};
+use crate::resets;
 use crate::{
     About, Cell, Column, Columns, Context, Kind, NameRule, Row, Scope, Strategy, Subresource, keep_all_but,
     keep_metadata,
@@ -30,6 +31,8 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
+    key_prefix: Some("apiregistration.k8s.io/apiservices"),
+    resets: resets::STATUS_WITHOUT_METADATA,
     strategy: &Behaviour,
     ..Kind::PLAIN
 };
@@ -86,7 +89,7 @@ impl Strategy for Behaviour {
         keep_metadata(new, old);
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 

@@ -1,6 +1,7 @@
 //! `storageversions`.
 
 use crate::cells::{UNSET, text_or, with_more};
+use crate::resets;
 use crate::{
     About, Cell, Column, Columns, Context, Kind, NameRule, Row, Scope, Strategy, Subresource, Version,
     keep_all_but, keep_metadata,
@@ -33,6 +34,7 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
+    resets: resets::STATUS_WITHOUT_METADATA,
     strategy: &Behaviour,
     ..Kind::PLAIN
 };
@@ -59,7 +61,7 @@ impl Strategy for Behaviour {
         keep_metadata(new, old);
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 

@@ -5,6 +5,7 @@
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, labels, selector};
 use crate::core::pod_spec;
 use crate::defaults::{at, fill, fill_text, within};
+use crate::resets;
 use crate::template::{self, POD_SPEC};
 use crate::{
     About, Cell, Column, Columns, Context, Generation, Kind, Row, Strategy, Subresource, keep, keep_all_but,
@@ -55,6 +56,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     field_annotations: &[TEMPLATE_GENERATION],
     generation: Generation::Counted,
+    resets: resets::STATUS,
     strategy: &Behaviour,
     ..Kind::PLAIN
 };

@@ -42,13 +42,14 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
+    resets: &[("", &[&["status"]]), ("status", &[&["spec"], &["metadata", "labels"]])],
     strategy: &Behaviour,
     ..Kind::PLAIN
 };
 
 const SCALE: ScalePaths = ScalePaths {
-    wanted: &["spec", "replicas"],
-    there: &["status", "replicas"],
+    spec_replicas: &["spec", "replicas"],
+    status_replicas: &["status", "replicas"],
     selector: &["spec", "selector"],
 };
 
@@ -102,7 +103,7 @@ impl Strategy for Behaviour {
     }
 
     /// Annotations count too.
-    fn counts(&self, new: &Map, old: &Map) -> bool {
+    fn bumps_generation(&self, new: &Map, old: &Map) -> bool {
         let annotations =
             |object: &Map| object.get("metadata").and_then(|metadata| metadata.get("annotations")).cloned();
         differs_but_for(new, old, &["apiVersion", "kind", "metadata", "status"])

@@ -3,6 +3,7 @@
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names};
 use crate::core::pod_spec;
 use crate::defaults::{at, each, fill, fill_text, round_up, within};
+use crate::resets;
 use crate::template::{self, POD_SPEC};
 use crate::{
     About, Cell, Column, Columns, Context, Generation, Kind, NameRule, Row, ScalePaths, Strategy,
@@ -32,13 +33,14 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
+    resets: resets::STATUS,
     strategy: &Behaviour,
     ..Kind::PLAIN
 };
 
 const SCALE: ScalePaths = ScalePaths {
-    wanted: &["spec", "replicas"],
-    there: &["status", "replicas"],
+    spec_replicas: &["spec", "replicas"],
+    status_replicas: &["status", "replicas"],
     selector: &["spec", "selector"],
 };
 

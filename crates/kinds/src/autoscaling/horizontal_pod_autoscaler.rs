@@ -3,6 +3,7 @@
 use super::v1;
 use crate::cells::{NONE, UNSET};
 use crate::defaults::{at, fill, fill_text, within};
+use crate::resets;
 use crate::{About, Cell, Column, Columns, Context, Kind, Row, Strategy, Subresource, Version, keep};
 use object::{Key, Map, Value};
 use schema::view::{Items, View};
@@ -53,6 +54,7 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
+    resets: resets::STATUS,
     strategy: &Behaviour,
     ..Kind::PLAIN
 };

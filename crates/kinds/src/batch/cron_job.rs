@@ -5,6 +5,7 @@ use crate::cells::{
 };
 use crate::core::pod_spec;
 use crate::defaults::{fill, fill_text, within};
+use crate::resets;
 use crate::template;
 use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Strategy, Subresource, keep};
 use object::Map;
@@ -36,6 +37,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
+    resets: resets::STATUS,
     strategy: &Behaviour,
     ..Kind::PLAIN
 };

@@ -5,6 +5,7 @@
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, selector};
 use crate::core::pod_spec;
 use crate::defaults::{at, each, fill, fill_text, within};
+use crate::resets;
 use crate::table::human_duration;
 use crate::template::{self, POD_SPEC};
 use crate::{
@@ -48,6 +49,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     dependents: Dependents::Orphan,
+    resets: resets::STATUS,
     strategy: &Behaviour,
     ..Kind::PLAIN
 };

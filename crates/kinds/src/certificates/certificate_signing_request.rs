@@ -6,7 +6,7 @@ use crate::cells::NONE;
 use crate::table::human_duration;
 use crate::{
     About, Action, Body, Cell, Column, Columns, Context, Fields, Kind, NameRule, Part, Refusal, Row, Scope,
-    Selectable, Strategy, Subresource, Verb, keep, keep_all_but, map_at,
+    Selectable, Strategy, Subresource, Traffic, Verb, keep, keep_all_but, map_at,
 };
 use object::{Key, List, Map, Value};
 use schema::view::View;
@@ -26,6 +26,7 @@ pub(crate) const KIND: Kind = Kind {
             verbs: Verb::READ_AND_CHANGE,
             body: Body::Object,
             action: Action::Part(Part::Approval),
+            traffic: Traffic::Objects,
         },
         Subresource::STATUS,
     ],
@@ -57,6 +58,11 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     fields: Fields { list: &[Selectable::at(&["spec.signerName"])], refusal: Refusal::NotSupported },
+    resets: &[
+        ("", &[&["spec"], &["status"]]),
+        ("status", &[&["spec"], &["status", "conditions"]]),
+        ("approval", &[&["spec"], &["status", "certificate"]]),
+    ],
     strategy: &Behaviour,
     ..Kind::PLAIN
 };

@@ -1,7 +1,7 @@
 //! `leases`.
 
 use crate::defaults::at;
-use crate::{About, Cell, Column, Columns, Context, Kind, Row, Strategy};
+use crate::{About, Cell, Column, Columns, Context, Kind, MetadataRules, Row, Strategy};
 use object::Map;
 use schema::view::View;
 use schema::views::coordination::v1::Lease;
@@ -21,6 +21,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     strategy: &Behaviour,
+    metadata_rules: MetadataRules::General,
     ..Kind::PLAIN
 };
 
@@ -44,11 +45,11 @@ impl Strategy for Behaviour {
         });
     }
 
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 }

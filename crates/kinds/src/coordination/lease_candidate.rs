@@ -1,6 +1,6 @@
 //! `leasecandidates`.
 
-use crate::{About, Cell, Column, Columns, Context, Kind, Row, Strategy, Version};
+use crate::{About, Cell, Column, Columns, Context, Kind, MetadataRules, Row, Strategy, Version};
 use object::Map;
 use schema::view::View;
 use schema::views::coordination::v1beta1::LeaseCandidate;
@@ -23,6 +23,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     strategy: &Behaviour,
+    metadata_rules: MetadataRules::General,
     ..Kind::PLAIN
 };
 
@@ -45,11 +46,11 @@ impl Strategy for Behaviour {
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 }

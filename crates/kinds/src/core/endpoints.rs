@@ -16,6 +16,7 @@ pub(crate) const KIND: Kind = Kind {
     ],
     short_names: &["ep"],
     columns: Columns { list: COLUMNS, row },
+    key_prefix: Some("services/endpoints"),
     strategy: &Behaviour,
     ..Kind::PLAIN
 };
@@ -69,7 +70,7 @@ impl Strategy for Behaviour {
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 }

@@ -105,7 +105,7 @@ impl Strategy for Behaviour {
         self.0
     }
 
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 }

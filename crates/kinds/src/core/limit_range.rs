@@ -29,7 +29,7 @@ impl Strategy for Behaviour {
         true
     }
 
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 }

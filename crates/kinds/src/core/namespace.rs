@@ -3,7 +3,7 @@
 use crate::defaults::{fill_text, within};
 use crate::{
     About, Action, Body, Cell, Column, Columns, Context, Deleted, Fields, Kind, NameRule, Part, Refusal, Row,
-    Scope, Selectable, Strategy, Subresource, Verb, keep, map_at,
+    Scope, Selectable, Strategy, Subresource, Traffic, Verb, keep, map_at,
 };
 use object::field::{Error, List, Path};
 use object::name::{invalid, qualified_name};
@@ -25,12 +25,15 @@ pub(crate) const KIND: Kind = Kind {
             verbs: &[Verb::Update],
             body: Body::Object,
             action: Action::Part(Part::Finalize),
+            traffic: Traffic::Objects,
         },
         Subresource::STATUS,
     ],
     columns: Columns { list: COLUMNS, row },
     fields: Fields { list: &[Selectable::at(&["status.phase"])], refusal: Refusal::NotSupported },
     deleted: Deleted::Object,
+    undeletable: &["default", "kube-public", "kube-system"],
+    resets: &[("", &[&["status"]]), ("status", &[&["spec"]]), ("finalize", &[&["status"]])],
     strategy: &Behaviour,
     ..Kind::PLAIN
 };
@@ -126,11 +129,11 @@ impl Strategy for Behaviour {
         }
     }
 
-    fn marks_first(&self) -> bool {
+    fn deletes_in_two_phases(&self) -> bool {
         true
     }
 
-    fn is_finished(&self, namespace: &Map) -> bool {
+    fn may_be_removed(&self, namespace: &Map) -> bool {
         Namespace::of(namespace).spec().finalizers().is_empty()
     }
 }

@@ -1,9 +1,10 @@
 //! `nodes`.
 
 use crate::defaults::{at, fill, round_up};
+use crate::resets;
 use crate::{
     About, Action, Body, Cell, Column, Columns, Context, Fields, Kind, Refusal, Row, Scope, Selectable,
-    Strategy, Subresource, Verb, keep, keep_all_but, metadata,
+    Strategy, Subresource, Traffic, Verb, keep, keep_all_but, metadata,
 };
 use object::{Key, Map, Value};
 use schema::view::View;
@@ -23,6 +24,7 @@ pub(crate) const KIND: Kind = Kind {
             verbs: &[Verb::Create, Verb::Delete, Verb::Get, Verb::Patch, Verb::Update],
             body: Body::Options("NodeProxyOptions"),
             action: Action::Unserved,
+            traffic: Traffic::Proxy,
         },
         Subresource::STATUS,
     ],
@@ -36,6 +38,8 @@ pub(crate) const KIND: Kind = Kind {
         }],
         refusal: Refusal::NotSupported,
     },
+    key_prefix: Some("minions"),
+    resets: resets::STATUS,
     strategy: &Behaviour,
     ..Kind::PLAIN
 };

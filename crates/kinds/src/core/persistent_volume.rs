@@ -2,6 +2,7 @@
 
 use super::pod_spec::{default_azure_disk, default_host_path};
 use crate::defaults::{at, fill_text, round_up, within};
+use crate::resets;
 use crate::{
     About, Cell, Column, Columns, Context, Deleted, Kind, Row, Scope, Strategy, Subresource, keep,
     keep_all_but, map_at, metadata,
@@ -20,6 +21,7 @@ pub(crate) const KIND: Kind = Kind {
     subresources: &[Subresource::STATUS],
     columns: Columns { list: COLUMNS, row },
     deleted: Deleted::Object,
+    resets: resets::STATUS,
     strategy: &Behaviour,
     ..Kind::PLAIN
 };

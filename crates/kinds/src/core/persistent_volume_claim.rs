@@ -3,6 +3,7 @@
 use super::persistent_volume::{access_modes, phase, protect, storage_class};
 use super::pod_spec::default_claim;
 use crate::defaults::{at, fill_text, round_up, within};
+use crate::resets;
 use crate::{
     About, Cell, Column, Columns, Context, Deleted, Kind, Row, Strategy, Subresource, keep, keep_all_but,
 };
@@ -19,6 +20,7 @@ pub(crate) const KIND: Kind = Kind {
     subresources: &[Subresource::STATUS],
     columns: Columns { list: COLUMNS, row },
     deleted: Deleted::Object,
+    resets: resets::STATUS,
     strategy: &Behaviour,
     ..Kind::PLAIN
 };

@@ -4,7 +4,7 @@ use super::{app_armor, pod_defaults, pod_gates, pod_row, pod_spec, qos};
 use crate::defaults::{at, each, within};
 use crate::{
     About, Action, Body, Column, Columns, Context, Deleted, Fields, Generation, Kind, Part, Refusal,
-    Selectable, Strategy, Subresource, Verb, keep, keep_all_but, keep_metadata, map_at,
+    Selectable, Strategy, Subresource, Traffic, Verb, keep, keep_all_but, keep_metadata, map_at,
 };
 use object::{Key, Map, Value};
 use schema::view::View;
@@ -24,49 +24,63 @@ pub(crate) const KIND: Kind = Kind {
             verbs: &[Verb::Create, Verb::Get],
             body: Body::Options("PodAttachOptions"),
             action: Action::Unserved,
+            traffic: Traffic::Connection,
         },
         Subresource {
             name: "binding",
             verbs: Verb::CREATE,
             body: Body::Kind { group: "", version: "v1", kind: "Binding" },
             action: Action::Bind,
+            traffic: Traffic::Objects,
         },
         Subresource {
             name: "ephemeralcontainers",
             verbs: Verb::READ_AND_CHANGE,
             body: Body::Object,
             action: Action::Part(Part::EphemeralContainers),
+            traffic: Traffic::Objects,
         },
         Subresource {
             name: "eviction",
             verbs: Verb::CREATE,
             body: Body::Kind { group: "policy", version: "v1", kind: "Eviction" },
             action: Action::Unserved,
+            traffic: Traffic::Objects,
         },
         Subresource {
             name: "exec",
             verbs: &[Verb::Create, Verb::Get],
             body: Body::Options("PodExecOptions"),
             action: Action::Unserved,
+            traffic: Traffic::Connection,
         },
-        Subresource { name: "log", verbs: &[Verb::Get], body: Body::Object, action: Action::Unserved },
+        Subresource {
+            name: "log",
+            verbs: &[Verb::Get],
+            body: Body::Object,
+            action: Action::Unserved,
+            traffic: Traffic::Log,
+        },
         Subresource {
             name: "portforward",
             verbs: &[Verb::Create, Verb::Get],
             body: Body::Options("PodPortForwardOptions"),
             action: Action::Unserved,
+            traffic: Traffic::Connection,
         },
         Subresource {
             name: "proxy",
             verbs: &[Verb::Create, Verb::Delete, Verb::Get, Verb::Patch, Verb::Update],
             body: Body::Options("PodProxyOptions"),
             action: Action::Unserved,
+            traffic: Traffic::Proxy,
         },
         Subresource {
             name: "resize",
             verbs: Verb::READ_AND_CHANGE,
             body: Body::Object,
             action: Action::Part(Part::Resize),
+            traffic: Traffic::Objects,
         },
         Subresource::STATUS,
     ],
@@ -88,6 +102,10 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     deleted: Deleted::Object,
+    resets: &[
+        ("", &[&["status"]]),
+        ("status", &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]),
+    ],
     strategy: &Behaviour,
     ..Kind::PLAIN
 };

@@ -2,6 +2,7 @@
 
 use super::{pod_gates, pod_spec};
 use crate::defaults::{at, fill};
+use crate::resets;
 use crate::{
     About, Cell, Column, Columns, Context, Dependents, Fields, Generation, Kind, Refusal, Row, ScalePaths,
     Selectable, Strategy, Subresource, keep, map_at, table,
@@ -30,13 +31,15 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     dependents: Dependents::Orphan,
+    key_prefix: Some("controllers"),
+    resets: resets::STATUS,
     strategy: &Behaviour,
     ..Kind::PLAIN
 };
 
 const SCALE: ScalePaths = ScalePaths {
-    wanted: &["spec", "replicas"],
-    there: &["status", "replicas"],
+    spec_replicas: &["spec", "replicas"],
+    status_replicas: &["status", "replicas"],
     selector: &["spec", "selector"],
 };
 

@@ -1,6 +1,7 @@
 //! `resourcequotas`.
 
 use crate::defaults::{at, round_up};
+use crate::resets;
 use crate::{About, Cell, Column, Columns, Deleted, Kind, Row, Strategy, Subresource};
 use object::Map;
 use schema::view::View;
@@ -16,6 +17,7 @@ pub(crate) const KIND: Kind = Kind {
     subresources: &[Subresource::STATUS],
     columns: Columns { list: COLUMNS, row },
     deleted: Deleted::Object,
+    resets: resets::STATUS,
     strategy: &Behaviour,
     ..Kind::PLAIN
 };

@@ -2,9 +2,10 @@
 
 use super::service_update;
 use crate::defaults::{at, each, fill, fill_text, within};
+use crate::resets;
 use crate::{
     About, Action, Body, Cell, Column, Columns, Context, Deleted, Fields, Kind, NameRule, Refusal, Row,
-    Selectable, Strategy, Subresource, Verb, table,
+    Selectable, Strategy, Subresource, Traffic, Verb, table,
 };
 use object::{Key, Map, Value};
 use schema::view::{Items, View};
@@ -24,6 +25,7 @@ pub(crate) const KIND: Kind = Kind {
             verbs: &[Verb::Create, Verb::Delete, Verb::Get, Verb::Patch, Verb::Update],
             body: Body::Options("ServiceProxyOptions"),
             action: Action::Unserved,
+            traffic: Traffic::Proxy,
         },
         Subresource::STATUS,
     ],
@@ -33,6 +35,8 @@ pub(crate) const KIND: Kind = Kind {
         refusal: Refusal::NotSupported,
     },
     deleted: Deleted::Object,
+    key_prefix: Some("services/specs"),
+    resets: resets::STATUS,
     strategy: &Behaviour,
     ..Kind::PLAIN
 };
@@ -122,7 +126,7 @@ impl Strategy for Behaviour {
         NameRule::Label1035
     }
 
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 }

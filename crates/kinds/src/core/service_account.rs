@@ -2,7 +2,8 @@
 
 use crate::defaults::each;
 use crate::{
-    About, Action, Body, Cell, Column, Columns, Context, Deleted, Kind, Row, Strategy, Subresource, Verb,
+    About, Action, Body, Cell, Column, Columns, Context, Deleted, Kind, Row, Strategy, Subresource, Traffic,
+    Verb,
 };
 use object::Map;
 use schema::view::View;
@@ -19,6 +20,7 @@ pub(crate) const KIND: Kind = Kind {
         verbs: Verb::CREATE,
         body: Body::Kind { group: "authentication.k8s.io", version: "v1", kind: "TokenRequest" },
         action: Action::Unserved,
+        traffic: Traffic::Objects,
     }],
     columns: Columns { list: COLUMNS, row },
     deleted: Deleted::Object,

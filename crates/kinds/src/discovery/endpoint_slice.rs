@@ -92,7 +92,7 @@ impl Strategy for Behaviour {
     }
 
     /// Labels count too.
-    fn counts(&self, new: &Map, old: &Map) -> bool {
+    fn bumps_generation(&self, new: &Map, old: &Map) -> bool {
         let labels =
             |object: &Map| object.get("metadata").and_then(|metadata| metadata.get("labels")).cloned();
         differs_but_for(new, old, &["apiVersion", "kind", "metadata"]) || labels(new) != labels(old)

@@ -2,6 +2,7 @@
 
 use super::Configuration;
 use crate::cells::NONE;
+use crate::resets;
 use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Scope, Subresource};
 use object::Map;
 use schema::view::View;
@@ -40,6 +41,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     row_order: Some(|object| FlowSchema::of(object).spec().matching_precedence()),
     generation: Generation::Counted,
+    resets: resets::STATUS_WITHOUT_METADATA,
     strategy: &Configuration { default },
     ..Kind::PLAIN
 };

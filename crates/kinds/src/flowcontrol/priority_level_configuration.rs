@@ -3,6 +3,7 @@
 use super::{Configuration, fill_zero};
 use crate::cells::NONE;
 use crate::defaults::{at, fill};
+use crate::resets;
 use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Scope, Subresource};
 use object::Map;
 use schema::view::View;
@@ -35,6 +36,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
+    resets: resets::STATUS_WITHOUT_METADATA,
     strategy: &Configuration { default },
     ..Kind::PLAIN
 };

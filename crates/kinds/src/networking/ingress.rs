@@ -1,6 +1,7 @@
 //! `ingresses`.
 
 use crate::cells::{NONE, joined, text_or};
+use crate::resets;
 use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Subresource, WithStatus};
 use object::Map;
 use schema::view::{Items, View};
@@ -38,6 +39,8 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
+    key_prefix: Some("ingress"),
+    resets: resets::STATUS,
     strategy: &WithStatus,
     ..Kind::PLAIN
 };

@@ -1,6 +1,6 @@
 //! `runtimeclasses`.
 
-use crate::{About, Cell, Column, Columns, Context, Kind, Row, Scope, Strategy};
+use crate::{About, Cell, Column, Columns, Context, Kind, MetadataRules, Row, Scope, Strategy};
 use object::Map;
 use schema::view::View;
 use schema::views::node::v1::RuntimeClass;
@@ -14,6 +14,7 @@ pub(crate) const KIND: Kind = Kind {
     scope: Scope::Cluster,
     columns: Columns { list: &[Column::NAME, Column::text("Handler", About::Text("")), Column::AGE], row },
     strategy: &Behaviour,
+    metadata_rules: MetadataRules::General,
     ..Kind::PLAIN
 };
 
@@ -29,11 +30,11 @@ impl Strategy for Behaviour {
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 }

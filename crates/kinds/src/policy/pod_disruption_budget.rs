@@ -1,6 +1,7 @@
 //! `poddisruptionbudgets`.
 
 use crate::defaults::at;
+use crate::resets;
 use crate::{About, Cell, Column, Columns, Generation, Kind, NameRule, Row, Strategy, Subresource};
 use object::{Map, Value};
 use schema::view::View;
@@ -31,6 +32,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
+    resets: resets::STATUS,
     strategy: &Behaviour,
     ..Kind::PLAIN
 };
@@ -64,7 +66,7 @@ impl Strategy for Behaviour {
         at(object, "spec", |spec| at(spec, "selector", strip));
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 

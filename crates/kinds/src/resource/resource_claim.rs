@@ -2,6 +2,7 @@
 
 use super::{conversion, default_claim, drop_from_claim, has_admin_access, versions};
 use crate::defaults::{at, each};
+use crate::resets;
 use crate::{
     About, Cell, Column, Columns, Context, Deleted, Kind, Row, Strategy, Subresource, Version, keep,
     keep_all_but, keep_metadata, metadata,
@@ -31,6 +32,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     deleted: Deleted::Object,
+    resets: resets::STATUS,
     strategy: &Behaviour,
     ..Kind::PLAIN
 };

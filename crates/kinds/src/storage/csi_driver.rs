@@ -88,7 +88,7 @@ impl Strategy for Behaviour {
         }
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::core::pod_spec;
 use crate::defaults::{at, round_up};
+use crate::resets;
 use crate::{
     About, Cell, Column, Columns, Context, Deleted, Kind, Row, Scope, Strategy, Subresource, keep_all_but,
     keep_metadata,
@@ -33,6 +34,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     deleted: Deleted::Object,
+    resets: resets::STATUS_WITHOUT_METADATA,
     strategy: &Behaviour,
     ..Kind::PLAIN
 };
@@ -70,7 +72,7 @@ impl Strategy for Behaviour {
         }
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 }

@@ -1,15 +1,15 @@
 //! The managed fields of a scale: those of its object that are about the number of replicas, under another path.
 
 use super::entries::{self, Id, Owned, Reading};
-use object::Value;
 use object::path::{Element, Path};
 use object::path_set::Set;
+use object::{Text, Value};
 
 /// How the managed fields of an object and those of its scale belong together.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale<'a> {
     /// Where the object has the number of replicas: `spec`, `replicas`.
-    pub replicas: &'a [&'static str],
+    pub replicas: &'a [Text],
     /// The version in which the object is asked for: `apps/v1`.
     pub api_version: &'a str,
     /// All versions of the object that have a scale.
@@ -68,7 +68,7 @@ impl Scale<'_> {
     }
 
     fn path(&self) -> Path {
-        self.replicas.iter().map(|name| Element::field(*name)).collect()
+        self.replicas.iter().map(|name| Element::field(name.clone())).collect()
     }
 }
 

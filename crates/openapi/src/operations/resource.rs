@@ -5,8 +5,7 @@ use super::{GroupVersionKind, JSON, Method, OBJECTS, Operation, Paths, RequestBo
 use crate::described::Described;
 use crate::parameters::{Parameter, of_options};
 use crate::schemas::{Model, PATCH};
-use crate::served::Resource;
-use kinds::{Body, Deleted, Subresource, Verb};
+use kinds::{BodyType, Deleted, ResourceType, SubresourceType, Traffic, Verb};
 use schema::Type;
 use schema::builtin::{by_kind, by_name};
 
@@ -27,12 +26,12 @@ const PATCHES: &[&str] = &[
 ];
 
 /// The paths of a resource and of what stands below it.
-pub(crate) fn of_resource<'a>(resource: &Resource<'a>, described: &mut Described, paths: &mut Paths<'a>) {
+pub(crate) fn of_resource<'a>(resource: &'a ResourceType, described: &mut Described, paths: &mut Paths<'a>) {
     let options = Options::new(described);
     let of_kind = Endpoint::of(resource, None, &options);
-    of_kind.add(resource.kind.verbs, described, paths);
-    for subresource in resource.kind.subresources {
-        Endpoint::of(resource, Some(subresource), &options).add(subresource.verbs, described, paths);
+    of_kind.add(&resource.verbs, described, paths);
+    for subresource in &resource.subresources {
+        Endpoint::of(resource, Some(subresource), &options).add(&subresource.verbs, described, paths);
     }
 }
 
@@ -67,8 +66,8 @@ impl Options {
 
 /// A resource, or a subresource of it, whose operations are being written down.
 struct Endpoint<'a, 'o> {
-    resource: Resource<'a>,
-    subresource: Option<&'a Subresource>,
+    resource: &'a ResourceType,
+    subresource: Option<&'a SubresourceType>,
     options: &'o Options,
     /// What its bodies are, and what they are called.
     model: Model<'a>,
@@ -76,26 +75,33 @@ struct Endpoint<'a, 'o> {
 }
 
 impl<'a, 'o> Endpoint<'a, 'o> {
-    fn of(resource: &Resource<'a>, subresource: Option<&'a Subresource>, options: &'o Options) -> Self {
-        let kind = resource.kind;
-        let own = |name: &str| GroupVersionKind {
-            group: kind.group.to_owned(),
-            version: resource.version.name.to_owned(),
-            kind: name.to_owned(),
+    fn of(
+        resource: &'a ResourceType,
+        subresource: Option<&'a SubresourceType>,
+        options: &'o Options,
+    ) -> Self {
+        let own = |kind: &str| GroupVersionKind {
+            group: resource.group.to_string(),
+            version: resource.version.to_string(),
+            kind: kind.to_owned(),
         };
-        let (model, body) = match subresource.map(|subresource| subresource.body) {
-            None | Some(Body::Object) => (Model::Type(resource.ty), own(kind.kind)),
-            Some(Body::Options(name)) => (Model::Text, own(name)),
-            Some(Body::Kind { group, version, kind }) => {
-                let model = by_kind(group, version, kind).map_or(Model::Text, Model::Type);
-                (model, GroupVersionKind { group: group.into(), version: version.into(), kind: kind.into() })
+        let (model, body) = match subresource.map(|subresource| &subresource.body) {
+            None | Some(BodyType::Object) => (Model::Type(&resource.ty), own(&resource.kind)),
+            Some(BodyType::Options(name)) => (Model::Text, own(name)),
+            Some(BodyType::Kind(ty)) => {
+                let body = ty.kind.as_ref().map(|kind| GroupVersionKind {
+                    group: kind.group.to_string(),
+                    version: kind.version.to_string(),
+                    kind: kind.kind.to_string(),
+                });
+                (Model::Type(ty), body.unwrap_or_else(|| own(&resource.kind)))
             }
         };
-        Self { resource: *resource, subresource, options, model, body }
+        Self { resource, subresource, options, model, body }
     }
 
     fn add(&self, verbs: &[Verb], described: &mut Described, paths: &mut Paths<'a>) {
-        if let Some(Subresource { body: Body::Options(options), .. }) = self.subresource {
+        if let Some(SubresourceType { body: BodyType::Options(options), .. }) = self.subresource {
             self.add_connections(verbs, options, described, paths);
             return;
         }
@@ -107,13 +113,11 @@ impl<'a, 'o> Endpoint<'a, 'o> {
         for (scope, path) in
             [(Across::Scope, collection), (Across::Namespaces, self.path_across_namespaces())]
         {
-            if scope == Across::Namespaces
-                && (!self.resource.kind.is_namespaced() || self.subresource.is_some())
-            {
+            if scope == Across::Namespaces && (!self.resource.is_namespaced() || self.subresource.is_some()) {
                 continue;
             }
             if has(Verb::List)
-                && let Some(list) = self.resource.list
+                && let Some(list) = &self.resource.list_ty
             {
                 self.push(&path, self.list(list, scope, watched), paths);
                 if watched {
@@ -162,14 +166,14 @@ impl<'a, 'o> Endpoint<'a, 'o> {
     }
 
     fn read(&self, described: &mut Described) -> Operation<'a> {
-        let kind = self.resource.kind.kind;
+        let kind = &self.resource.kind;
         let description = match self.subresource {
             Some(subresource) => format!("read {} of the specified {kind}", subresource.name),
             None => format!("read the specified {kind}"),
         };
         let operation = self.operation(Method::Get, "get", "read", "", description);
-        if self.subresource.is_some_and(|subresource| subresource.name == "log")
-            && let Some(ty) = by_kind(self.resource.kind.group, self.resource.version.name, "PodLogOptions")
+        if self.subresource.is_some_and(|subresource| subresource.traffic == Traffic::Log)
+            && let Some(ty) = by_kind(&self.resource.group, &self.resource.version, "PodLogOptions")
         {
             return operation
                 .taking(&of_options(ty, &[], described))
@@ -181,7 +185,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
 
     fn list(&self, list: &'a Type, scope: Across, watched: bool) -> Operation<'a> {
         let what = if watched { "list or watch objects of kind" } else { "list objects of kind" };
-        let description = format!("{what} {}", self.resource.kind.kind);
+        let description = format!("{what} {}", self.resource.kind);
         self.operation(Method::Get, "list", "list", scope.suffix(), description)
             .taking(&self.options.list)
             .producing(OBJECTS_AND_EVENTS)
@@ -189,7 +193,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
     }
 
     fn watch(&self, scope: Across, watched: Watched) -> Operation<'a> {
-        let kind = self.resource.kind.kind;
+        let kind = &self.resource.kind;
         let event = by_name("meta.v1.WatchEvent").map_or(Model::Text, Model::Type);
         let (action, suffix, description) = match watched {
             Watched::Collection => (
@@ -214,7 +218,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
     }
 
     fn create(&self) -> Operation<'a> {
-        let noun = with_article(self.resource.kind.kind);
+        let noun = with_article(&self.resource.kind);
         let description = match self.subresource {
             Some(subresource) => format!("create {} of {noun}", subresource.name),
             None => format!("create {noun}"),
@@ -226,7 +230,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
     }
 
     fn replace(&self) -> Operation<'a> {
-        let kind = self.resource.kind.kind;
+        let kind = &self.resource.kind;
         let description = match self.subresource {
             Some(subresource) => format!("replace {} of the specified {kind}", subresource.name),
             None => format!("replace the specified {kind}"),
@@ -238,7 +242,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
     }
 
     fn patch(&self) -> Operation<'a> {
-        let kind = self.resource.kind.kind;
+        let kind = &self.resource.kind;
         let description = match self.subresource {
             Some(subresource) => format!("partially update {} of the specified {kind}", subresource.name),
             None => format!("partially update the specified {kind}"),
@@ -251,8 +255,8 @@ impl<'a, 'o> Endpoint<'a, 'o> {
     }
 
     fn delete(&self) -> Operation<'a> {
-        let description = format!("delete {}", with_article(self.resource.kind.kind));
-        let answer = match self.resource.kind.deleted {
+        let description = format!("delete {}", with_article(&self.resource.kind));
+        let answer = match self.resource.deleted {
             // The reference answers with the namespace, and documents a status.
             Deleted::Object if self.body.kind != "Namespace" => self.model,
             Deleted::Object | Deleted::Status => status(),
@@ -264,7 +268,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
     }
 
     fn delete_collection(&self) -> Operation<'a> {
-        let description = format!("delete collection of {}", self.resource.kind.kind);
+        let description = format!("delete collection of {}", self.resource.kind);
         self.operation(Method::Delete, "deletecollection", "deletecollection", "", description)
             .taking(&self.options.delete_collection)
             .carrying_if_wanted("meta.v1.DeleteOptions")
@@ -289,10 +293,10 @@ impl<'a, 'o> Endpoint<'a, 'o> {
             ("PATCH", Method::Patch),
             ("PUT", Method::Put),
         ];
-        let ty = by_kind(self.resource.kind.group, self.resource.version.name, options);
+        let ty = by_kind(&self.resource.group, &self.resource.version, options);
         let parameters = ty.map(|ty| of_options(ty, &[], described)).unwrap_or_default();
         let (kind, name) =
-            (self.resource.kind.kind, self.subresource.map_or("", |subresource| subresource.name));
+            (&self.resource.kind, self.subresource.map_or("", |subresource| &subresource.name));
         let item = self.item_path();
         let places = [(item.clone(), ""), (format!("{item}/{{path}}"), "WithPath")];
         for (path, suffix) in places.iter().take(if is_proxy { 2 } else { 1 }) {
@@ -314,11 +318,13 @@ impl<'a, 'o> Endpoint<'a, 'o> {
         suffix: &str,
         description: String,
     ) -> Operation<'a> {
-        let kind = self.resource.kind;
-        let namespaced =
-            if kind.is_namespaced() && suffix_is_within_namespace(suffix) { "Namespaced" } else { "" };
-        let subresource = self.subresource.map(|subresource| title(subresource.name)).unwrap_or_default();
-        let name = format!("{namespaced}{}{subresource}{suffix}", kind.kind);
+        let namespaced = if self.resource.is_namespaced() && suffix_is_within_namespace(suffix) {
+            "Namespaced"
+        } else {
+            ""
+        };
+        let subresource = self.subresource.map(|subresource| title(&subresource.name)).unwrap_or_default();
+        let name = format!("{namespaced}{}{subresource}{suffix}", self.resource.kind);
         let (id, tag) = id_and_tag(&self.root(), verb, &name);
         Operation {
             method,
@@ -335,16 +341,16 @@ impl<'a, 'o> Endpoint<'a, 'o> {
     }
 
     fn root(&self) -> String {
-        root(self.resource.kind.group, self.resource.version.name)
+        root(&self.resource.group, &self.resource.version)
     }
 
     fn collection_path(&self) -> String {
-        let namespaces = if self.resource.kind.is_namespaced() { "/namespaces/{namespace}" } else { "" };
-        format!("{}{namespaces}/{}", self.root(), self.resource.kind.resource)
+        let namespaces = if self.resource.is_namespaced() { "/namespaces/{namespace}" } else { "" };
+        format!("{}{namespaces}/{}", self.root(), self.resource.resource)
     }
 
     fn path_across_namespaces(&self) -> String {
-        format!("{}/{}", self.root(), self.resource.kind.resource)
+        format!("{}/{}", self.root(), self.resource.resource)
     }
 
     fn item_path(&self) -> String {

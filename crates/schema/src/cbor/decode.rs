@@ -6,7 +6,7 @@
 use super::any::{duplicate, invalid_text, unrecognized};
 use super::item::{self, Major, Reader};
 use crate::decode::{Decoded, Error, Fault, Limits, Place, Seen, Strict, StrictList};
-use crate::model::{Ref, Shape, Type};
+use crate::model::{Shape, Type};
 use crate::scalar;
 use object::{Key, Map, Text, Value};
 use std::borrow::Cow;
@@ -16,8 +16,8 @@ use std::collections::HashSet;
 const SELF_DESCRIBED: u64 = 55799;
 
 /// Reads an object of a type.
-pub fn decode(ty: &'static Type, input: &[u8], limits: &Limits) -> Result<Decoded, Error> {
-    decode_shape(&Shape::Struct(Ref::Static(ty)), input, limits)
+pub fn decode(ty: impl Into<crate::Ref<Type>>, input: &[u8], limits: &Limits) -> Result<Decoded, Error> {
+    decode_shape(&Shape::Struct(ty.into()), input, limits)
 }
 
 /// Reads a value of any shape.

@@ -13,8 +13,8 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 /// Reads an object of a type.
-pub fn decode(ty: &'static Type, input: &[u8], limits: &Limits) -> Result<Decoded, Error> {
-    decode_shape(&Shape::Struct(crate::Ref::Static(ty)), input, limits)
+pub fn decode(ty: impl Into<crate::Ref<Type>>, input: &[u8], limits: &Limits) -> Result<Decoded, Error> {
+    decode_shape(&Shape::Struct(ty.into()), input, limits)
 }
 
 /// Reads a value of any shape.

@@ -19,7 +19,7 @@ use object::path::Path;
 use object::quote::Quoted;
 use registry::FieldValidation;
 use schema::status::Reason;
-use schema::{Error, Limits, Shape, Status, Strict, Type, cbor, json, protobuf, yaml};
+use schema::{Error, Limits, Ref, Shape, Status, Strict, Type, cbor, json, protobuf, yaml};
 
 use super::negotiate::BodyFormat;
 pub(crate) use empty::lists_emptied_by;
@@ -36,18 +36,18 @@ pub(crate) struct Body {
 }
 
 /// What a body has to be.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Expected {
     /// The type, which is one with a kind.
-    pub(crate) ty: &'static Type,
+    pub(crate) ty: Ref<Type>,
     /// Other values of `apiVersion` that are taken as well: a subresource may have its body in older versions.
     pub(crate) also: &'static [&'static str],
 }
 
 impl Expected {
     /// A type and nothing else.
-    pub(crate) fn only(ty: &'static Type) -> Self {
-        Self { ty, also: &[] }
+    pub(crate) fn only(ty: impl Into<Ref<Type>>) -> Self {
+        Self { ty: ty.into(), also: &[] }
     }
 }
 
@@ -61,7 +61,7 @@ struct Named {
 
 impl Named {
     fn api_version(&self) -> String {
-        registry::api_version(&self.group, &self.version)
+        kinds::api_version(&self.group, &self.version).to_string()
     }
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn object(
     expected: Expected,
     validation: FieldValidation,
 ) -> Result<Body, Status> {
-    let wanted = kind_of(expected.ty);
+    let wanted = kind_of(&expected.ty);
     let refuse = |refused: Refused| {
         let why = refused.why;
         Status::bad_request(match refused.named.filter(|named| !named.kind.is_empty()) {
@@ -95,7 +95,7 @@ pub(crate) fn object(
             ),
         })
     };
-    let (decoded, named) = read(body, format, expected.ty).map_err(refuse)?;
+    let (decoded, named) = read(body, format, &expected.ty).map_err(refuse)?;
     let mut warnings = Vec::new();
     match validation {
         FieldValidation::Ignore => {}
@@ -119,7 +119,7 @@ pub(crate) fn object(
         map.insert("kind", wanted.kind.clone());
         map.insert("apiVersion", wanted_version);
     }
-    let empty = empty::lists(expected.ty, &value, body, format);
+    let empty = empty::lists(&expected.ty, &value, body, format);
     Ok(Body { value, warnings, empty })
 }
 
@@ -139,11 +139,11 @@ pub(crate) fn delete_options(body: &[u8], format: BodyFormat) -> Result<Value, S
             false => not_registered(&named, known::META_SCHEME),
         }));
     }
-    decode_as(ty, body, format).map(|decoded| decoded.value).map_err(|error| bare(error.to_string()))
+    decode_as(&ty.into(), body, format).map(|decoded| decoded.value).map_err(|error| bare(error.to_string()))
 }
 
 /// Decodes a body as what is wanted, or finds out what it is.
-fn read(body: &[u8], format: BodyFormat, ty: &'static Type) -> Result<(schema::Decoded, Named), Refused> {
+fn read(body: &[u8], format: BodyFormat, ty: &Ref<Type>) -> Result<(schema::Decoded, Named), Refused> {
     let kind = kind_of(ty);
     let wanted = Named {
         group: kind.group.to_string(),
@@ -168,7 +168,7 @@ fn read(body: &[u8], format: BodyFormat, ty: &'static Type) -> Result<(schema::D
         Some(found) => {
             let decoded = match found.ty {
                 Some(other) => {
-                    Some(decode_as(other, body, format).map_err(|error| refused(error.to_string()))?)
+                    Some(decode_as(&other.into(), body, format).map_err(|error| refused(error.to_string()))?)
                 }
                 None => None,
             };
@@ -183,7 +183,7 @@ fn read(body: &[u8], format: BodyFormat, ty: &'static Type) -> Result<(schema::D
     }
 }
 
-fn decode_as(ty: &'static Type, body: &[u8], format: BodyFormat) -> Result<schema::Decoded, Error> {
+fn decode_as(ty: &Ref<Type>, body: &[u8], format: BodyFormat) -> Result<schema::Decoded, Error> {
     let limits = &Limits::REQUEST;
     match format {
         BodyFormat::Json => json::decode(ty, body, limits),
@@ -196,7 +196,7 @@ fn decode_as(ty: &'static Type, body: &[u8], format: BodyFormat) -> Result<schem
 }
 
 /// Whether a decoded tree names what is wanted, or nothing, beyond doubt.
-fn is_wanted(decoded: &schema::Decoded, wanted: &schema::Kind) -> bool {
+fn is_wanted(decoded: &schema::Decoded, wanted: &schema::GroupVersionKind) -> bool {
     let fits = |key: &str, wanted: &str| match decoded.value.get(key) {
         None => true,
         Some(value) => value.as_str() == Some(wanted),
@@ -348,8 +348,8 @@ fn summary(body: &[u8]) -> String {
 }
 
 /// The kind of a type that has one.
-fn kind_of(ty: &'static Type) -> &'static schema::Kind {
-    static NONE: schema::Kind = schema::Kind {
+fn kind_of(ty: &Type) -> &schema::GroupVersionKind {
+    static NONE: schema::GroupVersionKind = schema::GroupVersionKind {
         group: object::Text::known(""),
         version: object::Text::known(""),
         kind: object::Text::known(""),

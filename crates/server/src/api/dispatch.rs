@@ -3,29 +3,25 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use auth::{Authenticated, Authorized};
-use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName, USER_AGENT};
-use http::{HeaderValue, Method, StatusCode};
-use kinds::{Action, Body as SubresourceBody, Subresource, Verb as KindVerb};
-use object::quote::Quoted;
-use object::time::MicroTime;
-use registry::{
-    Answer, Config, DeleteOptions, Forced, Gate, ListOptions, Patch, Served, Target, Warnings, Write,
-    WriteOptions,
-};
-use schema::{Type, builtin};
-
 use super::compress::{self, Coding};
 use super::negotiate::{self, Forms, PatchType, Wanted};
 use super::path::{self, Prefix, Resource, Verb};
 use super::represent::{Include, View};
 use super::{Api, decode, list_body, represent, routes, watch_body};
 use crate::{Error, Query, Request, Response, Status, body};
+use auth::{Authenticated, Authorized};
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName, USER_AGENT};
+use http::{HeaderValue, Method, StatusCode};
+use kinds::{BodyType, SubresourceAction, Verb as KindVerb};
+use object::quote::Quoted;
+use object::time::MicroTime;
+use registry::{
+    Answer, ApplyFormat, Catalog, DeleteOptions, Forced, Gate, ListOptions, Patch, Served, Target, Warnings,
+    WriteKind, WriteOptions,
+};
 
 const WARNING: HeaderName = HeaderName::from_static("warning");
-/// Subresources that are a conversation rather than a question.
-const LONG: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
 /// A request whose way is clear.
 struct Call<'a> {
@@ -40,13 +36,14 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    fn write_options(&self, write: Write) -> Result<WriteOptions, Status> {
+    fn write_options(&self, write: WriteKind) -> Result<WriteOptions, Status> {
         WriteOptions::read(&pairs(self.query), write, self.agent, self.warnings.clone())
     }
 }
 
 /// Where a request goes, and what is said to it on the way.
 struct Way<'a> {
+    catalog: &'a Catalog,
     route: &'a routes::Route<'a>,
     verb: &'a Verb,
     prefix: Prefix,
@@ -61,15 +58,28 @@ impl Api {
         caller: Authenticated,
         path: Resource<'_>,
     ) -> Result<Response, Error> {
+        // Taken once: whatever else this request looks up is from this catalog.
+        let catalog = self.registry.catalog();
+        let route = routes::find(&catalog, &path, request.method());
         let asked = path.asked(request.method(), request.query());
-        let is_long = asked.verb == Verb::Kind(KindVerb::Watch) || LONG.contains(&path.subresource);
+        let subresource = route.as_ref().ok().and_then(|route| route.subresource);
+        let is_long = asked.verb == Verb::Kind(KindVerb::Watch)
+            || subresource.is_some_and(|subresource| subresource.traffic.is_long_running());
         let timeout = if is_long { None } else { Some(self.timeout(request.query())?) };
-        let proof = self.authorizer.authorize(caller, path.attributes(&asked))?;
-        let route = routes::find(&self.registry, &path, request.method())?;
+        let authorizer = &self.registry.config().authorizer;
+        let proof = authorizer.authorize(caller, path.attributes(&asked)).await?;
+        // Only who may ask learns whether there is an answer.
+        let route = route?;
         let form = self.negotiation().error_form(&Wanted::of(request.headers(), request.query()));
         let warnings = Warnings::default();
-        warnings.extend(route.served.version.deprecated.map(str::to_owned));
-        let way = Way { route: &route, verb: &asked.verb, prefix: path.prefix, warnings: warnings.clone() };
+        warnings.extend(route.served.deprecated.as_ref().map(ToString::to_string));
+        let way = Way {
+            catalog: &catalog,
+            route: &route,
+            verb: &asked.verb,
+            prefix: path.prefix,
+            warnings: warnings.clone(),
+        };
         let work = self.routed(&mut request, &proof, way);
         let outcome = match timeout {
             None => work.await,
@@ -92,11 +102,12 @@ impl Api {
         proof: &Authorized,
         way: Way<'_>,
     ) -> Result<Response, Error> {
-        let Way { route, verb, prefix, warnings } = way;
+        let Way { catalog, route, verb, prefix, warnings } = way;
         negotiate::route::check(request.method(), request.headers(), route.produces, self.negotiation())?;
-        let unserved =
-            route.subresource.is_some_and(|subresource| matches!(subresource.action, Action::Unserved));
-        if *verb == Verb::Kind(KindVerb::Watch) && !route.served.kind.verbs.contains(&KindVerb::Watch) {
+        let unserved = route
+            .subresource
+            .is_some_and(|subresource| matches!(subresource.action, SubresourceAction::Unserved));
+        if *verb == Verb::Kind(KindVerb::Watch) && !route.served.verbs.contains(&KindVerb::Watch) {
             return Err(watch_unsupported(route.served).into());
         }
         if unserved || route.served.stored.is_none() {
@@ -106,26 +117,16 @@ impl Api {
             Method::GET => Bytes::new(),
             _ => body::read(&mut request.body, body::Limit::OBJECT).await?,
         };
-        let call = self.call(request, proof, body, warnings)?;
-        self.verb(call, verb, prefix).await
-    }
-
-    fn call<'a>(
-        &'a self,
-        request: &'a Request,
-        proof: &'a Authorized,
-        body: Bytes,
-        warnings: Warnings,
-    ) -> Result<Call<'a>, Status> {
-        Ok(Call {
-            target: self.registry.target(proof)?,
+        let call = Call {
+            target: Target::new(proof, catalog, route.served, route.subresource)?,
             query: request.query(),
             wanted: Wanted::of(request.headers(), request.query()),
             content_type: request.header(CONTENT_TYPE),
             agent: request.header(USER_AGENT),
             body,
             warnings,
-        })
+        };
+        self.verb(call, verb, prefix).await
     }
 
     /// How long a request may take: what it asks for, within the bound.
@@ -195,8 +196,8 @@ impl Api {
         let forms = if call.target.subresource.is_some() { Forms::NoTables } else { Forms::All };
         let view = self.view(&call, forms)?;
         let format = self.negotiation().body_format(call.content_type)?;
-        let options = call.write_options(Write::Create)?;
-        let body = decode::object(&call.body, format, expected(&call.target)?, options.field_validation)?;
+        let options = call.write_options(WriteKind::Create)?;
+        let body = decode::object(&call.body, format, expected(&call.target), options.field_validation)?;
         call.warnings.extend(body.warnings);
         let answer = self
             .registry
@@ -207,9 +208,9 @@ impl Api {
 
     async fn update(&self, call: Call<'_>) -> Result<Response, Error> {
         let view = self.view(&call, Forms::All)?;
-        let options = call.write_options(Write::Update)?;
+        let options = call.write_options(WriteKind::Update)?;
         let format = self.negotiation().body_format(call.content_type)?;
-        let body = decode::object(&call.body, format, expected(&call.target)?, options.field_validation)?;
+        let body = decode::object(&call.body, format, expected(&call.target), options.field_validation)?;
         call.warnings.extend(body.warnings);
         let answer = self
             .registry
@@ -222,8 +223,8 @@ impl Api {
         let format = self.negotiation().patch_type(call.content_type)?;
         let view = self.view(&call, Forms::All)?;
         let write = match format {
-            PatchType::Apply | PatchType::ApplyCbor => Write::Apply,
-            _ => Write::Patch,
+            PatchType::Apply | PatchType::ApplyCbor => WriteKind::Apply,
+            _ => WriteKind::Patch,
         };
         let empty = decode::lists_emptied_by(format, &call.body);
         let options = WriteOptions { empty, ..call.write_options(write)? };
@@ -234,8 +235,8 @@ impl Api {
             PatchType::Json => patch(Patch::Json).await?,
             PatchType::Merge => patch(Patch::Merge).await?,
             PatchType::Strategic => patch(Patch::Strategic).await?,
-            PatchType::Apply => apply(Config::Yaml).await?,
-            PatchType::ApplyCbor => apply(Config::Cbor).await?,
+            PatchType::Apply => apply(ApplyFormat::Yaml).await?,
+            PatchType::ApplyCbor => apply(ApplyFormat::Cbor).await?,
         };
         self.answer(&call, &view, answer)
     }
@@ -256,7 +257,7 @@ impl Api {
     }
 
     fn list_options(&self, call: &Call<'_>, forced: Forced) -> Result<ListOptions, Status> {
-        let gate = if self.registry.settings().watch_list { Gate::On } else { Gate::Off };
+        let gate = if self.registry.config().watch_list { Gate::On } else { Gate::Off };
         ListOptions::read(&pairs(call.query), gate, forced)
     }
 
@@ -280,7 +281,6 @@ impl Api {
             cache: self.registry.cache().clone(),
             accept,
             include: Include::read(call.query, accept)?,
-            headings: self.headings.clone(),
             now: MicroTime::now(),
         })
     }
@@ -299,10 +299,9 @@ impl Api {
 
 /// 405 for a kind that can be listed and not watched.
 fn watch_unsupported(served: &Served) -> Status {
-    let kind = served.kind;
     Status {
-        message: format!("watch is not supported on resources of kind {}", Quoted(kind.resource)),
-        details: Some(schema::status::Details::of(kind.group, kind.resource, "").into()),
+        message: format!("watch is not supported on resources of kind {}", Quoted(&served.resource)),
+        details: Some(schema::status::Details::of(&served.group, &served.resource, "").into()),
         ..Status::method_not_allowed()
     }
 }
@@ -319,14 +318,11 @@ fn warned(mut response: Response, warnings: &[String]) -> Response {
 }
 
 /// What the body of a write is.
-fn expected(target: &Target<'_>) -> Result<decode::Expected, Status> {
-    let foreign = |subresource: &Subresource| -> Option<&'static Type> {
-        match subresource.body {
-            SubresourceBody::Kind { group, version, kind } => builtin::by_kind(group, version, kind),
-            SubresourceBody::Object | SubresourceBody::Options(_) => None,
-        }
-    };
-    Ok(decode::Expected::only(target.subresource.and_then(foreign).unwrap_or(target.served.ty)))
+fn expected(target: &Target<'_>) -> decode::Expected {
+    match target.subresource.map(|subresource| &subresource.body) {
+        Some(BodyType::Kind(ty)) => decode::Expected::only(ty),
+        None | Some(BodyType::Object | BodyType::Options(_)) => decode::Expected::only(&target.served.ty),
+    }
 }
 
 /// The parameters of a request, but for a bare `dryRun`, which says nothing.

@@ -1,17 +1,22 @@
 //! What the server says about its API: discovery, and the list of paths at the root. OpenAPI is next door ([`super::specs`]).
 
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use auth::Authenticated;
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, VARY};
 use http::{HeaderValue, Method, StatusCode};
-use openapi::discovery::{self, Address, Aggregated, Document, Root};
-use registry::Registry;
+use object::Text;
+use openapi::discovery::{self, Address, Aggregated, Document, Root, Tagged};
+use openapi::v3::Entry;
+use registry::{Catalog, GroupVersion};
 
 use super::compress;
 use super::negotiate::{self, Format, Wanted};
 use super::specs::{V2, V3};
-use super::{Api, path, represent, routes};
+use super::{Api, path, represent};
 use crate::{Body, Error, Request, Response, Status};
 
 const AGGREGATED_JSON: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -22,29 +27,107 @@ const AGGREGATED_CBOR: &str = "application/cbor;g=apidiscovery.k8s.io;v=v2;as=AP
 /// The group of the server that stands before all others.
 const AGGREGATOR: &str = "apiregistration.k8s.io";
 
-/// The documents about what a registry serves.
+/// What was made for a generation of the catalog, or of a part of it.
+struct Kept<T> {
+    generation: u64,
+    value: Arc<T>,
+}
+
+/// Things that are made when they are asked for, by name, and kept until what they are about changes.
+struct KeptBy<K, T>(Mutex<HashMap<K, Kept<T>>>);
+
+impl<K, T> Default for KeptBy<K, T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash, T> KeptBy<K, T> {
+    /// What is kept for a generation, made if it is not there. Those who ask while it is made wait for it.
+    fn get(&self, key: K, generation: u64, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match kept.get(&key).filter(|kept| kept.generation == generation) {
+            Some(kept) => kept.value.clone(),
+            None => {
+                let value = Arc::new(make());
+                kept.insert(key, Kept { generation, value: value.clone() });
+                value
+            }
+        }
+    }
+}
+
+/// The documents about what is served. Each is made when it is asked for, and again when that which it is about has changed:
+/// one more kind costs the documents of its own group and version.
+#[derive(Default)]
 pub(crate) struct Documents {
-    served: openapi::Served<'static>,
-    v2: OnceLock<V2>,
-    v3: OnceLock<V3>,
+    served: KeptBy<(), openapi::Served>,
+    aggregated: KeptBy<Root, Tagged>,
+    /// The parts of aggregated discovery.
+    parts: KeptBy<(Text, Text), Arc<str>>,
+    v2: KeptBy<(), V2>,
+    v3: KeptBy<String, V3>,
+    v3_index: KeptBy<(), Bytes>,
 }
 
 impl Documents {
-    /// About what a registry serves.
-    pub(crate) fn new(registry: &Registry) -> Self {
-        let served = registry.served().iter().map(|served| (served.kind, served.version));
-        Self { served: openapi::Served::builtin(served), v2: OnceLock::new(), v3: OnceLock::new() }
+    /// What documents are about.
+    pub(super) fn served(&self, catalog: &Catalog) -> Arc<openapi::Served> {
+        self.served.get((), catalog.generation(), || {
+            openapi::Served::new(catalog.served().map(|served| served.resource_type.clone()))
+        })
+    }
+
+    /// One of the documents of aggregated discovery.
+    fn aggregated(&self, catalog: &Catalog, root: Root) -> Arc<Tagged> {
+        self.aggregated.get(root, catalog.generation(), || {
+            let served = self.served(catalog);
+            let part = |group: &str, version: &str| {
+                let generation = catalog.group_version(group, version).map_or(0, |known| known.generation);
+                let key = (group.into(), version.into());
+                let make = || discovery::aggregated_version(&served, group, version).into();
+                (*self.parts.get(key, generation, make)).clone()
+            };
+            discovery::aggregated_of(&served, root, Aggregated::V2, part)
+        })
     }
 
     /// The document of OpenAPI v2.
-    pub(super) fn v2(&self) -> &V2 {
-        self.v2.get_or_init(|| V2::new(&self.served))
+    pub(super) fn v2(&self, catalog: &Catalog) -> Arc<V2> {
+        self.v2.get((), catalog.generation(), || V2::new(&self.served(catalog)))
     }
 
-    /// The documents of OpenAPI v3.
-    pub(super) fn v3(&self) -> &V3 {
-        self.v3.get_or_init(|| V3::new(&self.served))
+    /// A document of OpenAPI v3, if there is one at the path.
+    pub(super) fn v3(&self, catalog: &Catalog, path: &str) -> Option<Arc<V3>> {
+        let served = self.served(catalog);
+        if !openapi::v3::paths(&served).iter().any(|known| known == path) {
+            return None;
+        }
+        // What is not about one group and version does not change.
+        let generation = group_version_at(catalog, path).map_or(0, |known| known.generation);
+        Some(self.v3.get(path.to_owned(), generation, || V3::new(&served, path)))
     }
+
+    /// The index of the documents of OpenAPI v3.
+    pub(super) fn v3_index(&self, catalog: &Catalog) -> Arc<Bytes> {
+        self.v3_index.get((), catalog.generation(), || {
+            let paths = openapi::v3::paths(&self.served(catalog));
+            let entries = paths.into_iter().filter_map(|path| {
+                let document = self.v3(catalog, &path)?;
+                Some(Entry { path, hash: document.hash().to_owned() })
+            });
+            openapi::v3::index(&entries.collect::<Vec<_>>()).into()
+        })
+    }
+}
+
+/// What a document of OpenAPI v3 is about: `api/v1`, `apis/apps/v1`.
+fn group_version_at<'a>(catalog: &'a Catalog, path: &str) -> Option<&'a GroupVersion> {
+    let (group, version) = match path.strip_prefix("apis/") {
+        Some(rest) => rest.split_once('/')?,
+        None => ("", path.strip_prefix("api/")?),
+    };
+    catalog.group_version(group, version).map(|known| &**known)
 }
 
 impl Api {
@@ -56,76 +139,51 @@ impl Api {
         path: &str,
     ) -> Result<Response, Error> {
         self.timeout(request.query())?;
-        self.authorizer.authorize(caller, path::path_attributes(request.method(), path))?;
+        let attributes = path::path_attributes(request.method(), path);
+        self.registry.config().authorizer.authorize(caller, attributes).await?;
+        let catalog = self.registry.catalog();
         match path {
-            "/" | "/index.html" => Ok(self.root()),
-            "/apis" => self.apis(&request),
-            "/apis/" => self.document(&request, discovery::groups(&self.documents.served)),
-            "/openapi/v2" => self.openapi_v2(&request).await,
-            "/openapi/v3" => self.openapi_v3_index(&request).await,
+            "/" | "/index.html" => Ok(root(&catalog)),
+            "/apis" => self.apis(&request, &catalog),
+            "/apis/" => self.document(&request, discovery::groups(&self.documents.served(&catalog))),
+            "/openapi/v2" => self.openapi_v2(&request, catalog).await,
+            "/openapi/v3" => self.openapi_v3_index(&request, catalog).await,
             _ if path.starts_with("//") => Err(Error::UnknownPath),
             _ => match path.strip_prefix("/openapi/v3/") {
-                Some(document) => self.openapi_v3(&request, document).await,
-                None => self.group_documents(&request, path.trim_end_matches('/')),
+                Some(document) => self.openapi_v3(&request, catalog, document).await,
+                None => self.group_documents(&request, &catalog, path.trim_end_matches('/')),
             },
         }
     }
 
-    /// The list of paths.
-    fn root(&self) -> Response {
-        let mut paths: Vec<String> = [
-            "/api",
-            "/apis",
-            "/apis/",
-            "/healthz",
-            "/livez",
-            "/openapi/v2",
-            "/openapi/v3",
-            "/openapi/v3/",
-            "/readyz",
-            "/version",
-        ]
-        .iter()
-        .map(|path| (*path).to_owned())
-        .collect();
-        for served in self.registry.served() {
-            let group = served.kind.group;
-            if group.is_empty() {
-                paths.push(format!("/api/{}", served.version.name));
-            } else {
-                paths.push(format!("/apis/{group}"));
-                paths.push(format!("/apis/{group}/{}", served.version.name));
-            }
-        }
-        paths.sort();
-        paths.dedup();
-        let quoted: Vec<_> = paths.iter().map(|path| format!("    {}", schema::json::string(path))).collect();
-        let text = format!("{{\n  \"paths\": [\n{}\n  ]\n}}", quoted.join(",\n"));
-        json_response(Body::from(text))
-    }
-
     /// `/api`.
-    fn api(&self, request: &Request) -> Result<Response, Error> {
+    fn api(&self, request: &Request, catalog: &Catalog) -> Result<Response, Error> {
         self.check_route(request)?;
-        if let Some(response) = self.aggregated(request, Root::Api)? {
+        if let Some(response) = self.aggregated(request, catalog, Root::Api)? {
             return Ok(response);
         }
-        self.document(request, discovery::api_versions(&self.documents.served, &self.addresses(request)))
+        let served = self.documents.served(catalog);
+        self.document(request, discovery::api_versions(&served, &self.addresses(request)))
     }
 
     /// `/apis`, which takes any method.
-    fn apis(&self, request: &Request) -> Result<Response, Error> {
-        match self.aggregated(request, Root::Apis)? {
+    fn apis(&self, request: &Request, catalog: &Catalog) -> Result<Response, Error> {
+        match self.aggregated(request, catalog, Root::Apis)? {
             Some(response) => Ok(response),
-            None => self.document(request, discovery::groups(&self.documents.served)),
+            None => self.document(request, discovery::groups(&self.documents.served(catalog))),
         }
     }
 
     /// One document for everything, for those who accept it.
-    fn aggregated(&self, request: &Request, root: Root) -> Result<Option<Response>, Error> {
+    fn aggregated(
+        &self,
+        request: &Request,
+        catalog: &Catalog,
+        root: Root,
+    ) -> Result<Option<Response>, Error> {
         let wanted = Wanted::of(request.headers(), request.query());
         let Some(format) = self.negotiation().accept_aggregated(&wanted) else { return Ok(None) };
-        let tagged = discovery::aggregated(&self.documents.served, root, Aggregated::V2);
+        let tagged = self.documents.aggregated(catalog, root);
         let etag = format!("\"{}\"", tagged.etag);
         let mut response = if request.header(IF_NONE_MATCH) == etag {
             let mut response = Response::new(Body::Empty);
@@ -133,7 +191,7 @@ impl Api {
             response
         } else {
             let ty = schema::builtin::by_name("apidiscovery.v2.APIGroupDiscoveryList");
-            let body = represent::rewrite(tagged.json, ty, format)?;
+            let body = represent::rewrite(tagged.json.clone(), ty, format)?;
             let media_type = match format {
                 Format::Json | Format::Pretty => AGGREGATED_JSON,
                 Format::Yaml => AGGREGATED_YAML,
@@ -169,8 +227,8 @@ impl Api {
     }
 
     /// `/api`, `/apis/<group>`, `/api/<version>`, `/apis/<group>/<version>`, and what is below `/version`.
-    fn group_documents(&self, request: &Request, path: &str) -> Result<Response, Error> {
-        let served = &self.documents.served;
+    fn group_documents(&self, request: &Request, catalog: &Catalog, path: &str) -> Result<Response, Error> {
+        let served = &self.documents.served(catalog);
         let mut parts = path.trim_start_matches('/').split('/');
         let found = match (parts.next(), parts.next(), parts.next(), parts.next()) {
             (Some("apis"), Some(group), None, None) if !group.is_empty() => {
@@ -181,14 +239,14 @@ impl Api {
                 }
                 return self.document(request, Some(document));
             }
-            (Some("api"), None, None, None) => return self.api(request),
+            (Some("api"), None, None, None) => return self.api(request, catalog),
             (Some("version"), Some(_), ..) => return Err(Status::unknown_resource().into()),
             (Some("api"), Some(version), None, None) => ("", version),
             (Some("apis"), Some(group), Some(version), None) if !group.is_empty() => (group, version),
             _ => return Err(Error::UnknownPath),
         };
         let (group, version) = found;
-        if !routes::serves_group(&self.registry, group) {
+        if !catalog.serves_group(group) {
             return Err(Error::UnknownPath);
         }
         let document = discovery::resources(served, group, version);
@@ -207,6 +265,38 @@ impl Api {
         let body = represent::encode(document.ty, &document.value, format)?;
         Ok(compress::whole(StatusCode::OK, format.media_type(), body, self.coding(&wanted)))
     }
+}
+
+/// The list of paths.
+fn root(catalog: &Catalog) -> Response {
+    let mut paths: Vec<String> = [
+        "/api",
+        "/apis",
+        "/apis/",
+        "/healthz",
+        "/livez",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openapi/v3/",
+        "/readyz",
+        "/version",
+    ]
+    .iter()
+    .map(|path| (*path).to_owned())
+    .collect();
+    for GroupVersion { group, version, .. } in catalog.group_versions().iter().map(|known| &**known) {
+        if group.is_empty() {
+            paths.push(format!("/api/{version}"));
+        } else {
+            paths.push(format!("/apis/{group}"));
+            paths.push(format!("/apis/{group}/{version}"));
+        }
+    }
+    paths.sort();
+    paths.dedup();
+    let quoted: Vec<_> = paths.iter().map(|path| format!("    {}", schema::json::string(path))).collect();
+    let text = format!("{{\n  \"paths\": [\n{}\n  ]\n}}", quoted.join(",\n"));
+    json_response(Body::from(text))
 }
 
 /// Runs what takes its time where it holds nobody up.

@@ -128,7 +128,7 @@ impl Producer {
         if let Some(Target { kind: TargetKind::Partial, .. }) = view.accept.target {
             return Err(Status::not_acceptable(format!(
                 "you requested PartialObjectMetadata, but the requested object is a list ({})",
-                super::decode::go_name(view.served.kind.group, &view.served.list_kind())
+                super::decode::go_name(&view.served.group, &view.served.list_kind)
             )));
         }
         let list = Meta { revision: objects.revision.0.to_string(), token, remaining };
@@ -138,7 +138,7 @@ impl Producer {
                 Phase::Measuring { rest: objects, measured: Vec::new(), size: 0 }
             }
             Format::Json | Format::Pretty | Format::Yaml => {
-                let rest = match (view.accept.target, view.served.kind.row_order) {
+                let rest = match (view.accept.target, view.served.row_order) {
                     (Some(Target { kind: TargetKind::Table, .. }), Some(order)) => {
                         Rest::Measured(ordered(&view, objects, order)?.into_iter())
                     }

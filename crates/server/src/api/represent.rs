@@ -28,9 +28,6 @@ use super::negotiate::{Accept, Format, MetaVersion, Target, TargetKind};
 use crate::Query;
 use forms::Form;
 
-/// Says what a field of a type is for, in the words of the API's documentation.
-pub(crate) type Describe = fn(&str, &str) -> Option<String>;
-
 /// What goes along with each row of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Include {
@@ -73,8 +70,6 @@ pub(crate) struct View {
     pub(crate) accept: Accept,
     /// What goes along with each row of a table.
     pub(crate) include: Include,
-    /// The headings of tables.
-    pub(crate) headings: Arc<table::Headings>,
     /// The time of the request, from which ages count.
     pub(crate) now: MicroTime,
 }
@@ -95,8 +90,7 @@ impl View {
                 match content {
                     Content::Other { ty, .. } =>
                         go_name(ty.kind.as_ref().map_or("", |kind| &kind.group), &ty.struct_name),
-                    Content::Entry(_) | Content::Tree(_) =>
-                        go_name(self.served.kind.group, self.served.kind.kind),
+                    Content::Entry(_) | Content::Tree(_) => go_name(&self.served.group, &self.served.kind),
                 }
             ))),
         }
@@ -111,16 +105,15 @@ impl View {
                 Format::Cbor => self.form(entry, Form::Cbor),
                 Format::Protobuf => {
                     let message = self.form(entry, Form::Protobuf)?;
-                    let api_version = self.served.api_version();
-                    Ok(wire::envelope(&api_version, self.served.kind.kind, &message))
+                    Ok(wire::envelope(&self.served.api_version, &self.served.kind, &message))
                 }
             },
             Content::Tree(tree) => match self.is_canonical() {
-                true => self.tree(self.served.ty, tree),
+                true => self.tree(&self.served.ty, tree),
                 false => {
                     let mut tree = tree.clone();
-                    self.served.from_stored(&mut tree);
-                    self.tree(self.served.ty, &tree)
+                    self.served.from_storage(&mut tree)?;
+                    self.tree(&self.served.ty, &tree)
                 }
             },
             Content::Other { ty, value } => self.tree(ty, value),
@@ -152,21 +145,19 @@ impl View {
     /// The metadata of a stored object by itself, as JSON.
     pub(crate) fn metadata<'e>(&self, entry: &'e Entry) -> Result<Cow<'e, [u8]>, Status> {
         let written = span::metadata(entry.bytes());
-        if self.served.kind.field_annotations.is_empty() {
+        if self.served.field_annotations.is_empty() && self.is_in_storage_version(entry) {
             return Ok(Cow::Borrowed(written));
         }
-        let shape = object_meta()?;
-        let decoded = json::decode_shape(&shape, written, &Limits::STORED);
-        let decoded = decoded.map_err(|error| Status::internal_error(&error.to_string()))?;
         let mut out = Vec::with_capacity(written.len());
-        json::encode_shape(&shape, &self.without_fields(decoded.value), &mut out);
+        let tree = self.decoded(entry)?;
+        json::encode_shape(&object_meta()?, &self.metadata_alone(&tree), &mut out);
         Ok(Cow::Owned(out))
     }
 
     /// The metadata of a tree by itself.
     pub(crate) fn metadata_alone<'t>(&self, tree: &'t Value) -> Cow<'t, Value> {
         let metadata = metadata_of(tree);
-        if self.served.kind.field_annotations.is_empty() {
+        if self.served.field_annotations.is_empty() {
             return Cow::Borrowed(metadata);
         }
         Cow::Owned(self.without_fields(metadata.clone()))
@@ -174,11 +165,11 @@ impl View {
 
     /// Metadata without the annotations that stand for fields of the object.
     fn without_fields(&self, mut metadata: Value) -> Value {
-        let hidden = self.served.kind.field_annotations;
+        let hidden = &self.served.field_annotations;
         if let Some(map) = metadata.as_map_mut()
             && let Some(annotations) = map.get_mut("annotations").and_then(Value::as_map_mut)
         {
-            annotations.retain(|key, _| !hidden.contains(&key.as_str()));
+            annotations.retain(|key, _| !hidden.iter().any(|hidden| **hidden == **key));
             if annotations.is_empty() {
                 map.remove("annotations");
             }
@@ -198,12 +189,22 @@ impl View {
 
     /// The object as JSON in the version that was asked for: the stored bytes themselves where that is the stored one.
     pub(crate) fn json(&self, entry: &Entry) -> Result<Bytes, Status> {
-        if self.is_canonical() { Ok(entry.bytes().clone()) } else { self.form(entry, Form::Json) }
+        if self.is_as_stored(entry) { Ok(entry.bytes().clone()) } else { self.form(entry, Form::Json) }
     }
 
-    /// Whether the version that was asked for is the stored one.
+    /// Whether the version that was asked for is the storage version.
     pub(crate) fn is_canonical(&self) -> bool {
-        self.served.stored.as_ref().is_some_and(|stored| stored.is_canonical)
+        self.served.stored.as_ref().is_some_and(|stored| stored.is_storage_version)
+    }
+
+    /// Whether the bytes of an object are in the storage version.
+    pub(crate) fn is_in_storage_version(&self, entry: &Entry) -> bool {
+        self.served.stored.as_ref().is_some_and(|stored| stored.is_in_storage_version(entry))
+    }
+
+    /// Whether the bytes of an object are in the version that was asked for.
+    pub(crate) fn is_as_stored(&self, entry: &Entry) -> bool {
+        self.is_canonical() && self.is_in_storage_version(entry)
     }
 }
 

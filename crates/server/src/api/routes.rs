@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use http::Method;
-use kinds::{Body, Subresource, Verb as KindVerb};
-use registry::{Registry, Served};
+use kinds::{BodyType, SubresourceType, Traffic, Verb as KindVerb};
+use registry::{Catalog, Served};
 
 use super::negotiate::route::Produces;
 use super::path::{Prefix, Resource};
@@ -15,25 +15,25 @@ pub(crate) struct Route<'a> {
     /// The kind.
     pub(crate) served: &'a Arc<Served>,
     /// What stands below the object.
-    pub(crate) subresource: Option<&'static Subresource>,
+    pub(crate) subresource: Option<&'a SubresourceType>,
     /// What it can answer with.
     pub(crate) produces: Produces,
 }
 
 /// The route of a path and a method: 404 if the path does not exist, 405 if it does not have the method.
 pub(crate) fn find<'a>(
-    registry: &'a Registry,
+    catalog: &'a Catalog,
     path: &Resource<'_>,
     method: &Method,
 ) -> Result<Route<'a>, Error> {
     let unknown = || Error::from(Status::unknown_resource());
-    if path.displaced || !serves_group(registry, path.group) {
+    if path.displaced || !catalog.serves_group(path.group) {
         return Err(Error::UnknownPath);
     }
     if path.prefix == Prefix::Proxy {
         return Err(unknown());
     }
-    let served = registry.find(path.group, path.version, path.resource).ok_or_else(unknown)?;
+    let served = catalog.find(path.group, path.version, path.resource).ok_or_else(unknown)?;
     if !fits_scope(served, path) {
         return Err(unknown());
     }
@@ -42,7 +42,7 @@ pub(crate) fn find<'a>(
         _ if path.prefix == Prefix::Watch => return Err(unknown()),
         name => Some(served.subresource(name).ok_or_else(unknown)?),
     };
-    if path.rest.is_some() && !subresource.is_some_and(takes_path) {
+    if path.rest.is_some() && subresource.is_none_or(|subresource| subresource.traffic != Traffic::Proxy) {
         return Err(unknown());
     }
     let verbs = verbs(served, subresource, path);
@@ -56,12 +56,12 @@ pub(crate) fn find<'a>(
     if subresource.is_some() && path.name.is_empty() {
         return Err(Status::bad_request("name must be provided").into());
     }
-    if served.kind.is_namespaced() && path.namespace == Some("") && !path.name.is_empty() {
+    if served.is_namespaced() && path.namespace == Some("") && !path.name.is_empty() {
         return Err(Status::bad_request("Namespace parameter required.").into());
     }
     let produces = match subresource {
-        Some(subresource) if matches!(subresource.body, Body::Options(_)) => Produces::Anything,
-        Some(subresource) if subresource.name == "log" => Produces::TextAndObjects,
+        Some(subresource) if matches!(subresource.body, BodyType::Options(_)) => Produces::Anything,
+        Some(subresource) if subresource.traffic == Traffic::Log => Produces::TextAndObjects,
         None if *method == Method::GET && (path.name.is_empty() || path.prefix == Prefix::Watch) => {
             Produces::ObjectsAndStreams
         }
@@ -70,44 +70,34 @@ pub(crate) fn find<'a>(
     Ok(Route { served, subresource, produces })
 }
 
-/// Whether anything of a group is served; the core group always is.
-pub(crate) fn serves_group(registry: &Registry, group: &str) -> bool {
-    group.is_empty() || registry.served().iter().any(|served| served.kind.group == group)
-}
-
 /// Whether a path goes through a namespace where the kind's does, and only there.
 fn fits_scope(served: &Served, path: &Resource<'_>) -> bool {
     match path.namespace {
-        Some(_) if served.kind.is_namespaced() => true,
+        Some(_) if served.is_namespaced() => true,
         // A namespace is in itself.
         Some(namespace) => {
-            served.kind.group.is_empty() && served.kind.resource == "namespaces" && path.name == namespace
+            served.group.is_empty() && served.resource == "namespaces" && path.name == namespace
         }
-        None => !served.kind.is_namespaced() || path.name.is_empty(),
+        None => !served.is_namespaced() || path.name.is_empty(),
     }
 }
 
-/// Whether what stands below a subresource is for whoever is at the other end.
-fn takes_path(subresource: &'static Subresource) -> bool {
-    subresource.name == "proxy"
-}
-
 /// What can be done at a path.
-fn verbs(served: &Served, subresource: Option<&'static Subresource>, path: &Resource<'_>) -> Vec<KindVerb> {
+fn verbs(served: &Served, subresource: Option<&SubresourceType>, path: &Resource<'_>) -> Vec<KindVerb> {
     use KindVerb::{Create, Delete, DeleteCollection, Get, List, Patch, Update, Watch};
     if let Some(subresource) = subresource {
-        return subresource.verbs.to_vec();
+        return subresource.verbs.clone();
     }
     let here: &[KindVerb] = if path.prefix == Prefix::Watch {
         &[Watch]
     } else if !path.name.is_empty() {
         &[Get, Update, Patch, Delete]
-    } else if served.kind.is_namespaced() && path.namespace.is_none() {
+    } else if served.is_namespaced() && path.namespace.is_none() {
         &[List]
     } else {
         &[List, Create, DeleteCollection]
     };
-    here.iter().filter(|verb| served.kind.verbs.contains(verb)).copied().collect()
+    here.iter().filter(|verb| served.verbs.contains(verb)).copied().collect()
 }
 
 fn has_method(verb: KindVerb, method: &Method) -> bool {
@@ -130,7 +120,7 @@ mod tests {
     async fn code(method: Method, path: &str) -> u16 {
         let fixture = Fixture::new().await;
         let Path::Resource(resource) = Path::parse(path) else { panic!("{path} is no resource") };
-        match find(&fixture.registry, &resource, &method) {
+        match find(&fixture.registry.catalog(), &resource, &method) {
             Ok(_) => 200,
             Err(error) => error.into_response().status().as_u16(),
         }

@@ -4,6 +4,7 @@
 
 use std::io::Write as _;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use flate2::Compression;
@@ -15,7 +16,7 @@ use http::header::{
 use http::{HeaderValue, StatusCode};
 use object::duration::Duration;
 use object::time::Time;
-use openapi::v3::Entry;
+use registry::Catalog;
 
 use super::negotiate::{self, JSON};
 use super::{Api, documents};
@@ -33,10 +34,9 @@ pub(super) struct V2 {
     made: Time,
 }
 
-/// The documents of version 3, and their index.
+/// A document of version 3.
 pub(super) struct V3 {
-    index: Bytes,
-    documents: Vec<(Entry, Kept)>,
+    document: Kept,
     made: Time,
 }
 
@@ -63,7 +63,7 @@ impl Kept {
 
 impl V2 {
     /// The document about what is served.
-    pub(super) fn new(served: &openapi::Served<'_>) -> Self {
+    pub(super) fn new(served: &openapi::Served) -> Self {
         Self {
             json: Kept::new(&openapi::v2::json(served)),
             protobuf: Kept::new(&openapi::v2::protobuf(served)),
@@ -73,39 +73,45 @@ impl V2 {
 }
 
 impl V3 {
-    /// The documents about what is served.
-    pub(super) fn new(served: &openapi::Served<'_>) -> Self {
-        let documents: Vec<_> = openapi::v3::paths(served)
-            .into_iter()
-            .filter_map(|path| {
-                let document = openapi::v3::document(served, &path)?;
-                Some((Entry::new(path, &document), Kept::new(&document)))
-            })
-            .collect();
-        let entries: Vec<_> = documents.iter().map(|(entry, _)| entry.clone()).collect();
-        Self { index: openapi::v3::index(&entries).into(), documents, made: Time::now() }
+    /// The document at a path; an empty one where there is none.
+    pub(super) fn new(served: &openapi::Served, path: &str) -> Self {
+        let document = openapi::v3::document(served, path).unwrap_or_default();
+        Self { document: Kept::new(&document), made: Time::now() }
+    }
+
+    /// The hash of the document.
+    pub(super) fn hash(&self) -> &str {
+        &self.document.hash
     }
 }
 
 impl Api {
     /// The index of the documents of OpenAPI v3.
-    pub(super) async fn openapi_v3_index(&self, request: &Request) -> Result<Response, Error> {
+    pub(super) async fn openapi_v3_index(
+        &self,
+        request: &Request,
+        catalog: Arc<Catalog>,
+    ) -> Result<Response, Error> {
         let documents = self.documents.clone();
-        let index = documents::blocking(move || documents.v3().index.clone()).await?;
-        let mut response = part(request, index);
+        let index = documents::blocking(move || documents.v3_index(&catalog)).await?;
+        let mut response = part(request, (*index).clone());
         set(&mut response, CONTENT_TYPE, "text/plain; charset=utf-8");
         set_text(&mut response, LAST_MODIFIED, &http_date(Time::now(), "GMT"));
         Ok(response)
     }
 
     /// One of the documents of OpenAPI v3.
-    pub(super) async fn openapi_v3(&self, request: &Request, path: &str) -> Result<Response, Error> {
-        let documents = self.documents.clone();
-        documents::blocking(move || documents.v3().documents.len()).await?;
-        let v3 = self.documents.v3();
-        let Some((_, kept)) = v3.documents.iter().find(|(entry, _)| entry.path == path) else {
+    pub(super) async fn openapi_v3(
+        &self,
+        request: &Request,
+        catalog: Arc<Catalog>,
+        path: &str,
+    ) -> Result<Response, Error> {
+        let (documents, at) = (self.documents.clone(), path.to_owned());
+        let Some(v3) = documents::blocking(move || documents.v3(&catalog, &at)).await? else {
             return Ok(bare(StatusCode::NOT_FOUND));
         };
+        let kept = &v3.document;
         let accept = request.header(ACCEPT);
         let ranges = negotiate::ranges(if accept.is_empty() { "*/*" } else { accept });
         if ranges.is_empty() {
@@ -137,10 +143,13 @@ impl Api {
     }
 
     /// The document of OpenAPI v2.
-    pub(super) async fn openapi_v2(&self, request: &Request) -> Result<Response, Error> {
+    pub(super) async fn openapi_v2(
+        &self,
+        request: &Request,
+        catalog: Arc<Catalog>,
+    ) -> Result<Response, Error> {
         let documents = self.documents.clone();
-        documents::blocking(move || documents.v2().json.gzip.len()).await?;
-        let v2 = self.documents.v2();
+        let v2 = documents::blocking(move || documents.v2(&catalog)).await?;
         let accept = request.header(ACCEPT);
         let forms = [
             (JSON, JSON, &v2.json),

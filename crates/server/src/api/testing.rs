@@ -7,10 +7,9 @@ use cache::{Cache, Change, Entry, Freshness, Query};
 use http::HeaderMap;
 use http::header::ACCEPT;
 use http_body_util::BodyExt;
-use registry::{List, Registry, Selection};
+use registry::{Config, List, Registry};
 
 use super::negotiate::{Forms, Settings, Wanted};
-use super::represent::table::Headings;
 use super::represent::{Include, View};
 use crate::Response;
 
@@ -32,8 +31,7 @@ impl Fixture {
         let store = Arc::new(store::memory::Memory::default());
         let cache = Cache::open(store, registry::specs().unwrap(), cache::Options::default()).await.unwrap();
         let cache = Arc::new(cache);
-        let registry =
-            Registry::new(cache.clone(), &Selection::default(), registry::Settings::default()).unwrap();
+        let registry = Registry::new(cache.clone(), Config::new(&cache).unwrap()).unwrap();
         Self { cache, registry }
     }
 
@@ -55,11 +53,10 @@ impl Fixture {
         let headers: HeaderMap = [(ACCEPT, accept.parse().unwrap())].into_iter().collect();
         let wanted = Wanted::of(&headers, crate::Query::new(""));
         View {
-            served: self.registry.find(group, "v1", resource).unwrap().clone(),
+            served: self.registry.catalog().find(group, "v1", resource).unwrap().clone(),
             cache: self.cache.clone(),
             accept: SETTINGS.accept(&wanted, Forms::All).unwrap(),
             include: Include::default(),
-            headings: Arc::new(Headings::new(|ty, field| Some(format!("{ty} {field}")))),
             now: NOW.parse().unwrap(),
         }
     }

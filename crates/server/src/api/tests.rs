@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::{Authenticators, Authorizer, Credentials, StaticToken, Tokens, User};
+use auth::{Authenticators, Credentials, StaticToken, Tokens, User};
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
@@ -36,7 +36,7 @@ impl Server {
             cbor: false,
             compression: true,
         };
-        let api = Api::new(Arc::new(fixture.registry), Authorizer, Lifecycle::new(), settings);
+        let api = Api::new(Arc::new(fixture.registry), Lifecycle::new(), settings);
         let server = Self(api);
         let made = server.send("POST", "/api/v1/namespaces", r#"{"metadata":{"name":"n"}}"#).await;
         assert_eq!(made.code, 201, "{}", made.text());

@@ -3,7 +3,8 @@
 //! 1. The objects of events are kept writings, shared by all watchers that are told of them. Watchers of the same objects in
 //!    the same form share all they send: one of them writes it.
 //! 2. A watch holds one batch of its watcher and one chunk, however far behind its client is.
-//! 3. It ends, between two events, when its time is up, when the server drains, and when its client goes.
+//! 3. It ends, between two events, when its time is up, when the server drains, when its kind is not served any more or in
+//!    another form, and when its client goes.
 //! 4. What goes wrong after its start is its last event.
 
 mod event;
@@ -96,10 +97,12 @@ async fn run(mut watcher: Watcher, mut events: Events, until: Until, slot: Arc<S
     let early = timeout.checked_sub(BEFORE_END).filter(|early| bookmarks && !early.is_zero());
     let mut almost_up = Rare::new(tokio::time::sleep(early.unwrap_or_default()));
     let mut asks = early.is_some();
+    let served = events.served().clone();
     let mut time_up = Rare::new(async {
         tokio::select! {
             () = lifecycle.reached(Phase::Draining) => {}
             () = tokio::time::sleep(timeout) => {}
+            () = served.retired() => {}
         }
     });
     let encoding = events.encoding();
@@ -138,7 +141,7 @@ async fn run(mut watcher: Watcher, mut events: Events, until: Until, slot: Arc<S
                 return;
             }
             // Nobody is to blame, and the client starts anew elsewhere.
-            Next::Told(Err(cache::Error::Closed)) => return,
+            Next::Told(Err(cache::Error::Closed | cache::Error::Removed { .. })) => return,
             Next::Told(Err(error)) => return slot.send(events.error(&registry::status(error))).await,
         }
     }

@@ -9,7 +9,7 @@ use crate::api::negotiate::PatchType;
 use object::Value;
 use object::path::{Element, Path};
 use schema::json::Node;
-use schema::{Field, Limits, Shape, Type, builtin, json, yaml};
+use schema::{Field, Limits, Ref, Shape, Type, builtin, json, yaml};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -40,7 +40,7 @@ fn collect(ty: &'static Type, above: &mut Vec<usize>, way: &mut Way, ways: &mut 
         way.push(field);
         match &field.shape {
             Shape::List(_) if field.always && !field.optional => ways.push(way.clone()),
-            Shape::Struct(schema::Ref::Static(inner)) => collect(inner, above, way, ways),
+            Shape::Struct(Ref::Static(inner)) => collect(inner, above, way, ways),
             _ => {}
         }
         way.pop();
@@ -52,8 +52,12 @@ fn collect(ty: &'static Type, above: &mut Vec<usize>, way: &mut Way, ways: &mut 
 const MANAGED: [&str; 2] = ["metadata", "managedFields"];
 
 /// The lists of an object that its body sets to `[]` and its tree does not have.
-pub(super) fn lists(ty: &'static Type, object: &Value, body: &[u8], format: BodyFormat) -> Vec<Path> {
-    let ways = WAYS.get(&address(ty)).map(Vec::as_slice).unwrap_or_default();
+pub(super) fn lists(ty: &Ref<Type>, object: &Value, body: &[u8], format: BodyFormat) -> Vec<Path> {
+    let ways = match ty {
+        Ref::Static(ty) => WAYS.get(&address(ty)).map(Vec::as_slice).unwrap_or_default(),
+        // Of a custom kind, nothing is written that is not there.
+        Ref::Shared(_) => &[],
+    };
     let missing = ways.iter().filter(|way| is_missing(way, object));
     let missing = missing.map(|way| way.iter().map(|field| field.name.as_str()).collect::<Vec<_>>());
     let has_managed = || MANAGED.iter().try_fold(object, |value, name| value.get(name)).is_some();
@@ -137,7 +141,7 @@ mod tests {
     fn empty(kind: [&str; 3], body: &str, format: BodyFormat) -> Vec<String> {
         let ty = builtin::by_kind(kind[0], kind[1], kind[2]).unwrap();
         let object = yaml::decode(ty, body.as_bytes(), &Limits::REQUEST).unwrap().value;
-        lists(ty, &object, body.as_bytes(), format).iter().map(ToString::to_string).collect()
+        lists(&ty.into(), &object, body.as_bytes(), format).iter().map(ToString::to_string).collect()
     }
 
     #[test]

@@ -152,7 +152,8 @@ fn another_version_of_the_kind_is_refused_by_its_version() {
         refused(event, r#"{"apiVersion":"events.k8s.io/v1","kind":"Event"}"#),
         "the API version in the data (events.k8s.io/v1) does not match the expected API version (v1)"
     );
-    let eviction = Expected { also: &["policy/v1beta1"], ty: by_kind("policy", "v1", "Eviction").unwrap() };
+    let eviction =
+        Expected { also: &["policy/v1beta1"], ty: by_kind("policy", "v1", "Eviction").unwrap().into() };
     let body = br#"{"apiVersion":"policy/v1beta1","kind":"Eviction","metadata":{"name":"p"}}"#;
     let taken = object(body, BodyFormat::Json, eviction, FieldValidation::Strict).unwrap();
     assert_eq!(taken.value.get("apiVersion").and_then(Value::as_str), Some("policy/v1"));
@@ -226,7 +227,7 @@ fn protobuf_comes_in_its_envelope() {
          conversion"
     );
     body.clear();
-    protobuf::encode(config_map().ty, &post(r#"{"metadata":{"name":"p"}}"#).unwrap().value, &mut body);
+    protobuf::encode(&config_map().ty, &post(r#"{"metadata":{"name":"p"}}"#).unwrap().value, &mut body);
     let taken = object(&body, BodyFormat::Protobuf, config_map(), FieldValidation::Strict).unwrap();
     assert_eq!(
         taken.value.get("metadata").and_then(|meta| meta.get("name")).and_then(Value::as_str),

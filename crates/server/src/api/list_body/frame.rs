@@ -5,7 +5,7 @@ use schema::{Limits, Shape, Status, cbor, json};
 
 use super::Meta;
 use crate::api::negotiate::{Format, MetaVersion, Target, TargetKind};
-use crate::api::represent::table::{Shown, list_meta};
+use crate::api::represent::table::list_meta;
 use crate::api::represent::wire::{self, Major};
 use crate::api::represent::{View, indented, to_yaml};
 
@@ -74,7 +74,7 @@ fn names(view: &View) -> Names {
             kind: "Table".into(),
             api_version: version.api_version().into(),
             items: "rows",
-            none: if view.served.kind.columns.are_plain() { "null" } else { "[]" },
+            none: if view.served.has_default_columns() { "null" } else { "[]" },
         },
         Some(Target { version, .. }) => Names {
             kind: "PartialObjectMetadataList".into(),
@@ -83,8 +83,8 @@ fn names(view: &View) -> Names {
             none: "null",
         },
         None => Names {
-            kind: view.served.list_kind(),
-            api_version: view.served.api_version(),
+            kind: view.served.list_kind.to_string(),
+            api_version: view.served.api_version.to_string(),
             items: "items",
             none: "[]",
         },
@@ -94,7 +94,7 @@ fn names(view: &View) -> Names {
 /// The JSON of a list up to and with the bracket before its first object.
 fn json_before(view: &View, names: &Names, meta: &str) -> Vec<u8> {
     if let Some(Target { kind: TargetKind::Table, version }) = view.accept.target {
-        return view.table_head(version, meta, Shown::Yes, view.served.kind.columns.list);
+        return view.table_head(version, meta, Some(&view.headings()));
     }
     let Names { kind, api_version, items, .. } = names;
     format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{meta},"{items}":["#).into_bytes()

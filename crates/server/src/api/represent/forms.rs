@@ -1,12 +1,11 @@
 //! The writings of a stored object that are kept: their numbers, and how each is made.
 //!
-//! A writing is told from others by the object's revision and a number, which is the form's and that of the version it is
-//! written in. The number of a version is zero for the one that is stored; the others are counted within the rows that share
-//! the stored objects, so that no two versions of one object have the same.
+//! A writing is told from others by the object's revision and a number, which is made of the form's number and of that of the
+//! [`Served`] it was made for. A kind that changes is another `Served`, so that nothing is shown in a form that was made for what
+//! the kind was before.
 
 use bytes::Bytes;
 use cache::{Encoding, Entry};
-use kinds::Storage;
 use object::Value;
 use registry::Served;
 use schema::{Limits, Status, cbor, json, protobuf};
@@ -38,10 +37,8 @@ pub(crate) enum Form {
     Row = 9,
 }
 
-/// How many versions there can be for one object.
-const VERSIONS: u32 = 64;
-/// How many of them one row can have.
-const OF_ONE_ROW: u32 = 16;
+/// How many forms there can be, those of watch events included.
+const FORMS: u32 = 16;
 
 /// The number of a form in the version that is asked for.
 pub(crate) fn encoding(form: Form, served: &Served) -> Encoding {
@@ -50,19 +47,7 @@ pub(crate) fn encoding(form: Form, served: &Served) -> Encoding {
 
 /// A number, one of those that somebody counts, for the version that is asked for.
 pub(crate) fn numbered(number: u32, served: &Served) -> Encoding {
-    Encoding(number * VERSIONS + version_number(served))
-}
-
-fn version_number(served: &Served) -> u32 {
-    if served.stored.as_ref().is_some_and(|stored| stored.is_canonical) {
-        return 0;
-    }
-    let place = served.kind.versions.iter().position(|version| version.name == served.version.name);
-    let place = place.and_then(|place| u32::try_from(place).ok()).unwrap_or(OF_ONE_ROW - 2);
-    match served.kind.storage {
-        Storage::Own | Storage::Nowhere => 1 + place,
-        Storage::Shared { .. } => OF_ONE_ROW + 1 + place,
-    }
+    Encoding(served.id * FORMS + number)
 }
 
 impl View {
@@ -76,12 +61,12 @@ impl View {
         match form {
             Form::Json => {
                 let mut out = Vec::with_capacity(entry.bytes().len());
-                json::encode(self.served.ty, &self.decoded(entry)?, &mut out);
+                json::encode(&self.served.ty, &self.decoded(entry)?, &mut out);
                 Ok(out.into())
             }
             Form::Protobuf => {
                 let mut out = Vec::with_capacity(entry.bytes().len());
-                protobuf::encode_message(self.served.ty, &self.decoded(entry)?, &mut out);
+                protobuf::encode_message(&self.served.ty, &self.decoded(entry)?, &mut out);
                 Ok(out.into())
             }
             Form::ProtobufMeta => {
@@ -91,7 +76,7 @@ impl View {
             }
             Form::Cbor => {
                 let mut out = Vec::with_capacity(entry.bytes().len());
-                cbor::encode(self.served.ty, &self.decoded(entry)?, &mut out);
+                cbor::encode(&self.served.ty, &self.decoded(entry)?, &mut out);
                 Ok(out.into())
             }
             Form::CborItem => {
@@ -101,7 +86,7 @@ impl View {
                     map.remove("apiVersion");
                 }
                 let mut out = Vec::with_capacity(entry.bytes().len());
-                cbor::encode(self.served.ty, &tree, &mut out);
+                cbor::encode(&self.served.ty, &tree, &mut out);
                 Ok(Bytes::from(out).slice(cbor::PREFIX.len()..))
             }
             Form::Yaml => to_yaml(&self.json(entry)?),
@@ -113,20 +98,20 @@ impl View {
                     return Err(Status::internal_error("the kind has no objects"));
                 };
                 let tree = stored.decode(entry)?;
-                let row = (self.served.kind.columns.row)(table::map_of(&tree));
+                let row = self.served.row.row(table::map_of(&tree));
                 Ok(table::Row::make(&row, span::metadata_range(entry.bytes())))
             }
         }
     }
 
     /// The tree of a stored object, in the version that was asked for.
-    fn decoded(&self, entry: &Entry) -> Result<Value, Status> {
+    pub(super) fn decoded(&self, entry: &Entry) -> Result<Value, Status> {
         let Some(stored) = &self.served.stored else {
             return Err(Status::internal_error("the kind has no objects"));
         };
         let mut tree = stored.decode(entry)?;
-        if !stored.is_canonical {
-            self.served.from_stored(&mut tree);
+        if !stored.is_storage_version {
+            self.served.from_storage(&mut tree)?;
         }
         Ok(tree)
     }

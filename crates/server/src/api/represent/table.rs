@@ -1,26 +1,19 @@
 //! Tables: headings that are written once for each kind, and rows that are kept without their ages.
 
-use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::LazyLock;
 
 use bytes::{Buf, BufMut, Bytes};
 use cache::Entry;
-use kinds::{About, Cell, Column, Columns};
+use kinds::{About, Cell, Column, ColumnDefinition, Columns, Description, RowFn};
 use object::time::{MicroTime, Time};
 use object::{Map, Value};
 use registry::Content;
 use schema::{Status, json};
 
 use super::forms::Form;
-use super::{Describe, Include, View, metadata_of, object_meta, partial_head};
+use super::{Include, View, metadata_of, object_meta, partial_head};
 use crate::api::negotiate::MetaVersion;
-
-/// The headings of tables, each written when it is first asked for.
-pub(crate) struct Headings {
-    describe: Describe,
-    written: Mutex<HashMap<usize, Bytes>>,
-}
 
 /// Whether a table has headings: the first event of a watch has them, the others do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,35 +24,24 @@ pub(crate) enum Shown {
     No,
 }
 
-impl Headings {
-    /// Headings with these descriptions.
-    pub(crate) fn new(describe: Describe) -> Self {
-        Self { describe, written: Mutex::default() }
+/// The columns of a table as JSON.
+fn headings(columns: &[ColumnDefinition]) -> Bytes {
+    let mut out = String::from("[");
+    for (at, column) in columns.iter().enumerate() {
+        let description = match &column.description {
+            Description::Text(text) => text.to_string(),
+            Description::Field(ty, field) => openapi::description(ty, field).unwrap_or_default(),
+        };
+        let texts = [&*column.name, &*column.ty, &*column.format, &*description];
+        let [name, ty, format, description] = texts.map(json::string);
+        let comma = if at > 0 { "," } else { "" };
+        out.push_str(&format!(
+            r#"{comma}{{"name":{name},"type":{ty},"format":{format},"description":{description},"priority":{}}}"#,
+            column.priority
+        ));
     }
-
-    /// The columns as JSON. They are static, so their place tells them apart.
-    pub(crate) fn of(&self, columns: &'static [Column]) -> Bytes {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        written.entry(columns.as_ptr() as usize).or_insert_with(|| self.write(columns)).clone()
-    }
-
-    fn write(&self, columns: &[Column]) -> Bytes {
-        let mut out = String::from("[");
-        for (at, column) in columns.iter().enumerate() {
-            let about = match column.about {
-                About::Text(text) => text.to_owned(),
-                About::Field(ty, field) => (self.describe)(ty, field).unwrap_or_default(),
-            };
-            let [name, ty, format, about] = [column.name, column.ty, column.format, &about].map(json::string);
-            let comma = if at > 0 { "," } else { "" };
-            out.push_str(&format!(
-                r#"{comma}{{"name":{name},"type":{ty},"format":{format},"description":{about},"priority":{}}}"#,
-                column.priority
-            ));
-        }
-        out.push(']');
-        out.into()
-    }
+    out.push(']');
+    out.into()
 }
 
 /// A row as it is kept: where in the object's JSON the metadata lies, the places of ages with the moments that they count from
@@ -219,18 +201,25 @@ const SCALE: Columns = Columns {
         vec![Cell::name(scale), replicas("spec"), replicas("status"), Cell::age(scale)].into()
     },
 };
-static SCALE_COLUMNS: Columns = SCALE;
-static PLAIN_COLUMNS: Columns = Columns::NAME_AND_CREATION;
+
+/// How what is neither an object of the kind nor a scale looks as a table.
+const PLAIN: Columns = Columns::NAME_AND_CREATION;
+
+static SCALE_HEADINGS: LazyLock<Bytes> = LazyLock::new(|| headings_of(&SCALE));
+static PLAIN_HEADINGS: LazyLock<Bytes> = LazyLock::new(|| headings_of(&PLAIN));
+
+fn headings_of(columns: &Columns) -> Bytes {
+    headings(&columns.list.iter().map(ColumnDefinition::from).collect::<Vec<_>>())
+}
 
 impl View {
+    /// The columns of the kind as JSON, written when they are first asked for.
+    pub(crate) fn headings(&self) -> Bytes {
+        self.served.headings.get_or_init(|| headings(&self.served.columns)).clone()
+    }
+
     /// A table up to its first row.
-    pub(crate) fn table_head(
-        &self,
-        version: MetaVersion,
-        meta: &str,
-        shown: Shown,
-        columns: &'static [Column],
-    ) -> Vec<u8> {
+    pub(crate) fn table_head(&self, version: MetaVersion, meta: &str, headings: Option<&[u8]>) -> Vec<u8> {
         let mut out = Vec::with_capacity(4096);
         let api_version = version.api_version();
         out.extend_from_slice(
@@ -239,10 +228,7 @@ impl View {
             )
             .as_bytes(),
         );
-        match shown {
-            Shown::Yes => out.extend_from_slice(&self.headings.of(columns)),
-            Shown::No => out.extend_from_slice(b"null"),
-        }
+        out.extend_from_slice(headings.unwrap_or(b"null"));
         out.extend_from_slice(b",\"rows\":[");
         out
     }
@@ -256,7 +242,7 @@ impl View {
             Include::Object => out.extend_from_slice(&self.json(entry)?),
             Include::Metadata => {
                 out.extend_from_slice(partial_head(version));
-                if self.served.kind.field_annotations.is_empty() {
+                if self.served.field_annotations.is_empty() && self.is_in_storage_version(entry) {
                     let metadata = entry.bytes().get(metadata).filter(|text| !text.is_empty());
                     out.extend_from_slice(metadata.unwrap_or(b"{}"));
                 } else {
@@ -274,21 +260,20 @@ impl View {
         &self,
         content: &Content,
         tree: &Value,
-        columns: &Columns,
+        row: &RowFn,
         version: MetaVersion,
         out: &mut Vec<u8>,
     ) -> Result<(), Status> {
-        let row = (columns.row)(map_of(tree));
-        Row::write(&Row::make(&row, 0..0), self.now, out);
+        Row::write(&Row::make(&row.row(map_of(tree)), 0..0), self.now, out);
         match self.include {
             Include::None => out.extend_from_slice(b"null"),
             Include::Object => match content {
                 Content::Other { ty, value } => json::encode(ty, value, out),
-                _ if self.is_canonical() => json::encode(self.served.ty, tree, out),
+                _ if self.is_canonical() => json::encode(&self.served.ty, tree, out),
                 _ => {
                     let mut tree = tree.clone();
-                    self.served.from_stored(&mut tree);
-                    json::encode(self.served.ty, &tree, out);
+                    self.served.from_storage(&mut tree)?;
+                    json::encode(&self.served.ty, &tree, out);
                 }
             },
             Include::Metadata => {
@@ -308,24 +293,27 @@ impl View {
         version: MetaVersion,
         shown: Shown,
     ) -> Result<Vec<u8>, Status> {
-        let own = &self.served.kind.columns;
         let mut out = match content {
             Content::Entry(entry) => {
                 let meta = list_meta(&entry.mod_revision().0.to_string(), "", None);
-                let mut out = self.table_head(version, &meta, shown, own.list);
+                let headings = (shown == Shown::Yes).then(|| self.headings());
+                let mut out = self.table_head(version, &meta, headings.as_deref());
                 self.row(entry, version, &mut out)?;
                 out
             }
             Content::Tree(tree) | Content::Other { value: tree, .. } => {
-                let columns = match content {
-                    Content::Other { ty, .. } if ty.name == "autoscaling.v1.Scale" => &SCALE_COLUMNS,
-                    Content::Other { .. } => &PLAIN_COLUMNS,
-                    Content::Entry(_) | Content::Tree(_) => own,
+                let (headings, row) = match content {
+                    Content::Other { ty, .. } if ty.name == "autoscaling.v1.Scale" => {
+                        (SCALE_HEADINGS.clone(), RowFn::Builtin(SCALE.row))
+                    }
+                    Content::Other { .. } => (PLAIN_HEADINGS.clone(), RowFn::Builtin(PLAIN.row)),
+                    Content::Entry(_) | Content::Tree(_) => (self.headings(), self.served.row.clone()),
                 };
                 let resource_version = metadata_of(tree).get("resourceVersion").and_then(Value::as_str);
                 let meta = list_meta(resource_version.unwrap_or_default(), "", None);
-                let mut out = self.table_head(version, &meta, shown, columns.list);
-                self.tree_row(content, tree, columns, version, &mut out)?;
+                let headings = (shown == Shown::Yes).then_some(headings);
+                let mut out = self.table_head(version, &meta, headings.as_deref());
+                self.tree_row(content, tree, &row, version, &mut out)?;
                 out
             }
         };

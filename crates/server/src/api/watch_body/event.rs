@@ -6,8 +6,9 @@ use bytes::{BufMut, Bytes};
 use cache::Encoding;
 use cache::watch::{Batch, Event, INITIAL_EVENTS_END, Item, Mark};
 use object::{Map, Value};
-use registry::Content;
+use registry::{Content, Served};
 use schema::{Status, builtin, cbor};
+use std::sync::Arc;
 use store::Revision;
 
 use crate::api::negotiate::{Format, MetaVersion, Target, TargetKind};
@@ -37,7 +38,17 @@ type End = Option<Status>;
 
 impl Events {
     pub(super) fn new(view: View) -> Self {
-        Self { api_version: view.served.api_version(), view, shown: Shown::Yes, told: Revision::ZERO }
+        Self {
+            api_version: view.served.api_version.to_string(),
+            view,
+            shown: Shown::Yes,
+            told: Revision::ZERO,
+        }
+    }
+
+    /// The kind whose events these are.
+    pub(super) fn served(&self) -> &Arc<Served> {
+        &self.view.served
     }
 
     /// The number of the form for those who share what is written in it; none if each writes its own, as of tables, which
@@ -82,10 +93,10 @@ impl Events {
         match (self.view.accept.target, self.view.accept.format) {
             (None, Format::Protobuf) => {
                 let message = self.view.form(entry, Form::Protobuf).map_err(Some)?;
-                protobuf(kind, &self.api_version, self.view.served.kind.kind, &message, out);
+                protobuf(kind, &self.api_version, &self.view.served.kind, &message, out);
             }
             (None, Format::Cbor) => cbor_event(kind, &self.view.form(entry, Form::Cbor).map_err(Some)?, out),
-            (None, _) if self.view.is_canonical() => json(kind, &[entry.bytes()], out),
+            (None, _) if self.view.is_as_stored(entry) => json(kind, &[entry.bytes()], out),
             (None, _) => json(kind, &[&self.view.json(entry).map_err(Some)?], out),
             (Some(Target { kind: TargetKind::Partial, version }), Format::Protobuf) => {
                 let message = self.view.form(entry, Form::ProtobufMeta).map_err(Some)?;
@@ -125,7 +136,7 @@ impl Events {
         let view = &self.view;
         let format = view.accept.format;
         let (ty, api_version, kind) = match view.accept.target {
-            None => (view.served.ty, self.api_version.as_str(), view.served.kind.kind),
+            None => (&*view.served.ty, self.api_version.as_str(), view.served.kind.as_str()),
             Some(Target { kind: TargetKind::Partial, version }) => {
                 let partial = "PartialObjectMetadata";
                 let ty = builtin::by_name("meta.v1.PartialObjectMetadata").ok_or(None)?;
@@ -168,7 +179,7 @@ impl Events {
     /// An empty list of the kind, as the client would be sent it.
     fn blueprint(&self) -> Result<Bytes, End> {
         let (kind, api_version) = match self.view.accept.target {
-            None => (self.view.served.list_kind(), self.api_version.clone()),
+            None => (self.view.served.list_kind.to_string(), self.api_version.clone()),
             Some(target) => ("PartialObjectMetadataList".to_owned(), target.version.api_version().to_owned()),
         };
         let mut out = Vec::new();

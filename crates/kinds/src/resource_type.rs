@@ -1,0 +1,386 @@
+//! A resource type as requests see it: one kind in one version, resolved, owned and shared.
+//!
+//! Built-in kinds are rows ([`Kind`]) that are resolved once at start; custom kinds are resolved from their definitions. Whatever
+//! serves a request sees this form alone, and cannot tell the two apart.
+
+use crate::{
+    About, Action, Body, Column, Deleted, Dependents, FieldPath, Generation, Kind, MetadataRules, Part,
+    Refusal, Row, ScalePaths, Scope, Selectable, Strategy, Subresource, Traffic, Verb, Version,
+};
+use object::path::Element;
+use object::path_set::Set;
+use object::{Map, Text};
+use schema::{Builder, Ref, Type, builtin};
+use std::sync::Arc;
+
+/// One kind in one version.
+pub struct ResourceType {
+    /// The API group; empty for the core group.
+    pub group: Text,
+    /// `v1`.
+    pub version: Text,
+    /// Group and version as objects state them: `v1`, `apps/v1`.
+    pub api_version: Text,
+    /// The name in paths: `pods`.
+    pub resource: Text,
+    /// `pod`.
+    pub singular: Text,
+    /// The name of the object's type: `Pod`.
+    pub kind: Text,
+    /// The kind of a collection: `PodList`.
+    pub list_kind: Text,
+    /// `po`.
+    pub short_names: Vec<Text>,
+    /// The groups of resources that clients know it by: `all`.
+    pub categories: Vec<Text>,
+    /// Whether its objects live in namespaces.
+    pub scope: Scope,
+    /// What can be done with it.
+    pub verbs: Vec<Verb>,
+    /// The subresources of its objects.
+    pub subresources: Vec<SubresourceType>,
+    /// The type of its objects.
+    pub ty: Ref<Type>,
+    /// The type of lists of them, for a kind that has one.
+    pub list_ty: Option<Ref<Type>>,
+    /// The group, version and kind that discovery hashes as the stored one: `apps/v1/Deployment`.
+    pub announced_storage: Option<Text>,
+    /// The warning for clients of a version that is deprecated.
+    pub deprecated: Option<Text>,
+    /// The columns of its tables.
+    pub columns: Vec<ColumnDefinition>,
+    /// How an object becomes a row.
+    pub row: RowFn,
+    /// Tables of many are sorted by this number, then by name; without it in the order of lists.
+    pub row_order: Option<fn(&Map) -> i64>,
+    /// Annotations that stand for fields of the object: partial metadata leaves them out.
+    pub field_annotations: Vec<Text>,
+    /// What field selectors can ask for beside `metadata.name` and `metadata.namespace`.
+    pub fields: Vec<SelectableField>,
+    /// How a field that is not among them is refused.
+    pub refusal: Refusal,
+    /// Whether the server counts the changes of the desired state in `metadata.generation`.
+    pub generation: Generation,
+    /// What becomes of an object's dependents if a delete does not say.
+    pub dependents: Dependents,
+    /// What a delete that is done at once answers with.
+    pub deleted: Deleted,
+    /// The names of objects that cannot be deleted.
+    pub undeletable: Vec<Text>,
+    /// Which rules hold for the metadata of its objects.
+    pub metadata_rules: MetadataRules,
+    /// The directory of the reference's keys, which some of its messages show: `minions` for nodes.
+    pub key_prefix: Text,
+    /// The fields that a write through a subresource (empty: of the object itself) does not own.
+    pub resets: Vec<(Text, Set)>,
+    /// Its behaviour.
+    pub strategy: Ref<dyn Strategy>,
+}
+
+/// A subresource.
+pub struct SubresourceType {
+    /// `status`.
+    pub name: Text,
+    /// What can be done with it.
+    pub verbs: Vec<Verb>,
+    /// What its bodies are.
+    pub body: BodyType,
+    /// What it does.
+    pub action: SubresourceAction,
+    /// What its requests and answers are.
+    pub traffic: Traffic,
+}
+
+/// What the bodies of a subresource are.
+#[derive(Clone)]
+pub enum BodyType {
+    /// The object itself.
+    Object,
+    /// Another built-in kind.
+    Kind(Ref<Type>),
+    /// The object's kind in discovery, and a kind of this name in the object's own group and version for its options.
+    Options(Text),
+}
+
+/// What a subresource does.
+#[derive(Clone)]
+pub enum SubresourceAction {
+    /// Reads and changes a part of the object.
+    Part(Part),
+    /// Reads and changes the number of replicas.
+    Scale(Arc<ScaleFields>),
+    /// Gives a pod its node.
+    Bind,
+    /// Is not served yet.
+    Unserved,
+}
+
+/// Where the numbers of a scale lie in an object, as paths of field names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScaleFields {
+    /// The number of replicas that is desired.
+    pub spec_replicas: Vec<Text>,
+    /// The number of replicas that exist.
+    pub status_replicas: Vec<Text>,
+    /// What selects the replicas: a label selector, a map of labels, or its text. Empty if there is none.
+    pub selector: Vec<Text>,
+}
+
+/// A column of tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnDefinition {
+    /// The heading.
+    pub name: Text,
+    /// `string`, `integer`, `date`, ...
+    pub ty: Text,
+    /// `name` for the column with the object's name, otherwise mostly empty.
+    pub format: Text,
+    /// Zero for a column that is always shown, more for wide tables.
+    pub priority: i32,
+    /// What it says.
+    pub description: Description,
+}
+
+/// Where the description of a column comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Description {
+    /// It is that of a field: the type's name in the schema (`core.v1.ConfigMap`), and the field's.
+    Field(Text, Text),
+    /// It is this.
+    Text(Text),
+}
+
+/// Makes an object, in the storage version, a row of its table.
+#[derive(Clone)]
+pub enum RowFn {
+    /// The function of a built-in kind.
+    Builtin(fn(&Map) -> Row),
+    /// A function that was made at run time, of the paths of a definition.
+    Custom(Arc<dyn Fn(&Map) -> Row + Send + Sync>),
+}
+
+impl RowFn {
+    /// The row of an object.
+    pub fn row(&self, object: &Map) -> Row {
+        match self {
+            Self::Builtin(row) => row(object),
+            Self::Custom(row) => row(object),
+        }
+    }
+}
+
+/// A field that selectors can ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SelectableField {
+    /// The name in the selector.
+    pub name: Text,
+    /// The name under which the value is indexed: another where two kinds are looks at the same objects.
+    pub index: Text,
+    /// Where the value lies in the stored object: the first of these that is there and not empty.
+    pub paths: Vec<Text>,
+    /// What an object without it counts as.
+    pub absent: Text,
+    /// Whether readers ask for one value among many, so that an index pays.
+    pub indexed: bool,
+}
+
+/// `v1`, `apps/v1`.
+pub fn api_version(group: &str, version: &str) -> Text {
+    if group.is_empty() { version.into() } else { format!("{group}/{version}").into() }
+}
+
+impl ResourceType {
+    /// A built-in kind in one of its versions; nothing if it has no type.
+    pub fn builtin(kind: &'static Kind, version: &'static Version) -> Option<Self> {
+        let ty = builtin::by_kind(kind.group, version.name, kind.kind)?;
+        let list_kind = format!("{}List", kind.kind);
+        Some(Self {
+            group: Text::known(kind.group),
+            version: Text::known(version.name),
+            api_version: api_version(kind.group, version.name),
+            resource: Text::known(kind.resource),
+            singular: Text::known(kind.singular),
+            kind: Text::known(kind.kind),
+            list_ty: builtin::by_kind(kind.group, version.name, &list_kind).map(Ref::Static),
+            list_kind: list_kind.into(),
+            short_names: texts(kind.short_names),
+            categories: texts(kind.categories),
+            scope: kind.scope,
+            verbs: kind.verbs.to_vec(),
+            subresources: kind.subresources.iter().filter_map(SubresourceType::builtin).collect(),
+            ty: Ref::Static(ty),
+            announced_storage: announced_storage(kind),
+            deprecated: version.deprecated.map(Text::known),
+            columns: kind.columns.list.iter().map(ColumnDefinition::from).collect(),
+            row: RowFn::Builtin(kind.columns.row),
+            row_order: kind.row_order,
+            field_annotations: texts(kind.field_annotations),
+            fields: kind.fields.list.iter().map(|row| SelectableField::of(row, kind)).collect(),
+            refusal: kind.fields.refusal,
+            generation: kind.generation,
+            dependents: kind.dependents,
+            deleted: kind.deleted,
+            undeletable: texts(kind.undeletable),
+            metadata_rules: kind.metadata_rules,
+            key_prefix: Text::known(kind.key_prefix.unwrap_or(kind.resource)),
+            resets: kind.resets.iter().map(|(name, paths)| (Text::known(name), set(paths))).collect(),
+            strategy: Ref::Static(kind.strategy),
+        })
+    }
+
+    /// A custom kind in one version: what most have in common. The caller sets what differs.
+    ///
+    /// ```
+    /// use kinds::{ResourceType, Scope, Verb};
+    /// use schema::{Builder, Slot, Shape, GroupVersionKind};
+    ///
+    /// let kind = GroupVersionKind { group: "example.com".into(), version: "v1".into(), kind: "Widget".into() };
+    /// let ty = Builder::new("com.example.v1.Widget").kind(kind.clone()).object().build();
+    /// let widgets = ResourceType::custom(&kind, "widgets", Scope::Namespaced, ty);
+    /// assert_eq!(widgets.api_version, "example.com/v1");
+    /// assert!(widgets.verbs.contains(&Verb::DeleteCollection));
+    /// ```
+    pub fn custom(kind: &schema::GroupVersionKind, resource: &str, scope: Scope, ty: Ref<Type>) -> Self {
+        let list_kind: Text = format!("{}List", kind.kind).into();
+        let of_lists = schema::GroupVersionKind { kind: list_kind.clone(), ..kind.clone() };
+        let list_ty = Builder::new(format!("{}List", ty.name)).kind(of_lists).list_of(&ty).build();
+        Self {
+            group: kind.group.clone(),
+            version: kind.version.clone(),
+            api_version: kind.api_version(),
+            resource: resource.into(),
+            singular: kind.kind.to_lowercase().into(),
+            kind: kind.kind.clone(),
+            list_kind,
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            scope,
+            verbs: Verb::ALL.to_vec(),
+            subresources: Vec::new(),
+            ty,
+            list_ty: Some(list_ty),
+            announced_storage: Some(format!("{}/{}/{}", kind.group, kind.version, kind.kind).into()),
+            deprecated: None,
+            columns: vec![ColumnDefinition::from(&Column::NAME), ColumnDefinition::from(&Column::CREATED_AT)],
+            row: RowFn::Builtin(crate::Columns::NAME_AND_CREATION.row),
+            row_order: None,
+            field_annotations: Vec::new(),
+            fields: Vec::new(),
+            refusal: Refusal::NotSupported,
+            generation: Generation::Unused,
+            dependents: Dependents::Background,
+            deleted: Deleted::Status,
+            undeletable: Vec::new(),
+            metadata_rules: MetadataRules::General,
+            key_prefix: format!("{}/{resource}", kind.group).into(),
+            resets: Vec::new(),
+            strategy: Ref::Static(&crate::Plain),
+        }
+    }
+
+    /// The subresource called `name`.
+    pub fn subresource(&self, name: &str) -> Option<&SubresourceType> {
+        self.subresources.iter().find(|subresource| subresource.name == name)
+    }
+
+    /// Whether its objects are namespaced.
+    pub fn is_namespaced(&self) -> bool {
+        self.scope == Scope::Namespaced
+    }
+
+    /// Whether its tables have the columns of a kind that has none of its own.
+    pub fn has_default_columns(&self) -> bool {
+        let default = crate::Columns::NAME_AND_CREATION.list.iter().map(ColumnDefinition::from);
+        self.columns.iter().cloned().eq(default)
+    }
+
+    /// Whether this and another are the same resource, in whichever version.
+    pub fn is_same_resource(&self, other: &Self) -> bool {
+        self.group == other.group && self.resource == other.resource
+    }
+}
+
+impl SubresourceType {
+    /// A subresource of a built-in kind; nothing if its bodies have no type.
+    pub fn builtin(row: &Subresource) -> Option<Self> {
+        Some(Self {
+            name: Text::known(row.name),
+            verbs: row.verbs.to_vec(),
+            body: match row.body {
+                Body::Object => BodyType::Object,
+                Body::Kind { group, version, kind } => {
+                    BodyType::Kind(Ref::Static(builtin::by_kind(group, version, kind)?))
+                }
+                Body::Options(kind) => BodyType::Options(Text::known(kind)),
+            },
+            action: match row.action {
+                Action::Part(part) => SubresourceAction::Part(part),
+                Action::Scale(paths) => SubresourceAction::Scale(Arc::new(paths.into())),
+                Action::Bind => SubresourceAction::Bind,
+                Action::Unserved => SubresourceAction::Unserved,
+            },
+            traffic: row.traffic,
+        })
+    }
+}
+
+impl From<&ScalePaths> for ScaleFields {
+    fn from(row: &ScalePaths) -> Self {
+        Self {
+            spec_replicas: texts(row.spec_replicas),
+            status_replicas: texts(row.status_replicas),
+            selector: texts(row.selector),
+        }
+    }
+}
+
+impl From<&Column> for ColumnDefinition {
+    fn from(row: &Column) -> Self {
+        Self {
+            name: Text::known(row.name),
+            ty: Text::known(row.ty),
+            format: Text::known(row.format),
+            priority: row.priority,
+            description: match row.about {
+                About::Field(ty, field) => Description::Field(Text::known(ty), Text::known(field)),
+                About::Text(text) => Description::Text(Text::known(text)),
+            },
+        }
+    }
+}
+
+impl SelectableField {
+    fn of(row: &Selectable, kind: &Kind) -> Self {
+        let owner = kind.storage_owner().unwrap_or(kind);
+        let own = owner.group == kind.group;
+        let index = owner.fields.list.iter().find(|other| !own && other.paths == row.paths);
+        Self { index: Text::known(index.unwrap_or(row).name), ..Self::from(row) }
+    }
+}
+
+impl From<&Selectable> for SelectableField {
+    fn from(row: &Selectable) -> Self {
+        Self {
+            name: Text::known(row.name),
+            index: Text::known(row.name),
+            paths: texts(row.paths),
+            absent: Text::known(row.absent),
+            indexed: row.indexed,
+        }
+    }
+}
+
+fn announced_storage(kind: &Kind) -> Option<Text> {
+    let owner = kind.storage_owner()?;
+    let version = owner.announced_storage.or(owner.stored_version().map(|version| version.name))?;
+    Some(format!("{}/{version}/{}", owner.group, owner.kind).into())
+}
+
+fn texts(known: &[&'static str]) -> Vec<Text> {
+    known.iter().copied().map(Text::known).collect()
+}
+
+fn set(paths: &[FieldPath]) -> Set {
+    let path = |path: &FieldPath| path.iter().map(|name| Element::field(*name)).collect::<Vec<_>>();
+    paths.iter().map(path).collect::<Vec<_>>().iter().map(Vec::as_slice).collect()
+}

@@ -1,0 +1,172 @@
+//! The client of the server's own work: requests that come from inside the process, under a name of their own, through the same
+//! permissions, pipeline and admission as all others.
+
+use crate::convert::map_mut;
+use crate::{Answer, Catalog, Content, DeleteOptions, List, ListOptions, Registry, Target, WriteOptions};
+use auth::{Attributes, Authenticated, Authorized, SystemIdentity};
+use object::{Map, Value};
+use schema::{Limits, Status, json};
+use std::sync::Arc;
+
+/// A client inside the process.
+#[derive(Clone)]
+pub struct Client {
+    registry: Arc<Registry>,
+    identity: SystemIdentity,
+    field_manager: String,
+}
+
+/// What a request of a [`Client`] is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address<'a> {
+    /// The API group; empty for the core group.
+    pub group: &'a str,
+    /// The version.
+    pub version: &'a str,
+    /// The resource.
+    pub resource: &'a str,
+    /// The subresource; empty for the object itself.
+    pub subresource: &'a str,
+    /// The namespace; empty for what lives in none.
+    pub namespace: &'a str,
+    /// The name; empty for a collection.
+    pub name: &'a str,
+}
+
+impl<'a> Address<'a> {
+    /// A resource of the core group, `v1`.
+    pub const fn core(resource: &'a str, namespace: &'a str) -> Self {
+        Self::v1("", resource, namespace)
+    }
+
+    /// A resource of a group, `v1`.
+    pub const fn v1(group: &'a str, resource: &'a str, namespace: &'a str) -> Self {
+        Self { group, version: "v1", resource, subresource: "", namespace, name: "" }
+    }
+
+    /// One object.
+    #[must_use]
+    pub const fn named(self, name: &'a str) -> Self {
+        Self { name, ..self }
+    }
+
+    /// A subresource of it.
+    #[must_use]
+    pub const fn subresource(self, subresource: &'a str) -> Self {
+        Self { subresource, ..self }
+    }
+
+    fn attributes(self, verb: &'static str) -> Attributes {
+        Attributes {
+            verb,
+            target: auth::Target::Resource {
+                group: self.group.into(),
+                version: self.version.into(),
+                resource: self.resource.into(),
+                subresource: self.subresource.into(),
+                namespace: self.namespace.into(),
+                name: self.name.into(),
+            },
+        }
+    }
+}
+
+impl Client {
+    /// A client that goes by a name, and owns the fields that it writes under another.
+    pub fn new(registry: Arc<Registry>, identity: SystemIdentity, field_manager: &str) -> Self {
+        Self { registry, identity, field_manager: field_manager.to_owned() }
+    }
+
+    /// The registry.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// Whether a resource is served.
+    pub fn serves(&self, address: Address<'_>) -> bool {
+        self.registry.catalog().find(address.group, address.version, address.resource).is_some()
+    }
+
+    /// An object, in the version of the request.
+    pub async fn get(&self, address: Address<'_>) -> Result<Value, Status> {
+        let (catalog, proof) = self.begin(address, "get").await?;
+        let target = Target::find(&proof, &catalog)?;
+        let content = self.registry.get(&target, "").await?;
+        value(&target, content)
+    }
+
+    /// The newest state of a collection.
+    pub async fn list(&self, address: Address<'_>) -> Result<List, Status> {
+        let (catalog, proof) = self.begin(address, "list").await?;
+        self.registry.list(&Target::find(&proof, &catalog)?, &ListOptions::default()).await
+    }
+
+    /// Makes an object.
+    pub async fn create(&self, address: Address<'_>, object: Value) -> Result<Value, Status> {
+        let (catalog, proof) = self.begin(Address { name: "", ..address }, "create").await?;
+        let target = Target::find(&proof, &catalog)?;
+        let Answer { content, .. } = self.registry.create(&target, object, &self.options()).await?;
+        value(&target, content)
+    }
+
+    /// Replaces an object, or a part of it.
+    pub async fn update(&self, address: Address<'_>, object: Value) -> Result<Value, Status> {
+        let (catalog, proof) = self.begin(address, "update").await?;
+        let target = Target::find(&proof, &catalog)?;
+        let Answer { content, .. } = self.registry.update(&target, object, &self.options()).await?;
+        value(&target, content)
+    }
+
+    /// Deletes an object.
+    pub async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<(), Status> {
+        let (catalog, proof) = self.begin(address, "delete").await?;
+        self.registry.delete(&Target::find(&proof, &catalog)?, options).await.map(drop)
+    }
+
+    /// Reads an object, changes it, and writes it back if it is different then, through a subresource if the address names one. A
+    /// conflict is the caller's to try again.
+    pub async fn modify(&self, address: Address<'_>, change: impl FnOnce(&mut Map)) -> Result<(), Status> {
+        let before = self.get(address.subresource("")).await?;
+        let mut object = before.clone();
+        change(map_mut(&mut object)?);
+        if object == before {
+            return Ok(());
+        }
+        self.update(address, object).await.map(drop)
+    }
+
+    /// The tree of a JSON text, as an object of a resource.
+    pub fn decode(&self, address: Address<'_>, text: &str) -> Result<Value, Status> {
+        let catalog = self.registry.catalog();
+        let served = catalog.find(address.group, address.version, address.resource);
+        let served = served.ok_or_else(Status::unknown_resource)?;
+        json::decode(&served.ty, text.as_bytes(), &Limits::REQUEST)
+            .map(|decoded| decoded.value)
+            .map_err(|error| Status::internal_error(&error.to_string()))
+    }
+
+    async fn begin(
+        &self,
+        address: Address<'_>,
+        verb: &'static str,
+    ) -> Result<(Arc<Catalog>, Authorized), Status> {
+        let caller = Authenticated::system(self.identity);
+        let proof = self.registry.config().authorizer.authorize(caller, address.attributes(verb)).await?;
+        Ok((self.registry.catalog(), proof))
+    }
+
+    fn options(&self) -> WriteOptions {
+        WriteOptions { field_manager: self.field_manager.clone(), ..WriteOptions::default() }
+    }
+}
+
+/// What a verb answered with, in the version of the request.
+fn value(target: &Target<'_>, content: Content) -> Result<Value, Status> {
+    let mut object = match content {
+        Content::Entry(entry) => target.stored()?.decode(&entry)?,
+        Content::Tree(tree) => tree,
+        Content::Other { value, .. } => return Ok(value),
+    };
+    target.served.from_storage(&mut object)?;
+    Ok(object)
+}

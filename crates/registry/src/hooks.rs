@@ -1,0 +1,37 @@
+//! What some kinds do before a write that needs more than the object: reserve an address, ask for another permission.
+
+use admission::{Attributes, Reservation};
+use auth::{Authorizer, BoxFuture};
+use object::{Text, Value};
+use schema::Status;
+use std::sync::Arc;
+
+/// What a kind does before its writes. Runs after mutating admission and before the kind's preparation, in every attempt.
+pub trait WriteHook: Send + Sync {
+    /// May complete the new state, refuse the write, and reserve something for it. The reservation is released unless the
+    /// change is committed.
+    fn before_write<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        authorizer: &'a Authorizer,
+        object: &'a mut Value,
+    ) -> BoxFuture<'a, Result<Option<Reservation>, Status>>;
+}
+
+/// The hooks, by group and resource.
+#[derive(Default, Clone)]
+pub struct WriteHooks(Vec<(Text, Text, Arc<dyn WriteHook>)>);
+
+impl WriteHooks {
+    /// Adds the hook of a kind.
+    #[must_use]
+    pub fn with(mut self, group: &str, resource: &str, hook: Arc<dyn WriteHook>) -> Self {
+        self.0.push((group.into(), resource.into(), hook));
+        self
+    }
+
+    pub(crate) fn of(&self, group: &str, resource: &str) -> Option<&dyn WriteHook> {
+        let found = self.0.iter().find(|(of, name, _)| of == group && name == resource);
+        found.map(|(_, _, hook)| &**hook)
+    }
+}

@@ -1,0 +1,130 @@
+//! What a request is about: what was found in the catalog, with the permission for it.
+
+use crate::catalog::{Catalog, Served};
+use crate::commit::Run;
+use crate::stored::Stored;
+use auth::{Attributes, Authorized};
+use kinds::{Part, SubresourceAction, SubresourceType};
+use schema::Status;
+use std::sync::Arc;
+
+/// What a request is about. It is made of the permission for it, so that it cannot be about anything else.
+#[derive(Clone, Copy)]
+pub struct Target<'a> {
+    pub(crate) proof: &'a Authorized,
+    pub(crate) catalog: &'a Catalog,
+    /// The kind.
+    pub served: &'a Arc<Served>,
+    /// The subresource.
+    pub subresource: Option<&'a SubresourceType>,
+    /// The namespace; empty for all of them, and for what lives in none.
+    pub namespace: &'a str,
+    /// The name; empty for a collection.
+    pub name: &'a str,
+}
+
+impl<'a> Target<'a> {
+    /// What a permission is for: a resource that was found in a catalog, and one of its subresources.
+    pub fn new(
+        proof: &'a Authorized,
+        catalog: &'a Catalog,
+        served: &'a Arc<Served>,
+        subresource: Option<&'a SubresourceType>,
+    ) -> Result<Self, Status> {
+        let auth::Target::Resource { group, version, resource, subresource: part, namespace, name } =
+            &proof.attributes().target
+        else {
+            return Err(Status::unknown_resource());
+        };
+        let is_same = *group == *served.group
+            && *version == *served.version
+            && *resource == *served.resource
+            && *part == *subresource.map_or("", |subresource| subresource.name.as_str());
+        if !is_same {
+            log::error!(resource = resource.as_str(); "a permission was used for another resource");
+            return Err(Status::internal_error("the permission is for another resource"));
+        }
+        // A namespace is in itself for authorization, and nowhere for the store.
+        let namespace = if served.is_namespaced() { namespace.as_str() } else { "" };
+        Ok(Self { proof, catalog, served, subresource, namespace, name })
+    }
+
+    /// What a permission is for, looked up in a catalog.
+    pub fn find(proof: &'a Authorized, catalog: &'a Catalog) -> Result<Self, Status> {
+        let auth::Target::Resource { group, version, resource, subresource, .. } = &proof.attributes().target
+        else {
+            return Err(Status::unknown_resource());
+        };
+        let served = catalog.find(group, version, resource).ok_or_else(Status::unknown_resource)?;
+        let subresource = match subresource.as_str() {
+            "" => None,
+            name => Some(served.subresource(name).ok_or_else(Status::unknown_resource)?),
+        };
+        Self::new(proof, catalog, served, subresource)
+    }
+
+    /// Where the objects are; an operation has none.
+    pub(crate) fn stored(&self) -> Result<&'a Stored, Status> {
+        self.served.stored.as_ref().ok_or_else(Status::method_not_allowed)
+    }
+
+    /// The name of the subresource; empty for the object itself.
+    pub(crate) fn subresource_name(&self) -> &'a str {
+        self.subresource.map_or("", |subresource| subresource.name.as_str())
+    }
+
+    /// The part of the object that the request writes; none for the object itself.
+    pub(crate) fn part(&self) -> Option<Part> {
+        match self.subresource.map(|subresource| &subresource.action) {
+            Some(SubresourceAction::Part(part)) => Some(*part),
+            _ => None,
+        }
+    }
+
+    /// What authorization is asked for the same with another verb.
+    pub(crate) fn attributes_for(&self, verb: &'static str) -> Attributes {
+        let mut attributes = self.proof.attributes().clone();
+        attributes.verb = verb;
+        attributes
+    }
+
+    /// Refuses a permission that is for another verb: a guard against a mistake in the layer above.
+    pub(crate) fn check_verb(&self, verbs: &[&str]) -> Result<(), Status> {
+        let given = self.proof.attributes().verb;
+        if verbs.contains(&given) {
+            return Ok(());
+        }
+        log::error!(given, wanted:? = verbs; "a permission was used for another verb");
+        Err(Status::internal_error("the permission is for another verb"))
+    }
+
+    /// Refuses a name that no object can have.
+    pub(crate) fn check_name(&self) -> Result<(), Status> {
+        let messages = object::name::name_is_path_segment(self.name, object::name::Mode::Name);
+        if messages.is_empty() {
+            return Ok(());
+        }
+        let all: Vec<&str> = messages.iter().map(|message| &**message).collect();
+        let name = object::quote::Quoted(self.name);
+        Err(Status::bad_request(format!("Name parameter invalid: {name}: {}", all.join(";"))))
+    }
+
+    /// 404 for the object.
+    pub(crate) fn not_found(&self) -> Status {
+        Status::not_found(&self.served.group, &self.served.resource, self.name)
+    }
+
+    /// 409 for the object.
+    pub(crate) fn conflict(&self, why: &str) -> Status {
+        Status::conflict(&self.served.group, &self.served.resource, self.name, why)
+    }
+
+    /// The key under which the reference keeps the object, which some of its messages show; without the root that all keys share
+    /// in a dry run.
+    pub(crate) fn key(&self, run: Run) -> String {
+        let namespace =
+            if self.namespace.is_empty() { String::new() } else { format!("{}/", self.namespace) };
+        let root = if run == Run::Dry { "" } else { "/registry" };
+        format!("{root}/{}/{namespace}{}", self.served.key_prefix, self.name)
+    }
+}

@@ -1,0 +1,719 @@
+//! The write pipeline: the steps of every request that changes an object, for every kind and every way of writing.
+//!
+//! | step | why there |
+//! |---|---|
+//! | 1 decode, default, convert | once: a body means the same in every attempt (`incoming`; a patch has nothing to decode ahead) |
+//! | 2 read | the newest state; a create knows that there is none |
+//! | 3 preconditions | a uid in the body must be that of the object, before anything looks at the new state |
+//! | 4 build | the new state from the old one: the body itself, or what a patch or an applied configuration makes of it |
+//! | 5 managed fields | before admission, so that the writer owns what it sent and not what plugins set |
+//! | 6 mutating admission | sees the state that the client asked for |
+//! | 7 owner references | once more, because a plugin may have repeated one |
+//! | 8 resource version | a stale one is a conflict, whatever else is wrong with the object |
+//! | 9 the kind's hook | reserves what the state needs; released unless the change is committed |
+//! | 10 the kind's preparation | takes back what this way of writing may not change |
+//! | 11 validation | of the complete state |
+//! | 12 permission to create | of a PUT or an apply that found nothing |
+//! | 13 validating admission | sees what will be stored; gives the proof that committing demands |
+//! | 14 commit | if the object is still the one that was read; otherwise everything from step 2 on is done again |
+//!
+//! What is done again after a conflict, and how often, is what the reference does again: every step from 2 on, on the newer state,
+//! until the request's time is up. A POST of a name that exists is final; one that leaves its name to the server is tried with
+//! eight names, from the end of step 7 on. A binding and a delete have fewer steps: see `bind` and `delete`.
+
+use crate::commit::{Outcome, Run};
+use crate::convert::{map, map_mut};
+use crate::error::{parse_number, status, unknown_reason_500};
+use crate::managed::{Fields, ScaleManager};
+use crate::object_meta::{self, Stage};
+use crate::{Answer, Config, Content, Registry, Target, WriteOptions, apply, patch, scale, validate};
+use admission::{Admitted, Attributes, Operation};
+use cache::{Change, Entry, Freshness};
+use kinds::{Caller, Context, Generation, NameRule, Part, SubresourceAction};
+use merge::Patch;
+use merge::managed::keep_times;
+use object::time::Time;
+use object::{Map, Value};
+use schema::status::Details;
+use schema::{Ref, Status};
+use std::borrow::Cow;
+use std::sync::Arc;
+use store::Revision;
+
+/// How often another name is tried for an object that leaves its name to the server.
+const NAMES: usize = 8;
+
+/// What the client is told of a state that is not the newest.
+pub(crate) const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+/// What a client sends, as far as it can be read without the object.
+pub(crate) enum Body<'a> {
+    /// A new object, in the storage version: POST.
+    New(Value),
+    /// An object, in the storage version, or a scale: PUT.
+    Whole(Value),
+    /// A patch.
+    Patch(Patch, &'a [u8]),
+    /// A configuration that is applied.
+    Apply(apply::Format, &'a [u8]),
+}
+
+/// One request that writes.
+pub(crate) struct Write<'a> {
+    registry: &'a Registry,
+    target: &'a Target<'a>,
+    options: &'a WriteOptions,
+    run: Run,
+    body: Body<'a>,
+    /// The scale, where that is what the request reads and writes.
+    scale: Option<ScaleManager<'a>>,
+}
+
+/// The state that a write starts from.
+pub(crate) struct Old {
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) object: Value,
+}
+
+impl Registry {
+    /// Makes an object of a tree in the version of the request.
+    pub async fn create(
+        &self,
+        target: &Target<'_>,
+        object: Value,
+        options: &WriteOptions,
+    ) -> Result<Answer, Status> {
+        target.check_verb(&["create"])?;
+        match target.subresource.map(|subresource| &subresource.action) {
+            None => {}
+            Some(SubresourceAction::Bind) => return self.bind(target, object, options).await,
+            Some(_) => return Err(Status::method_not_allowed()),
+        }
+        let mut object = incoming(target, object)?;
+        {
+            let object = map_mut(&mut object)?;
+            object_meta::wipe_system_fields(object);
+            options.warnings.extend(object_meta::dedup_owners(object, Stage::BeforeAdmission));
+        }
+        Write::new(self, target, Body::New(object), options)?.run().await
+    }
+
+    /// Replaces an object, or a part of it, by a tree in the version of the request; creates it where the kind allows that.
+    pub async fn update(
+        &self,
+        target: &Target<'_>,
+        object: Value,
+        options: &WriteOptions,
+    ) -> Result<Answer, Status> {
+        target.check_verb(&["update"])?;
+        let is_scale = matches!(
+            target.subresource.map(|subresource| &subresource.action),
+            Some(SubresourceAction::Scale(_))
+        );
+        let mut object = if is_scale { in_namespace(target, object)? } else { incoming(target, object)? };
+        {
+            let object = map_mut(&mut object)?;
+            check_name(object, target)?;
+            if !is_scale {
+                options.warnings.extend(object_meta::dedup_owners(object, Stage::BeforeAdmission));
+            }
+        }
+        Write::new(self, target, Body::Whole(object), options)?.run().await
+    }
+
+    /// Changes an object, or a part of it, as a patch says.
+    pub async fn patch(
+        &self,
+        target: &Target<'_>,
+        format: Patch,
+        patch: &[u8],
+        options: &WriteOptions,
+    ) -> Result<Answer, Status> {
+        target.check_verb(&["patch"])?;
+        Write::new(self, target, Body::Patch(format, patch), options)?.run().await
+    }
+
+    /// Applies a configuration to an object, or to a part of it; makes the object if there is none.
+    pub async fn apply(
+        &self,
+        target: &Target<'_>,
+        format: apply::Format,
+        body: &[u8],
+        options: &WriteOptions,
+    ) -> Result<Answer, Status> {
+        target.check_verb(&["patch"])?;
+        Write::new(self, target, Body::Apply(format, body), options)?.run().await
+    }
+}
+
+/// Step 1: the body in the storage version, with its defaults, in the namespace of the request.
+fn incoming(target: &Target<'_>, mut object: Value) -> Result<Value, Status> {
+    default(target, &mut object);
+    target.served.to_storage(&mut object)?;
+    in_namespace(target, object)
+}
+
+fn in_namespace(target: &Target<'_>, mut object: Value) -> Result<Value, Status> {
+    object_meta::fit_namespace(map_mut(&mut object)?, target.namespace)?;
+    Ok(object)
+}
+
+impl<'a> Write<'a> {
+    fn new(
+        registry: &'a Registry,
+        target: &'a Target<'a>,
+        body: Body<'a>,
+        options: &'a WriteOptions,
+    ) -> Result<Self, Status> {
+        if !matches!(body, Body::New(_)) {
+            target.check_name()?;
+        }
+        let scale = match target.subresource.map(|subresource| &subresource.action) {
+            Some(SubresourceAction::Scale(fields)) => {
+                Some(ScaleManager::new(target, fields, scale::ty()?, options))
+            }
+            _ => None,
+        };
+        let run = Run::dry_if(options.dry_run);
+        Ok(Self { registry, target, options, run, body, scale })
+    }
+
+    /// Steps 2 to 14.
+    async fn run(&self) -> Result<Answer, Status> {
+        loop {
+            let old = self.read().await?;
+            self.check_preconditions(old.as_ref())?;
+            let old_view = old.as_ref().map(|old| self.view(&old.object)).transpose()?;
+            let mut new = self.build(old_view.as_deref())?;
+            let attributes = self.attributes(old_view.as_deref());
+            self.registry.config().admission.mutate(&attributes, Some(&mut new)).await?;
+            let repeated = object_meta::dedup_owners(map_mut(&mut new)?, Stage::AfterAdmission);
+            self.options.warnings.extend(repeated);
+            let outcome = match &old {
+                Some(old) => self.replace(old, self.put_back(&old.object, new)?, &attributes).await?,
+                None => self.make(new, &attributes).await?,
+            };
+            match outcome {
+                Outcome::Done(content) => return self.answer(old.is_none(), content),
+                Outcome::Conflict(refused) if matches!(self.body, Body::New(_)) => return Err(refused),
+                Outcome::Conflict(_) => {}
+            }
+        }
+    }
+
+    /// Step 2: the newest state; 404 if there is none and this way of writing does not make one.
+    async fn read(&self) -> Result<Option<Old>, Status> {
+        if matches!(self.body, Body::New(_)) {
+            return Ok(None);
+        }
+        let stored = self.target.stored()?;
+        let found = stored.resource.get(self.target.namespace, self.target.name, Freshness::MostRecent).await;
+        match found.map_err(status)? {
+            Some(entry) => Ok(Some(Old { object: stored.decode(&entry)?, entry })),
+            None if self.may_create() => Ok(None),
+            None => {
+                self.check_preconditions(None)?;
+                Err(self.target.not_found())
+            }
+        }
+    }
+
+    /// Whether a write that finds nothing makes the object.
+    fn may_create(&self) -> bool {
+        match self.body {
+            Body::New(_) => true,
+            Body::Patch(..) => false,
+            Body::Apply(..) => self.target.subresource.is_none(),
+            // What is put as the status of nothing is an object too.
+            Body::Whole(_) => {
+                let whole = self.target.subresource.is_none() || self.target.part() == Some(Part::Status);
+                whole && self.target.served.strategy.allow_create_on_update()
+            }
+        }
+    }
+
+    /// Step 3: a uid in a body that takes the place of an object is a precondition. A patch that changes it breaks a rule instead.
+    fn check_preconditions(&self, old: Option<&Old>) -> Result<(), Status> {
+        match (&self.body, &self.scale) {
+            (Body::Whole(object), None) => {
+                let old = old.map(|old| map(&old.object)).transpose()?;
+                check_uid(self.target, map(object)?, old, self.run)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Steps 4 and 5: the new state, in the storage version, with its managed fields. Of a scale, `old` and the new state are scales.
+    fn build(&self, old: Option<&Value>) -> Result<Value, Status> {
+        if let Some(scale) = &self.scale {
+            return self.build_scale(scale, old);
+        }
+        let (target, options) = (self.target, self.options);
+        let fields = Fields::of(target);
+        let mut new = match &self.body {
+            Body::New(object) => {
+                let mut new = object.clone();
+                fields.update(None, &mut new, options)?;
+                return Ok(new);
+            }
+            Body::Whole(object) => {
+                let mut new = object.clone();
+                fields.update(old, &mut new, options)?;
+                if old.is_none() {
+                    object_meta::remove(map_mut(&mut new)?, &["resourceVersion"]);
+                    object_meta::wipe_system_fields(map_mut(&mut new)?);
+                }
+                return Ok(new);
+            }
+            Body::Patch(format, bytes) => {
+                let old = old.ok_or_else(|| target.not_found())?;
+                let current = self.in_version(old)?;
+                let ty = &target.served.ty;
+                let mut new = incoming(target, patch::apply(*format, ty, &current, bytes, options)?)?;
+                fields.update(Some(old), &mut new, options)?;
+                new
+            }
+            Body::Apply(format, bytes) => {
+                let config = apply::read(*format, bytes)?;
+                let live = old.map(|old| self.in_version(old)).transpose()?;
+                let new = fields.apply(live.as_deref(), &config.value, options)?;
+                apply::report(&config, options)?;
+                incoming(target, new)?
+            }
+        };
+        let map = map_mut(&mut new)?;
+        if old.is_none() {
+            check_no_uid(target, map)?;
+            object_meta::remove(map, &["resourceVersion"]);
+            object_meta::wipe_system_fields(map);
+        }
+        check_name(map, target)?;
+        Ok(new)
+    }
+
+    fn build_scale(&self, fields: &ScaleManager<'_>, old: Option<&Value>) -> Result<Value, Status> {
+        let (target, options) = (self.target, self.options);
+        let old = old.ok_or_else(|| target.not_found())?;
+        let new = match &self.body {
+            Body::New(object) | Body::Whole(object) => {
+                let mut new = object.clone();
+                fields.update(old, &mut new);
+                return Ok(new);
+            }
+            Body::Patch(format, bytes) => {
+                let mut new = patch::apply(*format, &Ref::Static(scale::ty()?), old, bytes, options)?;
+                fields.update(old, &mut new);
+                new
+            }
+            Body::Apply(format, bytes) => {
+                let config = apply::read(*format, bytes)?;
+                let new = fields.apply(old, &config.value)?;
+                apply::report(&config, options)?;
+                new
+            }
+        };
+        let new = in_namespace(target, new)?;
+        check_name(map(&new)?, target)?;
+        Ok(new)
+    }
+
+    /// An object in the version of the request.
+    fn in_version<'v>(&self, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
+        if self.target.stored()?.is_storage_version {
+            return Ok(Cow::Borrowed(object));
+        }
+        let mut object = object.clone();
+        self.target.served.from_storage(&mut object)?;
+        Ok(Cow::Owned(object))
+    }
+
+    /// What the request reads and writes of an object: the object itself, or its scale.
+    fn view<'v>(&self, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
+        match &self.scale {
+            None => Ok(Cow::Borrowed(object)),
+            Some(fields) => {
+                let mut scale = scale::of(object, fields.fields)?;
+                fields.put(object, &mut scale);
+                Ok(Cow::Owned(scale))
+            }
+        }
+    }
+
+    /// The object with what the request made of its view.
+    fn put_back(&self, old: &Value, new: Value) -> Result<Value, Status> {
+        let Some(fields) = &self.scale else { return Ok(new) };
+        let mut object = old.clone();
+        let scale = map(&new)?;
+        if matches!(self.body, Body::Patch(..) | Body::Apply(..)) {
+            scale::check_patched_uid(self.target, scale, map(&object)?)?;
+        }
+        scale::apply(scale, map_mut(&mut object)?, fields.fields, self.target, self.run)?;
+        fields.put_back(&mut object, &new);
+        Ok(object)
+    }
+
+    fn attributes<'b>(&'b self, old: Option<&'b Value>) -> Attributes<'b> {
+        Attributes {
+            operation: if old.is_some() { Operation::Update } else { Operation::Create },
+            name: self.name(),
+            ..attributes(self.target, old, self.run, &self.options.warnings)
+        }
+    }
+
+    /// The name of the object; empty as long as it is left to the server.
+    fn name(&self) -> &str {
+        match &self.body {
+            Body::New(object) => {
+                object.as_map().map(|object| object_meta::text(object, "name")).unwrap_or_default()
+            }
+            _ => self.target.name,
+        }
+    }
+
+    /// Steps 8 to 14 for an object that exists.
+    async fn replace(
+        &self,
+        old: &Old,
+        mut new: Value,
+        attributes: &Attributes<'_>,
+    ) -> Result<Outcome, Status> {
+        let target = self.target;
+        check_version(target, map_mut(&mut new)?, &old.entry)?;
+        let before = Attributes { old: Some(&old.object), ..*attributes };
+        let reserved = self.before_write(&before, &mut new).await?;
+        prepare_update(target, map_mut(&mut new)?, map(&old.object)?);
+        validate::update(target, &new, &old.object)?;
+        if target.part().is_some() && target.stored()?.is_storage_version {
+            // What was put together of two objects may lack what neither of them had to say: the reference fills it in when it
+            // reads what it has stored.
+            default(target, &mut new);
+        }
+        keep_times(&mut new, &old.object);
+        let mut admitted = self.admit(attributes, &*self.view(&new)?).await?;
+        reserved.into_iter().for_each(|reservation| admitted.reserve(reservation));
+        if is_done(target, map(&new)?, map(&old.object)?) {
+            // The last finalizer was just taken away. The answer is the state that would have been.
+            let removed = self.registry.remove(target, &old.entry, self.run, admitted).await?;
+            return Ok(match removed {
+                Outcome::Done(_) => Outcome::Done(Content::Tree(new)),
+                conflict => conflict,
+            });
+        }
+        self.registry.replace(target, old, new, self.run, admitted).await
+    }
+
+    /// Steps 9 to 14 for a new object.
+    async fn make(&self, new: Value, attributes: &Attributes<'_>) -> Result<Outcome, Status> {
+        let (name, prefix) = {
+            let new = map(&new)?;
+            (object_meta::text(new, "name"), object_meta::text(new, "generateName"))
+        };
+        let strategy = &self.target.served.strategy;
+        let generated = name.is_empty() && !prefix.is_empty() && !strategy.names_itself();
+        let names = if generated { NAMES } else { 1 };
+        let mut spare = Some(new);
+        let mut outcome = Outcome::Conflict(Status::internal_error("no name was tried"));
+        for left in (0..names).rev() {
+            // What is shared would be copied as soon as it is changed.
+            let next = if left == 0 { spare.take() } else { spare.clone() };
+            let Some(mut object) = next else { break };
+            {
+                let object = map_mut(&mut object)?;
+                object_meta::fill_system_fields(object, Time::now());
+                name_object(self.target, object);
+            }
+            outcome = self.make_named(object, attributes).await?;
+            if matches!(outcome, Outcome::Done(_)) {
+                break;
+            }
+        }
+        Ok(outcome)
+    }
+
+    async fn make_named(&self, mut new: Value, attributes: &Attributes<'_>) -> Result<Outcome, Status> {
+        let target = self.target;
+        let reserved = self.before_write(attributes, &mut new).await?;
+        prepare_create(target, map_mut(&mut new)?);
+        validate::create(target, &new)?;
+        if !matches!(self.body, Body::New(_)) {
+            let Config { authorizer, .. } = self.registry.config();
+            authorizer.check(target.proof.user(), &target.attributes_for("create")).await?;
+        }
+        let name = object_meta::text(map(&new)?, "name").to_owned();
+        let attributes = Attributes { name: &name, ..*attributes };
+        let mut admitted = self.admit(&attributes, &new).await?;
+        reserved.into_iter().for_each(|reservation| admitted.reserve(reservation));
+        if self.run == Run::Real {
+            take_version(map_mut(&mut new)?)?;
+        }
+        self.commit_new(new, admitted).await
+    }
+
+    /// Step 9.
+    async fn before_write(
+        &self,
+        attributes: &Attributes<'_>,
+        new: &mut Value,
+    ) -> Result<Option<admission::Reservation>, Status> {
+        let Config { hooks, authorizer, .. } = self.registry.config();
+        match hooks.of(&self.target.served.group, &self.target.served.resource) {
+            Some(hook) => hook.before_write(attributes, authorizer, new).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Step 13.
+    async fn admit(&self, attributes: &Attributes<'_>, new: &Value) -> Result<Admitted, Status> {
+        self.registry.config().admission.validate(attributes, Some(new)).await
+    }
+
+    /// Step 14 for a new object: if there is none of its name.
+    async fn commit_new(&self, new: Value, admitted: Admitted) -> Result<Outcome, Status> {
+        let target = self.target;
+        let stored = target.stored()?;
+        let object = map(&new)?;
+        let (namespace, name) = (object_meta::text(object, "namespace"), object_meta::text(object, "name"));
+        if self.run == Run::Dry {
+            let found = stored.resource.get(namespace, name, Freshness::MostRecent).await.map_err(status)?;
+            return Ok(match found {
+                Some(entry) => Outcome::Conflict(already_exists(target, object, entry.is_deleting())),
+                None => Outcome::Done(Content::Tree(new)),
+            });
+        }
+        let change = Change::put(&stored.resource, namespace, name, stored.encode(&new)).create_only();
+        match self.registry.commit(change, admitted).await {
+            Ok(committed) => {
+                let entry = committed.entry().cloned();
+                let entry = entry.ok_or_else(|| Status::internal_error("a commit without a state"))?;
+                Ok(Outcome::Done(Content::Entry(entry)))
+            }
+            Err(cache::Error::Conflict(conflict)) => {
+                let is_deleting = conflict.found.as_ref().is_some_and(|entry| entry.is_deleting());
+                Ok(Outcome::Conflict(already_exists(target, object, is_deleting)))
+            }
+            Err(error) => Err(status(error)),
+        }
+    }
+
+    fn answer(&self, created: bool, content: Content) -> Result<Answer, Status> {
+        let code = if created { 201 } else { 200 };
+        let answer = Answer { code, content };
+        match &self.scale {
+            None => Ok(answer),
+            Some(fields) => scale::answer(self.target.stored()?, answer, fields.fields),
+        }
+    }
+}
+
+/// What admission knows of any write: an update until the caller says otherwise.
+pub(crate) fn attributes<'a>(
+    target: &'a Target<'_>,
+    old: Option<&'a Value>,
+    run: Run,
+    warnings: &'a admission::Warnings,
+) -> Attributes<'a> {
+    Attributes {
+        operation: Operation::Update,
+        resource: &target.served.resource_type,
+        subresource: target.subresource_name(),
+        namespace: target.namespace,
+        name: target.name,
+        old,
+        user: target.proof.user(),
+        dry_run: run == Run::Dry,
+        warnings,
+    }
+}
+
+/// Defaults of the request's version, then those of the kind.
+pub(crate) fn default(target: &Target<'_>, object: &mut Value) {
+    schema::default(&target.served.ty, object);
+    if let Some(map) = object.as_map_mut() {
+        target.served.strategy.default(map);
+    }
+}
+
+/// Gives an object the name that it left to the server.
+fn name_object(target: &Target<'_>, object: &mut Map) {
+    if !object_meta::text(object, "name").is_empty() {
+        return;
+    }
+    let strategy = &target.served.strategy;
+    let prefix = object_meta::text(object, "generateName");
+    let name = match (strategy.names_itself(), strategy.name_rule()) {
+        (true, _) => object_meta::random_uid().to_string(),
+        _ if prefix.is_empty() => return,
+        (false, NameRule::IpAddress) => prefix.to_owned(),
+        (false, _) => object_meta::generate_name(prefix),
+    };
+    object_meta::set(object, "name", name);
+}
+
+/// Step 10 for a new object.
+fn prepare_create(target: &Target<'_>, object: &mut Map) {
+    let served = target.served;
+    with_context(target, |context| served.strategy.prepare_create(object, context));
+    if matches!(served.generation, Generation::Counted | Generation::One) {
+        object_meta::set(object, "generation", 1);
+    }
+}
+
+/// Step 10 for a change: what no change may touch is put back, before and after the kind's own preparation.
+fn prepare_update(target: &Target<'_>, new: &mut Map, old: &Map) {
+    let served = target.served;
+    keep_metadata(new, old, &["generation"]);
+    let part = target.part();
+    with_context(target, |context| match part {
+        None => served.strategy.prepare_update(new, old, context),
+        Some(Part::Status) => served.strategy.prepare_status(new, old, context),
+        Some(part) => served.strategy.prepare_part(part, new, old, context),
+    });
+    let counted = matches!(served.generation, Generation::Counted | Generation::CountedLater);
+    if counted && part != Some(Part::Status) && served.strategy.bumps_generation(new, old) {
+        let generation = object_meta::number(old, "generation").unwrap_or_default();
+        object_meta::set(new, "generation", generation + 1);
+    }
+    if object_meta::text(new, "uid").is_empty() {
+        keep_metadata(new, old, &["uid"]);
+    }
+    keep_metadata(new, old, &["creationTimestamp"]);
+    if object_meta::is_deleting(old) {
+        keep_metadata(new, old, &["deletionTimestamp"]);
+    }
+    if object_meta::number(new, "deletionGracePeriodSeconds").is_none() {
+        keep_metadata(new, old, &["deletionGracePeriodSeconds"]);
+    }
+}
+
+/// Calls a hook with what it may know.
+pub(crate) fn with_context<T>(target: &Target<'_>, hook: impl FnOnce(&Context<'_>) -> T) -> T {
+    let user = target.proof.user();
+    let now = Time::now().text();
+    let caller = Caller { name: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra };
+    hook(&Context { now: &now, caller })
+}
+
+fn keep_metadata(new: &mut Map, old: &Map, keys: &[&'static str]) {
+    let Some(metadata) = object_meta::metadata_mut(new) else { return };
+    for key in keys {
+        match object_meta::metadata(old).and_then(|old| old.get(key)) {
+            Some(value) => drop(metadata.insert(*key, value.clone())),
+            None => drop(metadata.remove(key)),
+        }
+    }
+}
+
+/// Whether an object that is being deleted has nothing left to wait for.
+fn is_done(target: &Target<'_>, new: &Map, old: &Map) -> bool {
+    object_meta::finalizers(new).is_empty()
+        && object_meta::is_deleting(old)
+        && object_meta::number(old, "deletionGracePeriodSeconds").unwrap_or_default() == 0
+        && target.served.strategy.may_be_removed(new)
+}
+
+/// Refuses an object that has another name than the path.
+fn check_name(object: &Map, target: &Target<'_>) -> Result<(), Status> {
+    let name = object_meta::text(object, "name");
+    if name.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            target.name
+        )));
+    }
+    if name != target.name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            target.name
+        )));
+    }
+    let namespace = object_meta::text(object, "namespace");
+    if !target.namespace.is_empty()
+        && target.served.is_namespaced()
+        && !namespace.is_empty()
+        && namespace != target.namespace
+    {
+        return Err(Status::bad_request(format!(
+            "the namespace of the object ({namespace}) does not match the namespace on the request ({})",
+            target.namespace
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a uid that is not that of the object.
+pub(crate) fn check_uid(target: &Target<'_>, new: &Map, old: Option<&Map>, run: Run) -> Result<(), Status> {
+    let expected = object_meta::text(new, "uid");
+    let found = old.map(|old| object_meta::text(old, "uid")).unwrap_or_default();
+    if expected.is_empty() || expected == found {
+        return Ok(());
+    }
+    Err(target.conflict(&format!(
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: UID in precondition: {expected}, UID in object meta: {found}",
+        target.key(run)
+    )))
+}
+
+/// Refuses an applied configuration with a uid where there is no object.
+fn check_no_uid(target: &Target<'_>, object: &Map) -> Result<(), Status> {
+    let uid = object_meta::text(object, "uid");
+    if uid.is_empty() {
+        return Ok(());
+    }
+    Err(target.conflict(&format!(
+        "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+    )))
+}
+
+/// Step 8: a resource version in the new object must be that of the old one; without one, the newest state is meant where the kind
+/// allows that.
+fn check_version(target: &Target<'_>, new: &mut Map, entry: &Entry) -> Result<(), Status> {
+    let served = target.served;
+    let expected = match object_meta::text(new, "resourceVersion") {
+        "" => Revision::ZERO,
+        text => parse_number("ParseUint", text).map(Revision).map_err(unknown_reason_500)?,
+    };
+    if expected == Revision::ZERO {
+        if !served.strategy.allow_unconditional_update() {
+            let path = object::field::Path::new("metadata");
+            let error = object::field::Error::invalid(
+                &path.child("resourceVersion"),
+                object::field::BadValue::Raw("0x0".into()),
+                "must be specified for an update",
+            );
+            return Err(Status::invalid(&served.group, &served.resource, target.name, &[error]));
+        }
+    } else if expected != entry.mod_revision() {
+        return Err(target.conflict(MODIFIED));
+    }
+    object_meta::set(new, "resourceVersion", entry.mod_revision().0.to_string());
+    Ok(())
+}
+
+/// Takes the resource version out of an object that is about to be stored for the first time: there can be none yet, and one that
+/// is no number counts as none. A dry run keeps it.
+fn take_version(object: &mut Map) -> Result<(), Status> {
+    let version = parse_number::<u64>("ParseUint", object_meta::text(object, "resourceVersion"));
+    if version.is_ok_and(|version| version != 0) {
+        return Err(unknown_reason_500("resourceVersion should not be set on objects to be created"));
+    }
+    object_meta::remove(object, &["resourceVersion"]);
+    Ok(())
+}
+
+/// 409, with a word more where the name was generated or the object that exists is being deleted.
+fn already_exists(target: &Target<'_>, object: &Map, is_deleting: bool) -> Status {
+    let served = target.served;
+    let name = object_meta::text(object, "name");
+    let mut refused = Status::already_exists(&served.group, &served.resource, name);
+    if !object_meta::text(object, "generateName").is_empty() {
+        refused.message.push_str(", the server was not able to generate a unique name for the object");
+        let details = refused.details.take().map_or_else(Details::default, |details| *details);
+        refused.details = Some(Details { retry_after_seconds: 1, ..details }.into());
+    }
+    if is_deleting {
+        refused.message = format!("object is being deleted: {}", refused.message);
+    }
+    refused
+}
