@@ -143,7 +143,9 @@ mod tests {
         let released = Arc::new(AtomicUsize::new(0));
         let reserve = || {
             let released = released.clone();
-            Reservation::new(move || drop(released.fetch_add(1, Ordering::Relaxed)))
+            Reservation::new(move || {
+                released.fetch_add(1, Ordering::Relaxed);
+            })
         };
         let mut admitted = Admitted { reservations: Vec::new() };
         admitted.reserve(reserve());
