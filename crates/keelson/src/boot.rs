@@ -4,9 +4,10 @@
 //! Each part is a hook with a name, under which `/livez` and `/readyz` tell whether it is done. What is there already is left
 //! alone, except where it says something about this very process.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use auth::{Attributes, Authorized, Target};
@@ -88,7 +89,8 @@ impl Hooks {
 
     /// Makes everything, and then keeps renewing the identity. Ends only with the process.
     pub(crate) async fn run(&self, registry: &Registry, facts: &Facts) {
-        let boot = Boot { registry, facts, now: Time::now(), identity: identity() };
+        let boot =
+            Boot { registry, facts, now: Time::now(), identity: identity(), skipped: Mutex::default() };
         let first = registry.cache().committed() == Revision::ZERO;
         // Namespaces first: the others live in them.
         self.repeat(NAMESPACES, || boot.namespaces()).await;
@@ -165,6 +167,8 @@ struct Boot<'a> {
     facts: &'a Facts,
     now: Time,
     identity: Identity,
+    /// The resources that are not served, and of which the log says so.
+    skipped: Mutex<BTreeSet<&'static str>>,
 }
 
 /// The name of this server among others on the same store.
@@ -289,8 +293,23 @@ impl Boot<'_> {
         self.apply(place, &text, &["spec"]).await
     }
 
+    /// Whether objects can be made here: `--runtime-config` can turn their resource off, or namespaces.
+    fn is_served(&self, place: Place) -> bool {
+        let served = |group, resource| self.registry.find(group, "v1", resource).is_some();
+        if served(place.group, place.resource) && (place.namespace.is_empty() || served("", "namespaces")) {
+            return true;
+        }
+        if self.skipped.lock().unwrap_or_else(PoisonError::into_inner).insert(place.resource) {
+            log::warn!(resource = place.resource; "objects of the start are left out, because they are not served");
+        }
+        false
+    }
+
     /// Makes an object, unless there is one of its name.
     async fn create(&self, place: Place, text: &str) -> Result<(), Status> {
+        if !self.is_served(place) {
+            return Ok(());
+        }
         let proof = place.proof("create", "");
         let target = self.registry.target(&proof)?;
         let object = json::decode(target.served.ty, text.as_bytes(), &Limits::REQUEST)
@@ -303,6 +322,9 @@ impl Boot<'_> {
 
     /// Makes an object, or sets these fields of the one that is there.
     async fn apply(&self, place: Place, text: &str, fields: &[&'static str]) -> Result<(), Status> {
+        if !self.is_served(place) {
+            return Ok(());
+        }
         self.create(place, text).await?;
         let wanted = self.decode(place, text)?;
         let name = wanted.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str);
@@ -317,6 +339,9 @@ impl Boot<'_> {
     }
 
     async fn set_status(&self, place: Place, name: &str, text: &str) -> Result<(), Status> {
+        if !self.is_served(place) {
+            return Ok(());
+        }
         let wanted = self.decode(place, text)?;
         self.change(place, name, "status", |object| {
             if !object.contains_key("status")
