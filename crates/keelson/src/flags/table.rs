@@ -1,7 +1,7 @@
 //! Every flag there is, one row each: first those that Keelson heeds, then those of the reference that it accepts.
 
 use super::{Effect, Flag, Group, Kind, value};
-use crate::options::{Gates, LogFormat, Options, Range, Show, Storage};
+use crate::options::{LogFormat, Options, Range, Show, Storage};
 use server::tls::{Oldest, Protocols};
 use std::time::Duration;
 
@@ -262,11 +262,9 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: Kind::Text,
         default: "",
         help: "Which versions of the API are served beside those that are by default, as key=true or key=false: api/all, api/ga, \
-               api/beta, api/alpha, a group version (batch/v1), or one resource of it (batch/v1/jobs).",
+               api/beta, api/alpha, a group version (batch/v1, /v1 for the core group), or one resource of it (batch/v1/jobs).",
         effect: Effect::Set(|options, value| {
-            for (key, on) in value::settings(value)? {
-                options.selection.set(key, on);
-            }
+            options.runtime_config.extend(value);
             Ok(())
         }),
     },
@@ -275,12 +273,21 @@ pub(super) const FLAGS: &[Flag] = &[
         group: Group::Api,
         kind: Kind::Text,
         default: "",
-        help: "Features to turn on or off, as name=true or name=false: WatchList, CBORServingAndStorage, \
-               APIResponseCompression. Others of the reference are accepted without an effect.",
+        help: "Features to turn on or off, as name=true or name=false; AllAlpha and AllBeta change all of a kind. WatchList, \
+               CBORServingAndStorage and APIResponseCompression have an effect. The other gates of the reference are accepted.",
         effect: Effect::Set(|options, value| {
-            for (name, on) in value::settings(value)? {
-                gate(&mut options.gates, &name, on);
-            }
+            options.feature_gates.push(value.to_owned());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "enable-priority-and-fairness",
+        group: Group::Serving,
+        kind: Kind::Switch,
+        default: "true",
+        help: "With it on, --runtime-config cannot turn flowcontrol.apiserver.k8s.io/v1 off. Requests are not queued by priority yet.",
+        effect: Effect::Set(|options, value| {
+            options.priority_and_fairness = value::switch(value)?;
             Ok(())
         }),
     },
@@ -309,7 +316,6 @@ pub(super) const FLAGS: &[Flag] = &[
     },
     later("cert-dir", Group::Serving, Kind::Text, "/var/run/kubernetes"),
     later("cors-allowed-origins", Group::Serving, Kind::List, ""),
-    later("enable-priority-and-fairness", Group::Serving, Kind::Switch, "true"),
     later("goaway-chance", Group::Serving, Kind::Float, ""),
     later("livez-grace-period", Group::Serving, Kind::Duration, ""),
     later("max-connection-bytes-per-sec", Group::Serving, Kind::Integer, ""),
@@ -470,14 +476,4 @@ fn show(options: &mut Options, value: &str, what: Show) -> Result<(), String> {
         options.show = what;
     }
     Ok(())
-}
-
-/// Turns a feature on or off. One that is not among ours is the reference's, or none.
-fn gate(gates: &mut Gates, name: &str, on: bool) {
-    match name {
-        "WatchList" => gates.watch_list = on,
-        "CBORServingAndStorage" => gates.cbor = on,
-        "APIResponseCompression" => gates.compression = on,
-        other => log::warn!("the feature gate {other} has no effect yet"),
-    }
 }

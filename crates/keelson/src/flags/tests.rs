@@ -19,7 +19,10 @@ fn error(line: &str) -> String {
 #[test]
 fn without_flags_everything_is_as_help_says() {
     let parsed = parse([]).unwrap();
-    assert_eq!(parsed, Parsed { options: Options::default(), without_effect: Vec::new() });
+    assert_eq!(
+        parsed,
+        Parsed { options: Options::default(), without_effect: Vec::new(), warnings: Vec::new() }
+    );
     for flag in FLAGS.iter().filter(|flag| !flag.default.is_empty()) {
         let explicit = parse([format!("--{}={}", flag.name, flag.default)]).unwrap().options;
         let expected = Options { streams: explicit.streams, ..Options::default() };
@@ -72,6 +75,19 @@ fn an_unknown_flag_is_an_error_with_a_suggestion() {
     assert_eq!(error("--datadir x"), "unknown flag: --datadir, did you mean --data-dir?; see keelson --help");
     assert_eq!(error("--xyzzy"), "unknown flag: --xyzzy; see keelson --help");
     assert_eq!(error("-x"), "unknown flag: -x; see keelson --help");
+}
+
+#[test]
+fn feature_gates_and_runtime_config_are_checked_after_all_flags() {
+    let parsed = parse(words("--feature-gates KMSv1=true --feature-gates=WatchList=true")).unwrap();
+    assert!(parsed.options.gates.watch_list);
+    assert_eq!(parsed.warnings.len(), 2);
+    assert_eq!(error("--feature-gates=Foo=true"), "unrecognized feature gate: Foo");
+    assert_eq!(error("--runtime-config=foo/v1=true"), "unknown api groups foo");
+    let line = "--runtime-config=api/all=false,/v1=true --enable-priority-and-fairness";
+    assert!(parse(words(line)).is_err());
+    assert!(parse(words(&format!("{line}=false"))).is_ok());
+    assert_eq!(options("--feature-gates=Foo=true --help").show, Show::Help);
 }
 
 #[test]

@@ -39,18 +39,10 @@ pub(super) fn duration(value: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(nanoseconds))
 }
 
-/// Pairs of names and switches: `a=true,b=false`; a name alone means true.
-pub(super) fn settings(value: &str) -> Result<Vec<(String, bool)>, String> {
-    let pairs = value.split(',').map(str::trim).filter(|pair| !pair.is_empty());
-    pairs
-        .map(|pair| match pair.split_once('=') {
-            Some((name, value)) => match switch(value.trim()) {
-                Ok(on) => Ok((name.trim().to_owned(), on)),
-                Err(why) => Err(format!("{name}: {why}")),
-            },
-            None => Ok((pair.to_owned(), true)),
-        })
-        .collect()
+/// True or false inside of a value, with the error of the reference.
+pub(super) fn parse_bool(value: &str) -> Result<bool, String> {
+    let invalid = |_| format!("strconv.ParseBool: parsing {}: invalid syntax", object::quote::quote(value));
+    switch(value).map_err(invalid)
 }
 
 #[cfg(test)]
