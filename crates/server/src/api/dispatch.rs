@@ -21,11 +21,9 @@ use super::negotiate::{self, Forms, PatchType, Wanted};
 use super::path::{self, Prefix, Resource, Verb};
 use super::represent::{Include, View};
 use super::{Api, decode, list_body, represent, routes, watch_body};
-use crate::{Error, Query, Request, Response, Status, body};
+use crate::{Error, Query, Request, Response, Status, body, deadline};
 
 const WARNING: HeaderName = HeaderName::from_static("warning");
-/// Subresources that are a conversation rather than a question.
-const LONG: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
 /// A request whose way is clear.
 struct Call<'a> {
@@ -62,7 +60,7 @@ impl Api {
         path: Resource<'_>,
     ) -> Result<Response, Error> {
         let asked = path.asked(request.method(), request.query());
-        let is_long = asked.verb == Verb::Kind(KindVerb::Watch) || LONG.contains(&path.subresource);
+        let is_long = deadline::is_long_running(asked.verb, path.subresource);
         let timeout = if is_long { None } else { Some(self.timeout(request.query())?) };
         let proof = self.authorizer.authorize(caller, path.attributes(&asked))?;
         let route = routes::find(&self.registry, &path, request.method())?;
@@ -129,15 +127,9 @@ impl Api {
     }
 
     /// How long a request may take: what it asks for, within the bound.
-    pub(super) fn timeout(&self, query: Query<'_>) -> Result<Duration, Status> {
+    fn timeout(&self, query: Query<'_>) -> Result<Duration, Status> {
         let bound = self.settings.request_timeout;
-        let asked = query.values("timeout").next().filter(|asked| !asked.is_empty());
-        let Some(asked) = asked else { return Ok(bound) };
-        let asked: object::duration::Duration = asked.parse().map_err(|error: object::duration::Error| {
-            Status::bad_request(format!("invalid timeout specified in the request URL - {error}"))
-        })?;
-        let nanoseconds = u64::try_from(asked.as_nanos()).ok().filter(|asked| *asked > 0);
-        Ok(nanoseconds.map_or(bound, |asked| Duration::from_nanos(asked).min(bound)))
+        Ok(deadline::requested(query)?.map_or(bound, |asked| asked.min(bound)))
     }
 
     async fn verb(&self, call: Call<'_>, verb: &Verb, prefix: Prefix) -> Result<Response, Error> {

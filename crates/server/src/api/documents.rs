@@ -55,7 +55,6 @@ impl Api {
         caller: Authenticated,
         path: &str,
     ) -> Result<Response, Error> {
-        self.timeout(request.query())?;
         self.authorizer.authorize(caller, path::path_attributes(request.method(), path))?;
         match path {
             "/" | "/index.html" => Ok(self.root()),
