@@ -37,7 +37,7 @@ pub struct Status {
 }
 
 impl Error {
-    /// What a client is told of [`Error::Unprocessable`].
+    /// The message for clients of [`Error::Unprocessable`].
     pub const GENERIC: &str = "the server rejected our request due to an error in our request";
 
     /// The status that it becomes.

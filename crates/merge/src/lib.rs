@@ -1,4 +1,4 @@
-//! What writes make of an object, as pure functions: the patch formats here, and in [`managed`] who owns which fields and
+//! What writes make of an object, as pure functions: the patch formats here, and in [`managed`] the owners of fields and
 //! server-side apply.
 //!
 //! One module per format: [`json_patch`] (RFC 6902), [`merge_patch`] (RFC 7386) and [`strategic`]. Each takes the
@@ -39,7 +39,7 @@ pub enum Patch {
     Strategic,
 }
 
-/// What becomes of fields that a type does not have or that stand twice: the parameter `fieldValidation`.
+/// What becomes of unknown and duplicate fields: the parameter `fieldValidation`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
     /// They are dropped.

@@ -1,10 +1,10 @@
-//! Managed fields: who owns which fields of an object, and server-side apply, which lives by that.
+//! Managed fields, which record the owners of an object's fields, and server-side apply, which is based on them.
 //!
-//! A [`Manager`] is made for one kind of request: a type, its version, a subresource. [`Manager::update`] notes who
-//! owns what after any other write; [`Manager::apply`] merges a configuration into an object. Both are pure: the time,
+//! A [`Manager`] is made for one kind of request: a type, its version, a subresource. [`Manager::update`] updates
+//! the owners after any other write; [`Manager::apply`] merges a configuration into an object. Both are pure: the time,
 //! and how objects are converted to other versions, are given.
 //!
-//! What is one value and what is told apart is said by the type ([`schema::Topology`]). Sets of paths are those of
+//! The type says which values are atomic and which granular ([`schema::Topology`]). Sets of paths are those of
 //! [`object::path_set`].
 //!
 //! 1. Both forms of a value are walked by the same code: the tree of a type, with what it leaves out, and plain JSON.
@@ -60,7 +60,7 @@ pub trait Versions: Sync {
     fn resets(&self, version: &str) -> Option<&Set>;
 }
 
-/// Who writes, and when.
+/// The manager that writes, and the time.
 #[derive(Clone, Copy, Debug)]
 pub struct Writer<'a> {
     /// The name of the manager.
@@ -144,7 +144,7 @@ pub struct Manager<'a> {
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 impl Manager<'_> {
-    /// Notes who owns what, now that `writer` has made `new` of `live`. All are in the version of the request; an
+    /// Updates the owners after `writer` has changed `live` to `new`. All are in the version of the request; an
     /// object that is made has no `live`.
     ///
     /// What a client has put into the managed fields of `new` is taken as what they were before, except through a

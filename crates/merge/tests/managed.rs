@@ -44,7 +44,7 @@ fn scales_have_the_owners_of_the_replicas_and_hand_them_back_as_in_the_reference
     assert!(seen >= 40, "the facts are lost");
 }
 
-/// Entries as texts; those that differ in nothing by which they are ordered stand in any order.
+/// Entries as texts; those that are equal by all sort keys are in any order.
 fn shown_entries(entries: &[Value]) -> Vec<String> {
     let shown = entries.iter().map(|entry| {
         let mut entry = entry.as_map().unwrap().clone();

@@ -1,4 +1,4 @@
-//! Each rule of each format by itself, and what the client is told when it is broken.
+//! Each rule of each format by itself, and the error for a client that breaks it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 

@@ -86,8 +86,8 @@ impl Pointer {
         Ok(Self::split(rest))
     }
 
-    /// Reads a pointer as the reference does in a patch: what stands before the first slash does not count, and a
-    /// tilde that escapes nothing stands for itself. Without any slash, it leads nowhere.
+    /// Reads a pointer as the reference does in a patch: text before the first slash does not count, and a
+    /// tilde that escapes nothing is a tilde. Without any slash, it leads nowhere.
     pub fn from_patch(text: &str) -> Option<Self> {
         text.split_once('/').map(|(_, rest)| Self::split(rest))
     }

@@ -1,4 +1,4 @@
-//! Sets of paths, as managed fields record who owns what: a tree whose levels are sorted by element.
+//! Sets of paths, as managed fields record ownership: a tree whose levels are sorted by element.
 //!
 //! Invariants:
 //! 1. The nodes of a level are in strictly ascending order of their elements.

@@ -33,7 +33,7 @@ pub fn quote_each<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
     out
 }
 
-/// Whether a character stands for itself in quoted text.
+/// Whether a character is written unescaped in quoted text.
 pub fn is_printable(character: char) -> bool {
     printable::is_printable(character)
 }

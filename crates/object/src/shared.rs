@@ -145,7 +145,7 @@ impl<T> Default for Shared<T> {
     }
 }
 
-/// Clones are told without a look at their values.
+/// Clones are equal without a comparison of their values.
 impl<T: PartialEq> PartialEq for Shared<T> {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(&**self, &**other) || **self == **other

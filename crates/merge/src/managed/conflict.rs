@@ -14,7 +14,7 @@ pub struct Conflict {
 }
 
 impl Conflict {
-    /// Who is in the way, as it stands in messages: `conflict with "kubectl" using v1`.
+    /// The owner that the apply conflicts with, as messages show it: `conflict with "kubectl" using v1`.
     pub fn message(&self) -> String {
         format!("conflict with {}", Shown(&self.owner))
     }
@@ -57,7 +57,7 @@ impl fmt::Display for Conflicts {
     }
 }
 
-/// An owner as it stands in messages.
+/// An owner as messages show it.
 struct Shown<'a>(&'a Id);
 
 impl fmt::Display for Shown<'_> {

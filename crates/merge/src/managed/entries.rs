@@ -1,4 +1,4 @@
-//! `metadata.managedFields`: who owns which fields, read from and written to the tree of an object.
+//! `metadata.managedFields`, read from and written to the tree of an object.
 //!
 //! The fields of an entry stay text until somebody asks for them, and an entry that nothing happened to is written as
 //! it was read: most writes touch one entry of several.
@@ -27,7 +27,7 @@ impl Operation {
     }
 }
 
-/// Who owns fields. Two entries of one owner are one.
+/// An owner of fields. Two entries of one owner are one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Id {
     pub(crate) manager: Text,
@@ -163,7 +163,7 @@ impl Gone {
     }
 }
 
-/// Everybody who owns something.
+/// All owners.
 pub(crate) type Owners = BTreeMap<Id, Owned>;
 
 /// Whether paths are read at once, so that all of them are known to make sense.

@@ -1,13 +1,13 @@
 //! Lists: merged by a key or as sets, put into order, cleared of elements.
 
 use super::meta::Meta;
-use super::order::{Identity, Places, key_of, normalize, require_key};
+use super::order::{Identity, Positions, key_of, normalize, require_key};
 use super::{
     DIRECTIVE, Doc, SET_ORDER, bad_element_order, bad_type, merge_map, no_list_of_lists, no_merge_key,
     not_comparable, unknown_directive, without_directives,
 };
 use crate::Error;
-use crate::go::{self, Kind};
+use crate::go::{self, GoKind};
 use crate::node::{Node, Opened};
 use object::{Key, Map, Value};
 use std::collections::{HashMap, HashSet};
@@ -56,7 +56,7 @@ fn merge_in_place<'a>(
         return Ok(unchanged(original));
     }
     let kind = element_kind(&original, new)?;
-    if kind != Kind::Map {
+    if kind != GoKind::Map {
         let named: HashSet<Identity> = new.iter().map(Identity::of_value).collect();
         if deletes {
             let kept = original.into_iter().filter(|node| !named.contains(&Identity::of(node)));
@@ -92,7 +92,7 @@ fn merge_scalars<'a>(
     new: Vec<Node<'a>>,
     named: &HashSet<Identity>,
     key: &str,
-    kind: Kind,
+    kind: GoKind,
 ) -> Result<Vec<Node<'a>>, Error> {
     let mut seen = HashSet::new();
     let all = original.iter().chain(&new).filter(|node| seen.insert(Identity::of(node))).cloned();
@@ -106,11 +106,11 @@ fn merge_scalars<'a>(
 }
 
 /// What all elements are. They must not differ, and must not be lists.
-fn element_kind(original: &[Node<'_>], new: &[Value]) -> Result<Kind, Error> {
-    let mut kinds = original.iter().map(Kind::of).chain(new.iter().map(Kind::of_value));
+fn element_kind(original: &[Node<'_>], new: &[Value]) -> Result<GoKind, Error> {
+    let mut kinds = original.iter().map(GoKind::of).chain(new.iter().map(GoKind::of_value));
     let first = match kinds.next() {
-        Some(Kind::Nil) => return Err(not_comparable()),
-        Some(Kind::List) => return Err(no_list_of_lists()),
+        Some(GoKind::Nil) => return Err(not_comparable()),
+        Some(GoKind::List) => return Err(no_list_of_lists()),
         Some(kind) => kind,
         None => return Err(Error::Internal("no elements in any of the given slices".into())),
     };
@@ -135,7 +135,7 @@ fn specials<'a>(original: Vec<Node<'a>>, patch: &Value, key: &str) -> Result<Spe
     let mut ordinary = Vec::new();
     let mut deleted = Vec::new();
     let mut replace = false;
-    let there = Places::of(&original, key);
+    let there = Positions::of(&original, key);
     for (at, element) in patch.as_list().unwrap_or_default().iter().enumerate() {
         let Some(directive) = element.get(DIRECTIVE) else {
             ordinary.push((at, element.clone()));
@@ -212,7 +212,7 @@ fn merge_by_key<'a>(
     element: Meta<'a>,
     key: &str,
 ) -> Result<Vec<Node<'a>>, Error> {
-    let mut places = Places::default();
+    let mut places = Positions::default();
     for (at, node) in merged.iter().enumerate() {
         if let Some(identity) = key_of(node, key) {
             places.add(identity, at);
@@ -231,15 +231,15 @@ fn merge_by_key<'a>(
     Ok(merged)
 }
 
-/// Elements by whether another list has their like.
+/// Elements by whether another list has one of the same identity.
 struct Parts<'a> {
     named: Vec<Node<'a>>,
     others: Vec<Node<'a>>,
 }
 
 fn partition<'a>(elements: Vec<Node<'a>>, by: &[Node<'a>], key: &str) -> Result<Parts<'a>, Error> {
-    let odd = by.iter().position(|node| Kind::of(node) != Kind::Map);
-    let mut places = Places::default();
+    let odd = by.iter().position(|node| GoKind::of(node) != GoKind::Map);
+    let mut places = Positions::default();
     for (at, node) in by.iter().enumerate().take(odd.unwrap_or(by.len())) {
         if let Some(identity) = key_of(node, key) {
             places.add(identity, at);
@@ -275,20 +275,23 @@ fn set_order<'a>(
     directive: &str,
     order: &Value,
 ) -> Result<(), Error> {
-    let Some(order_list) = order.as_list() else { return Err(bad_type(Kind::List, Kind::of_value(order))) };
+    let Some(order_list) = order.as_list() else {
+        return Err(bad_type(GoKind::List, GoKind::of_value(order)));
+    };
     let name = directive
         .strip_prefix(SET_ORDER)
         .and_then(|rest| rest.strip_prefix('/'))
         .ok_or_else(bad_element_order)?;
-    let is_list = |kind: Kind| if kind == Kind::List { Ok(()) } else { Err(bad_type(Kind::List, kind)) };
+    let is_list =
+        |kind: GoKind| if kind == GoKind::List { Ok(()) } else { Err(bad_type(GoKind::List, kind)) };
     let original = match doc.get(name) {
         Some(node) => {
-            is_list(Kind::of(node))?;
+            is_list(GoKind::of(node))?;
             Some(items(node.clone()))
         }
         None => None,
     };
-    patch.get(name).map_or(Ok(()), |list| is_list(Kind::of_value(list)))?;
+    patch.get(name).map_or(Ok(()), |list| is_list(GoKind::of_value(list)))?;
     let (field, element) = meta.list_field(name)?;
     let facts = &field.facts.patch;
     let new = patch.get(name).and_then(Value::as_list).unwrap_or_default();
@@ -334,7 +337,7 @@ fn set_order<'a>(
     Ok(())
 }
 
-/// That the elements of the patch stand in the order that it asks for.
+/// Checks that the elements of the patch have the order that `$setElementOrder` asks for.
 fn agree(new: &[Value], order: &[Value], key: &str) -> Result<(), Error> {
     if new.is_empty() || order.is_empty() {
         return Ok(());
@@ -343,7 +346,7 @@ fn agree(new: &[Value], order: &[Value], key: &str) -> Result<(), Error> {
     for element in new {
         if !key.is_empty() {
             let Some(map) = element.as_map() else {
-                return Err(bad_type(Kind::Map, Kind::of_value(element)));
+                return Err(bad_type(GoKind::Map, GoKind::of_value(element)));
             };
             if map.get(DIRECTIVE).and_then(Value::as_str) == Some("delete") {
                 continue;
@@ -385,7 +388,9 @@ fn same(left: &Value, right: &Value, key: &str) -> Result<bool, Error> {
         if key.is_empty() {
             return Ok(Identity::of_value(element));
         }
-        let Some(map) = element.as_map() else { return Err(bad_type(Kind::Map, Kind::of_value(element))) };
+        let Some(map) = element.as_map() else {
+            return Err(bad_type(GoKind::Map, GoKind::of_value(element)));
+        };
         map.get(key).map(Identity::of_value).ok_or_else(|| no_merge_key(element, key))
     };
     let (left, right) = (identity(left)?, identity(right)?);

@@ -16,7 +16,7 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum BadValue {
-    /// Not told.
+    /// Not known.
     Omitted,
     /// No value, which reads as the word in quotes.
     Null,
