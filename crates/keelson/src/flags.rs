@@ -20,7 +20,7 @@ pub(crate) use runtime_config::RuntimeConfig;
 pub(crate) struct Flag {
     pub(crate) name: &'static str,
     pub(crate) group: Group,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ValueType,
     /// As `--help` shows it; the default itself is in [`Options::default`].
     pub(crate) default: &'static str,
     pub(crate) help: &'static str,
@@ -37,7 +37,7 @@ pub(crate) enum Effect {
 
 /// What a flag takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ValueType {
     /// `true` or `false`; alone it means `true`.
     Switch,
     Integer,
@@ -49,7 +49,7 @@ pub(crate) enum Kind {
     List,
 }
 
-impl Kind {
+impl ValueType {
     /// The word for the value in `--help`.
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -153,7 +153,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Parse
         let flag = find(&written)?;
         let value = match (written.value, flag.kind) {
             (Some(value), _) => value,
-            (None, Kind::Switch) => "true".to_owned(),
+            (None, ValueType::Switch) => "true".to_owned(),
             (None, _) => arguments.next().ok_or_else(|| Error::NoValue { flag: written.shown.clone() })?,
         };
         apply(flag, &value, &mut parsed).map_err(|why| Error::Invalid { flag: written.shown, value, why })?;

@@ -78,7 +78,7 @@ fn replay_at_once(area: &str, at_once: NonZeroUsize) {
 }
 
 #[test]
-fn a_wrong_answer_is_told_with_its_step_and_path() {
+fn wrong_answer_is_shown_with_step_and_path() {
     let scenarios: Vec<Scenario> = serde_json::from_str(
         r#"[{"name": "wrong", "steps": [
             {"do": "GET /livez", "want": {"status": 200, "headers": {"content-type": "text/plain; charset=utf-8"}, "body": "ok"}},

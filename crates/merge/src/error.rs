@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_refusal_has_its_status() {
+    fn each_error_has_its_http_status() {
         let text = || "x".to_string();
         for (error, code, reason, message) in [
             (Error::BadRequest(text()), 400, "BadRequest", "x"),

@@ -265,7 +265,7 @@ mod tests {
     const PATH: Path<'static> = Path::new("f");
 
     #[test]
-    fn each_kind_has_its_words() {
+    fn each_error_type_has_its_message() {
         let cases = [
             (Error::not_found(&PATH, "x"), "FieldValueNotFound", r#"f: Not found: "x""#),
             (Error::required(&PATH, ""), "FieldValueRequired", "f: Required value"),
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn an_omitted_value_leaves_no_trace() {
+    fn omitted_value_is_not_in_the_message() {
         assert_eq!(Error::invalid(&PATH, BadValue::Omitted, "why").body(), "Invalid value: why");
         assert_eq!(Error::invalid(&PATH, BadValue::Null, "why").body(), "Invalid value: \"null\": why");
     }

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_one_plain_form_is_shown_in_it() {
+    fn parsed_path_is_displayed_as_written() {
         for text in
             ["spec.containers[0].ports[name=http]", "a['b.c'][d='x=y'].e", "[3].a", "a['']", "a[b='']"]
         {

@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_stays_nothing() {
+    fn nothing_selector_matches_nothing() {
         let nothing = Selector::nothing();
         assert!(!nothing.matches_with(|_| None));
         assert!(nothing.is_nothing() && !nothing.is_everything());

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_marks_and_symbols_stand_for_themselves() {
+    fn letters_marks_and_symbols_are_not_escaped() {
         assert_eq!(quote("日本 e\u{301} €😀\u{fffd}"), "\"日本 e\u{301} €😀\u{fffd}\"");
     }
 

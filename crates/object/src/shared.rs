@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_one_gives_its_values_to_both() {
+    fn shared_values_can_be_iterated_by_value() {
         let original = words("a b c");
         assert_eq!(original.clone().into_iter().rev().collect::<Vec<_>>(), ["c", "b", "a"]);
         let mut moved = original.into_iter();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_made_once_and_none_of_it_shows() {
+    fn capacity_is_allocated_once() {
         let mut shared = Words::with_capacity(3);
         assert!(shared.is_empty());
         let address = shared.as_ptr();

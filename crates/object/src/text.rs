@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_set_is_nothing_of_what_it_was() {
+    fn set_lossy_replaces_the_text() {
         for before in texts() {
             for after in texts() {
                 let mut text = Text::from(before.as_str());
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_text_is_replaced() {
+    fn invalid_utf8_is_replaced() {
         for length in [0, 5, MOST, 40] {
             let bytes = [b"a".repeat(length).as_slice(), b"\xff\xc3(\xe2\x82"].concat();
             assert_eq!(Text::from_lossy(&bytes).as_str(), String::from_utf8_lossy(&bytes));

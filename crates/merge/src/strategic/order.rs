@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn with_a_true_order_the_sort_is_stable() {
+    fn stable_sort_keeps_equal_items_in_order() {
         let mut items: Vec<(usize, usize)> = (0..200).map(|at| (at * 37 % 11, at)).collect();
         let mut expected = items.clone();
         expected.sort_by_key(|item| item.0);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn without_any_order_blocks_of_twenty_are_reversed() {
+    fn stable_sort_without_an_order_reverses_blocks_of_twenty() {
         let mut items: Vec<usize> = (0..20).collect();
         stable_sort(&mut items, |_, _| true);
         assert_eq!(items, (0..20).rev().collect::<Vec<_>>());

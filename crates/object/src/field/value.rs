@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_past_64_bits_is_still_told() {
+    fn numbers_past_64_bits_are_shown() {
         assert_eq!(BadValue::from(usize::MAX).to_string(), usize::MAX.to_string());
     }
 }
