@@ -1,4 +1,4 @@
-//! What differs from run to run gives way to placeholders, the same way in recorded and in new answers.
+//! Placeholders for what differs from run to run, in recorded and in new answers.
 
 use serde_json::{Map, Value};
 

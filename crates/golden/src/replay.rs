@@ -53,14 +53,14 @@ pub struct Summary {
     pub scenarios: usize,
 }
 
-/// Runs `scenarios`, `at_once` of them at a time, as the administrator whose token is given; `tell` hears of each as soon
+/// Runs `scenarios`, `at_once` of them at a time, as the administrator whose token is given; `report` is called with each as soon
 /// as it is done. The outcomes are in the order of the scenarios.
 pub fn replay(
     target: &Target,
     token: &str,
     scenarios: &[&Scenario],
     at_once: NonZeroUsize,
-    tell: &(dyn Fn(&Outcome) + Sync),
+    report: &(dyn Fn(&Outcome) + Sync),
 ) -> Vec<Outcome> {
     let run = Run::new();
     let next = AtomicUsize::new(0);
@@ -72,7 +72,7 @@ pub fn replay(
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(scenario) = scenarios.get(index) else { break };
                     let outcome = run_scenario(target, token, scenario, &run.word(index));
-                    tell(&outcome);
+                    report(&outcome);
                     outcomes.lock().unwrap_or_else(|broken| broken.into_inner()).push((index, outcome));
                 }
             });

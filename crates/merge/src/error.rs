@@ -1,4 +1,4 @@
-//! Why a patch was refused, and as what the client hears of it.
+//! Why a patch was refused, and the status for the client.
 
 use object::field;
 

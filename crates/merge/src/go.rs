@@ -6,7 +6,7 @@ use object::{Value, float};
 use schema::json;
 use std::fmt::Write;
 
-/// What a value is to the reference.
+/// The Go type of a value, as in the reference's errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GoKind {
     /// Null.
@@ -99,7 +99,7 @@ pub(crate) fn show(value: &Value) -> String {
     out
 }
 
-/// The same as `%s` shows it, which takes offence at anything but text.
+/// The same as `%s` shows it, which marks anything but text as an error.
 pub(crate) fn show_as_text(value: &Value) -> String {
     let mut out = String::new();
     write(value, &mut out, |scalar, out| {

@@ -9,7 +9,7 @@
 //! That JSON is not made: a node is a part of the object, still typed, or a part of the patch, still text, and is
 //! opened only where the patch leads into it. Parts that nothing touched go over into the result as they are; parts of
 //! the patch are decoded by the schema at the place where they end up. Only where that meets anything but a clean value
-//! is the whole written out and read again as the reference reads it, because its errors speak of the whole.
+//! is the whole written out and read again as the reference reads it, because its errors show the whole.
 //!
 //! Left to others: defaults, the comparison of names and resource versions, and whether the object is valid. Everything
 //! here is bounded by [`schema::Limits`], whatever the patch says.

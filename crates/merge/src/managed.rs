@@ -48,7 +48,7 @@ pub struct Typed {
     pub value: Value,
 }
 
-/// What a kind of request has to say about the versions of its objects.
+/// The versions of the objects of a request.
 pub trait Versions: Sync {
     /// The type of an object in a version, such as `apps/v1`; nothing if there is no such version.
     fn ty(&self, version: &str) -> Option<Ref<Type>>;
@@ -67,7 +67,7 @@ pub struct Writer<'a> {
     pub name: &'a str,
     /// The time of the request, RFC 3339 in UTC with seconds.
     pub now: &'a Text,
-    /// Lists that were sent as `[]`, where a tree does not tell that from null.
+    /// Lists that were sent as `[]`, which a tree cannot distinguish from null.
     pub empty: &'a [Path],
 }
 
@@ -76,7 +76,7 @@ pub struct Writer<'a> {
 pub enum Force {
     /// They are.
     Yes,
-    /// They are in the way.
+    /// They are conflicts.
     #[default]
     No,
 }
@@ -84,7 +84,7 @@ pub enum Force {
 /// Why something could not be applied.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// The request makes no sense: 400.
+    /// The request is malformed: 400.
     #[error("{0}")]
     BadRequest(String),
     /// Others own some of the fields: 409.
@@ -148,7 +148,7 @@ impl Manager<'_> {
     /// object that is made has no `live`.
     ///
     /// What a client has put into the managed fields of `new` is taken as what they were before, except through a
-    /// subresource; a single empty entry, or an empty list, makes all be forgotten. Where nothing can be noted, the object has no managed
+    /// subresource; a single empty entry, or an empty list, resets them. If there is nothing to record, the object has no managed
     /// fields.
     pub fn update(&self, live: Option<&Value>, new: &mut Value, writer: Writer<'_>) {
         let sent = entries::take(new);

@@ -1,4 +1,4 @@
-//! The JSON of an object that is being patched, made only as far as the patch looks at it.
+//! The JSON of an object that is being patched, made only as far as the patch needs it.
 //!
 //! 1. A node that was never opened is written as its source writes it: the object by the order of its type, the patch by
 //!    its own text. An opened one is written with sorted keys. Both are what the reference does, and shows in errors.
@@ -19,7 +19,7 @@ pub(crate) type Doc<'a> = BTreeMap<Key, Node<'a>>;
 pub(crate) enum Node<'a> {
     /// The null of a document, or no value at all.
     Nil,
-    /// A null that an operation put there. The reference tells it from the other when it compares.
+    /// A null that an operation put there. The reference distinguishes the two when it compares.
     Null,
     /// A part of the object; or, with [`ANY`], a value without a type.
     Typed(ShapeRef<'a>, Value),

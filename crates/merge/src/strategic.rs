@@ -1,9 +1,9 @@
 //! Strategic merge patch: objects are merged field by field, lists by what the schema says of them.
 //!
-//! The schema names the lists that are merged and the field that tells their elements apart ([`schema::Patch`]). A patch
+//! The schema names the lists that are merged and the key of their elements ([`schema::Patch`]). A patch
 //! can say more: `$patch` (`replace`, `delete`) in an object or an element, `$retainKeys`, and beside a list its
 //! `$deleteFromPrimitiveList/` and `$setElementOrder/`. Keys are looked at in their sorted order, where the reference
-//! takes any, so that of several faults always the same one is reported.
+//! takes any, so that the reported error is deterministic.
 //!
 //! The patch is changed as it is applied (directives and nulls are taken out), because the reference shows what is left
 //! of it in its errors.
@@ -179,7 +179,7 @@ fn put(doc: &mut Doc<'_>, name: Key, new: &mut Value) {
     }
 }
 
-/// `$retainKeys`: what it does not name goes.
+/// `$retainKeys`: removes the fields that it does not name.
 fn retain_keys(doc: &mut Doc<'_>, patch: &mut Map) -> Result<(), Error> {
     let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let keys = keys.as_list().ok_or_else(bad_retain_keys)?;

@@ -1,4 +1,4 @@
-//! Managed fields of what nobody sends in good faith: bounded time, no panic, nothing lost that was there.
+//! Managed fields of hostile objects: bounded time, no panic, nothing lost.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 

@@ -1,7 +1,7 @@
 //! Selectors that pick objects by the values of a few of their fields: `metadata.name=a,status.phase!=Failed`.
 //!
 //! A field that an object does not have counts as empty. Matching asks for values by field and allocates nothing.
-//! Which fields a kind offers is for the caller to say ([`Selector::try_map`]).
+//! The caller decides which fields a kind has ([`Selector::try_map`]).
 
 use crate::Text;
 use std::borrow::Cow;

@@ -5,7 +5,7 @@
 //! whole number and a fraction are one number if their 64-bit floats are equal. For whole numbers past 2⁵³ that
 //! makes "equal" not transitive, so elements are never handed to a sort as they are.
 //!
-//! Which key fields a list has, and their defaults, is for the schema to say.
+//! The key fields of a list and their defaults are in the schema.
 
 mod order;
 mod resolve;

@@ -33,7 +33,7 @@ impl<T> Shared<T> {
         self.piece.as_ref().map_or(0, |piece| piece.slice.len())
     }
 
-    /// The piece, if nobody else has it.
+    /// The piece, if it is not shared.
     #[inline]
     fn own(&mut self) -> Option<&mut Piece<T>> {
         self.piece.as_mut().and_then(Arc::get_mut)
@@ -172,7 +172,7 @@ impl<T: Clone + Default> IntoIterator for Shared<T> {
     }
 }
 
-/// The values of a [`List`](crate::List), or the entries of a [`Map`](crate::Map): moved out where nobody shares them,
+/// The values of a [`List`](crate::List), or the entries of a [`Map`](crate::Map): moved out where they are not shared,
 /// else cloned.
 pub struct IntoIter<T> {
     values: Shared<T>,

@@ -1,5 +1,5 @@
-//! Whether something that was sent can be an object of a type, as far as server-side apply has to know: that fields
-//! exist, that values are of the right sort, and that list items have keys. The words are those of the
+//! Checks that a configuration can be an object of a type, as far as server-side apply needs: that fields
+//! exist, that values have the right type, and that list items have keys. The errors are those of the
 //! reference.
 
 use super::place::{Form, ItemKey, Items, ListType, Names, Place, Scalar, Seen, opened, unwritten};
@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::sync::LazyLock;
 
-/// What is wrong with something that was sent.
+/// What is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Faults(Vec<Fault>);
 
@@ -59,7 +59,7 @@ pub(crate) fn check_typed(ty: &Ref<Type>, object: &Value, duplicates: Duplicates
     check(Place::of(&shape_of(ty)), object, Form::Typed, duplicates)
 }
 
-/// The addresses of the built-in types in which a list item may lack what tells it from others. They are few.
+/// The addresses of the built-in types in which a list item may lack its key. They are few.
 static UNCERTAIN: LazyLock<HashSet<usize>> = LazyLock::new(|| {
     fn below(shape: &Shape) -> Option<&Type> {
         match shape {

@@ -89,7 +89,7 @@ impl Level {
     }
 }
 
-/// What is said of the place itself.
+/// The result for the place itself.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Marks {
     removed: bool,
@@ -212,7 +212,7 @@ fn maps(
     Ok(true)
 }
 
-/// Whether two values are seen to be equal at a glance: most are, as scalars or because they are shared.
+/// Whether two values are known to be equal without a walk: most are scalars or shared.
 fn is_plainly_same(old: Option<&Value>, new: Option<&Value>) -> bool {
     match (old, new) {
         (Some(Value::String(old)), Some(Value::String(new))) => old == new,

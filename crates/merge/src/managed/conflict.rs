@@ -1,11 +1,11 @@
-//! Fields that others own, in the way of an apply.
+//! Conflicts of an apply with the owners of fields.
 
 use super::entries::{Id, Operation};
 use object::path::Path;
 use object::quote::Quoted;
 use std::fmt;
 
-/// A field that somebody else owns.
+/// A field that another manager owns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conflict {
     pub(crate) owner: Id,
@@ -20,7 +20,7 @@ impl Conflict {
     }
 }
 
-/// All that is in the way of an apply, by the owners.
+/// All conflicts of an apply, by owner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conflicts(Vec<Conflict>);
 
@@ -31,7 +31,7 @@ impl Conflicts {
         Self(conflicts)
     }
 
-    /// One by one.
+    /// The conflicts.
     pub fn iter(&self) -> std::slice::Iter<'_, Conflict> {
         self.0.iter()
     }

@@ -399,7 +399,7 @@ fn key_default<'s>(place: Place<'s>, field: &'s Field) -> Option<&'s Value> {
     }
 }
 
-/// Keys that are empty where they are not there, by type and field. For all but server-side apply that is no different
+/// Keys that count as empty where they are absent, by type and field. For all but server-side apply that is no different
 /// from being absent.
 const EMPTY_KEYS: [(&str, &str); 1] = [("core.v1.LocalObjectReference", "name")];
 

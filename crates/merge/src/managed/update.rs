@@ -1,6 +1,6 @@
 //! The owners of fields after a write that is not an apply.
 //!
-//! What was changed or added belongs to the writer alone, what was removed to nobody. A write never fails for that.
+//! Changed and added fields belong to the writer alone, removed ones have no owner. A write never fails because of owners.
 
 use super::check::{Duplicates, check_typed};
 use super::compare::{Comparison, compare};
@@ -21,7 +21,7 @@ const MOST_UPDATERS: usize = 10;
 /// The manager that gets the fields of entries that are not kept.
 const ANCIENT: &str = "ancient-changes";
 
-/// What belongs to nobody.
+/// Fields that cannot be owned.
 pub(crate) static STRIPPED: LazyLock<Set> = LazyLock::new(|| {
     let metadata = [
         "name",
@@ -182,7 +182,7 @@ impl<'a> Comparisons<'a> {
         Ok(Some(Known::new(manager.filtered(version, comparison))))
     }
 
-    /// Takes away from somebody what was written or removed by others. What is left may be nothing.
+    /// Takes the fields from an owner that others wrote or removed. Nothing may be left.
     pub(crate) fn release(&mut self, owned: &mut Owned) -> Result<(), String> {
         let version = owned.version.clone();
         let Some(known) = self.find(&version)? else {

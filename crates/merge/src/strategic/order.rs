@@ -55,7 +55,7 @@ impl Identity {
         }
     }
 
-    /// Whether it can be compared with its like.
+    /// Whether it can be compared.
     pub(crate) fn is_comparable(&self) -> bool {
         !matches!(self, Identity::List | Identity::Map)
     }

@@ -20,7 +20,7 @@ pub enum Error {
     /// The second byte is no colon.
     #[error("missing colon: {0}")]
     NoColon(String),
-    /// The letter is that of no sort of element; a set of paths leaves those out.
+    /// The letter is of no type of element; a set of paths leaves those out.
     #[error("unknown path element type")]
     UnknownType,
     /// What should be a place in a list is no number.
