@@ -96,7 +96,7 @@ pub(crate) fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// The value at `path`: keys and indexes with dots between them; a `~` stands for a dot that is part of a key.
+/// The value at `path`: keys and indexes with dots between them; a `~` is a dot that is part of a key.
 pub(crate) fn find<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(value, |value, part| match value {
         Value::Array(items) => items.get(part.parse::<usize>().ok()?),
@@ -105,7 +105,7 @@ pub(crate) fn find<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     })
 }
 
-/// Takes what is at `path` out of `value`; `*` stands for every key or index. An item of a list becomes null, so that
+/// Takes what is at `path` out of `value`; `*` is every key or index. An item of a list becomes null, so that
 /// the others keep their places.
 pub(crate) fn leave_out(value: &mut Value, path: &str) {
     let parts: Vec<&str> = path.split('.').collect();

@@ -10,7 +10,7 @@ use testkit::http::{Connection, Error, Head, Target};
 
 use crate::compare::{find, same};
 use crate::normal::{Variables, normal, normal_text};
-use crate::scenario::{Request, Who};
+use crate::scenario::{Impersonated, Request};
 
 /// How long an answer may take; streams have times of their own.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -30,11 +30,13 @@ pub(crate) struct Client<'a> {
     target: &'a Target,
     token: &'a str,
     idle: Option<Connection>,
+    /// Whether something was awaited in vain. The steps behind that are likely to wait for the same, and ask only once.
+    gave_up: bool,
 }
 
 impl<'a> Client<'a> {
     pub(crate) fn new(target: &'a Target, token: &'a str) -> Self {
-        Self { target, token, idle: None }
+        Self { target, token, idle: None, gave_up: false }
     }
 
     /// Creates an object that scenarios need; whether that works shows in their steps.
@@ -70,15 +72,16 @@ impl<'a> Client<'a> {
             let (mut connection, mut head) = self.send(method, &path, &headers, body.as_deref(), PATIENCE)?;
             let got = connection.body(&mut head)?;
             self.keep(connection, &head);
-            let done = request.until.as_ref().is_none_or(|until| {
+            let reached = request.until.as_ref().is_none_or(|until| {
                 let wanted = variables.fill_value(&until.equals);
                 let reached = serde_json::from_slice::<Value>(&got).is_ok_and(|got| {
                     same(find(&got, &variables.fill(&until.path)).unwrap_or(&Value::Null), &wanted)
                 });
-                let time_is_up = begin.elapsed() > Duration::from_secs_f64(until.seconds);
-                reached || until.status == Some(head.status) || time_is_up
+                reached || until.status == Some(head.status)
             });
-            if done {
+            let seconds = request.until.as_ref().map_or(0.0, |until| until.seconds);
+            self.gave_up |= !reached && begin.elapsed() > Duration::from_secs_f64(seconds);
+            if reached || self.gave_up {
                 return Ok(answer(&head, &got, variables));
             }
             thread::sleep(PAUSE);
@@ -93,9 +96,9 @@ impl<'a> Client<'a> {
     ) -> Vec<(String, String)> {
         let credentials = if request.anonymous { Credentials::None } else { Credentials::Administrator };
         let mut headers = self.usual_headers(credentials, body);
-        let (user, groups) = match &request.who {
-            Some(Who::User(user)) => (Some(user), [].as_slice()),
-            Some(Who::Full { user, groups }) => (Some(user), groups.as_slice()),
+        let (user, groups) = match &request.impersonated {
+            Some(Impersonated::User(user)) => (Some(user), [].as_slice()),
+            Some(Impersonated::Full { user, groups }) => (Some(user), groups.as_slice()),
             None => (None, [].as_slice()),
         };
         headers.extend(user.map(|user| ("Impersonate-User".to_owned(), variables.fill(user))));
@@ -256,7 +259,7 @@ fn spaced(json: &str) -> String {
     text
 }
 
-/// A path as it goes over the wire: what cannot stand in one is escaped, and what is escaped already stays so.
+/// A path as it goes over the wire: characters that a path cannot have are escaped, and what is escaped already stays so.
 fn escaped(path: &str) -> String {
     let mut text = String::with_capacity(path.len());
     for byte in path.bytes() {

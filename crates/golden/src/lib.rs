@@ -2,11 +2,11 @@
 //!
 //! A file is a JSON list of [`Scenario`]s. Each has a namespace of its own, so scenarios can run beside each other; the
 //! steps of one run in order. Before an answer is compared with the recorded one, what differs from run to run (uids,
-//! versions, times, generated names: see [`normal`]) gives way to placeholders, and what a step ignores is taken out.
-//! What is left has to be equal; a difference in the words of a message or in a `Warning` or `Content-Type` header only
-//! is told apart from the others.
+//! versions, times, generated names: see [`normal`]) is replaced by placeholders, and what a step ignores is removed.
+//! What is left has to be equal. Differences in the words of a message or in a `Warning` or `Content-Type` header only
+//! are counted apart.
 //!
-//! [`replay()`] runs a whole file. The program `golden` (through `cargo xtask golden`) is for a developer's eyes; the
+//! [`replay()`] runs a whole file. The program `golden` (through `cargo xtask golden`) shows the differences; the
 //! end-to-end tests use the library, with a [`Waiting`] list of what is known to be missing.
 
 mod compare;
@@ -19,14 +19,14 @@ mod waiting;
 pub use compare::{Difference, Severity};
 pub use replay::{Outcome, StepDifferences, Summary, replay};
 pub use scenario::{Error, Scenario, load};
-pub use waiting::{Verdict, Waiting};
+pub use waiting::{Verdict, Waiting, ranges};
 
 use std::num::NonZeroUsize;
 use std::path::Path;
 
 use testkit::Server;
 
-/// How many scenarios run beside each other unless told otherwise: many of them wait for events that do not come.
+/// How many scenarios run beside each other by default: many of them wait for events that do not come.
 pub const AT_ONCE: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 
 /// Starts a server as the recorded one was: without controllers, with the same range of service addresses.

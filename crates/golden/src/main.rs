@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use golden::{Outcome, Scenario, Summary};
+use golden::{Outcome, Scenario, Summary, Waiting};
 use testkit::http::Target;
 
 const HELP: &str = "\
@@ -21,6 +21,8 @@ controllers off.
   --only TEXT     only scenarios whose name contains it
   --at-once N     how many scenarios run beside each other (default 8); 1 for files whose scenarios meet
   -v              shows the differences
+  --waiting LIST  instead of anything else, prints the list of steps that differ, with the reasons that LIST has for them; for
+                  one FILE
 ";
 
 fn main() -> ExitCode {
@@ -42,6 +44,7 @@ struct Options {
     only: String,
     at_once: NonZeroUsize,
     verbose: bool,
+    waiting: Option<PathBuf>,
 }
 
 impl Options {
@@ -55,6 +58,7 @@ impl Options {
             only: String::new(),
             at_once: golden::AT_ONCE,
             verbose: false,
+            waiting: None,
         };
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
@@ -64,6 +68,7 @@ impl Options {
                 "--server" => options.server = Some(value()?),
                 "--token" => options.token = Some(value()?),
                 "--ca" => options.ca = Some(value()?.into()),
+                "--waiting" => options.waiting = Some(value()?.into()),
                 "--only" => options.only = value()?,
                 "--at-once" => {
                     options.at_once = value()?.parse().map_err(|_| "--at-once needs a number from 1 on")?;
@@ -76,6 +81,9 @@ impl Options {
         }
         if options.files.is_empty() {
             return Err(format!("a file is needed\n\n{HELP}"));
+        }
+        if options.waiting.is_some() && options.files.len() > 1 {
+            return Err("--waiting is for one file".into());
         }
         Ok(Some(options))
     }
@@ -100,6 +108,11 @@ impl Options {
             }
             _ => return Err("--server, --token and --ca go together".into()),
         }
+        if let (Some(list), [scenarios]) = (&self.waiting, files.as_slice()) {
+            let waiting = Waiting::load(list, scenarios).map_err(|error| error.to_string())?;
+            say(&waiting.list(&outcomes))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let summary = Summary::of(&outcomes);
         say(&summary.to_string())?;
         Ok(if summary.differ == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -109,6 +122,9 @@ impl Options {
         let chosen: Vec<&Scenario> =
             scenarios.iter().filter(|scenario| scenario.name.contains(&self.only)).collect();
         golden::replay(target, token, &chosen, self.at_once, &|outcome| {
+            if self.waiting.is_some() {
+                return;
+            }
             let text = if self.verbose { format!("{outcome:#}") } else { outcome.to_string() };
             let _ = say(&text);
         })

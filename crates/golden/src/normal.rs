@@ -1,8 +1,8 @@
-//! What differs from run to run gives way to placeholders, the same way in recorded and in new answers.
+//! Placeholders for what differs from run to run, in recorded and in new answers.
 
 use serde_json::{Map, Value};
 
-/// The words that stand for something in a scenario: `ns` and `run`, then what its steps save, in order.
+/// The variables of a scenario: `ns` and `run`, then those that its steps save, in order.
 #[derive(Debug, Clone)]
 pub struct Variables {
     namespace: String,
@@ -21,7 +21,7 @@ impl Variables {
         &self.namespace
     }
 
-    /// Keeps a value; `${name}` then stands for it.
+    /// Sets the variable `${name}`.
     pub fn save(&mut self, name: &str, value: String) {
         match self.saved.iter_mut().find(|(key, _)| key == name) {
             Some((_, kept)) => *kept = value,
@@ -60,9 +60,9 @@ impl Variables {
         }
     }
 
-    /// `value` with the saved numbers that [`normal`] leaves in texts, because they are too short to be told from others.
+    /// `value` with the saved numbers that [`normal`] leaves in texts, because they are too short to be unique.
     pub(crate) fn fill_short(&self, value: &Value) -> Value {
-        let left = self.saved.iter().filter(|(_, saved)| is_number(saved) && !is_told(saved));
+        let left = self.saved.iter().filter(|(_, saved)| is_number(saved) && !is_unique(saved));
         let short = Self { namespace: "{ns}".into(), run: "{run}".into(), saved: left.cloned().collect() };
         if short.saved.is_empty() { value.clone() } else { short.fill_value(value) }
     }
@@ -90,7 +90,7 @@ pub fn normal_text(value: &str, variables: &Variables) -> String {
     text(value, variables, "", &[])
 }
 
-/// A generated name, and what stands for it.
+/// A generated name, and its placeholder.
 #[derive(Clone)]
 struct Generated {
     name: String,
@@ -127,7 +127,7 @@ fn generated_name(metadata: &Map<String, Value>) -> Option<Generated> {
     Some(Generated { name: name.to_owned(), placeholder: format!("{prefix}<suffix>") })
 }
 
-/// What stands for the value of a field whose name tells what it is.
+/// The placeholder for the value of a field, by its name.
 fn placeholder(key: &str, value: &Value) -> Option<Value> {
     let text = value.as_str();
     match key {
@@ -166,7 +166,7 @@ fn text(value: &str, variables: &Variables, key: &str, generated: &[Generated]) 
     }
     text = text.replace(&variables.namespace, "{ns}").replace(&variables.run, "{run}");
     for (name, saved) in &variables.saved {
-        if is_told(saved) && is_number(saved) {
+        if is_unique(saved) && is_number(saved) {
             text = text.replace(saved, &format!("${{{name}}}"));
         }
     }
@@ -174,8 +174,8 @@ fn text(value: &str, variables: &Variables, key: &str, generated: &[Generated]) 
     if key == "cells" && is_age(&text) { "<age>".to_owned() } else { text }
 }
 
-/// Whether a saved number is long enough to be told from others in a text.
-fn is_told(saved: &str) -> bool {
+/// Whether a saved number is long enough to be unique in a text.
+fn is_unique(saved: &str) -> bool {
     saved.len() > 3
 }
 

@@ -53,14 +53,14 @@ pub struct Summary {
     pub scenarios: usize,
 }
 
-/// Runs `scenarios`, `at_once` of them at a time, as the administrator whose token is given; `tell` hears of each as soon
+/// Runs `scenarios`, `at_once` of them at a time, as the administrator whose token is given; `report` is called with each as soon
 /// as it is done. The outcomes are in the order of the scenarios.
 pub fn replay(
     target: &Target,
     token: &str,
     scenarios: &[&Scenario],
     at_once: NonZeroUsize,
-    tell: &(dyn Fn(&Outcome) + Sync),
+    report: &(dyn Fn(&Outcome) + Sync),
 ) -> Vec<Outcome> {
     let run = Run::new();
     let next = AtomicUsize::new(0);
@@ -72,7 +72,7 @@ pub fn replay(
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(scenario) = scenarios.get(index) else { break };
                     let outcome = run_scenario(target, token, scenario, &run.word(index));
-                    tell(&outcome);
+                    report(&outcome);
                     outcomes.lock().unwrap_or_else(|broken| broken.into_inner()).push((index, outcome));
                 }
             });
@@ -266,13 +266,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_is_a_name_that_fits() {
+    fn namespace_of_a_scenario_is_a_valid_name() {
         assert_eq!(namespace("Reads: GET/a_b!", "r1"), "reads--get-a-b-r1");
         assert_eq!(namespace(&"x".repeat(80), "r1").len(), 53);
     }
 
     #[test]
-    fn every_scenario_has_a_word_of_its_own() {
+    fn every_scenario_has_a_unique_run_word() {
         let run = Run::new();
         let mut words: Vec<String> = (0..576).map(|index| run.word(index)).collect();
         assert!(words.iter().all(|word| word.len() == 6 && word.starts_with('r')), "{words:?}");
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ignored_is_ignored_on_both_sides() {
+    fn ignored_paths_are_removed_from_both_answers() {
         let wanted = json!({"status": 200, "body": {"a": 1, "b": 2}, "events": [{"a": 1}]});
         let got = json!({"status": 200, "body": {"a": 2, "b": 2}, "events": [{"a": 2}]});
         assert_eq!(compare(wanted.clone(), got.clone(), &[]).len(), 2);

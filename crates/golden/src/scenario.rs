@@ -26,8 +26,10 @@ pub enum Error {
         /// What is wrong, and where.
         cause: serde_json::Error,
     },
-    /// A line of a waiting list is not a scenario, a tab, and a reason.
-    #[error("{path}:{line}: wanted a scenario, a tab, and what it waits for")]
+    /// A line of a waiting list is malformed, or names a step for the second time.
+    #[error(
+        "{path}:{line}: expected a scenario, its steps, and what they wait for, with tabs between, each step once"
+    )]
     Line {
         /// The file.
         path: String,
@@ -41,6 +43,16 @@ pub enum Error {
         path: String,
         /// The name.
         name: String,
+    },
+    /// A waiting list names a step that is not there, or is not compared.
+    #[error("{path}: the scenario {name} has no step {step} that is compared")]
+    NoSuchStep {
+        /// The file.
+        path: String,
+        /// The scenario.
+        name: String,
+        /// Counted from zero.
+        step: usize,
     },
 }
 
@@ -95,7 +107,7 @@ impl TryFrom<Box<RawValue>> for Step {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
-    /// Method and path. `{ns}` stands for the scenario's namespace, `{run}` for a word unique to the run.
+    /// Method and path. `{ns}` is the scenario's namespace, `{run}` a word unique to the run.
     #[serde(rename = "do")]
     pub(crate) line: String,
     /// A JSON value as it was written, or a string whose content is sent as it is.
@@ -104,9 +116,9 @@ pub(crate) struct Request {
     /// On top of the usual ones; null takes one away.
     #[serde(default)]
     pub(crate) headers: BTreeMap<String, Option<String>>,
-    /// Whom to impersonate.
+    /// The user to impersonate.
     #[serde(default, rename = "as")]
-    pub(crate) who: Option<Who>,
+    pub(crate) impersonated: Option<Impersonated>,
     /// Without credentials.
     #[serde(default)]
     pub(crate) anonymous: bool,
@@ -128,10 +140,10 @@ pub(crate) struct Request {
     pub(crate) want: Value,
 }
 
-/// Whom to impersonate: a user, perhaps with groups.
+/// The user to impersonate, perhaps with groups.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Who {
+pub(crate) enum Impersonated {
     User(String),
     Full {
         user: String,

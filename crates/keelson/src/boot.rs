@@ -4,9 +4,10 @@
 //! Each part is a hook with a name, under which `/livez` and `/readyz` tell whether it is done. What is there already is left
 //! alone, except where it says something about this very process.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use auth::SystemIdentity;
@@ -90,7 +91,7 @@ impl Hooks {
     pub(crate) async fn run(&self, registry: &Arc<Registry>, facts: &Facts) {
         // Under the name that the reference has for itself.
         let client = Client::new(registry.clone(), SystemIdentity::ApiServer, "kube-apiserver");
-        let boot = Boot { client, facts, now: Time::now(), identity: identity() };
+        let boot = Boot { client, facts, now: Time::now(), identity: identity(), skipped: Mutex::default() };
         let first = registry.cache().committed() == Revision::ZERO;
         // Namespaces first: the others live in them.
         self.repeat(NAMESPACES, || boot.namespaces()).await;
@@ -141,6 +142,8 @@ struct Boot<'a> {
     facts: &'a Facts,
     now: Time,
     identity: Identity,
+    /// The resources that are not served, and of which the log says so.
+    skipped: Mutex<BTreeSet<&'static str>>,
 }
 
 /// The name of this server among others on the same store.
@@ -265,8 +268,24 @@ impl Boot<'_> {
         self.apply(place, &text, &["spec"]).await
     }
 
+    /// Whether objects can be made here: `--runtime-config` can turn their resource off, or namespaces.
+    fn is_served(&self, address: Address<'static>) -> bool {
+        let namespaces = Address::core("namespaces", "");
+        let Address { resource, namespace, .. } = address;
+        if self.client.serves(address) && (namespace.is_empty() || self.client.serves(namespaces)) {
+            return true;
+        }
+        if self.skipped.lock().unwrap_or_else(PoisonError::into_inner).insert(resource) {
+            log::warn!(resource; "objects of the start are left out, because they are not served");
+        }
+        false
+    }
+
     /// Makes an object, unless there is one of its name.
-    async fn create(&self, address: Address<'_>, text: &str) -> Result<(), Status> {
+    async fn create(&self, address: Address<'static>, text: &str) -> Result<(), Status> {
+        if !self.is_served(address) {
+            return Ok(());
+        }
         let object = self.client.decode(address, text)?;
         match self.client.create(address, object).await {
             Err(exists) if exists.code == 409 => Ok(()),
@@ -275,7 +294,15 @@ impl Boot<'_> {
     }
 
     /// Makes an object, or sets these fields of the one that is there.
-    async fn apply(&self, address: Address<'_>, text: &str, fields: &[&'static str]) -> Result<(), Status> {
+    async fn apply(
+        &self,
+        address: Address<'static>,
+        text: &str,
+        fields: &[&'static str],
+    ) -> Result<(), Status> {
+        if !self.is_served(address) {
+            return Ok(());
+        }
         self.create(address, text).await?;
         let wanted = self.client.decode(address, text)?;
         let name = wanted.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str);
@@ -289,7 +316,10 @@ impl Boot<'_> {
         self.client.modify(address.named(name.unwrap_or_default()), set).await
     }
 
-    async fn set_status(&self, address: Address<'_>, name: &str, text: &str) -> Result<(), Status> {
+    async fn set_status(&self, address: Address<'static>, name: &str, text: &str) -> Result<(), Status> {
+        if !self.is_served(address) {
+            return Ok(());
+        }
         let wanted = self.client.decode(address, text)?;
         let set = |object: &mut object::Map| {
             if !object.contains_key("status")

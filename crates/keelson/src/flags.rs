@@ -6,17 +6,21 @@
 //! Forms: `--name=value`, `--name value`, and for switches also `--name` alone; `-v 4`, `-v=4`, `-v4`. An underscore in
 //! a name counts as a hyphen. Given twice, the later one holds.
 
+mod gates;
 pub(crate) mod help;
+mod runtime_config;
 mod table;
 mod value;
 
-use crate::options::Options;
+use crate::options::{Options, Show};
+
+pub(crate) use runtime_config::RuntimeConfig;
 
 /// One flag.
 pub(crate) struct Flag {
     pub(crate) name: &'static str,
     pub(crate) group: Group,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ValueType,
     /// As `--help` shows it; the default itself is in [`Options::default`].
     pub(crate) default: &'static str,
     pub(crate) help: &'static str,
@@ -33,7 +37,7 @@ pub(crate) enum Effect {
 
 /// What a flag takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ValueType {
     /// `true` or `false`; alone it means `true`.
     Switch,
     Integer,
@@ -45,7 +49,7 @@ pub(crate) enum Kind {
     List,
 }
 
-impl Kind {
+impl ValueType {
     /// The word for the value in `--help`.
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -121,6 +125,9 @@ pub(crate) enum Error {
     Positional { argument: String },
     #[error("{given} is given without {missing}: a certificate and its key belong together")]
     Half { given: &'static str, missing: &'static str },
+    /// `--feature-gates` or `--runtime-config`, in the words of the reference.
+    #[error("{0}")]
+    Refused(String),
 }
 
 fn hint(suggestion: &Option<&'static str>) -> String {
@@ -133,27 +140,43 @@ pub(crate) struct Parsed {
     pub(crate) options: Options,
     /// The flags that were given and have no effect yet, each once.
     pub(crate) without_effect: Vec<&'static str>,
+    /// What else is to be logged, once the log has been started as the flags say.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Reads the arguments after the program's name.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Parsed, Error> {
-    let mut parsed = Parsed { options: Options::default(), without_effect: Vec::new() };
+    let mut parsed = Parsed { options: Options::default(), without_effect: Vec::new(), warnings: Vec::new() };
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let written = Written::split(&argument)?;
         let flag = find(&written)?;
         let value = match (written.value, flag.kind) {
             (Some(value), _) => value,
-            (None, Kind::Switch) => "true".to_owned(),
+            (None, ValueType::Switch) => "true".to_owned(),
             (None, _) => arguments.next().ok_or_else(|| Error::NoValue { flag: written.shown.clone() })?,
         };
         apply(flag, &value, &mut parsed).map_err(|why| Error::Invalid { flag: written.shown, value, why })?;
     }
-    let Options { tls_cert_file, tls_private_key_file, .. } = &parsed.options;
-    match (tls_cert_file, tls_private_key_file) {
+    if parsed.options.show == Show::Help {
+        return Ok(parsed);
+    }
+    finish(&mut parsed)?;
+    Ok(parsed)
+}
+
+/// Checks what depends on several flags, and on all values of a flag that can be repeated.
+fn finish(parsed: &mut Parsed) -> Result<(), Error> {
+    let options = &mut parsed.options;
+    let resolved = gates::resolve(&options.feature_gates).map_err(Error::Refused)?;
+    options.gates = resolved.gates;
+    parsed.warnings = resolved.warnings;
+    let selection = options.runtime_config.resolve(options.priority_and_fairness);
+    options.selection = selection.map_err(Error::Refused)?;
+    match (&options.tls_cert_file, &options.tls_private_key_file) {
         (Some(_), None) => Err(Error::Half { given: "--tls-cert-file", missing: "--tls-private-key-file" }),
         (None, Some(_)) => Err(Error::Half { given: "--tls-private-key-file", missing: "--tls-cert-file" }),
-        _ => Ok(parsed),
+        _ => Ok(()),
     }
 }
 

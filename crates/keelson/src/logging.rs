@@ -1,9 +1,12 @@
 //! Log lines to standard error: one an event, readable or as JSON.
 //!
+//! Without raised verbosity, other people's crates are heard only with warnings and errors.
+//!
 //! A line that cannot be written is lost, and the health check `log` fails until one can be again.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,18 +19,29 @@ use crate::options::LogFormat;
 
 static LAST_WRITE_FAILED: AtomicBool = AtomicBool::new(false);
 
+static LOGGER: OnceLock<Logger> = OnceLock::new();
+
+/// The crates of this project that are part of the server.
+const OWN_CRATES: &[&str] = &[
+    "admission",
+    "auth",
+    "cache",
+    "keelson",
+    "kinds",
+    "merge",
+    "object",
+    "openapi",
+    "registry",
+    "schema",
+    "server",
+    "store",
+];
+
 /// Begins to log, in the whole process and for good.
 pub(crate) fn start(format: LogFormat, verbosity: u8) {
-    let logger: &'static Logger = match format {
-        LogFormat::Text => &Logger(LogFormat::Text),
-        LogFormat::Json => &Logger(LogFormat::Json),
-    };
+    let logger = LOGGER.get_or_init(|| Logger { format, levels: Levels::of(verbosity) });
     if log::set_logger(logger).is_ok() {
-        log::set_max_level(match verbosity {
-            0..=1 => LevelFilter::Info,
-            2..=5 => LevelFilter::Debug,
-            _ => LevelFilter::Trace,
-        });
+        log::set_max_level(logger.levels.own);
     }
 }
 
@@ -39,16 +53,47 @@ pub(crate) fn check() -> Check {
     })
 }
 
-struct Logger(LogFormat);
+/// What is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Levels {
+    /// Of this project's crates.
+    own: LevelFilter,
+    /// Of all others.
+    other: LevelFilter,
+}
+
+impl Levels {
+    fn of(verbosity: u8) -> Self {
+        match verbosity {
+            0..=1 => Self { own: LevelFilter::Info, other: LevelFilter::Warn },
+            2..=5 => Self { own: LevelFilter::Debug, other: LevelFilter::Debug },
+            _ => Self { own: LevelFilter::Trace, other: LevelFilter::Trace },
+        }
+    }
+
+    fn allow(self, metadata: &Metadata<'_>) -> bool {
+        let target = metadata.target();
+        let is_own = OWN_CRATES.contains(&target.split("::").next().unwrap_or(target));
+        metadata.level() <= if is_own { self.own } else { self.other }
+    }
+}
+
+struct Logger {
+    format: LogFormat,
+    levels: Levels,
+}
 
 impl Log for Logger {
-    fn enabled(&self, _metadata: &Metadata<'_>) -> bool {
-        true
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        self.levels.allow(metadata)
     }
 
     fn log(&self, record: &Record<'_>) {
+        if !self.enabled(record.metadata()) {
+            return;
+        }
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let line = match self.0 {
+        let line = match self.format {
             LogFormat::Text => text_line(record, since_epoch.as_millis()),
             LogFormat::Json => json_line(record, since_epoch.as_micros()),
         };
@@ -152,6 +197,30 @@ mod tests {
     use super::*;
 
     const FIELDS: [(&str, &str); 3] = [("path", "/a"), ("why", "it was \"so\""), ("empty", "")];
+
+    #[test]
+    fn other_crates_log_info_only_with_raised_verbosity() {
+        let allowed = |verbosity, target, level| {
+            Levels::of(verbosity).allow(&Metadata::builder().target(target).level(level).build())
+        };
+        assert!(allowed(0, "keelson::run", Level::Info));
+        assert!(allowed(0, "store", Level::Info));
+        assert!(!allowed(0, "store", Level::Debug));
+        assert!(!allowed(0, "fjall::db", Level::Info));
+        assert!(!allowed(0, "storehouse", Level::Info));
+        assert!(allowed(0, "fjall::db", Level::Warn));
+        assert!(allowed(2, "fjall::db", Level::Info));
+    }
+
+    #[test]
+    fn every_crate_of_the_project_is_listed() {
+        let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for folder in std::fs::read_dir(crates).unwrap() {
+            let name = folder.unwrap().file_name().into_string().unwrap();
+            let is_tool = ["bench", "clients", "golden", "testkit", "xtask"].contains(&name.as_str());
+            assert!(is_tool || OWN_CRATES.contains(&name.as_str()), "{name}");
+        }
+    }
 
     #[test]
     fn a_text_line_has_time_level_message_and_fields() {

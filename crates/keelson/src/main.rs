@@ -22,7 +22,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let begin = Instant::now();
-    let Parsed { options, without_effect } = match flags::parse(std::env::args().skip(1)) {
+    let Parsed { options, without_effect, warnings } = match flags::parse(std::env::args().skip(1)) {
         Ok(parsed) => parsed,
         Err(error) => return fail(&error),
     };
@@ -34,6 +34,9 @@ fn main() -> ExitCode {
     logging::start(options.log_format, options.verbosity);
     for name in without_effect {
         log::warn!("--{name} is accepted but has no effect yet");
+    }
+    for warning in warnings {
+        log::warn!("{warning}");
     }
     match run::run(&options, begin) {
         Ok(Ending::Orderly) => ExitCode::SUCCESS,

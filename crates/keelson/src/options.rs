@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use server::tls::{Oldest, Protocols};
 
+use crate::flags::RuntimeConfig;
+
 /// The settings of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -25,8 +27,13 @@ pub(crate) struct Options {
     pub(crate) advertise_address: Option<IpAddr>,
     pub(crate) external_hostname: Option<String>,
     pub(crate) service_range: Range,
+    /// As it was given; [`Options::selection`] is what it means.
+    pub(crate) runtime_config: RuntimeConfig,
     pub(crate) selection: registry::Selection,
+    /// The values of `--feature-gates`; [`Options::gates`] is what they mean.
+    pub(crate) feature_gates: Vec<String>,
     pub(crate) gates: Gates,
+    pub(crate) priority_and_fairness: bool,
     pub(crate) token_auth_file: Option<PathBuf>,
     pub(crate) client_ca_file: Option<PathBuf>,
     pub(crate) log_format: LogFormat,
@@ -145,8 +152,11 @@ impl Default for Options {
             advertise_address: None,
             external_hostname: None,
             service_range: Range::default(),
+            runtime_config: RuntimeConfig::default(),
             selection: registry::Selection::default(),
+            feature_gates: Vec::new(),
             gates: Gates::default(),
+            priority_and_fairness: true,
             token_auth_file: None,
             client_ca_file: None,
             log_format: LogFormat::Text,

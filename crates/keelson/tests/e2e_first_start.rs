@@ -231,3 +231,36 @@ fn a_plain_http_client_is_turned_away_and_the_server_goes_on() {
     assert!(!answer.starts_with(b"HTTP/1.1 200"));
     assert_eq!(kubectl(server.kubeconfig(), &["get", "--raw", "/readyz"]), "ok");
 }
+
+#[test]
+fn the_log_of_a_first_start_has_no_lines_of_libraries() {
+    let folder = Folder::new().unwrap();
+    let log = start(&folder, &[]).terminate().unwrap().log;
+    assert!(!log.contains("Creating database") && !log.contains("ingestion"), "{log}");
+}
+
+#[test]
+fn feature_gates_are_checked_at_the_start() {
+    let refused = keelson(&["--feature-gates=NoSuchGate=true"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(String::from_utf8(refused.stderr).unwrap(), "error: unrecognized feature gate: NoSuchGate\n");
+    let folder = Folder::new().unwrap();
+    let server = start(&folder, &["--feature-gates=SidecarContainers=true,HPAScaleToZero=true"]);
+    let log = server.terminate().unwrap().log;
+    assert!(log.contains("warn  Setting GA feature gate SidecarContainers=true."), "{log}");
+    assert!(log.contains("warn  the feature gate HPAScaleToZero is accepted but has no effect yet"), "{log}");
+}
+
+#[test]
+fn a_server_without_the_resources_of_the_start_becomes_ready() {
+    let refused = keelson(&["--runtime-config=api/all=false", "--enable-priority-and-fairness=false"]);
+    assert_eq!(String::from_utf8(refused.stderr).unwrap(), "error: invalid key with only api/all=false\n");
+    for config in ["api/all=false,batch/v1=true", "/v1/namespaces=false", "coordination.k8s.io/v1=false"] {
+        let folder = Folder::new().unwrap();
+        let flag = format!("--runtime-config={config}");
+        let server = start(&folder, &[&flag, "--enable-priority-and-fairness=false"]);
+        let log = server.terminate().unwrap().log;
+        assert!(log.contains("objects of the start are left out"), "{config}: {log}");
+        assert!(!log.contains("is tried again"), "{config}: {log}");
+    }
+}

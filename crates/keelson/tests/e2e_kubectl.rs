@@ -226,7 +226,7 @@ fn edit_saves_what_the_editor_changed() {
 }
 
 #[test]
-fn patches_of_three_kinds() {
+fn kubectl_patch_takes_three_patch_types() {
     let kubectl = Kubectl::start();
     kubectl.ok("create deployment web --image=nginx:1.27");
     let containers = r#"{"spec":{"template":{"spec":{"containers":[{"name":"side","image":"b:1"}]}}}}"#;
@@ -293,7 +293,7 @@ fn a_watch_sees_changes_as_they_happen() {
 }
 
 #[test]
-fn wait_ends_when_it_is_so() {
+fn kubectl_wait_ends_when_the_condition_holds() {
     let kubectl = Kubectl::start();
     kubectl.ok("create deployment web --image=nginx:1.27");
     assert_eq!(
@@ -391,7 +391,7 @@ fn a_folder_of_manifests_is_applied() {
 }
 
 #[test]
-fn a_manifest_with_faults_is_refused_in_the_servers_words() {
+fn invalid_manifest_is_refused_with_the_servers_message() {
     let kubectl = Kubectl::start();
     let path = kubectl.server.folder().join("bad.yaml");
     let manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\ndata:\n  a: b\ncolour: red\n";
@@ -418,7 +418,7 @@ fn a_manifest_with_faults_is_refused_in_the_servers_words() {
 }
 
 #[test]
-fn each_way_of_writing_is_a_manager() {
+fn each_kubectl_command_has_its_field_manager() {
     let kubectl = Kubectl::start();
     let managers = || {
         let path = "-o=jsonpath={.metadata.managedFields[*].manager}";

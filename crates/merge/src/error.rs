@@ -1,4 +1,4 @@
-//! Why a patch was refused, and as what the client hears of it.
+//! Why a patch was refused, and the status for the client.
 
 use object::field;
 
@@ -37,7 +37,7 @@ pub struct Status {
 }
 
 impl Error {
-    /// What a client is told of [`Error::Unprocessable`].
+    /// The message for clients of [`Error::Unprocessable`].
     pub const GENERIC: &str = "the server rejected our request due to an error in our request";
 
     /// The status that it becomes.
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_refusal_has_its_status() {
+    fn each_error_has_its_http_status() {
         let text = || "x".to_string();
         for (error, code, reason, message) in [
             (Error::BadRequest(text()), 400, "BadRequest", "x"),

@@ -6,9 +6,9 @@ use object::{Value, float};
 use schema::json;
 use std::fmt::Write;
 
-/// What a value is to the reference.
+/// The Go type of a value, as in the reference's errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum GoKind {
     /// Null.
     Nil,
     /// `true` or `false`.
@@ -25,25 +25,25 @@ pub(crate) enum Kind {
     Map,
 }
 
-impl Kind {
+impl GoKind {
     /// The kind of a value without a type.
     pub(crate) fn of_value(value: &Value) -> Self {
         match value {
-            Value::Null => Kind::Nil,
-            Value::Bool(_) => Kind::Bool,
-            Value::Int(_) => Kind::Int,
-            Value::Float(_) => Kind::Float,
-            Value::String(_) | Value::Bytes(_) => Kind::String,
-            Value::List(_) => Kind::List,
-            Value::Map(_) => Kind::Map,
+            Value::Null => GoKind::Nil,
+            Value::Bool(_) => GoKind::Bool,
+            Value::Int(_) => GoKind::Int,
+            Value::Float(_) => GoKind::Float,
+            Value::String(_) | Value::Bytes(_) => GoKind::String,
+            Value::List(_) => GoKind::List,
+            Value::Map(_) => GoKind::Map,
             Value::Raw(raw) => match value.kind() {
-                "object" => Kind::Map,
-                "array" => Kind::List,
-                "string" => Kind::String,
-                "bool" => Kind::Bool,
-                "null" => Kind::Nil,
-                _ if raw.as_str().parse::<i64>().is_ok() => Kind::Int,
-                _ => Kind::Float,
+                "object" => GoKind::Map,
+                "array" => GoKind::List,
+                "string" => GoKind::String,
+                "bool" => GoKind::Bool,
+                "null" => GoKind::Nil,
+                _ if raw.as_str().parse::<i64>().is_ok() => GoKind::Int,
+                _ => GoKind::Float,
             },
         }
     }
@@ -51,33 +51,33 @@ impl Kind {
     /// The kind of a node.
     pub(crate) fn of(node: &Node<'_>) -> Self {
         match node {
-            Node::Nil | Node::Null => Kind::Nil,
-            Node::Typed(_, value) => Kind::of_value(value),
-            Node::Doc(_) | Node::Text(json::Node::Object(_)) => Kind::Map,
-            Node::List(_) | Node::Text(json::Node::List(_)) => Kind::List,
-            Node::Text(_) => Kind::of_value(&node.to_value()),
+            Node::Nil | Node::Null => GoKind::Nil,
+            Node::Typed(_, value) => GoKind::of_value(value),
+            Node::Doc(_) | Node::Text(json::Node::Object(_)) => GoKind::Map,
+            Node::List(_) | Node::Text(json::Node::List(_)) => GoKind::List,
+            Node::Text(_) => GoKind::of_value(&node.to_value()),
         }
     }
 
     /// The name of the kind.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Kind::Nil => "invalid",
-            Kind::Bool => "bool",
-            Kind::Int => "int64",
-            Kind::Float => "float64",
-            Kind::String => "string",
-            Kind::List => "slice",
-            Kind::Map => "map",
+            GoKind::Nil => "invalid",
+            GoKind::Bool => "bool",
+            GoKind::Int => "int64",
+            GoKind::Float => "float64",
+            GoKind::String => "string",
+            GoKind::List => "slice",
+            GoKind::Map => "map",
         }
     }
 
     /// The name of the type.
     pub(crate) fn type_name(self) -> &'static str {
         match self {
-            Kind::Nil => "%!s(<nil>)",
-            Kind::List => "[]interface {}",
-            Kind::Map => "map[string]interface {}",
+            GoKind::Nil => "%!s(<nil>)",
+            GoKind::List => "[]interface {}",
+            GoKind::Map => "map[string]interface {}",
             other => other.name(),
         }
     }
@@ -99,7 +99,7 @@ pub(crate) fn show(value: &Value) -> String {
     out
 }
 
-/// The same as `%s` shows it, which takes offence at anything but text.
+/// The same as `%s` shows it, which marks anything but text as an error.
 pub(crate) fn show_as_text(value: &Value) -> String {
     let mut out = String::new();
     write(value, &mut out, |scalar, out| {
@@ -114,7 +114,7 @@ pub(crate) fn show_as_text(value: &Value) -> String {
     out
 }
 
-/// The same as `%#v` shows it, which is how it would stand in a program.
+/// The same as `%#v` shows it, which is how a program would have it.
 pub(crate) fn show_source(value: &Value) -> String {
     match value {
         Value::Map(map) => {

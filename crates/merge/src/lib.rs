@@ -1,4 +1,4 @@
-//! What writes make of an object, as pure functions: the patch formats here, and in [`managed`] who owns which fields and
+//! What writes make of an object, as pure functions: the patch formats here, and in [`managed`] the owners of fields and
 //! server-side apply.
 //!
 //! One module per format: [`json_patch`] (RFC 6902), [`merge_patch`] (RFC 7386) and [`strategic`]. Each takes the
@@ -9,7 +9,7 @@
 //! That JSON is not made: a node is a part of the object, still typed, or a part of the patch, still text, and is
 //! opened only where the patch leads into it. Parts that nothing touched go over into the result as they are; parts of
 //! the patch are decoded by the schema at the place where they end up. Only where that meets anything but a clean value
-//! is the whole written out and read again as the reference reads it, because its errors speak of the whole.
+//! is the whole written out and read again as the reference reads it, because its errors show the whole.
 //!
 //! Left to others: defaults, the comparison of names and resource versions, and whether the object is valid. Everything
 //! here is bounded by [`schema::Limits`], whatever the patch says.
@@ -39,7 +39,7 @@ pub enum Patch {
     Strategic,
 }
 
-/// What becomes of fields that a type does not have or that stand twice: the parameter `fieldValidation`.
+/// What becomes of unknown and duplicate fields: the parameter `fieldValidation`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
     /// They are dropped.

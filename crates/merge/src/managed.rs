@@ -1,10 +1,10 @@
-//! Managed fields: who owns which fields of an object, and server-side apply, which lives by that.
+//! Managed fields, which record the owners of an object's fields, and server-side apply, which is based on them.
 //!
-//! A [`Manager`] is made for one kind of request: a type, its version, a subresource. [`Manager::update`] notes who
-//! owns what after any other write; [`Manager::apply`] merges a configuration into an object. Both are pure: the time,
+//! A [`Manager`] is made for one kind of request: a type, its version, a subresource. [`Manager::update`] updates
+//! the owners after any other write; [`Manager::apply`] merges a configuration into an object. Both are pure: the time,
 //! and how objects are converted to other versions, are given.
 //!
-//! What is one value and what is told apart is said by the type ([`schema::Topology`]). Sets of paths are those of
+//! The type says which values are atomic and which granular ([`schema::Topology`]). Sets of paths are those of
 //! [`object::path_set`].
 //!
 //! 1. Both forms of a value are walked by the same code: the tree of a type, with what it leaves out, and plain JSON.
@@ -48,7 +48,7 @@ pub struct Typed {
     pub value: Value,
 }
 
-/// What a kind of request has to say about the versions of its objects.
+/// The versions of the objects of a request.
 pub trait Versions: Sync {
     /// The type of an object in a version, such as `apps/v1`; nothing if there is no such version.
     fn ty(&self, version: &str) -> Option<Ref<Type>>;
@@ -60,14 +60,14 @@ pub trait Versions: Sync {
     fn resets(&self, version: &str) -> Option<&Set>;
 }
 
-/// Who writes, and when.
+/// The manager that writes, and the time.
 #[derive(Clone, Copy, Debug)]
 pub struct Writer<'a> {
     /// The name of the manager.
     pub name: &'a str,
     /// The time of the request, RFC 3339 in UTC with seconds.
     pub now: &'a Text,
-    /// Lists that were sent as `[]`, where a tree does not tell that from null.
+    /// Lists that were sent as `[]`, which a tree cannot distinguish from null.
     pub empty: &'a [Path],
 }
 
@@ -76,7 +76,7 @@ pub struct Writer<'a> {
 pub enum Force {
     /// They are.
     Yes,
-    /// They are in the way.
+    /// They are conflicts.
     #[default]
     No,
 }
@@ -84,7 +84,7 @@ pub enum Force {
 /// Why something could not be applied.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// The request makes no sense: 400.
+    /// The request is malformed: 400.
     #[error("{0}")]
     BadRequest(String),
     /// Others own some of the fields: 409.
@@ -144,11 +144,11 @@ pub struct Manager<'a> {
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 impl Manager<'_> {
-    /// Notes who owns what, now that `writer` has made `new` of `live`. All are in the version of the request; an
+    /// Updates the owners after `writer` has changed `live` to `new`. All are in the version of the request; an
     /// object that is made has no `live`.
     ///
     /// What a client has put into the managed fields of `new` is taken as what they were before, except through a
-    /// subresource; a single empty entry, or an empty list, makes all be forgotten. Where nothing can be noted, the object has no managed
+    /// subresource; a single empty entry, or an empty list, resets them. If there is nothing to record, the object has no managed
     /// fields.
     pub fn update(&self, live: Option<&Value>, new: &mut Value, writer: Writer<'_>) {
         let sent = entries::take(new);

@@ -1,8 +1,8 @@
-//! The JSON of an object that is being patched, made only as far as the patch looks at it.
+//! The JSON of an object that is being patched, made only as far as the patch needs it.
 //!
 //! 1. A node that was never opened is written as its source writes it: the object by the order of its type, the patch by
 //!    its own text. An opened one is written with sorted keys. Both are what the reference does, and shows in errors.
-//! 2. A typed node holds the address of its shape, so that it is known at the end whether it stands where it stood.
+//! 2. A typed node holds the address of its shape, so that it is known at the end whether its place has changed.
 //! 3. Opened nodes nest no deeper than [`Limits::depth`] plus the depth of the object: see [`Node::height`].
 
 use object::{Key, Map, RawJson, Value};
@@ -19,10 +19,10 @@ pub(crate) type Doc<'a> = BTreeMap<Key, Node<'a>>;
 pub(crate) enum Node<'a> {
     /// The null of a document, or no value at all.
     Nil,
-    /// A null that an operation put there. The reference tells it from the other when it compares.
+    /// A null that an operation put there. The reference distinguishes the two when it compares.
     Null,
     /// A part of the object; or, with [`ANY`], a value without a type.
-    Typed(Place<'a>, Value),
+    Typed(ShapeRef<'a>, Value),
     /// A part of the patch.
     Text(json::Node<'a>),
     /// An opened object.
@@ -31,17 +31,17 @@ pub(crate) enum Node<'a> {
     List(Vec<Node<'a>>),
 }
 
-/// Where in the type a value stands.
+/// The shape of a typed value, compared by address.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a>(pub(crate) &'a Shape);
+pub(crate) struct ShapeRef<'a>(pub(crate) &'a Shape);
 
-impl std::fmt::Debug for Place<'_> {
+impl std::fmt::Debug for ShapeRef<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:p}", self.0)
     }
 }
 
-impl PartialEq<&Shape> for Place<'_> {
+impl PartialEq<&Shape> for ShapeRef<'_> {
     fn eq(&self, other: &&Shape) -> bool {
         std::ptr::eq(self.0, *other)
     }
@@ -68,7 +68,7 @@ impl<'a> Node<'a> {
     pub(crate) fn plain(value: Value) -> Self {
         match value {
             Value::Null => Node::Nil,
-            value => Node::Typed(Place(&ANY), value),
+            value => Node::Typed(ShapeRef(&ANY), value),
         }
     }
 
@@ -79,7 +79,7 @@ impl<'a> Node<'a> {
             for (name, text) in [("apiVersion", kind.api_version()), ("kind", kind.kind.clone())] {
                 if let Some(field) = ty.field(name) {
                     doc.entry(field.name.clone())
-                        .or_insert_with(|| Node::Typed(Place(&field.shape), text.into()));
+                        .or_insert_with(|| Node::Typed(ShapeRef(&field.shape), text.into()));
                 }
             }
         }
@@ -249,16 +249,16 @@ fn open_list<'a>(shape: &'a Shape, items: &[Value]) -> Node<'a> {
 }
 
 fn typed<'a>(shape: &'a Shape, value: &Value) -> Node<'a> {
-    if value.is_null() { Node::Nil } else { Node::Typed(Place(shape), value.clone()) }
+    if value.is_null() { Node::Nil } else { Node::Typed(ShapeRef(shape), value.clone()) }
 }
 
-/// What stands in the JSON for a field that is written though it is absent.
+/// The JSON value of a field that is written although it is absent.
 pub(crate) fn absent<'a>(field: &'a Field) -> Node<'a> {
     if field.optional {
         return Node::Nil;
     }
     match &field.shape {
-        Shape::Struct(_) => Node::Typed(Place(&field.shape), EMPTY.clone()),
+        Shape::Struct(_) => Node::Typed(ShapeRef(&field.shape), EMPTY.clone()),
         Shape::List(_) | Shape::Map(_) | Shape::Bytes => Node::Nil,
         shape => typed(shape, &shape.empty_element()),
     }

@@ -1,9 +1,9 @@
 //! Strategic merge patch: objects are merged field by field, lists by what the schema says of them.
 //!
-//! The schema names the lists that are merged and the field that tells their elements apart ([`schema::Patch`]). A patch
+//! The schema names the lists that are merged and the key of their elements ([`schema::Patch`]). A patch
 //! can say more: `$patch` (`replace`, `delete`) in an object or an element, `$retainKeys`, and beside a list its
 //! `$deleteFromPrimitiveList/` and `$setElementOrder/`. Keys are looked at in their sorted order, where the reference
-//! takes any, so that of several faults always the same one is reported.
+//! takes any, so that the reported error is deterministic.
 //!
 //! The patch is changed as it is applied (directives and nulls are taken out), because the reference shows what is left
 //! of it in its errors.
@@ -13,7 +13,7 @@ mod meta;
 mod order;
 mod restore;
 
-use crate::go::{self, Kind};
+use crate::go::{self, GoKind};
 use crate::merge_patch::OBJECT;
 use crate::node::{Doc, Node, Opened};
 use crate::result::{refuse_strictly, set_kind};
@@ -84,7 +84,7 @@ fn no_merge_key(element: &Value, key: &str) -> Error {
     Error::Internal(format!("map: {} does not contain declared merge key: {key}", go::show(element)))
 }
 
-fn bad_type(wanted: Kind, found: Kind) -> Error {
+fn bad_type(wanted: GoKind, found: GoKind) -> Error {
     Error::Internal(format!("expected a {}, but received a {}", wanted.type_name(), found.type_name()))
 }
 
@@ -129,8 +129,8 @@ fn merge_entry<'a>(
     meta: Meta<'a>,
     deletes: bool,
 ) -> Result<(), Error> {
-    let found = doc.get(name.as_str()).map(Kind::of);
-    let kind = Kind::of_value(new);
+    let found = doc.get(name.as_str()).map(GoKind::of);
+    let kind = GoKind::of_value(new);
     if found != Some(kind) {
         if !deletes {
             discard_nulls(new);
@@ -139,7 +139,7 @@ fn merge_entry<'a>(
         return Ok(());
     }
     match kind {
-        Kind::Map => {
+        GoKind::Map => {
             let field = meta.field(&name)?;
             let original = doc.remove(name.as_str()).unwrap_or(Node::Nil);
             let merged = if field.facts.patch.replace {
@@ -149,7 +149,7 @@ fn merge_entry<'a>(
             };
             doc.insert(name, merged);
         }
-        Kind::List => {
+        GoKind::List => {
             let (field, element) = meta.list_field(&name)?;
             let facts = &field.facts.patch;
             // Lists of deletions count whatever the field's strategy is.
@@ -179,7 +179,7 @@ fn put(doc: &mut Doc<'_>, name: Key, new: &mut Value) {
     }
 }
 
-/// `$retainKeys`: what it does not name goes.
+/// `$retainKeys`: removes the fields that it does not name.
 fn retain_keys(doc: &mut Doc<'_>, patch: &mut Map) -> Result<(), Error> {
     let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let keys = keys.as_list().ok_or_else(bad_retain_keys)?;

@@ -1,4 +1,4 @@
-//! Patches that nobody means well with: no panic, no deep recursion, no work out of proportion.
+//! Hostile patches: no panic, no deep recursion, no work out of proportion.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 

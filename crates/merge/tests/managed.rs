@@ -13,19 +13,19 @@ use object::{Text, Value};
 use schema::{Limits, Ref, Shape, Type, builtin, json, yaml};
 
 #[test]
-fn histories_of_any_kind_go_as_in_the_reference() {
+fn random_histories_match_the_reference() {
     replay(include_str!("reference/histories.jsonl"), 90);
 }
 
 #[test]
-fn histories_written_for_a_rule_go_as_in_the_reference() {
+fn written_histories_match_the_reference() {
     replay(include_str!("reference/written.jsonl"), 70);
 }
 
 /// Each line has the entries of an object (`parent`), those of its scale (`sub`), those of the scale after a change (`scale`),
 /// and those of the object that come of it (`back`).
 #[test]
-fn scales_have_the_owners_of_the_replicas_and_hand_them_back_as_in_the_reference() {
+fn managed_fields_of_scales_match_the_reference() {
     let ty = Ref::Static(builtin::by_kind("apps", "v1", "Deployment").unwrap());
     let versions = ["apps/v1".to_owned()];
     let scale = Scale { replicas: &["spec", "replicas"], api_version: "apps/v1", versions: &versions };
@@ -44,7 +44,7 @@ fn scales_have_the_owners_of_the_replicas_and_hand_them_back_as_in_the_reference
     assert!(seen >= 40, "the facts are lost");
 }
 
-/// Entries as texts; those that differ in nothing by which they are ordered stand in any order.
+/// Entries as texts; those that are equal by all sort keys are in any order.
 fn shown_entries(entries: &[Value]) -> Vec<String> {
     let shown = entries.iter().map(|entry| {
         let mut entry = entry.as_map().unwrap().clone();

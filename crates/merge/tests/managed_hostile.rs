@@ -1,4 +1,4 @@
-//! Managed fields of what nobody sends in good faith: bounded time, no panic, nothing lost that was there.
+//! Managed fields of hostile objects: bounded time, no panic, nothing lost.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 
@@ -60,7 +60,7 @@ fn within(seconds: u64, work: impl FnOnce()) {
 }
 
 #[test]
-fn long_lists_take_no_more_than_their_length() {
+fn long_lists_are_applied_in_bounded_time() {
     let maps = One::of("", "v1", "ConfigMap");
     let names = |offset: usize, step: usize| {
         (0..20_000).map(|at| format!("\"n{}\"", offset + at * step)).collect::<Vec<_>>().join(",")
@@ -85,7 +85,7 @@ fn long_lists_take_no_more_than_their_length() {
 }
 
 #[test]
-fn large_maps_and_many_owners_take_no_more_than_their_size() {
+fn large_maps_with_many_owners_are_applied_in_bounded_time() {
     let maps = One::of("", "v1", "ConfigMap");
     let data = (0..20_000).map(|at| format!("\"k{at}\":\"v\"")).collect::<Vec<_>>().join(",");
     let text = |data: &str, entries: &str| {
@@ -108,7 +108,7 @@ fn large_maps_and_many_owners_take_no_more_than_their_size() {
 }
 
 #[test]
-fn deep_things_are_walked_to_their_end() {
+fn deep_objects_are_applied_and_updated() {
     let revisions = One::of("apps", "apps/v1", "ControllerRevision");
     let nested = format!("{}1{}", "{\"a\":".repeat(500), "}".repeat(500));
     let text = format!(
@@ -137,7 +137,7 @@ fn numbers_without_a_total_order_can_be_keys() {
 }
 
 #[test]
-fn mutilated_configurations_are_applied_or_refused() {
+fn garbled_configurations_are_applied_or_refused() {
     let pods = One::of("", "v1", "Pod");
     let text = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"a":"b"},"finalizers":["x","y"],"ownerReferences":[{"uid":"u","name":"n"}]},"spec":{"containers":[{"name":"c","image":"i","ports":[{"containerPort":80,"protocol":"TCP"}],"env":[{"name":"A","value":"1"}],"resources":{"limits":{"cpu":"1"}}}],"volumes":[{"name":"v","emptyDir":{}}],"tolerations":[{"key":"k"}]}}"#;
     let live = pods.apply(None, &any(text)).unwrap();

@@ -1,4 +1,4 @@
-//! Each rule of each format by itself, and what the client is told when it is broken.
+//! Each rule of each format by itself, and the error for a client that breaks it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 
@@ -72,7 +72,7 @@ fn json_patch_is_laxer_than_the_standard_where_the_reference_is() {
 }
 
 #[test]
-fn json_patch_sees_the_fields_that_are_written_though_empty() {
+fn json_patch_sees_empty_fields_that_are_written() {
     for (path, value) in
         [("/metadata/creationTimestamp", "null"), ("/status", "{}"), ("/spec/selector", "null")]
     {
@@ -188,7 +188,7 @@ fn merge_patches_that_are_no_objects_are_bad_requests() {
 }
 
 #[test]
-fn the_whole_is_shown_when_it_is_no_object_of_the_type() {
+fn error_of_an_undecodable_result_shows_the_whole_object() {
     let error = apply(Patch::Merge, MAP, r#"{"data":{"x":1.0}}"#, FieldValidation::Warn).unwrap_err();
     let Error::Invalid { value, detail } = &error else { panic!("{error}") };
     assert_eq!(
@@ -200,7 +200,7 @@ fn the_whole_is_shown_when_it_is_no_object_of_the_type() {
 }
 
 #[test]
-fn a_patch_may_not_change_what_an_object_is() {
+fn patch_cannot_change_kind_or_api_version() {
     for (patch, detail) in [
         (r#"{"kind":"Secret"}"#, "illegal base64 data at input byte 0"),
         (
@@ -233,7 +233,7 @@ fn a_patch_may_not_change_what_an_object_is() {
 }
 
 #[test]
-fn unknown_and_repeated_fields_are_ignored_named_or_refused() {
+fn unknown_and_duplicate_fields_follow_field_validation() {
     let cases = [
         (
             Patch::Json,
@@ -279,7 +279,7 @@ fn strategic_lists_are_merged_by_key_and_ordered() {
 }
 
 #[test]
-fn strategic_sets_lose_and_gain_elements() {
+fn strategic_merge_adds_and_deletes_set_elements() {
     let finalizers = |patch: &str| {
         let patch = format!(r#"{{"metadata":{{{patch}}}}}"#);
         let patched = apply(Patch::Strategic, MAP, &patch, FieldValidation::Strict).unwrap();

@@ -2,7 +2,7 @@
 //!
 //! A rule walks an object with a [`Path`], a list of borrowed segments on the stack that costs nothing until an
 //! [`Error`] is made of it. Errors are collected in a [`List`] and become one [`Aggregate`], or the causes of a status:
-//! [`Kind::reason`], [`Error::body`] and [`Error::path`].
+//! [`ErrorType::reason`], [`Error::body`] and [`Error::path`].
 
 mod path;
 mod value;
@@ -20,7 +20,7 @@ pub type List = Vec<Error>;
 
 /// How a field is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ErrorType {
     /// A value that the field refers to does not exist.
     NotFound,
     /// A value is missing.
@@ -43,7 +43,7 @@ pub enum Kind {
     TypeInvalid,
 }
 
-impl Kind {
+impl ErrorType {
     /// The machine-readable name, as in the causes of a status.
     pub fn reason(self) -> &'static str {
         match self {
@@ -65,7 +65,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ErrorType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotFound => "Not found",
@@ -92,7 +92,7 @@ impl fmt::Display for Kind {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Error {
     /// How it is wrong.
-    pub kind: Kind,
+    pub kind: ErrorType,
     /// Which field, as text.
     pub path: String,
     /// What was there.
@@ -104,7 +104,7 @@ pub struct Error {
 impl Error {
     /// A missing value.
     pub fn required(path: &Path<'_>, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Kind::Required, path, BadValue::Omitted, detail)
+        Self::new(ErrorType::Required, path, BadValue::Omitted, detail)
     }
 
     /// A malformed value.
@@ -113,7 +113,7 @@ impl Error {
         value: impl Into<BadValue>,
         detail: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self::new(Kind::Invalid, path, value.into(), detail)
+        Self::new(ErrorType::Invalid, path, value.into(), detail)
     }
 
     /// A value of the wrong type.
@@ -122,7 +122,7 @@ impl Error {
         value: impl Into<BadValue>,
         detail: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self::new(Kind::TypeInvalid, path, value.into(), detail)
+        Self::new(ErrorType::TypeInvalid, path, value.into(), detail)
     }
 
     /// A value outside the given ones, which the message lists in their order.
@@ -139,17 +139,17 @@ impl Error {
     ) -> Self {
         let supported = quote::quote_each(supported);
         let detail = if supported.is_empty() { supported } else { format!("supported values: {supported}") };
-        Self::new(Kind::NotSupported, path, value.into(), detail)
+        Self::new(ErrorType::NotSupported, path, value.into(), detail)
     }
 
     /// A value that must be unique and is not.
     pub fn duplicate(path: &Path<'_>, value: impl Into<BadValue>) -> Self {
-        Self::new(Kind::Duplicate, path, value.into(), "")
+        Self::new(ErrorType::Duplicate, path, value.into(), "")
     }
 
     /// A value that may not be given.
     pub fn forbidden(path: &Path<'_>, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Kind::Forbidden, path, BadValue::Omitted, detail)
+        Self::new(ErrorType::Forbidden, path, BadValue::Omitted, detail)
     }
 
     /// A text longer than so many bytes, if the limit can be named.
@@ -158,7 +158,7 @@ impl Error {
             Some(most) => Cow::Owned(format!("may not be more than {most} bytes")),
             None => Cow::Borrowed("value is too long"),
         };
-        Self::new(Kind::TooLong, path, BadValue::Omitted, detail)
+        Self::new(ErrorType::TooLong, path, BadValue::Omitted, detail)
     }
 
     /// A collection of more items than allowed, where the numbers can be named.
@@ -167,20 +167,20 @@ impl Error {
             Some(most) => Cow::Owned(format!("must have at most {most} items")),
             None => Cow::Borrowed("has too many items"),
         };
-        Self::new(Kind::TooMany, path, actual.map_or(BadValue::Omitted, BadValue::from), detail)
+        Self::new(ErrorType::TooMany, path, actual.map_or(BadValue::Omitted, BadValue::from), detail)
     }
 
     /// A reference to something that does not exist.
     pub fn not_found(path: &Path<'_>, value: impl Into<BadValue>) -> Self {
-        Self::new(Kind::NotFound, path, value.into(), "")
+        Self::new(ErrorType::NotFound, path, value.into(), "")
     }
 
     /// A failure of the server while it checked a value.
     pub fn internal(path: &Path<'_>, cause: impl fmt::Display) -> Self {
-        Self::new(Kind::InternalError, path, BadValue::Null, cause.to_string())
+        Self::new(ErrorType::InternalError, path, BadValue::Null, cause.to_string())
     }
 
-    fn new(kind: Kind, path: &Path<'_>, value: BadValue, detail: impl Into<Cow<'static, str>>) -> Self {
+    fn new(kind: ErrorType, path: &Path<'_>, value: BadValue, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { kind, path: path.to_string(), value, detail: detail.into() }
     }
 
@@ -265,7 +265,7 @@ mod tests {
     const PATH: Path<'static> = Path::new("f");
 
     #[test]
-    fn each_kind_has_its_words() {
+    fn each_error_type_has_its_message() {
         let cases = [
             (Error::not_found(&PATH, "x"), "FieldValueNotFound", r#"f: Not found: "x""#),
             (Error::required(&PATH, ""), "FieldValueRequired", "f: Required value"),
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn an_omitted_value_leaves_no_trace() {
+    fn omitted_value_is_not_in_the_message() {
         assert_eq!(Error::invalid(&PATH, BadValue::Omitted, "why").body(), "Invalid value: why");
         assert_eq!(Error::invalid(&PATH, BadValue::Null, "why").body(), "Invalid value: \"null\": why");
     }

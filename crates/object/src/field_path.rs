@@ -1,8 +1,8 @@
 //! Field paths in the form that people write and errors show: `spec.containers[0].ports[name=http]`.
 //!
 //! Names are split by dots. Brackets hold the place of an item (`[0]`), a condition on one (`[name=http]`), or the
-//! key of a map (`[http]`, `['example.com/app']`). In names and in quotes a backslash makes the next character stand
-//! for itself. The text of every [`field::Path`](crate::field::Path) whose keys need no quotes can be read.
+//! key of a map (`[http]`, `['example.com/app']`). In names and in quotes a backslash escapes the next
+//! character. The text of every [`field::Path`](crate::field::Path) whose keys need no quotes can be read.
 
 use crate::quote::Quoted;
 use crate::{Key, Text, Value};
@@ -181,7 +181,7 @@ fn is_plain_in_brackets(text: &str) -> bool {
     !text.is_empty() && !text.contains(['[', ']', '=', '\'', '"', '\\'])
 }
 
-/// Reads what is in a bracket; what stands behind it.
+/// Reads what is in a bracket. Returns it and the rest.
 fn bracket<'t>(rest: &'t str, text: &str) -> Result<(Step, &'t str), Error> {
     let broken = || Error::Bracket(text.into());
     let (first, rest) = word(rest, text)?;
@@ -222,7 +222,7 @@ fn word<'t>(rest: &'t str, text: &str) -> Result<(Word, &'t str), Error> {
     Ok((Word { text: without_backslashes(word), quoted: true }, after))
 }
 
-/// The first of some characters that no backslash stands before.
+/// The first of some characters that is not escaped.
 fn unescaped(text: &str, ends: &[char]) -> Option<usize> {
     let mut escaped = false;
     text.find(|character| {
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_one_plain_form_is_shown_in_it() {
+    fn parsed_path_is_displayed_as_written() {
         for text in
             ["spec.containers[0].ports[name=http]", "a['b.c'][d='x=y'].e", "[3].a", "a['']", "a[b='']"]
         {

@@ -1,7 +1,7 @@
 //! Selectors that pick objects by the values of a few of their fields: `metadata.name=a,status.phase!=Failed`.
 //!
 //! A field that an object does not have counts as empty. Matching asks for values by field and allocates nothing.
-//! Which fields a kind offers is for the caller to say ([`Selector::try_map`]).
+//! The caller decides which fields a kind has ([`Selector::try_map`]).
 
 use crate::Text;
 use std::borrow::Cow;
@@ -18,10 +18,10 @@ pub enum Error {
         /// The term.
         term: String,
     },
-    /// A backslash stands before something that needs none, or before nothing.
+    /// A backslash before a character that needs none, or at the end.
     #[error("invalid field selector: invalid escape sequence: {0}")]
     Escape(String),
-    /// A character that needs a backslash stands without one. The message names it by number.
+    /// A character that needs a backslash has none. The message names it by number.
     #[error("invalid field selector: unescaped character in value: {}", u32::from(*.0))]
     Unescaped(char),
 }
@@ -112,7 +112,7 @@ impl Selector {
     }
 
     /// Reads the text form: terms split by commas, each `field=value`, `field==value` or `field!=value`. In a value,
-    /// comma, equals sign and backslash stand behind a backslash.
+    /// comma, equals sign and backslash are escaped by a backslash.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let mut terms = split_terms(text);
         terms.sort_unstable();
@@ -247,7 +247,7 @@ pub fn unescape(value: &str) -> Result<Cow<'_, str>, Error> {
     Ok(Cow::Owned(out))
 }
 
-/// Splits at the commas that no backslash stands before.
+/// Splits at the commas that are not escaped.
 fn split_terms(text: &str) -> Vec<&str> {
     let mut escaped = false;
     text.split(|character| match character {
@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_stays_nothing() {
+    fn nothing_selector_matches_nothing() {
         let nothing = Selector::nothing();
         assert!(!nothing.matches_with(|_| None));
         assert!(nothing.is_nothing() && !nothing.is_everything());

@@ -119,7 +119,7 @@ enum Condition {
 }
 
 impl JsonPath {
-    /// Parses a path, without the braces that stand around one in a template.
+    /// Parses a path, without the braces around one in a template.
     pub fn parse(text: &str) -> Result<Self, Error> {
         Ok(Self { text: text.into(), actions: parse::parse(text)? })
     }

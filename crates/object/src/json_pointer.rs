@@ -86,8 +86,8 @@ impl Pointer {
         Ok(Self::split(rest))
     }
 
-    /// Reads a pointer as the reference does in a patch: what stands before the first slash does not count, and a
-    /// tilde that escapes nothing stands for itself. Without any slash, it leads nowhere.
+    /// Reads a pointer as the reference does in a patch: text before the first slash does not count, and a
+    /// tilde that escapes nothing is a tilde. Without any slash, it leads nowhere.
     pub fn from_patch(text: &str) -> Option<Self> {
         text.split_once('/').map(|(_, rest)| Self::split(rest))
     }
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_none_is_refused_in_the_words_of_the_reference() {
+    fn missing_targets_give_the_errors_of_the_reference() {
         let refused = |result: Result<usize, IndexError>| result.unwrap_err().to_string();
         let out = |index: i64| format!("Unable to access invalid index: {index}: invalid index referenced");
         assert_eq!(refused(item_index("5", 2)), out(5));

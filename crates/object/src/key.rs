@@ -142,7 +142,7 @@ impl From<Key> for Text {
     }
 }
 
-/// Told by length and first byte where that is enough, as it mostly is among the keys of one map.
+/// Compares length and first byte first, which mostly decide among the keys of one map.
 impl PartialEq<str> for Key {
     #[inline]
     fn eq(&self, other: &str) -> bool {

@@ -8,7 +8,7 @@ use crate::shared::{IntoIter, Shared};
 use crate::{Key, Value};
 use std::collections::HashMap;
 
-/// Keys and values in insertion order; a key stands at most once. A clone shares the entries until either of the two
+/// Keys and values in insertion order; a key is there at most once. A clone shares the entries until either of the two
 /// is changed.
 #[derive(Clone, Debug, Default)]
 pub struct Map {
@@ -147,7 +147,7 @@ impl Map {
     }
 }
 
-/// Equal when they hold the same keys with equal values, in whatever order; clones are told without a look at them.
+/// Equal when they hold the same keys with equal values, in whatever order; clones are equal without a comparison of their entries.
 impl PartialEq for Map {
     fn eq(&self, other: &Self) -> bool {
         if std::ptr::eq(self.entries(), other.entries()) {

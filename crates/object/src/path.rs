@@ -1,11 +1,11 @@
-//! Paths as managed fields know them: the elements that lead from an object to one of its fields, list items told
-//! apart by their keys or values where the list has such.
+//! Paths as managed fields know them: the elements that lead from an object to one of its fields, list items
+//! identified by their keys or values where the list has such.
 //!
 //! [`Element`]s have the order and the equality of the reference, on which the text of a set of paths depends: a
 //! whole number and a fraction are one number if their 64-bit floats are equal. For whole numbers past 2⁵³ that
 //! makes "equal" not transitive, so elements are never handed to a sort as they are.
 //!
-//! Which key fields a list has, and their defaults, is for the schema to say.
+//! The key fields of a list and their defaults are in the schema.
 
 mod order;
 mod resolve;
@@ -95,7 +95,7 @@ impl<K: Into<Key>> FromIterator<(K, Value)> for Keys {
 pub enum ElementRef<'a> {
     /// The field of a map.
     Field(&'a str),
-    /// The list item whose fields have these values; they stand in the order of their names.
+    /// The list item whose fields have these values; they are in the order of their names.
     Keyed(&'a [(Key, Value)]),
     /// The list item that is this value.
     Value(&'a Value),
@@ -185,7 +185,7 @@ impl PartialEq for Element {
 
 impl Eq for Element {}
 
-/// As it stands in messages.
+/// As messages show it.
 impl fmt::Display for Element {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         text::display(self, f)
@@ -258,7 +258,7 @@ impl FromIterator<Element> for Path {
     }
 }
 
-/// As it stands in messages about conflicts.
+/// As messages about conflicts show it.
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|element| element.fmt(f))

@@ -1,4 +1,4 @@
-//! Sets of paths, as managed fields record who owns what: a tree whose levels are sorted by element.
+//! Sets of paths, as managed fields record ownership: a tree whose levels are sorted by element.
 //!
 //! Invariants:
 //! 1. The nodes of a level are in strictly ascending order of their elements.
@@ -6,7 +6,7 @@
 //!
 //! Looking a path up allocates nothing. Levels are shared between clones and between the results of operations, and
 //! are copied only when one of them is changed. A set is as deep as the paths in it; what is read from text is at
-//! most 512 levels deep, like the objects it speaks of.
+//! most 512 levels deep, like objects.
 
 mod algebra;
 mod build;

@@ -33,7 +33,7 @@ pub fn quote_each<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
     out
 }
 
-/// Whether a character stands for itself in quoted text.
+/// Whether a character is written unescaped in quoted text.
 pub fn is_printable(character: char) -> bool {
     printable::is_printable(character)
 }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_marks_and_symbols_stand_for_themselves() {
+    fn letters_marks_and_symbols_are_not_escaped() {
         assert_eq!(quote("日本 e\u{301} €😀\u{fffd}"), "\"日本 e\u{301} €😀\u{fffd}\"");
     }
 

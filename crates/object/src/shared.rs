@@ -33,7 +33,7 @@ impl<T> Shared<T> {
         self.piece.as_ref().map_or(0, |piece| piece.slice.len())
     }
 
-    /// The piece, if nobody else has it.
+    /// The piece, if it is not shared.
     #[inline]
     fn own(&mut self) -> Option<&mut Piece<T>> {
         self.piece.as_mut().and_then(Arc::get_mut)
@@ -145,7 +145,7 @@ impl<T> Default for Shared<T> {
     }
 }
 
-/// Clones are told without a look at their values.
+/// Clones are equal without a comparison of their values.
 impl<T: PartialEq> PartialEq for Shared<T> {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(&**self, &**other) || **self == **other
@@ -172,7 +172,7 @@ impl<T: Clone + Default> IntoIterator for Shared<T> {
     }
 }
 
-/// The values of a [`List`](crate::List), or the entries of a [`Map`](crate::Map): moved out where nobody shares them,
+/// The values of a [`List`](crate::List), or the entries of a [`Map`](crate::Map): moved out where they are not shared,
 /// else cloned.
 pub struct IntoIter<T> {
     values: Shared<T>,
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_one_gives_its_values_to_both() {
+    fn shared_values_can_be_iterated_by_value() {
         let original = words("a b c");
         assert_eq!(original.clone().into_iter().rev().collect::<Vec<_>>(), ["c", "b", "a"]);
         let mut moved = original.into_iter();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_made_once_and_none_of_it_shows() {
+    fn capacity_is_allocated_once() {
         let mut shared = Words::with_capacity(3);
         assert!(shared.is_empty());
         let address = shared.as_ptr();

@@ -1,4 +1,4 @@
-//! Strings of the tree. Most are short and of ASCII letters, and those stand inline; all others are shared.
+//! Strings of the tree. Most are short and of ASCII letters, and those are stored inline; all others are shared.
 //!
 //! A short text can be written where it will stay ([`Text::set_lossy`]). Its letters are copied in pieces of various
 //! sizes, and a processor that has to read them back as a whole right after, to move the text, waits until all are
@@ -29,7 +29,7 @@ enum Form {
     Shared(Arc<str>),
 }
 
-/// So many letters stand inline.
+/// The number of letters that are stored inline.
 const MOST: usize = 23;
 
 /// How many of the letters count. An enum, so that its byte has values left to tell other forms and values by.
@@ -74,7 +74,7 @@ impl Text {
         }
     }
 
-    /// Becomes the text of such bytes, if they can stand inline.
+    /// Becomes the text of such bytes, if they can be stored inline.
     #[inline]
     fn set_short(&mut self, bytes: &[u8]) -> bool {
         let Some(size) = Length::ALL.get(bytes.len()) else { return false };
@@ -218,7 +218,7 @@ impl fmt::Debug for Text {
 mod tests {
     use super::*;
 
-    /// Texts around the length that stands inline, of ASCII letters and of others.
+    /// Texts around the length that is stored inline, of ASCII letters and of others.
     fn texts() -> impl Iterator<Item = String> {
         (0..=MOST + 2).flat_map(|length| {
             ["a", "\u{7f}", "\u{80}", "\u{20ac}", "\0"].map(|letter| letter.repeat(length))
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_set_is_nothing_of_what_it_was() {
+    fn set_lossy_replaces_the_text() {
         for before in texts() {
             for after in texts() {
                 let mut text = Text::from(before.as_str());
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_text_is_replaced() {
+    fn invalid_utf8_is_replaced() {
         for length in [0, 5, MOST, 40] {
             let bytes = [b"a".repeat(length).as_slice(), b"\xff\xc3(\xe2\x82"].concat();
             assert_eq!(Text::from_lossy(&bytes).as_str(), String::from_utf8_lossy(&bytes));

@@ -4,7 +4,7 @@
 //! in UTC. A [`Time`] may be given with a fraction, which is dropped; a [`MicroTime`] has exactly six digits of one.
 //! Years 0 to 9999 can be read; an offset can push the result just past either end, and it is written as such.
 //!
-//! The first second of year 1 is how Go spells "no time"; whoever writes a document leaves such a time out or writes
+//! The first second of year 1 is how Go spells "no time"; an encoder leaves such a time out or writes
 //! null ([`Time::is_zero`]).
 
 mod calendar;

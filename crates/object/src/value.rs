@@ -22,7 +22,7 @@ pub enum Value {
     Int(i64),
     /// A finite number that is not an [`Value::Int`].
     Float(f64),
-    /// Text; up to 23 bytes stand inline.
+    /// Text; up to 23 bytes are stored inline.
     String(Text),
     /// Binary data: base64 in JSON, bytes in Protobuf and CBOR.
     Bytes(Arc<[u8]>),
@@ -126,7 +126,7 @@ impl Value {
         matches!(self, Value::Null)
     }
 
-    /// What JSON calls this kind of value, as it stands in error messages.
+    /// What JSON calls this kind of value, as error messages show it.
     pub fn kind(&self) -> &'static str {
         match self {
             Value::Null => "null",

@@ -16,6 +16,7 @@
 pub mod api;
 pub mod body;
 mod connection;
+mod deadline;
 mod error;
 mod handler;
 pub mod health;

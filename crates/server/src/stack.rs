@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use auth::Authenticators;
 
+use crate::deadline::TimeoutIsDuration;
 use crate::handler::{Handler, Stacked};
 use crate::health::Checks;
 use crate::layers::{
@@ -26,6 +27,8 @@ pub fn stack<H: Handler>(
         .push(Health(checks))
         // Before everything that answers: a wrong token is refused whatever the path.
         .push(Authentication(authenticators))
+        // For every caller and every path: the reference checks it before authentication.
+        .push(TimeoutIsDuration)
         // Inside the next one, so that a panic is answered like any other error.
         .push(CatchPanics)
         // The one place where errors become responses; the layers below see responses only.

@@ -38,6 +38,44 @@ impl Handler for Echo {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_malformed_timeout_is_refused_on_every_path_that_is_not_long_running() {
+    let server = start(Unserved, Limits::default(), Duration::ZERO);
+    let mut client = server.http1().await;
+    let paths = [
+        "/version",
+        "/healthz",
+        "/livez",
+        "/readyz/ping",
+        "/api",
+        "/openapi/v2",
+        "/metrics",
+        "/x",
+        "/api/v1/pods",
+    ];
+    for path in paths {
+        let answer = client.ask(Method::GET, &format!("{path}?timeout=5")).await;
+        assert_eq!(answer.status, 400, "{path}");
+        assert!(
+            answer.body.contains(
+                r#""message":"invalid timeout specified in the request URL - time: missing unit in duration \"5\"""#
+            ),
+            "{path}: {}",
+            answer.body
+        );
+    }
+    for query in ["timeout=", "timeout=5s", "timeout=-1s", "timeout=0"] {
+        assert_eq!(client.ask(Method::GET, &format!("/livez?{query}")).await.status, 200, "{query}");
+    }
+    for path in [
+        "/api/v1/pods?watch=1&timeout=x",
+        "/api/v1/namespaces/a/pods/b/log?timeout=x",
+        "/debug/pprof/profile?timeout=x",
+    ] {
+        assert_eq!(client.ask(Method::GET, path).await.status, 404, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn both_versions_of_http_get_the_same_answers() {
     let server = start(Unserved, Limits::default(), Duration::ZERO);
     let mut http1 = server.http1().await;

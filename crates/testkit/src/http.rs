@@ -55,7 +55,7 @@ pub enum Error {
     Malformed(String),
 }
 
-/// A server, and whom to trust to be it.
+/// A server, and the authority of its certificate.
 #[derive(Debug, Clone)]
 pub struct Target {
     authority: String,
@@ -131,7 +131,7 @@ pub struct Head {
     reusable: bool,
 }
 
-/// How the end of a body is told.
+/// How the end of a body is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Framing {
     /// This much is left.
@@ -169,7 +169,7 @@ impl Connection {
     pub fn send(&mut self, request: &[u8]) -> Result<(), Error> {
         self.limit()?;
         let sent = self.stream.write_all(request).and_then(|()| self.stream.flush());
-        sent.map_err(|cause| told("sending", cause))
+        sent.map_err(|cause| io_error("sending", cause))
     }
 
     /// Reads the head of the answer to a request with `method`, past interim answers.
@@ -332,7 +332,7 @@ impl Connection {
                 Ok(true)
             }
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
-            Err(error) => Err(told("reading", error)),
+            Err(error) => Err(io_error("reading", error)),
         }
     }
 
@@ -348,7 +348,7 @@ impl Connection {
     }
 }
 
-fn told(what: &'static str, cause: std::io::Error) -> Error {
+fn io_error(what: &'static str, cause: std::io::Error) -> Error {
     match cause.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::Timeout,
         _ => Error::Connection { what, cause },

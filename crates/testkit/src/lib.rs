@@ -1,7 +1,7 @@
 //! For end-to-end tests: the real server as a child process with a folder of its own, and the real clients.
 //!
-//! Everything stays on the loopback address, on ports the system picks; a server and its folder go away with the value
-//! that stands for them. Paths of clients come from [`tool`].
+//! Everything stays on the loopback address, on ports the system picks; a server and its folder go away when their
+//! value is dropped. Paths of clients come from [`tool`].
 
 mod cli;
 pub mod http;

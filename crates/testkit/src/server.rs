@@ -67,7 +67,7 @@ impl Server {
         &self.kubeconfig
     }
 
-    /// A folder of the test's own, which goes away with the server.
+    /// A folder of the test's own, removed with the server.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }

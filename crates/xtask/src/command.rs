@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_shows_the_command_and_its_last_words() {
+    fn failed_command_error_shows_command_and_last_output() {
         let error = read(Command::new("sh").args(["-c", "echo one; echo two >&2; exit 3"])).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_named() {
+    fn missing_program_is_named_in_the_error() {
         let error = read(&mut Command::new("no-such-program")).unwrap_err();
         assert!(error.to_string().starts_with("`no-such-program` could not be started: "), "{error}");
     }

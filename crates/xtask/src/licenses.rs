@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_allowed_choice_is_enough_and_every_demand_counts() {
+    fn license_expressions_need_one_allowed_choice_of_each_part() {
         for good in [
             "MIT",
             "MIT OR GPL-3.0",
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_does_not_pass() {
+    fn unreadable_license_expressions_are_refused() {
         assert_eq!(judge(None), Err("no licence expression".into()));
         for broken in ["", "MIT OR", "(MIT", "MIT)", "AND MIT", "MIT ISC"] {
             assert_eq!(judge(Some(broken)), Err(format!("{broken} (not understood)")));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn only_resolved_packages_are_looked_at() {
+    fn only_resolved_packages_are_checked() {
         let metadata = serde_json::json!({
             "packages": [
                 {"id": "a 1", "name": "a", "version": "1", "license": "MIT"},

@@ -116,7 +116,7 @@ fn fetch_tools() -> Result<(), String> {
     tools::install_named(CLIENTS).map_err(|error| error.to_string())
 }
 
-/// A part of the tests, told apart by names.
+/// A part of the tests, selected by names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Fast,

@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_tool_is_answered_with_those_there_are() {
+    fn unknown_tool_error_lists_the_known_tools() {
         let error = path("kubectx").unwrap_err().to_string();
         assert_eq!(
             error,
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_is_missing_says_how_to_get_it() {
+    fn missing_tool_error_says_how_to_get_it() {
         assert_eq!(
             Error::Missing { name: "helm" }.to_string(),
             "helm is not there; fetch it with `cargo xtask tools helm`"
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_taken_once() {
+    fn tool_names_are_unique() {
         let mut names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
         names.sort_unstable();
         names.dedup();

@@ -22,7 +22,7 @@ fn null_and_absent_are_not_the_same() {
 }
 
 #[test]
-fn words_are_told_from_substance() {
+fn differences_in_messages_are_wording() {
     let severity = |path: &str| Difference { path: path.into(), wanted: None, got: None }.severity();
     for path in
         ["body.message", "body.details.causes[0].message", "headers.warning[]", "headers.content-type"]
@@ -45,7 +45,7 @@ fn values_are_found_by_path() {
 }
 
 #[test]
-fn ignored_places_are_taken_out_and_others_keep_theirs() {
+fn ignored_paths_are_removed_and_indexes_stay() {
     let mut value =
         json!({"items": [{"m": {"x.y": 1, "z": 2}}, {"m": {"x.y": 3}}], "list": [1, 2], "keep": 1});
     for path in ["items.*.m.x~y", "list.0", "list.7", "none.a", "keep.a"] {

@@ -10,7 +10,7 @@ fn variables() -> Variables {
 }
 
 #[test]
-fn what_a_field_is_called_tells_what_stands_for_it() {
+fn fields_become_placeholders_by_name() {
     let before = json!({
         "uid": "0f0e0d0c-0000-4000-8000-0123456789ab", "resourceVersion": "17", "continue": "eyJ2Ij",
         "clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7", "fd00::1"], "nodePort": 30001,
@@ -25,7 +25,7 @@ fn what_a_field_is_called_tells_what_stands_for_it() {
 }
 
 #[test]
-fn what_only_looks_like_it_stays() {
+fn values_of_another_form_are_kept() {
     let value = json!({
         "uid": "x", "resourceVersion": "0", "continue": "", "clusterIP": "None", "nodePort": "30001", "token": "a.b",
         "age": "5m", "other": "kube-api-access-ABCDE", "date": "2024-01-02T03:04:05",
@@ -34,7 +34,7 @@ fn what_only_looks_like_it_stays() {
 }
 
 #[test]
-fn texts_lose_uids_times_names_and_saved_versions() {
+fn uids_times_names_and_saved_versions_in_texts_become_placeholders() {
     for (before, after) in [
         ("2024-01-02T03:04:05Z", "<time>"),
         ("at 2024-01-02T03:04:05.123456Z, é", "at <time>, é"),
@@ -48,7 +48,7 @@ fn texts_lose_uids_times_names_and_saved_versions() {
 }
 
 #[test]
-fn saved_versions_that_are_short_are_put_into_what_is_wanted() {
+fn short_saved_versions_are_filled_into_the_recorded_answer() {
     let mut variables = variables();
     variables.save("short", "875".into());
     let wanted = json!({"{ns}": ["version ${short} of ${rv} in {ns}"]});
@@ -57,14 +57,14 @@ fn saved_versions_that_are_short_are_put_into_what_is_wanted() {
 }
 
 #[test]
-fn ages_count_in_cells_only() {
+fn ages_become_placeholders_in_cells_only() {
     let before = json!({"cells": ["5m", "3m12s", "x", "1m2", "<unknown>", "5w"], "other": ["5m"]});
     let after = json!({"cells": ["<age>", "<age>", "x", "1m2", "<unknown>", "5w"], "other": ["5m"]});
     assert_eq!(normal(&before, &variables()), after);
 }
 
 #[test]
-fn a_generated_name_is_known_wherever_it_appears_below() {
+fn generated_name_becomes_a_placeholder_in_nested_values() {
     let before = json!({"metadata": {"generateName": "web-", "name": "web-x7k2p"}, "text": "pod web-x7k2p"});
     let after =
         json!({"metadata": {"generateName": "web-", "name": "web-<suffix>"}, "text": "pod web-<suffix>"});
@@ -72,7 +72,7 @@ fn a_generated_name_is_known_wherever_it_appears_below() {
 }
 
 #[test]
-fn managers_are_in_an_order_of_their_own() {
+fn managed_fields_are_sorted_by_manager() {
     let entry = |manager: &str, time: &str| json!({"manager": manager, "operation": "Update", "time": time});
     let before =
         json!({"managedFields": [entry("b", "2024-01-02T03:04:05Z"), entry("a", "2024-01-02T03:04:06Z")]});

@@ -1,7 +1,7 @@
 //! Every flag there is, one row each: first those that Keelson heeds, then those of the reference that it accepts.
 
-use super::{Effect, Flag, Group, Kind, value};
-use crate::options::{Gates, LogFormat, Options, Range, Show, Storage};
+use super::{Effect, Flag, Group, ValueType, value};
+use crate::options::{LogFormat, Options, Range, Show, Storage};
 use server::tls::{Oldest, Protocols};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "data-dir",
         group: Group::General,
-        kind: Kind::Text,
+        kind: ValueType::Text,
         default: "./keelson-data",
         help: "Where everything is kept: certificates and their keys, the administrator's kubeconfig. Made when it is not there.",
         effect: Effect::Set(|options, value| {
@@ -24,7 +24,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "help",
         group: Group::General,
-        kind: Kind::Switch,
+        kind: ValueType::Switch,
         default: "",
         help: "Shows this text; -h for short.",
         effect: Effect::Set(|options, value| show(options, value, Show::Help)),
@@ -32,7 +32,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "version",
         group: Group::General,
-        kind: Kind::Switch,
+        kind: ValueType::Switch,
         default: "",
         help: "Shows the version of Keelson and of the API it speaks.",
         effect: Effect::Set(|options, value| show(options, value, Show::Version)),
@@ -40,7 +40,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "bind-address",
         group: Group::Serving,
-        kind: Kind::Address,
+        kind: ValueType::Address,
         default: "127.0.0.1",
         help: "The address to serve on; 0.0.0.0 or :: for all. The default lets nobody in from outside this host: the \
                reference serves on all addresses.",
@@ -51,7 +51,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "secure-port",
         group: Group::Serving,
-        kind: Kind::Integer,
+        kind: ValueType::Integer,
         default: "6443",
         help: "The port to serve HTTPS on; 0 for any that is free.",
         effect: Effect::Set(|options, value| {
@@ -62,7 +62,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "tls-cert-file",
         group: Group::Serving,
-        kind: Kind::Text,
+        kind: ValueType::Text,
         default: "",
         help: "The certificate to serve with, in PEM, followed by those that signed it. Read again when it changes. Without \
                it, one is made and renewed in the data directory.",
@@ -74,7 +74,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "tls-private-key-file",
         group: Group::Serving,
-        kind: Kind::Text,
+        kind: ValueType::Text,
         default: "",
         help: "The key of that certificate, in PEM.",
         effect: Effect::Set(|options, value| {
@@ -85,7 +85,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "tls-min-version",
         group: Group::Serving,
-        kind: Kind::Text,
+        kind: ValueType::Text,
         default: "VersionTLS12",
         help: "The oldest version of TLS that is spoken: VersionTLS12 or VersionTLS13.",
         effect: Effect::Set(|options, value| {
@@ -101,7 +101,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "disable-http2-serving",
         group: Group::Serving,
-        kind: Kind::Switch,
+        kind: ValueType::Switch,
         default: "",
         help: "Serves HTTP/1.1 only.",
         effect: Effect::Set(|options, value| {
@@ -112,7 +112,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "http2-max-streams-per-connection",
         group: Group::Serving,
-        kind: Kind::Integer,
+        kind: ValueType::Integer,
         default: "100",
         help: "How many requests one HTTP/2 connection may have under way at a time; 0 for the default.",
         effect: Effect::Set(|options, value| {
@@ -124,7 +124,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "shutdown-delay-duration",
         group: Group::Serving,
-        kind: Kind::Duration,
+        kind: ValueType::Duration,
         default: "0s",
         help: "How long everything is still served after the first signal to stop, with /readyz failing, so that load \
                balancers can look elsewhere.",
@@ -135,7 +135,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "logging-format",
         group: Group::Logging,
-        kind: Kind::Text,
+        kind: ValueType::Text,
         default: "text",
         help: "text: one readable line an event; json: one object a line, for machines. Both go to standard error.",
         effect: Effect::Set(|options, value| {
@@ -150,7 +150,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "v",
         group: Group::Logging,
-        kind: Kind::Integer,
+        kind: ValueType::Integer,
         default: "0",
         help: "How much is logged. 0: start, stop, and what somebody should look at; from 2 on also what goes wrong with \
                single connections; from 6 on everything.",
@@ -162,7 +162,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "storage",
         group: Group::Storage,
-        kind: Kind::Text,
+        kind: ValueType::Text,
         default: "embedded",
         help: "Where objects are kept. embedded: in the data directory, durable; memory: nowhere, for tests and throw-away \
                servers.",
@@ -178,7 +178,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "history-retention",
         group: Group::Storage,
-        kind: Kind::Duration,
+        kind: ValueType::Duration,
         default: "5m0s",
         help: "How long changes are kept, so that watches and continued lists can go on from an earlier state.",
         effect: Effect::Set(|options, value| {
@@ -193,7 +193,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "controllers",
         group: Group::Api,
-        kind: Kind::List,
+        kind: ValueType::List,
         default: "*",
         help: "Which controllers run: * for all that are on by default, name for one, -name for none of that name. There are \
                none yet.",
@@ -202,7 +202,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "advertise-address",
         group: Group::Serving,
-        kind: Kind::Address,
+        kind: ValueType::Address,
         default: "",
         help: "The address under which the rest of the cluster reaches this server: that of the endpoint of the service \
                kubernetes. Without it, the bind address, or the host's own address where that is not one.",
@@ -213,7 +213,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "external-hostname",
         group: Group::Serving,
-        kind: Kind::Text,
+        kind: ValueType::Text,
         default: "",
         help: "A further name for the serving certificate.",
         effect: Effect::Set(|options, value| {
@@ -224,7 +224,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "request-timeout",
         group: Group::Serving,
-        kind: Kind::Duration,
+        kind: ValueType::Duration,
         default: "1m0s",
         help: "How long a request may take that is not a watch.",
         effect: Effect::Set(|options, value| {
@@ -234,7 +234,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "min-request-timeout",
         group: Group::Serving,
-        kind: Kind::Integer,
+        kind: ValueType::Integer,
         default: "1800",
         help: "The least seconds after which a watch that does not say how long it takes is ended; the most are twice as many.",
         effect: Effect::Set(|options, value| {
@@ -246,7 +246,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "service-cluster-ip-range",
         group: Group::Api,
-        kind: Kind::Text,
+        kind: ValueType::Text,
         default: "10.0.0.0/24",
         help: "The addresses of services. The first of them is that of the API's own service.",
         effect: Effect::Set(|options, value| {
@@ -259,35 +259,42 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "runtime-config",
         group: Group::Api,
-        kind: Kind::Text,
+        kind: ValueType::Text,
         default: "",
         help: "Which versions of the API are served beside those that are by default, as key=true or key=false: api/all, api/ga, \
-               api/beta, api/alpha, a group version (batch/v1), or one resource of it (batch/v1/jobs).",
+               api/beta, api/alpha, a group version (batch/v1, /v1 for the core group), or one resource of it (batch/v1/jobs).",
         effect: Effect::Set(|options, value| {
-            for (key, on) in value::settings(value)? {
-                options.selection.set(key, on);
-            }
+            options.runtime_config.extend(value);
             Ok(())
         }),
     },
     Flag {
         name: "feature-gates",
         group: Group::Api,
-        kind: Kind::Text,
+        kind: ValueType::Text,
         default: "",
-        help: "Features to turn on or off, as name=true or name=false: WatchList, CBORServingAndStorage, \
-               APIResponseCompression. Others of the reference are accepted without an effect.",
+        help: "Features to turn on or off, as name=true or name=false; AllAlpha and AllBeta change all of a kind. WatchList, \
+               CBORServingAndStorage and APIResponseCompression have an effect. The other gates of the reference are accepted.",
         effect: Effect::Set(|options, value| {
-            for (name, on) in value::settings(value)? {
-                gate(&mut options.gates, &name, on);
-            }
+            options.feature_gates.push(value.to_owned());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "enable-priority-and-fairness",
+        group: Group::Serving,
+        kind: ValueType::Switch,
+        default: "true",
+        help: "With it on, --runtime-config cannot turn flowcontrol.apiserver.k8s.io/v1 off. Requests are not queued by priority yet.",
+        effect: Effect::Set(|options, value| {
+            options.priority_and_fairness = value::switch(value)?;
             Ok(())
         }),
     },
     Flag {
         name: "client-ca-file",
         group: Group::Authentication,
-        kind: Kind::Text,
+        kind: ValueType::Text,
         default: "",
         help: "Authorities, in PEM, whose client certificates are taken for what they say, beside that of the data directory: \
                the common name is the user, the organizations are its groups.",
@@ -299,7 +306,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "token-auth-file",
         group: Group::Authentication,
-        kind: Kind::Text,
+        kind: ValueType::Text,
         default: "",
         help: "Static tokens: lines of token, user name, user uid, and, in quotes, groups. Read once, at start.",
         effect: Effect::Set(|options, value| {
@@ -307,161 +314,160 @@ pub(super) const FLAGS: &[Flag] = &[
             Ok(())
         }),
     },
-    later("cert-dir", Group::Serving, Kind::Text, "/var/run/kubernetes"),
-    later("cors-allowed-origins", Group::Serving, Kind::List, ""),
-    later("enable-priority-and-fairness", Group::Serving, Kind::Switch, "true"),
-    later("goaway-chance", Group::Serving, Kind::Float, ""),
-    later("livez-grace-period", Group::Serving, Kind::Duration, ""),
-    later("max-connection-bytes-per-sec", Group::Serving, Kind::Integer, ""),
-    later("max-mutating-requests-inflight", Group::Serving, Kind::Integer, "200"),
-    later("max-requests-inflight", Group::Serving, Kind::Integer, "400"),
-    later("permit-address-sharing", Group::Serving, Kind::Switch, ""),
-    later("permit-port-sharing", Group::Serving, Kind::Switch, ""),
-    later("shutdown-send-retry-after", Group::Serving, Kind::Switch, ""),
-    later("shutdown-watch-termination-grace-period", Group::Serving, Kind::Duration, ""),
-    later("strict-transport-security-directives", Group::Serving, Kind::List, ""),
-    later("tls-cipher-suites", Group::Serving, Kind::List, ""),
-    later("tls-sni-cert-key", Group::Serving, Kind::Text, ""),
-    later("log-flush-frequency", Group::Logging, Kind::Duration, "5s"),
-    later("log-json-info-buffer-size", Group::Logging, Kind::Text, ""),
-    later("log-json-split-stream", Group::Logging, Kind::Switch, ""),
-    later("log-text-info-buffer-size", Group::Logging, Kind::Text, ""),
-    later("log-text-split-stream", Group::Logging, Kind::Switch, ""),
-    later("vmodule", Group::Logging, Kind::Text, ""),
-    later("allow-privileged", Group::Api, Kind::Switch, ""),
-    later("emulated-version", Group::Api, Kind::List, ""),
-    later("emulation-forward-compatible", Group::Api, Kind::Switch, ""),
-    later("endpoint-reconciler-type", Group::Api, Kind::Text, "lease"),
-    later("event-ttl", Group::Api, Kind::Duration, "1h0m0s"),
-    later("kubernetes-service-node-port", Group::Api, Kind::Integer, ""),
-    later("runtime-config-emulation-forward-compatible", Group::Api, Kind::Switch, ""),
-    later("service-node-port-range", Group::Api, Kind::Text, ""),
-    later("delete-collection-workers", Group::Storage, Kind::Integer, "1"),
-    later("enable-garbage-collector", Group::Storage, Kind::Switch, "true"),
-    later("encryption-provider-config", Group::Storage, Kind::Text, ""),
-    later("encryption-provider-config-automatic-reload", Group::Storage, Kind::Switch, ""),
-    later("etcd-cafile", Group::Storage, Kind::Text, ""),
-    later("etcd-certfile", Group::Storage, Kind::Text, ""),
-    later("etcd-compaction-interval", Group::Storage, Kind::Duration, "5m0s"),
-    later("etcd-count-metric-poll-period", Group::Storage, Kind::Duration, "1m0s"),
-    later("etcd-db-metric-poll-interval", Group::Storage, Kind::Duration, "30s"),
-    later("etcd-healthcheck-timeout", Group::Storage, Kind::Duration, "2s"),
-    later("etcd-keyfile", Group::Storage, Kind::Text, ""),
-    later("etcd-prefix", Group::Storage, Kind::Text, "/registry"),
-    later("etcd-readycheck-timeout", Group::Storage, Kind::Duration, "2s"),
-    later("etcd-servers", Group::Storage, Kind::List, ""),
-    later("etcd-servers-overrides", Group::Storage, Kind::List, ""),
-    later("lease-reuse-duration-seconds", Group::Storage, Kind::Integer, "60"),
-    later("storage-backend", Group::Storage, Kind::Text, ""),
-    later("storage-initialization-timeout", Group::Storage, Kind::Duration, "1m0s"),
-    later("storage-media-type", Group::Storage, Kind::Text, "application/vnd.kubernetes.protobuf"),
-    later("watch-cache", Group::Storage, Kind::Switch, "true"),
-    later("watch-cache-sizes", Group::Storage, Kind::List, ""),
-    later("anonymous-auth", Group::Authentication, Kind::Switch, "true"),
-    later("api-audiences", Group::Authentication, Kind::List, ""),
-    later("authentication-config", Group::Authentication, Kind::Text, ""),
-    later("authentication-token-webhook-cache-ttl", Group::Authentication, Kind::Duration, "2m0s"),
-    later("authentication-token-webhook-config-file", Group::Authentication, Kind::Text, ""),
-    later("authentication-token-webhook-version", Group::Authentication, Kind::Text, "v1beta1"),
-    later("enable-bootstrap-token-auth", Group::Authentication, Kind::Switch, ""),
-    later("oidc-ca-file", Group::Authentication, Kind::Text, ""),
-    later("oidc-client-id", Group::Authentication, Kind::Text, ""),
-    later("oidc-groups-claim", Group::Authentication, Kind::Text, ""),
-    later("oidc-groups-prefix", Group::Authentication, Kind::Text, ""),
-    later("oidc-issuer-url", Group::Authentication, Kind::Text, ""),
-    later("oidc-required-claim", Group::Authentication, Kind::Text, ""),
-    later("oidc-signing-algs", Group::Authentication, Kind::List, "[RS256]"),
-    later("oidc-username-claim", Group::Authentication, Kind::Text, "sub"),
-    later("oidc-username-prefix", Group::Authentication, Kind::Text, ""),
-    later("requestheader-allowed-names", Group::Authentication, Kind::List, ""),
-    later("requestheader-client-ca-file", Group::Authentication, Kind::Text, ""),
-    later("requestheader-extra-headers-prefix", Group::Authentication, Kind::List, ""),
-    later("requestheader-group-headers", Group::Authentication, Kind::List, ""),
-    later("requestheader-uid-headers", Group::Authentication, Kind::List, ""),
-    later("requestheader-username-headers", Group::Authentication, Kind::List, ""),
-    later("service-account-extend-token-expiration", Group::Authentication, Kind::Switch, "true"),
-    later("service-account-issuer", Group::Authentication, Kind::Text, ""),
-    later("service-account-jwks-uri", Group::Authentication, Kind::Text, ""),
-    later("service-account-key-file", Group::Authentication, Kind::Text, ""),
-    later("service-account-lookup", Group::Authentication, Kind::Switch, "true"),
-    later("service-account-max-token-expiration", Group::Authentication, Kind::Duration, ""),
-    later("service-account-signing-endpoint", Group::Authentication, Kind::Text, ""),
-    later("service-account-signing-key-file", Group::Authentication, Kind::Text, ""),
-    later("authorization-config", Group::Authorization, Kind::Text, ""),
-    later("authorization-mode", Group::Authorization, Kind::List, ""),
-    later("authorization-policy-file", Group::Authorization, Kind::Text, ""),
-    later("authorization-webhook-cache-authorized-ttl", Group::Authorization, Kind::Duration, "5m0s"),
-    later("authorization-webhook-cache-unauthorized-ttl", Group::Authorization, Kind::Duration, "30s"),
-    later("authorization-webhook-config-file", Group::Authorization, Kind::Text, ""),
-    later("authorization-webhook-version", Group::Authorization, Kind::Text, ""),
-    later("admission-control", Group::Admission, Kind::List, ""),
-    later("admission-control-config-file", Group::Admission, Kind::Text, ""),
-    later("default-not-ready-toleration-seconds", Group::Admission, Kind::Integer, "300"),
-    later("default-unreachable-toleration-seconds", Group::Admission, Kind::Integer, "300"),
-    later("disable-admission-plugins", Group::Admission, Kind::List, ""),
-    later("enable-admission-plugins", Group::Admission, Kind::List, ""),
-    later("audit-log-batch-buffer-size", Group::Audit, Kind::Integer, "10000"),
-    later("audit-log-batch-max-size", Group::Audit, Kind::Integer, "1"),
-    later("audit-log-batch-max-wait", Group::Audit, Kind::Duration, ""),
-    later("audit-log-batch-throttle-burst", Group::Audit, Kind::Integer, ""),
-    later("audit-log-batch-throttle-enable", Group::Audit, Kind::Switch, ""),
-    later("audit-log-batch-throttle-qps", Group::Audit, Kind::Float, ""),
-    later("audit-log-compress", Group::Audit, Kind::Switch, ""),
-    later("audit-log-format", Group::Audit, Kind::Text, "json"),
-    later("audit-log-maxage", Group::Audit, Kind::Integer, ""),
-    later("audit-log-maxbackup", Group::Audit, Kind::Integer, ""),
-    later("audit-log-maxsize", Group::Audit, Kind::Integer, ""),
-    later("audit-log-mode", Group::Audit, Kind::Text, "blocking"),
-    later("audit-log-path", Group::Audit, Kind::Text, ""),
-    later("audit-log-truncate-enabled", Group::Audit, Kind::Switch, ""),
-    later("audit-log-truncate-max-batch-size", Group::Audit, Kind::Integer, "10485760"),
-    later("audit-log-truncate-max-event-size", Group::Audit, Kind::Integer, "102400"),
-    later("audit-log-version", Group::Audit, Kind::Text, "audit.k8s.io/v1"),
-    later("audit-policy-file", Group::Audit, Kind::Text, ""),
-    later("audit-webhook-batch-buffer-size", Group::Audit, Kind::Integer, "10000"),
-    later("audit-webhook-batch-max-size", Group::Audit, Kind::Integer, "400"),
-    later("audit-webhook-batch-max-wait", Group::Audit, Kind::Duration, "30s"),
-    later("audit-webhook-batch-throttle-burst", Group::Audit, Kind::Integer, "15"),
-    later("audit-webhook-batch-throttle-enable", Group::Audit, Kind::Switch, "true"),
-    later("audit-webhook-batch-throttle-qps", Group::Audit, Kind::Float, "10"),
-    later("audit-webhook-config-file", Group::Audit, Kind::Text, ""),
-    later("audit-webhook-initial-backoff", Group::Audit, Kind::Duration, "10s"),
-    later("audit-webhook-mode", Group::Audit, Kind::Text, "batch"),
-    later("audit-webhook-truncate-enabled", Group::Audit, Kind::Switch, ""),
-    later("audit-webhook-truncate-max-batch-size", Group::Audit, Kind::Integer, "10485760"),
-    later("audit-webhook-truncate-max-event-size", Group::Audit, Kind::Integer, "102400"),
-    later("audit-webhook-version", Group::Audit, Kind::Text, ""),
-    later("aggregator-reject-forwarding-redirect", Group::Peers, Kind::Switch, "true"),
-    later("egress-selector-config-file", Group::Peers, Kind::Text, ""),
-    later("enable-aggregator-routing", Group::Peers, Kind::Switch, ""),
-    later("kubelet-certificate-authority", Group::Peers, Kind::Text, ""),
-    later("kubelet-client-certificate", Group::Peers, Kind::Text, ""),
-    later("kubelet-client-key", Group::Peers, Kind::Text, ""),
+    later("cert-dir", Group::Serving, ValueType::Text, "/var/run/kubernetes"),
+    later("cors-allowed-origins", Group::Serving, ValueType::List, ""),
+    later("goaway-chance", Group::Serving, ValueType::Float, ""),
+    later("livez-grace-period", Group::Serving, ValueType::Duration, ""),
+    later("max-connection-bytes-per-sec", Group::Serving, ValueType::Integer, ""),
+    later("max-mutating-requests-inflight", Group::Serving, ValueType::Integer, "200"),
+    later("max-requests-inflight", Group::Serving, ValueType::Integer, "400"),
+    later("permit-address-sharing", Group::Serving, ValueType::Switch, ""),
+    later("permit-port-sharing", Group::Serving, ValueType::Switch, ""),
+    later("shutdown-send-retry-after", Group::Serving, ValueType::Switch, ""),
+    later("shutdown-watch-termination-grace-period", Group::Serving, ValueType::Duration, ""),
+    later("strict-transport-security-directives", Group::Serving, ValueType::List, ""),
+    later("tls-cipher-suites", Group::Serving, ValueType::List, ""),
+    later("tls-sni-cert-key", Group::Serving, ValueType::Text, ""),
+    later("log-flush-frequency", Group::Logging, ValueType::Duration, "5s"),
+    later("log-json-info-buffer-size", Group::Logging, ValueType::Text, ""),
+    later("log-json-split-stream", Group::Logging, ValueType::Switch, ""),
+    later("log-text-info-buffer-size", Group::Logging, ValueType::Text, ""),
+    later("log-text-split-stream", Group::Logging, ValueType::Switch, ""),
+    later("vmodule", Group::Logging, ValueType::Text, ""),
+    later("allow-privileged", Group::Api, ValueType::Switch, ""),
+    later("emulated-version", Group::Api, ValueType::List, ""),
+    later("emulation-forward-compatible", Group::Api, ValueType::Switch, ""),
+    later("endpoint-reconciler-type", Group::Api, ValueType::Text, "lease"),
+    later("event-ttl", Group::Api, ValueType::Duration, "1h0m0s"),
+    later("kubernetes-service-node-port", Group::Api, ValueType::Integer, ""),
+    later("runtime-config-emulation-forward-compatible", Group::Api, ValueType::Switch, ""),
+    later("service-node-port-range", Group::Api, ValueType::Text, ""),
+    later("delete-collection-workers", Group::Storage, ValueType::Integer, "1"),
+    later("enable-garbage-collector", Group::Storage, ValueType::Switch, "true"),
+    later("encryption-provider-config", Group::Storage, ValueType::Text, ""),
+    later("encryption-provider-config-automatic-reload", Group::Storage, ValueType::Switch, ""),
+    later("etcd-cafile", Group::Storage, ValueType::Text, ""),
+    later("etcd-certfile", Group::Storage, ValueType::Text, ""),
+    later("etcd-compaction-interval", Group::Storage, ValueType::Duration, "5m0s"),
+    later("etcd-count-metric-poll-period", Group::Storage, ValueType::Duration, "1m0s"),
+    later("etcd-db-metric-poll-interval", Group::Storage, ValueType::Duration, "30s"),
+    later("etcd-healthcheck-timeout", Group::Storage, ValueType::Duration, "2s"),
+    later("etcd-keyfile", Group::Storage, ValueType::Text, ""),
+    later("etcd-prefix", Group::Storage, ValueType::Text, "/registry"),
+    later("etcd-readycheck-timeout", Group::Storage, ValueType::Duration, "2s"),
+    later("etcd-servers", Group::Storage, ValueType::List, ""),
+    later("etcd-servers-overrides", Group::Storage, ValueType::List, ""),
+    later("lease-reuse-duration-seconds", Group::Storage, ValueType::Integer, "60"),
+    later("storage-backend", Group::Storage, ValueType::Text, ""),
+    later("storage-initialization-timeout", Group::Storage, ValueType::Duration, "1m0s"),
+    later("storage-media-type", Group::Storage, ValueType::Text, "application/vnd.kubernetes.protobuf"),
+    later("watch-cache", Group::Storage, ValueType::Switch, "true"),
+    later("watch-cache-sizes", Group::Storage, ValueType::List, ""),
+    later("anonymous-auth", Group::Authentication, ValueType::Switch, "true"),
+    later("api-audiences", Group::Authentication, ValueType::List, ""),
+    later("authentication-config", Group::Authentication, ValueType::Text, ""),
+    later("authentication-token-webhook-cache-ttl", Group::Authentication, ValueType::Duration, "2m0s"),
+    later("authentication-token-webhook-config-file", Group::Authentication, ValueType::Text, ""),
+    later("authentication-token-webhook-version", Group::Authentication, ValueType::Text, "v1beta1"),
+    later("enable-bootstrap-token-auth", Group::Authentication, ValueType::Switch, ""),
+    later("oidc-ca-file", Group::Authentication, ValueType::Text, ""),
+    later("oidc-client-id", Group::Authentication, ValueType::Text, ""),
+    later("oidc-groups-claim", Group::Authentication, ValueType::Text, ""),
+    later("oidc-groups-prefix", Group::Authentication, ValueType::Text, ""),
+    later("oidc-issuer-url", Group::Authentication, ValueType::Text, ""),
+    later("oidc-required-claim", Group::Authentication, ValueType::Text, ""),
+    later("oidc-signing-algs", Group::Authentication, ValueType::List, "[RS256]"),
+    later("oidc-username-claim", Group::Authentication, ValueType::Text, "sub"),
+    later("oidc-username-prefix", Group::Authentication, ValueType::Text, ""),
+    later("requestheader-allowed-names", Group::Authentication, ValueType::List, ""),
+    later("requestheader-client-ca-file", Group::Authentication, ValueType::Text, ""),
+    later("requestheader-extra-headers-prefix", Group::Authentication, ValueType::List, ""),
+    later("requestheader-group-headers", Group::Authentication, ValueType::List, ""),
+    later("requestheader-uid-headers", Group::Authentication, ValueType::List, ""),
+    later("requestheader-username-headers", Group::Authentication, ValueType::List, ""),
+    later("service-account-extend-token-expiration", Group::Authentication, ValueType::Switch, "true"),
+    later("service-account-issuer", Group::Authentication, ValueType::Text, ""),
+    later("service-account-jwks-uri", Group::Authentication, ValueType::Text, ""),
+    later("service-account-key-file", Group::Authentication, ValueType::Text, ""),
+    later("service-account-lookup", Group::Authentication, ValueType::Switch, "true"),
+    later("service-account-max-token-expiration", Group::Authentication, ValueType::Duration, ""),
+    later("service-account-signing-endpoint", Group::Authentication, ValueType::Text, ""),
+    later("service-account-signing-key-file", Group::Authentication, ValueType::Text, ""),
+    later("authorization-config", Group::Authorization, ValueType::Text, ""),
+    later("authorization-mode", Group::Authorization, ValueType::List, ""),
+    later("authorization-policy-file", Group::Authorization, ValueType::Text, ""),
+    later("authorization-webhook-cache-authorized-ttl", Group::Authorization, ValueType::Duration, "5m0s"),
+    later("authorization-webhook-cache-unauthorized-ttl", Group::Authorization, ValueType::Duration, "30s"),
+    later("authorization-webhook-config-file", Group::Authorization, ValueType::Text, ""),
+    later("authorization-webhook-version", Group::Authorization, ValueType::Text, ""),
+    later("admission-control", Group::Admission, ValueType::List, ""),
+    later("admission-control-config-file", Group::Admission, ValueType::Text, ""),
+    later("default-not-ready-toleration-seconds", Group::Admission, ValueType::Integer, "300"),
+    later("default-unreachable-toleration-seconds", Group::Admission, ValueType::Integer, "300"),
+    later("disable-admission-plugins", Group::Admission, ValueType::List, ""),
+    later("enable-admission-plugins", Group::Admission, ValueType::List, ""),
+    later("audit-log-batch-buffer-size", Group::Audit, ValueType::Integer, "10000"),
+    later("audit-log-batch-max-size", Group::Audit, ValueType::Integer, "1"),
+    later("audit-log-batch-max-wait", Group::Audit, ValueType::Duration, ""),
+    later("audit-log-batch-throttle-burst", Group::Audit, ValueType::Integer, ""),
+    later("audit-log-batch-throttle-enable", Group::Audit, ValueType::Switch, ""),
+    later("audit-log-batch-throttle-qps", Group::Audit, ValueType::Float, ""),
+    later("audit-log-compress", Group::Audit, ValueType::Switch, ""),
+    later("audit-log-format", Group::Audit, ValueType::Text, "json"),
+    later("audit-log-maxage", Group::Audit, ValueType::Integer, ""),
+    later("audit-log-maxbackup", Group::Audit, ValueType::Integer, ""),
+    later("audit-log-maxsize", Group::Audit, ValueType::Integer, ""),
+    later("audit-log-mode", Group::Audit, ValueType::Text, "blocking"),
+    later("audit-log-path", Group::Audit, ValueType::Text, ""),
+    later("audit-log-truncate-enabled", Group::Audit, ValueType::Switch, ""),
+    later("audit-log-truncate-max-batch-size", Group::Audit, ValueType::Integer, "10485760"),
+    later("audit-log-truncate-max-event-size", Group::Audit, ValueType::Integer, "102400"),
+    later("audit-log-version", Group::Audit, ValueType::Text, "audit.k8s.io/v1"),
+    later("audit-policy-file", Group::Audit, ValueType::Text, ""),
+    later("audit-webhook-batch-buffer-size", Group::Audit, ValueType::Integer, "10000"),
+    later("audit-webhook-batch-max-size", Group::Audit, ValueType::Integer, "400"),
+    later("audit-webhook-batch-max-wait", Group::Audit, ValueType::Duration, "30s"),
+    later("audit-webhook-batch-throttle-burst", Group::Audit, ValueType::Integer, "15"),
+    later("audit-webhook-batch-throttle-enable", Group::Audit, ValueType::Switch, "true"),
+    later("audit-webhook-batch-throttle-qps", Group::Audit, ValueType::Float, "10"),
+    later("audit-webhook-config-file", Group::Audit, ValueType::Text, ""),
+    later("audit-webhook-initial-backoff", Group::Audit, ValueType::Duration, "10s"),
+    later("audit-webhook-mode", Group::Audit, ValueType::Text, "batch"),
+    later("audit-webhook-truncate-enabled", Group::Audit, ValueType::Switch, ""),
+    later("audit-webhook-truncate-max-batch-size", Group::Audit, ValueType::Integer, "10485760"),
+    later("audit-webhook-truncate-max-event-size", Group::Audit, ValueType::Integer, "102400"),
+    later("audit-webhook-version", Group::Audit, ValueType::Text, ""),
+    later("aggregator-reject-forwarding-redirect", Group::Peers, ValueType::Switch, "true"),
+    later("egress-selector-config-file", Group::Peers, ValueType::Text, ""),
+    later("enable-aggregator-routing", Group::Peers, ValueType::Switch, ""),
+    later("kubelet-certificate-authority", Group::Peers, ValueType::Text, ""),
+    later("kubelet-client-certificate", Group::Peers, ValueType::Text, ""),
+    later("kubelet-client-key", Group::Peers, ValueType::Text, ""),
     later(
         "kubelet-preferred-address-types",
         Group::Peers,
-        Kind::List,
+        ValueType::List,
         "[Hostname,InternalDNS,InternalIP,ExternalDNS,ExternalIP]",
     ),
-    later("kubelet-timeout", Group::Peers, Kind::Duration, "5s"),
-    later("peer-advertise-ip", Group::Peers, Kind::Text, ""),
-    later("peer-advertise-port", Group::Peers, Kind::Text, ""),
-    later("peer-ca-file", Group::Peers, Kind::Text, ""),
-    later("proxy-client-cert-file", Group::Peers, Kind::Text, ""),
-    later("proxy-client-key-file", Group::Peers, Kind::Text, ""),
-    later("allow-metric-labels", Group::Observation, Kind::Text, ""),
-    later("allow-metric-labels-manifest", Group::Observation, Kind::Text, ""),
-    later("contention-profiling", Group::Observation, Kind::Switch, ""),
-    later("debug-socket-path", Group::Observation, Kind::Text, ""),
-    later("disabled-metrics", Group::Observation, Kind::List, ""),
-    later("enable-logs-handler", Group::Observation, Kind::Switch, ""),
-    later("profiling", Group::Observation, Kind::Switch, ""),
-    later("show-hidden-metrics-for-version", Group::Observation, Kind::Text, ""),
-    later("tracing-config-file", Group::Observation, Kind::Text, ""),
+    later("kubelet-timeout", Group::Peers, ValueType::Duration, "5s"),
+    later("peer-advertise-ip", Group::Peers, ValueType::Text, ""),
+    later("peer-advertise-port", Group::Peers, ValueType::Text, ""),
+    later("peer-ca-file", Group::Peers, ValueType::Text, ""),
+    later("proxy-client-cert-file", Group::Peers, ValueType::Text, ""),
+    later("proxy-client-key-file", Group::Peers, ValueType::Text, ""),
+    later("allow-metric-labels", Group::Observation, ValueType::Text, ""),
+    later("allow-metric-labels-manifest", Group::Observation, ValueType::Text, ""),
+    later("contention-profiling", Group::Observation, ValueType::Switch, ""),
+    later("debug-socket-path", Group::Observation, ValueType::Text, ""),
+    later("disabled-metrics", Group::Observation, ValueType::List, ""),
+    later("enable-logs-handler", Group::Observation, ValueType::Switch, ""),
+    later("profiling", Group::Observation, ValueType::Switch, ""),
+    later("show-hidden-metrics-for-version", Group::Observation, ValueType::Text, ""),
+    later("tracing-config-file", Group::Observation, ValueType::Text, ""),
 ];
 
 /// A flag of the reference that has no effect yet.
-const fn later(name: &'static str, group: Group, kind: Kind, default: &'static str) -> Flag {
+const fn later(name: &'static str, group: Group, kind: ValueType, default: &'static str) -> Flag {
     Flag { name, group, kind, default, help: "", effect: Effect::Later }
 }
 
@@ -470,14 +476,4 @@ fn show(options: &mut Options, value: &str, what: Show) -> Result<(), String> {
         options.show = what;
     }
     Ok(())
-}
-
-/// Turns a feature on or off. One that is not among ours is the reference's, or none.
-fn gate(gates: &mut Gates, name: &str, on: bool) {
-    match name {
-        "WatchList" => gates.watch_list = on,
-        "CBORServingAndStorage" => gates.cbor = on,
-        "APIResponseCompression" => gates.compression = on,
-        other => log::warn!("the feature gate {other} has no effect yet"),
-    }
 }

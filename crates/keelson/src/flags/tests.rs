@@ -17,9 +17,12 @@ fn error(line: &str) -> String {
 }
 
 #[test]
-fn without_flags_everything_is_as_help_says() {
+fn defaults_are_those_of_the_help() {
     let parsed = parse([]).unwrap();
-    assert_eq!(parsed, Parsed { options: Options::default(), without_effect: Vec::new() });
+    assert_eq!(
+        parsed,
+        Parsed { options: Options::default(), without_effect: Vec::new(), warnings: Vec::new() }
+    );
     for flag in FLAGS.iter().filter(|flag| !flag.default.is_empty()) {
         let explicit = parse([format!("--{}={}", flag.name, flag.default)]).unwrap().options;
         let expected = Options { streams: explicit.streams, ..Options::default() };
@@ -28,7 +31,7 @@ fn without_flags_everything_is_as_help_says() {
 }
 
 #[test]
-fn values_stand_behind_an_equals_sign_or_alone() {
+fn flag_values_follow_an_equals_sign_or_a_space() {
     for line in [
         "--secure-port=7443",
         "--secure-port 7443",
@@ -75,7 +78,20 @@ fn an_unknown_flag_is_an_error_with_a_suggestion() {
 }
 
 #[test]
-fn what_makes_no_sense_is_said_plainly() {
+fn feature_gates_and_runtime_config_are_checked_after_all_flags() {
+    let parsed = parse(words("--feature-gates KMSv1=true --feature-gates=WatchList=true")).unwrap();
+    assert!(parsed.options.gates.watch_list);
+    assert_eq!(parsed.warnings.len(), 2);
+    assert_eq!(error("--feature-gates=Foo=true"), "unrecognized feature gate: Foo");
+    assert_eq!(error("--runtime-config=foo/v1=true"), "unknown api groups foo");
+    let line = "--runtime-config=api/all=false,/v1=true --enable-priority-and-fairness";
+    assert!(parse(words(line)).is_err());
+    assert!(parse(words(&format!("{line}=false"))).is_ok());
+    assert_eq!(options("--feature-gates=Foo=true --help").show, Show::Help);
+}
+
+#[test]
+fn invalid_command_lines_have_clear_errors() {
     for (line, message) in [
         ("--secure-port", "--secure-port needs a value; see keelson --help"),
         (
@@ -120,7 +136,7 @@ fn the_table_has_all_flags_of_the_reference_and_each_name_once() {
 }
 
 #[test]
-fn help_tells_of_every_flag_and_stays_narrow() {
+fn help_lists_every_flag_within_100_columns() {
     let text = help::text();
     for flag in FLAGS {
         assert!(text.contains(&format!("-{}", flag.name)), "{}", flag.name);
@@ -131,7 +147,7 @@ fn help_tells_of_every_flag_and_stays_narrow() {
 }
 
 #[test]
-fn a_flag_in_effect_explains_itself() {
+fn every_flag_with_an_effect_has_help() {
     for flag in FLAGS {
         let explained = !flag.help.is_empty();
         assert_eq!(explained, matches!(flag.effect, Effect::Set(_)), "{}", flag.name);

@@ -3,17 +3,17 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::Kind;
+use super::ValueType;
 
 /// Whether `value` is one of its kind; the error says what would be.
-pub(super) fn check(kind: Kind, value: &str) -> Result<(), String> {
+pub(super) fn check(kind: ValueType, value: &str) -> Result<(), String> {
     match kind {
-        Kind::Switch => switch(value).map(drop),
-        Kind::Integer => value.parse::<i64>().map(drop).map_err(|_| "not a whole number".into()),
-        Kind::Float => value.parse::<f64>().map(drop).map_err(|_| "not a number".into()),
-        Kind::Duration => duration(value).map(drop),
-        Kind::Address => address(value).map(drop),
-        Kind::Text | Kind::List => Ok(()),
+        ValueType::Switch => switch(value).map(drop),
+        ValueType::Integer => value.parse::<i64>().map(drop).map_err(|_| "not a whole number".into()),
+        ValueType::Float => value.parse::<f64>().map(drop).map_err(|_| "not a number".into()),
+        ValueType::Duration => duration(value).map(drop),
+        ValueType::Address => address(value).map(drop),
+        ValueType::Text | ValueType::List => Ok(()),
     }
 }
 
@@ -39,18 +39,10 @@ pub(super) fn duration(value: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(nanoseconds))
 }
 
-/// Pairs of names and switches: `a=true,b=false`; a name alone means true.
-pub(super) fn settings(value: &str) -> Result<Vec<(String, bool)>, String> {
-    let pairs = value.split(',').map(str::trim).filter(|pair| !pair.is_empty());
-    pairs
-        .map(|pair| match pair.split_once('=') {
-            Some((name, value)) => match switch(value.trim()) {
-                Ok(on) => Ok((name.trim().to_owned(), on)),
-                Err(why) => Err(format!("{name}: {why}")),
-            },
-            None => Ok((pair.to_owned(), true)),
-        })
-        .collect()
+/// True or false inside of a value, with the error of the reference.
+pub(super) fn parse_bool(value: &str) -> Result<bool, String> {
+    let invalid = |_| format!("strconv.ParseBool: parsing {}: invalid syntax", object::quote::quote(value));
+    switch(value).map_err(invalid)
 }
 
 #[cfg(test)]
@@ -77,12 +69,12 @@ mod tests {
     }
 
     #[test]
-    fn kinds_refuse_what_is_not_theirs() {
-        assert!(check(Kind::Integer, "12").is_ok());
-        assert_eq!(check(Kind::Integer, "twelve"), Err("not a whole number".into()));
-        assert_eq!(check(Kind::Switch, "yes"), Err("neither true nor false".into()));
-        assert_eq!(check(Kind::Float, "x"), Err("not a number".into()));
-        assert_eq!(check(Kind::Address, "host"), Err("not an IP address".into()));
-        assert!(check(Kind::Text, "").is_ok());
+    fn values_of_the_wrong_type_are_refused() {
+        assert!(check(ValueType::Integer, "12").is_ok());
+        assert_eq!(check(ValueType::Integer, "twelve"), Err("not a whole number".into()));
+        assert_eq!(check(ValueType::Switch, "yes"), Err("neither true nor false".into()));
+        assert_eq!(check(ValueType::Float, "x"), Err("not a number".into()));
+        assert_eq!(check(ValueType::Address, "host"), Err("not an IP address".into()));
+        assert!(check(ValueType::Text, "").is_ok());
     }
 }

@@ -1,5 +1,5 @@
 //! Server-side apply: a configuration is merged into an object, what its manager applied before and does not any more
-//! is taken out, and what others own is in the way unless the request is forced.
+//! is removed, and fields of other owners are conflicts unless the request is forced.
 
 use super::check::{Duplicates, check, check_typed};
 use super::compare::compare;
@@ -36,9 +36,9 @@ impl Plain {
     }
 }
 
-/// What an apply came to.
+/// The result of an apply.
 pub(crate) struct Applied {
-    /// The object; nothing if it stays what it is.
+    /// The object; `None` if it does not change.
     pub(crate) object: Option<Value>,
     pub(crate) owners: Owners,
 }
@@ -97,7 +97,7 @@ impl Manager<'_> {
         Ok(Applied { object, owners })
     }
 
-    /// Takes what was written or removed away from all others; what was written is in conflict unless forced.
+    /// Takes written and removed fields from all other owners; written ones are conflicts unless forced.
     fn settle(
         &self,
         live: &Value,
@@ -129,7 +129,7 @@ impl Manager<'_> {
         Ok(())
     }
 
-    /// Takes out what the manager applied last time and does not any more, unless somebody else owns it.
+    /// Removes the fields that the manager applied last time and not now, unless another manager owns them.
     fn prune(&self, merged: Plain, owners: &Owners, last: Option<&Owned>) -> Result<Value, String> {
         let Some(last) = last.filter(|last| !last.is_empty()) else { return Ok(merged.value) };
         let (version, last) = (last.version.clone(), last.set());

@@ -1,8 +1,8 @@
-//! Whether something that was sent can be an object of a type, as far as server-side apply has to know: that fields
-//! exist, that values are of the right sort, and that list items can be told apart. The words are those of the
+//! Checks that a configuration can be an object of a type, as far as server-side apply needs: that fields
+//! exist, that values have the right type, and that list items have keys. The errors are those of the
 //! reference.
 
-use super::place::{Form, Items, Names, Place, Scalar, Seen, Told, ToldBy, opened, unwritten};
+use super::place::{Form, ItemKey, Items, ListType, Names, Place, Scalar, Seen, opened, unwritten};
 use crate::go;
 use crate::node::shape_of;
 use object::path::Element;
@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::sync::LazyLock;
 
-/// What is wrong with something that was sent.
+/// What is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Faults(Vec<Fault>);
 
@@ -48,7 +48,7 @@ pub(crate) enum Duplicates {
     Refused,
 }
 
-/// Checks the tree of an object of a type: whether its list items can be told apart. Everything else the decoder has seen to.
+/// Checks that the list items of an object have keys. The decoder has checked everything else.
 pub(crate) fn check_typed(ty: &Ref<Type>, object: &Value, duplicates: Duplicates) -> Result<(), Faults> {
     if duplicates == Duplicates::Allowed
         && let Ref::Static(ty) = ty
@@ -59,7 +59,7 @@ pub(crate) fn check_typed(ty: &Ref<Type>, object: &Value, duplicates: Duplicates
     check(Place::of(&shape_of(ty)), object, Form::Typed, duplicates)
 }
 
-/// The addresses of the built-in types in which a list item may lack what tells it from others. They are few.
+/// The addresses of the built-in types in which a list item may lack its key. They are few.
 static UNCERTAIN: LazyLock<HashSet<usize>> = LazyLock::new(|| {
     fn below(shape: &Shape) -> Option<&Type> {
         match shape {
@@ -75,7 +75,7 @@ static UNCERTAIN: LazyLock<HashSet<usize>> = LazyLock::new(|| {
         for ty in builtin::types() {
             let found = ty.fields.iter().any(|field| {
                 let inner = below(&field.shape);
-                !Place::field(field).items_are_told()
+                !Place::field(field).items_have_keys()
                     || inner.is_some_and(|ty| uncertain.contains(&address(ty)))
             });
             if found {
@@ -161,8 +161,8 @@ impl Checker {
     fn items(self, items: Items<'_>, list: &[Value], faults: &mut Vec<Fault>) {
         let mut seen = BTreeSet::new();
         for (at, item) in list.iter().enumerate() {
-            let element = match items.told_by {
-                ToldBy::Nothing => Element::Index(i64::try_from(at).unwrap_or(i64::MAX)),
+            let element = match items.list_type {
+                ListType::Atomic => Element::Index(i64::try_from(at).unwrap_or(i64::MAX)),
                 _ => match items.element(item) {
                     Ok(element) => element,
                     Err(why) => {
@@ -171,13 +171,13 @@ impl Checker {
                     }
                 },
             };
-            if self.duplicates == Duplicates::Refused && !matches!(items.told_by, ToldBy::Nothing) {
-                let told = Told(element.clone());
-                if seen.contains(&told) {
+            if self.duplicates == Duplicates::Refused && !matches!(items.list_type, ListType::Atomic) {
+                let key = ItemKey(element.clone());
+                if seen.contains(&key) {
                     let why = format!("duplicate entries for key {element}");
                     faults.push(Fault { path: Vec::new(), why });
                 }
-                seen.insert(told);
+                seen.insert(key);
             }
             self.below(items.inner, item, || element.to_string(), faults);
         }
@@ -194,17 +194,17 @@ impl Checker {
 
 /// Why a value is not the scalar that is wanted.
 fn misfit(scalar: Scalar, value: &Value) -> Option<String> {
-    let kind = go::Kind::of_value(value);
+    let kind = go::GoKind::of_value(value);
     let is_number = matches!(value, Value::Int(_) | Value::Float(_));
     match scalar {
         _ if value.is_null() => None,
         Scalar::Numeric if !is_number => {
             Some(format!("expected numeric (int or float), got {}", kind.type_name()))
         }
-        Scalar::String if kind != go::Kind::String => {
+        Scalar::String if kind != go::GoKind::String => {
             Some(format!("expected string, got &value.valueUnstructured{{Value:{}}}", go::show_source(value)))
         }
-        Scalar::Boolean if kind != go::Kind::Bool => {
+        Scalar::Boolean if kind != go::GoKind::Bool => {
             Some(format!("expected boolean, got &{{{}}}", go::show(value)))
         }
         Scalar::Untyped if matches!(value, Value::List(_) | Value::Map(_)) => {

@@ -1,7 +1,8 @@
 //! What is different between two objects of a type.
 
 use super::place::{
-    Finder, Form, Items, Names, Place, Seen, Told, ToldBy, Untold, equal, is_empty, opened, unwritten,
+    Finder, Form, ItemKey, ItemKeyError, Items, ListType, Names, Place, Seen, equal, is_empty, opened,
+    unwritten,
 };
 use object::path::Element;
 use object::path_set::{Builder, Set};
@@ -38,7 +39,12 @@ impl Comparison {
 }
 
 /// Compares two objects.
-pub(crate) fn compare(place: Place<'_>, old: &Value, new: &Value, form: Form) -> Result<Comparison, Untold> {
+pub(crate) fn compare(
+    place: Place<'_>,
+    old: &Value,
+    new: &Value,
+    form: Form,
+) -> Result<Comparison, ItemKeyError> {
     let (mut level, mut marks) = (Level::default(), Marks::default());
     at(place, Some(old), Some(new), form, &mut level, &mut marks)?;
     Ok(level.finish())
@@ -83,7 +89,7 @@ impl Level {
     }
 }
 
-/// What is said of the place itself.
+/// The result for the place itself.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Marks {
     removed: bool,
@@ -112,7 +118,7 @@ fn at(
     form: Form,
     level: &mut Level,
     marks: &mut Marks,
-) -> Result<(), Untold> {
+) -> Result<(), ItemKeyError> {
     if form == Form::Typed && (is_raw(old) || is_raw(new)) {
         let (old, new) = (old.map(opened), new.map(opened));
         return at(place, old.as_deref(), new.as_deref(), Form::Plain, level, marks);
@@ -153,7 +159,7 @@ fn maps(
     new: Option<&Value>,
     form: Form,
     level: &mut Level,
-) -> Result<bool, Untold> {
+) -> Result<bool, ItemKeyError> {
     if names.is_atomic() {
         return Ok(false);
     }
@@ -206,7 +212,7 @@ fn maps(
     Ok(true)
 }
 
-/// Whether two values are told to be the same by a glance: most are, as scalars or because they are shared.
+/// Whether two values are known to be equal without a walk: most are scalars or shared.
 fn is_plainly_same(old: Option<&Value>, new: Option<&Value>) -> bool {
     match (old, new) {
         (Some(Value::String(old)), Some(Value::String(new))) => old == new,
@@ -222,7 +228,7 @@ fn is_plainly_same(old: Option<&Value>, new: Option<&Value>) -> bool {
     }
 }
 
-/// Compares what stands at an element.
+/// Compares the values at an element.
 fn child(
     element: impl FnOnce() -> Element,
     place: Place<'_>,
@@ -230,7 +236,7 @@ fn child(
     new: Option<&Value>,
     form: Form,
     level: &mut Level,
-) -> Result<(), Untold> {
+) -> Result<(), ItemKeyError> {
     let one_sided = match (old, new) {
         (None, None) => return Ok(()),
         (None, Some(new)) => Some((new, &mut level.added)),
@@ -250,7 +256,7 @@ fn child(
 }
 
 /// Puts in every path below a value that is there on one side only.
-fn whole(place: Place<'_>, value: &Value, form: Form, level: &mut Builder) -> Result<(), Untold> {
+fn whole(place: Place<'_>, value: &Value, form: Form, level: &mut Builder) -> Result<(), ItemKeyError> {
     if form == Form::Typed && matches!(value, Value::Raw(_)) {
         return whole(place, &opened(value), Form::Plain, level);
     }
@@ -274,14 +280,15 @@ fn whole(place: Place<'_>, value: &Value, form: Form, level: &mut Builder) -> Re
                 }
             }
         }
-        (Seen::List(items), Value::List(list)) if !matches!(items.told_by, ToldBy::Nothing) => {
-            let mut told: BTreeMap<Told, Option<&Value>> = BTreeMap::new();
+        (Seen::List(items), Value::List(list)) if !matches!(items.list_type, ListType::Atomic) => {
+            let mut items_by_key: BTreeMap<ItemKey, Option<&Value>> = BTreeMap::new();
             for item in list {
-                told.entry(Told(items.element(item)?))
+                items_by_key
+                    .entry(ItemKey(items.element(item)?))
                     .and_modify(|first| *first = None)
                     .or_insert(Some(item));
             }
-            for (Told(element), item) in told {
+            for (ItemKey(element), item) in items_by_key {
                 let mut below = Builder::new();
                 // Items that are there twice are owned as a whole.
                 if let Some(item) = item {
@@ -302,8 +309,8 @@ fn lists(
     new: Option<&Value>,
     form: Form,
     level: &mut Level,
-) -> Result<bool, Untold> {
-    if matches!(items.told_by, ToldBy::Nothing) {
+) -> Result<bool, ItemKeyError> {
+    if matches!(items.list_type, ListType::Atomic) {
         return Ok(false);
     }
     let [old, new] = [old, new].map(|list| list.and_then(Value::as_list).unwrap_or_default());
@@ -313,14 +320,14 @@ fn lists(
     if old == new {
         return Ok(true);
     }
-    let mut told: BTreeMap<Told, Sides<'_>> = BTreeMap::new();
+    let mut items_by_key: BTreeMap<ItemKey, Sides<'_>> = BTreeMap::new();
     for item in old {
-        told.entry(Told(items.element(item)?)).or_default().old.push(item);
+        items_by_key.entry(ItemKey(items.element(item)?)).or_default().old.push(item);
     }
     for item in new {
-        told.entry(Told(items.element(item)?)).or_default().new.push(item);
+        items_by_key.entry(ItemKey(items.element(item)?)).or_default().new.push(item);
     }
-    for (Told(element), Sides { old, new }) in told {
+    for (ItemKey(element), Sides { old, new }) in items_by_key {
         let mut compare = |old: Option<&Value>, new: Option<&Value>| {
             child(|| element.clone(), items.inner, old, new, form, level)
         };

@@ -1,11 +1,11 @@
-//! Fields that others own, in the way of an apply.
+//! Conflicts of an apply with the owners of fields.
 
 use super::entries::{Id, Operation};
 use object::path::Path;
 use object::quote::Quoted;
 use std::fmt;
 
-/// A field that somebody else owns.
+/// A field that another manager owns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conflict {
     pub(crate) owner: Id,
@@ -14,13 +14,13 @@ pub struct Conflict {
 }
 
 impl Conflict {
-    /// Who is in the way, as it stands in messages: `conflict with "kubectl" using v1`.
+    /// The owner that the apply conflicts with, as messages show it: `conflict with "kubectl" using v1`.
     pub fn message(&self) -> String {
         format!("conflict with {}", Shown(&self.owner))
     }
 }
 
-/// All that is in the way of an apply, by the owners.
+/// All conflicts of an apply, by owner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conflicts(Vec<Conflict>);
 
@@ -31,7 +31,7 @@ impl Conflicts {
         Self(conflicts)
     }
 
-    /// One by one.
+    /// The conflicts.
     pub fn iter(&self) -> std::slice::Iter<'_, Conflict> {
         self.0.iter()
     }
@@ -57,7 +57,7 @@ impl fmt::Display for Conflicts {
     }
 }
 
-/// An owner as it stands in messages.
+/// An owner as messages show it.
 struct Shown<'a>(&'a Id);
 
 impl fmt::Display for Shown<'_> {

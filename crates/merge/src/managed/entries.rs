@@ -1,6 +1,6 @@
-//! `metadata.managedFields`: who owns which fields, read from and written to the tree of an object.
+//! `metadata.managedFields`, read from and written to the tree of an object.
 //!
-//! The fields of an entry stay text until somebody asks for them, and an entry that nothing happened to is written as
+//! The fields of an entry stay text until they are needed, and an entry that did not change is written as
 //! it was read: most writes touch one entry of several.
 
 use object::path::{Element, Path};
@@ -27,7 +27,7 @@ impl Operation {
     }
 }
 
-/// Who owns fields. Two entries of one owner are one.
+/// An owner of fields. Two entries of one owner are one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Id {
     pub(crate) manager: Text,
@@ -58,14 +58,14 @@ impl Id {
     }
 }
 
-/// What somebody owns.
+/// The fields of one owner.
 #[derive(Clone, Debug)]
 pub(crate) struct Owned {
     fields: Fields,
-    /// The version that the paths speak of.
+    /// The API version of the paths.
     pub(crate) version: Text,
     pub(crate) time: Option<Value>,
-    /// The entry as it was read, if it is still that.
+    /// The entry as it was read, if it has not changed since.
     source: Option<Value>,
 }
 
@@ -80,7 +80,7 @@ impl Owned {
         Self { fields: Fields::Set(set), version: version.into(), time, source: None }
     }
 
-    /// The paths; none where the text makes no sense, which is not kept.
+    /// The paths; none if the text is malformed, which is not kept.
     pub(crate) fn set(&self) -> Set {
         match &self.fields {
             Fields::Set(set) => set.clone(),
@@ -163,10 +163,10 @@ impl Gone {
     }
 }
 
-/// Everybody who owns something.
+/// All owners.
 pub(crate) type Owners = BTreeMap<Id, Owned>;
 
-/// Whether paths are read at once, so that all of them are known to make sense.
+/// Whether paths are read at once, so that malformed ones are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// Only where they are asked for: this server has written them.

@@ -1,12 +1,12 @@
-//! The sets of paths that an object of a type stands for, and what a type says of a set.
+//! The set of paths of an object, and a set of paths checked against a type.
 
-use super::place::{Atom, Form, Items, Names, Place, Seen, Told, ToldBy, opened, unwritten};
+use super::place::{Atom, Form, ItemKey, Items, ListType, Names, Place, Seen, opened, unwritten};
 use object::path::Element;
 use object::path_set::{Builder, Set};
 use object::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Every field and item of an object. What cannot be told from others is left out; see [`super::check`].
+/// Every field and item of an object. Items without a key are left out; see [`super::check`].
 pub(crate) fn fields(place: Place<'_>, object: &Value, form: Form) -> Set {
     let mut level = Builder::new();
     at(place, object, form, &mut level);
@@ -21,7 +21,7 @@ fn at(place: Place<'_>, value: &Value, form: Form, level: &mut Builder) -> bool 
     match place.see(Some(value)) {
         Seen::Scalar(_) => true,
         Seen::Map(names) if names.is_atomic() => true,
-        Seen::List(Items { told_by: ToldBy::Nothing, .. }) => true,
+        Seen::List(Items { list_type: ListType::Atomic, .. }) => true,
         Seen::Map(names) => {
             if let Some(map) = value.as_map() {
                 entries(names, map, form, level);
@@ -75,12 +75,12 @@ fn is_unwritten(place: Place<'_>, map: &Map, form: Form) -> bool {
 }
 
 fn list(items: Items<'_>, list: &[Value], form: Form, level: &mut Builder) {
-    let mut told: BTreeMap<Told, (&Value, bool)> = BTreeMap::new();
+    let mut items_by_key: BTreeMap<ItemKey, (&Value, bool)> = BTreeMap::new();
     for item in list {
         let Ok(element) = items.element(item) else { continue };
-        told.entry(Told(element)).and_modify(|(_, again)| *again = true).or_insert((item, false));
+        items_by_key.entry(ItemKey(element)).and_modify(|(_, again)| *again = true).or_insert((item, false));
     }
-    for (Told(element), (item, again)) in told {
+    for (ItemKey(element), (item, again)) in items_by_key {
         let mut below = Builder::new();
         // Items that are there twice are owned as a whole.
         if !again {
@@ -133,7 +133,7 @@ fn items_of(atom: Atom<'_>) -> Option<Items<'_>> {
     }
 }
 
-/// The set as the type has it today: what was told apart once, and is one value now, is owned as a whole. `None` if
+/// The set as the type has it today: a value that was granular when the set was made, and is atomic now, is owned as a whole. `None` if
 /// nothing is different.
 pub(crate) fn reconciled(set: &Set, place: Place<'_>) -> Option<Set> {
     is_stale(set, place.atom()).then(|| rewritten(set, place.atom()))
@@ -166,7 +166,7 @@ fn rewritten(set: &Set, atom: Atom<'_>) -> Set {
     level.finish()
 }
 
-/// What stands at an element, if the type says so.
+/// The place of an element, if the type has it.
 fn atom_below<'s>(atom: Atom<'s>, element: &Element) -> Option<Atom<'s>> {
     let place = match (atom, element) {
         (Atom::Struct(fields), Element::Field(key)) => Names::Fields(fields).place(key),
@@ -182,7 +182,7 @@ fn is_one_value(atom: Atom<'_>) -> bool {
     match atom {
         Atom::Struct(fields) => fields.atomic,
         Atom::Map(entries) => entries.atomic,
-        Atom::List(items) => matches!(items.told_by, ToldBy::Nothing),
+        Atom::List(items) => matches!(items.list_type, ListType::Atomic),
         Atom::Scalar(_) | Atom::Any(_) => false,
     }
 }

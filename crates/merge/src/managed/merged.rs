@@ -1,18 +1,18 @@
 //! A configuration put into an object, and paths taken out of one. Both are plain JSON.
 
-use super::place::{Finder, Items, Names, Place, Seen, Told, ToldBy, Untold};
+use super::place::{Finder, ItemKey, ItemKeyError, Items, ListType, Names, Place, Seen};
 use object::path::{Element, ElementRef};
 use object::path_set::Set;
 use object::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Puts a configuration into an object. Nothing is taken out by it.
-pub(crate) fn merged(place: Place<'_>, live: &Value, config: &Value) -> Result<Value, Untold> {
+pub(crate) fn merged(place: Place<'_>, live: &Value, config: &Value) -> Result<Value, ItemKeyError> {
     Ok(at(place, Some(live), Some(config))?.unwrap_or_default())
 }
 
 /// What comes of two values; `None` if there is nothing left.
-fn at(place: Place<'_>, live: Option<&Value>, config: Option<&Value>) -> Result<Option<Value>, Untold> {
+fn at(place: Place<'_>, live: Option<&Value>, config: Option<&Value>) -> Result<Option<Value>, ItemKeyError> {
     let leaf = || Ok(config.or(live).cloned());
     match place.see(config.or(live)) {
         Seen::Scalar(_) => leaf(),
@@ -27,7 +27,7 @@ fn at(place: Place<'_>, live: Option<&Value>, config: Option<&Value>) -> Result<
         Seen::List(items) => {
             let (live, config) = (live.and_then(Value::as_list), config.and_then(Value::as_list));
             let is_nothing = |list: Option<&[Value]>| list.is_none_or(<[Value]>::is_empty);
-            if matches!(items.told_by, ToldBy::Nothing) || (is_nothing(live) && is_nothing(config)) {
+            if matches!(items.list_type, ListType::Atomic) || (is_nothing(live) && is_nothing(config)) {
                 return leaf();
             }
             let list = lists(items, live.unwrap_or_default(), config.unwrap_or_default())?;
@@ -36,7 +36,7 @@ fn at(place: Place<'_>, live: Option<&Value>, config: Option<&Value>) -> Result<
     }
 }
 
-fn maps(names: Names<'_>, live: Option<&Map>, config: Option<&Map>) -> Result<Option<Value>, Untold> {
+fn maps(names: Names<'_>, live: Option<&Map>, config: Option<&Map>) -> Result<Option<Value>, ItemKeyError> {
     let (before, after) = (Finder::of(live), Finder::of(config));
     let mut entries = Vec::with_capacity(live.map_or(0, Map::len).max(config.map_or(0, Map::len)));
     let own = live.into_iter().flat_map(Map::iter).map(|(key, value)| (key, Some(value), after.get(key)));
@@ -52,28 +52,28 @@ fn maps(names: Names<'_>, live: Option<&Map>, config: Option<&Map>) -> Result<Op
 
 /// The items of a list by what tells them apart.
 struct Indexed<'v> {
-    order: Vec<Told>,
+    order: Vec<ItemKey>,
     /// Nothing where an item is there twice: it is not merged with another.
-    items: BTreeMap<Told, Option<&'v Value>>,
+    items: BTreeMap<ItemKey, Option<&'v Value>>,
 }
 
 impl<'v> Indexed<'v> {
-    fn of(items: Items<'_>, list: &'v [Value]) -> Result<Self, Untold> {
+    fn of(items: Items<'_>, list: &'v [Value]) -> Result<Self, ItemKeyError> {
         let mut indexed = Self { order: Vec::with_capacity(list.len()), items: BTreeMap::new() };
         for item in list {
-            let told = Told(items.element(item)?);
-            indexed.items.entry(told.clone()).and_modify(|first| *first = None).or_insert(Some(item));
-            indexed.order.push(told);
+            let key = ItemKey(items.element(item)?);
+            indexed.items.entry(key.clone()).and_modify(|first| *first = None).or_insert(Some(item));
+            indexed.order.push(key);
         }
         Ok(indexed)
     }
 
-    fn has(&self, told: &Told) -> bool {
-        self.items.contains_key(told)
+    fn has(&self, key: &ItemKey) -> bool {
+        self.items.contains_key(key)
     }
 
-    fn get(&self, told: &Told) -> Option<&'v Value> {
-        match self.items.get(told) {
+    fn get(&self, key: &ItemKey) -> Option<&'v Value> {
+        match self.items.get(key) {
             Some(Some(item)) => Some(item),
             // One that is there twice is null to the merge.
             Some(None) => Some(&NULL),
@@ -86,12 +86,12 @@ static NULL: Value = Value::Null;
 
 /// Items of both lists, in the order of the configuration as far as both have them; items that only the object has stay
 /// where they are between the others.
-fn lists(items: Items<'_>, live: &[Value], config: &[Value]) -> Result<Vec<Value>, Untold> {
+fn lists(items: Items<'_>, live: &[Value], config: &[Value]) -> Result<Vec<Value>, ItemKeyError> {
     let (left, right) = (Indexed::of(items, live)?, Indexed::of(items, config)?);
     let mut out = Vec::with_capacity(live.len().max(config.len()));
-    let mut shared = right.order.iter().filter(|told| left.has(told));
+    let mut shared = right.order.iter().filter(|key| left.has(key));
     let mut next = shared.next();
-    let mut done: BTreeSet<&Told> = BTreeSet::new();
+    let mut done: BTreeSet<&ItemKey> = BTreeSet::new();
     let (mut l, mut r) = (0, 0);
     loop {
         let (own, new) = (left.order.get(l), right.order.get(r));
@@ -142,7 +142,7 @@ pub(crate) fn without(place: Place<'_>, object: &Value, paths: &Set) -> Value {
             _ => Value::Null,
         },
         Seen::List(items) => match object.as_list() {
-            Some(list) if !matches!(items.told_by, ToldBy::Nothing) => list_without(items, list, paths),
+            Some(list) if !matches!(items.list_type, ListType::Atomic) => list_without(items, list, paths),
             _ => Value::Null,
         },
     }

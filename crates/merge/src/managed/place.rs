@@ -1,7 +1,7 @@
-//! Where in a type a value stands, and what server-side apply makes of what stands there.
+//! Places in a type, and how server-side apply sees the values there.
 //!
 //! Values come in two forms. A *typed* one is the tree of an object: it lacks what its type says anyway, so a field that
-//! is always written is seen with its empty value. A *plain* one is JSON as somebody sent it, with all its nulls.
+//! is always written is seen with its empty value. A *plain* one is JSON as it was sent, with all its nulls.
 
 use crate::node::{ANY, UNBOUNDED};
 use object::path::{Element, Keys};
@@ -27,7 +27,7 @@ pub(crate) struct Place<'s> {
     topology: &'s Topology,
 }
 
-/// What stands at a place.
+/// What values at a place are.
 #[derive(Clone, Copy)]
 pub(crate) enum Atom<'s> {
     Scalar(Scalar),
@@ -56,21 +56,21 @@ pub(crate) struct Entries<'s> {
 #[derive(Clone, Copy)]
 pub(crate) struct Items<'s> {
     pub(crate) inner: Place<'s>,
-    pub(crate) told_by: ToldBy<'s>,
+    pub(crate) list_type: ListType<'s>,
 }
 
-/// What tells the items of a list apart.
+/// How server-side apply merges a list: `x-kubernetes-list-type`.
 #[derive(Clone, Copy)]
-pub(crate) enum ToldBy<'s> {
-    /// Nothing: the list is one value.
-    Nothing,
-    /// Their values.
-    Value,
-    /// These fields of theirs.
-    Keys(&'s [Text]),
+pub(crate) enum ListType<'s> {
+    /// As one value.
+    Atomic,
+    /// By the values of its items.
+    Set,
+    /// By these fields of its items.
+    Map(&'s [Text]),
 }
 
-/// The scalars that are told apart.
+/// The types of scalars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scalar {
     Numeric,
@@ -155,19 +155,19 @@ impl<'s> Place<'s> {
                 atomic: matches!(self.topology, Topology::Atomic),
             }),
             Shape::List(inner) => {
-                let told_by = match self.topology {
-                    Topology::Natural | Topology::Granular | Topology::Atomic => ToldBy::Nothing,
-                    Topology::Set => ToldBy::Value,
-                    Topology::Keyed(keys) => ToldBy::Keys(keys),
+                let list_type = match self.topology {
+                    Topology::Natural | Topology::Granular | Topology::Atomic => ListType::Atomic,
+                    Topology::Set => ListType::Set,
+                    Topology::Keyed(keys) => ListType::Map(keys),
                 };
-                Atom::List(Items { inner: Place::of(inner), told_by })
+                Atom::List(Items { inner: Place::of(inner), list_type })
             }
         }
     }
 
-    /// Whether the items of a list of this place, if it is one, can be told apart whatever they have.
-    pub(crate) fn items_are_told(self) -> bool {
-        let Atom::List(Items { inner, told_by: ToldBy::Keys(keys) }) = self.atom() else { return true };
+    /// Whether every item of a list at this place has a key, whatever its fields. True if the place is not a list.
+    pub(crate) fn items_have_keys(self) -> bool {
+        let Atom::List(Items { inner, list_type: ListType::Map(keys) }) = self.atom() else { return true };
         let Shape::Struct(ty) = inner.shape else { return false };
         keys.iter().all(|key| ty.field(key).is_some_and(|field| key_default(inner, field).is_some()))
     }
@@ -185,7 +185,7 @@ impl<'s> Place<'s> {
                     Depth::Nothing => Entries { inner: Place::ANY_ATOMIC, atomic: true },
                 })),
                 Some(Value::List(_)) => {
-                    Seen::List(Items { inner: Place::ANY_ATOMIC, told_by: ToldBy::Nothing })
+                    Seen::List(Items { inner: Place::ANY_ATOMIC, list_type: ListType::Atomic })
                 }
                 Some(_) => Seen::Scalar(Scalar::Untyped),
             },
@@ -232,7 +232,7 @@ impl Fields<'_> {
     }
 }
 
-/// What stands at a field that is not in the tree of its type, but is written in its JSON.
+/// The JSON value of a field that is written although the tree does not have it.
 pub(crate) fn unwritten(field: &Field) -> Option<&'static Value> {
     if !field.always {
         return None;
@@ -320,9 +320,9 @@ impl<'m> Finder<'m> {
     }
 }
 
-/// Why an item of a list cannot be told from the others.
+/// Why an item of a list has no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Untold {
+pub(crate) enum ItemKeyError {
     #[error("associative list with keys may not have a null element")]
     NullItem,
     #[error("associative list with keys may not have non-map elements")]
@@ -340,38 +340,38 @@ pub(crate) enum Untold {
     NullInSet,
 }
 
-/// An element as the key of a map.
+/// The key of a list item: its path element, in the order of elements.
 #[derive(Clone, Debug)]
-pub(crate) struct Told(pub(crate) Element);
+pub(crate) struct ItemKey(pub(crate) Element);
 
-impl Ord for Told {
+impl Ord for ItemKey {
     fn cmp(&self, other: &Self) -> Ordering {
         self.0.borrowed().total_cmp(other.0.borrowed())
     }
 }
 
-impl PartialOrd for Told {
+impl PartialOrd for ItemKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Told {
+impl PartialEq for ItemKey {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Told {}
+impl Eq for ItemKey {}
 
 impl<'s> Items<'s> {
-    /// What tells an item from the others. Nothing does in a list that is one value.
-    pub(crate) fn element(self, item: &Value) -> Result<Element, Untold> {
-        let ToldBy::Keys(names) = self.told_by else { return set_element(item) };
+    /// The key of an item as a path element. Items of an atomic list are treated as those of a set.
+    pub(crate) fn element(self, item: &Value) -> Result<Element, ItemKeyError> {
+        let ListType::Map(names) = self.list_type else { return set_element(item) };
         if item.is_null() {
-            return Err(Untold::NullItem);
+            return Err(ItemKeyError::NullItem);
         }
-        let map = item.as_map().ok_or(Untold::NoMap)?;
+        let map = item.as_map().ok_or(ItemKeyError::NoMap)?;
         let mut fields = Vec::with_capacity(names.len());
         for name in names {
             let declared = match self.inner.shape {
@@ -380,7 +380,7 @@ impl<'s> Items<'s> {
             };
             let default = || declared.and_then(|field| key_default(self.inner, field));
             let Some(value) = map.get(name).or_else(default) else {
-                return Err(Untold::NoKey(name.to_string()));
+                return Err(ItemKeyError::NoKey(name.to_string()));
             };
             let key = declared.map_or_else(|| Key::from(name.clone()), |field| field.name.clone());
             fields.push((key, value.clone()));
@@ -389,7 +389,7 @@ impl<'s> Items<'s> {
     }
 }
 
-/// What stands for a key that an item does not have.
+/// The value of a key field that an item does not have.
 fn key_default<'s>(place: Place<'s>, field: &'s Field) -> Option<&'s Value> {
     let is_empty_by_default = |ty: &Type| EMPTY_KEYS.contains(&(ty.name.as_str(), field.name.as_str()));
     match (&field.facts.default, place.shape) {
@@ -399,15 +399,15 @@ fn key_default<'s>(place: Place<'s>, field: &'s Field) -> Option<&'s Value> {
     }
 }
 
-/// Keys that are empty where they are not there, by type and field. For all but server-side apply that is no different
+/// Keys that count as empty where they are absent, by type and field. For all but server-side apply that is no different
 /// from being absent.
 const EMPTY_KEYS: [(&str, &str); 1] = [("core.v1.LocalObjectReference", "name")];
 
-fn set_element(item: &Value) -> Result<Element, Untold> {
+fn set_element(item: &Value) -> Result<Element, ItemKeyError> {
     match item {
-        Value::Map(_) => Err(Untold::MapInSet),
-        Value::List(_) => Err(Untold::ListInSet),
-        Value::Null => Err(Untold::NullInSet),
+        Value::Map(_) => Err(ItemKeyError::MapInSet),
+        Value::List(_) => Err(ItemKeyError::ListInSet),
+        Value::Null => Err(ItemKeyError::NullInSet),
         scalar => Ok(Element::Value(scalar.clone())),
     }
 }

@@ -1,6 +1,6 @@
-//! Who owns what after a write that is no apply.
+//! The owners of fields after a write that is not an apply.
 //!
-//! What was changed or added belongs to the writer alone, what was removed to nobody. A write never fails for that.
+//! Changed and added fields belong to the writer alone, removed ones have no owner. A write never fails because of owners.
 
 use super::check::{Duplicates, check_typed};
 use super::compare::{Comparison, compare};
@@ -18,10 +18,10 @@ use std::sync::LazyLock;
 
 /// As many managers keep entries for their updates.
 const MOST_UPDATERS: usize = 10;
-/// Who gets the fields of those whose entries are not kept.
+/// The manager that gets the fields of entries that are not kept.
 const ANCIENT: &str = "ancient-changes";
 
-/// What belongs to nobody.
+/// Fields that cannot be owned.
 pub(crate) static STRIPPED: LazyLock<Set> = LazyLock::new(|| {
     let metadata = [
         "name",
@@ -40,7 +40,7 @@ pub(crate) static STRIPPED: LazyLock<Set> = LazyLock::new(|| {
 });
 
 impl Manager<'_> {
-    /// Notes who owns what, now that `live` has become `new`. Both are without their managed fields.
+    /// Updates the owners after `live` has become `new`. Both are without their managed fields.
     pub(crate) fn note(
         &self,
         live: &Value,
@@ -69,7 +69,7 @@ impl Manager<'_> {
         let (mut own, mut kept) = (Set::new(), None);
         if let Some(known) = versions.find(&self.api_version.into())? {
             own = known.written.difference(&STRIPPED);
-            // Whoever writes the same fields again and again keeps an entry as it is.
+            // A manager that writes the same fields again keeps its entry.
             kept = owners.get(&id).filter(|before| !own.is_empty() && before.has(&own)).cloned();
             if let Some(kept) = &mut kept {
                 kept.take(&Gone::new(known.removed.difference(&own)));
@@ -182,7 +182,7 @@ impl<'a> Comparisons<'a> {
         Ok(Some(Known::new(manager.filtered(version, comparison))))
     }
 
-    /// Takes away from somebody what was written or removed by others. What is left may be nothing.
+    /// Takes the fields from an owner that others wrote or removed. Nothing may be left.
     pub(crate) fn release(&mut self, owned: &mut Owned) -> Result<(), String> {
         let version = owned.version.clone();
         let Some(known) = self.find(&version)? else {

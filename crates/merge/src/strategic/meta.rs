@@ -28,7 +28,7 @@ impl<'a> Meta<'a> {
         Meta::Struct(ty, Pointer::No)
     }
 
-    /// Of what stands at a field.
+    /// Of the values of a field.
     pub(crate) fn of_field(field: &'a Field) -> Self {
         Self::of_shape(&field.shape, if field.optional { Pointer::Yes } else { Pointer::No })
     }

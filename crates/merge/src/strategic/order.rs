@@ -1,14 +1,15 @@
-//! The order of a merged list: what the patch names in the order of the patch, the rest where it stood among them.
+//! The order of a merged list: the elements that the patch names in the order of the patch, and between them the others, as the
+//! server had them.
 
 use super::{DIRECTIVE, bad_type, no_merge_key, not_comparable};
 use crate::Error;
-use crate::go::Kind;
+use crate::go::GoKind;
 use crate::node::Node;
 use object::{Text, Value};
 use schema::Shape;
 use std::collections::HashMap;
 
-/// A value that elements are told apart by.
+/// A value that identifies an element.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Identity {
     /// Null.
@@ -54,13 +55,13 @@ impl Identity {
         }
     }
 
-    /// Whether it can be compared with its like.
+    /// Whether it can be compared.
     pub(crate) fn is_comparable(&self) -> bool {
         !matches!(self, Identity::List | Identity::Map)
     }
 }
 
-/// What stands at `key` of an element: none if it has no such key.
+/// The value at `key` of an element; `None` if it has no such key.
 pub(crate) fn key_of(element: &Node<'_>, key: &str) -> Option<Identity> {
     match element {
         Node::Doc(doc) => doc.get(key).map(Identity::of),
@@ -76,13 +77,13 @@ pub(crate) fn key_of(element: &Node<'_>, key: &str) -> Option<Identity> {
     }
 }
 
-/// Where each identity stands first.
+/// The first index of each identity.
 #[derive(Default)]
-pub(crate) struct Places {
+pub(crate) struct Positions {
     first: HashMap<Identity, usize>,
 }
 
-impl Places {
+impl Positions {
     /// Of the elements of a list, by a key or, without one, by themselves. What has no such key counts as null.
     pub(crate) fn of(elements: &[Node<'_>], key: &str) -> Self {
         let mut places = Self::default();
@@ -97,7 +98,7 @@ impl Places {
         self.first.entry(identity).or_insert(at);
     }
 
-    /// Where it stands. Lists and objects cannot be compared with their like.
+    /// The first index of an identity. Lists and objects cannot be compared with each other.
     pub(crate) fn find(&self, identity: &Identity) -> Result<Option<usize>, Error> {
         match self.first.get(identity) {
             Some(_) if !identity.is_comparable() => Err(not_comparable()),
@@ -107,7 +108,7 @@ impl Places {
 }
 
 fn identity(element: &Node<'_>, key: &str) -> Identity {
-    if Kind::of(element) == Kind::Map {
+    if GoKind::of(element) == GoKind::Map {
         key_of(element, key).unwrap_or(Identity::Nil)
     } else {
         Identity::of(element)
@@ -121,11 +122,11 @@ pub(crate) fn normalize<'a>(
     patch_order: &[Node<'a>],
     server_order: &[Node<'a>],
     key: &str,
-    kind: Kind,
+    kind: GoKind,
 ) -> Result<Vec<Node<'a>>, Error> {
     let named = sort(named, patch_order, key, kind)?;
     let others = sort(others, server_order, key, kind)?;
-    let places = Places::of(server_order, key);
+    let places = Positions::of(server_order, key);
     let find = |node: &Node<'_>| places.find(&identity(node, key));
     let mut merged = Vec::with_capacity(named.len() + others.len());
     let (mut named, mut others) = (named.into_iter().peekable(), others.into_iter().peekable());
@@ -146,18 +147,18 @@ fn sort<'a>(
     elements: Vec<Node<'a>>,
     order: &[Node<'a>],
     key: &str,
-    kind: Kind,
+    kind: GoKind,
 ) -> Result<Vec<Node<'a>>, Error> {
     let mut deleted = Vec::new();
     let mut kept = elements;
-    if kind == Kind::Map {
+    if kind == GoKind::Map {
         for element in kept.iter().chain(order) {
             require_key(element, key)?;
         }
         let is_deleted = |node: &Node<'_>| key_of(node, DIRECTIVE) == Some(Identity::String("delete".into()));
         (deleted, kept) = kept.into_iter().partition(is_deleted);
     }
-    let places = Places::of(order, key);
+    let places = Positions::of(order, key);
     let placed = kept.into_iter().map(|node| Ok((places.find(&identity(&node, key))?, node)));
     let mut placed: Vec<(Option<usize>, Node<'a>)> = placed.collect::<Result<_, Error>>()?;
     if placed.iter().all(|(place, _)| place.is_some()) {
@@ -173,9 +174,9 @@ fn sort<'a>(
 
 /// That an element is an object with the key.
 pub(crate) fn require_key(element: &Node<'_>, key: &str) -> Result<Identity, Error> {
-    match Kind::of(element) {
-        Kind::Map => key_of(element, key).ok_or_else(|| no_merge_key(&element.to_value(), key)),
-        other => Err(bad_type(Kind::Map, other)),
+    match GoKind::of(element) {
+        GoKind::Map => key_of(element, key).ok_or_else(|| no_merge_key(&element.to_value(), key)),
+        other => Err(bad_type(GoKind::Map, other)),
     }
 }
 
@@ -265,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn with_a_true_order_the_sort_is_stable() {
+    fn stable_sort_keeps_equal_items_in_order() {
         let mut items: Vec<(usize, usize)> = (0..200).map(|at| (at * 37 % 11, at)).collect();
         let mut expected = items.clone();
         expected.sort_by_key(|item| item.0);
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn without_any_order_blocks_of_twenty_are_reversed() {
+    fn stable_sort_without_an_order_reverses_blocks_of_twenty() {
         let mut items: Vec<usize> = (0..20).collect();
         stable_sort(&mut items, |_, _| true);
         assert_eq!(items, (0..20).rev().collect::<Vec<_>>());

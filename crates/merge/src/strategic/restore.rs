@@ -1,7 +1,7 @@
 //! From the merged JSON to an object of the type, as the reference converts without a text in between: numbers are cut
 //! to their field's size, whole floats are integers, and faults have words of their own.
 
-use crate::go::Kind;
+use crate::go::GoKind;
 use crate::node::{Doc, Node, Opened, UNBOUNDED};
 use object::{Key, Map, Value};
 use schema::{Field, Limits, Shape, Type, json};
@@ -91,7 +91,7 @@ impl Restorer<'_> {
                     self.depth += 1;
                     Ok(map.into())
                 }
-                _ => Err(format!("cannot restore struct from: {}", Kind::of(node).name())),
+                _ => Err(format!("cannot restore struct from: {}", GoKind::of(node).name())),
             },
             Shape::Map(inner) => self.map(inner, go, node),
             Shape::List(inner) => self.list(inner, go, node),
@@ -113,7 +113,7 @@ impl Restorer<'_> {
     fn map(&mut self, inner: &Shape, go: &str, node: &mut Node<'_>) -> Result<Value, String> {
         let go = go.split_once(']').map_or(go, |(_, value)| value);
         let Opened::Doc(doc) = node.open() else {
-            return Err(format!("cannot restore map from {}", Kind::of(node).name()));
+            return Err(format!("cannot restore map from {}", GoKind::of(node).name()));
         };
         self.enter()?;
         let mut entries: Vec<(Key, Value)> = Vec::with_capacity(doc.len());
@@ -127,7 +127,7 @@ impl Restorer<'_> {
     fn list(&mut self, inner: &Shape, go: &str, node: &mut Node<'_>) -> Result<Value, String> {
         let go = go.strip_prefix("[]").unwrap_or(go);
         let Opened::List(items) = node.open() else {
-            return Err(format!("cannot restore slice from {}", Kind::of(node).name()));
+            return Err(format!("cannot restore slice from {}", GoKind::of(node).name()));
         };
         self.enter()?;
         let length = self.path.len();
@@ -204,6 +204,6 @@ fn bytes(node: &mut Node<'_>) -> Result<Value, String> {
             let bytes: Vec<u8> = items.iter().map(byte).collect::<Result<_, _>>()?;
             Ok(Value::Bytes(Arc::from(bytes)))
         }
-        _ => Err(format!("cannot restore slice from {}", Kind::of_value(&value).name())),
+        _ => Err(format!("cannot restore slice from {}", GoKind::of_value(&value).name())),
     }
 }

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unset_path_leaves_nothing_to_its_children() {
+    fn children_of_an_unset_path_have_no_prefix() {
         assert_eq!(Path::UNSET.to_string(), "<nil>");
         assert_eq!(Path::UNSET.child("key").to_string(), "key");
         assert_eq!(Path::UNSET.key("k").to_string(), "[k]");

@@ -16,7 +16,7 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum BadValue {
-    /// Not told.
+    /// Not known.
     Omitted,
     /// No value, which reads as the word in quotes.
     Null,
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_past_64_bits_is_still_told() {
+    fn numbers_past_64_bits_are_shown() {
         assert_eq!(BadValue::from(usize::MAX).to_string(), usize::MAX.to_string());
     }
 }

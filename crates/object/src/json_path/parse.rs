@@ -17,7 +17,7 @@ pub enum Error {
     /// A character that starts nothing.
     #[error("unrecognized character in action: {}", Named(*.0))]
     Character(char),
-    /// `..` stands after `..`.
+    /// `..` after `..`.
     #[error("invalid multiple recursive descent")]
     Recursive,
     /// Digits that are no number.
@@ -44,7 +44,7 @@ pub enum Error {
     /// A text in quotes has escapes that do not exist.
     #[error("unquote string {0} error invalid syntax")]
     Escape(String),
-    /// Paths stand in paths too often.
+    /// Paths are nested too deeply.
     #[error("path is nested too deep")]
     Nested,
 }
@@ -150,7 +150,7 @@ impl<'t> Parser<'t> {
         taken
     }
 
-    /// A name; what stands behind a backslash does not end it.
+    /// A name; an escaped character does not end it.
     fn field(&mut self) {
         let mut escaped = false;
         let end = self.rest.find(|character| match character {

@@ -19,7 +19,7 @@ pub(super) fn unquote(text: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&out).into_owned())
 }
 
-/// Reads what stands behind a backslash; what is left.
+/// Reads what follows a backslash. Returns it and the rest.
 fn escape<'t>(text: &'t str, mark: char, out: &mut Vec<u8>) -> Option<&'t str> {
     let kind = text.chars().next()?;
     let rest = text.get(kind.len_utf8()..)?;

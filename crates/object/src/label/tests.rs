@@ -5,7 +5,7 @@ fn parse(text: &str) -> Selector {
 }
 
 #[test]
-fn everything_and_nothing_are_apart() {
+fn everything_and_nothing_selectors_differ() {
     let none = Set::default();
     assert!(Selector::everything().matches(&none));
     assert!(Selector::everything().is_everything());

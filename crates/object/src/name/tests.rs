@@ -2,7 +2,7 @@ use super::*;
 use std::collections::HashSet;
 
 #[test]
-fn valid_names_cost_no_allocation() {
+fn valid_names_are_checked_without_allocation() {
     assert_eq!(dns1123_subdomain("example.com").capacity(), 0);
     assert_eq!(qualified_name("example.com/name").capacity(), 0);
     assert_eq!(label_value("").capacity(), 0);
@@ -26,7 +26,7 @@ fn generated_names_keep_58_bytes_and_add_five() {
 }
 
 #[test]
-fn a_source_of_random_numbers_decides_the_ending() {
+fn generated_suffix_comes_from_the_random_source() {
     let mut numbers = [0b11111_00001_11010_11011, 0b00010].into_iter();
     assert_eq!(generate_with("a", || numbers.next().unwrap_or(0)), "a9cbbb");
 }
@@ -44,14 +44,14 @@ fn every_character_of_the_alphabet_comes_up_evenly() {
 }
 
 #[test]
-fn threads_do_not_share_their_endings() {
+fn threads_generate_different_suffixes() {
     let threads: Vec<_> = (0..8).map(|_| std::thread::spawn(|| generate("t-"))).collect();
     let names: HashSet<String> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
     assert_eq!(names.len(), 8);
 }
 
 #[test]
-fn numbers_out_of_bounds_are_told_the_bounds() {
+fn out_of_range_errors_name_the_bounds() {
     assert_eq!(port_number(0), ["must be between 1 and 65535, inclusive"]);
     assert!(port_number(65535).is_empty());
     assert_eq!(group_id(-1), ["must be between 0 and 2147483647, inclusive"]);

@@ -44,7 +44,7 @@ impl<'t> Scanner<'t> {
         Self { text, bytes: text.as_bytes(), head: 0, source, ended: false, depth: 0 }
     }
 
-    /// Steps over an empty object that stands right here.
+    /// Steps over an empty object, if there is one here.
     #[inline]
     pub(crate) fn skip_empty_object(&mut self) -> bool {
         let empty = self.bytes.get(self.head..self.head + 2) == Some(b"{}");
@@ -107,7 +107,7 @@ impl<'t> Scanner<'t> {
         self.depth -= 1;
     }
 
-    /// An error that shows what stands around here.
+    /// An error that shows the text around here.
     #[cold]
     pub(crate) fn error(&self, operation: &str, message: &str) -> Error {
         let around = |reach: usize| {
@@ -207,7 +207,7 @@ impl<'t> Scanner<'t> {
         })
     }
 
-    /// The same for an object whose errors about a missing colon name what stands in its place.
+    /// The same for an object whose errors about a missing colon name what is in its place.
     pub(crate) fn object(
         &mut self,
         mut entry: impl FnMut(&mut Self, &str) -> Result<(), Error>,

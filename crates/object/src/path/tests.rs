@@ -96,7 +96,7 @@ fn whole_numbers_and_fractions_are_compared_as_floats() {
 }
 
 #[test]
-fn the_strict_order_tells_apart_what_only_looks_equal() {
+fn strict_order_separates_numbers_with_equal_floats() {
     let values: [Value; 4] = [
         9_007_199_254_740_992_i64.into(),
         9_007_199_254_740_993_i64.into(),

@@ -20,13 +20,13 @@ pub enum Error {
     /// The second byte is no colon.
     #[error("missing colon: {0}")]
     NoColon(String),
-    /// The letter stands for no sort of element; a set of paths leaves those out.
+    /// The letter is of no type of element; a set of paths leaves those out.
     #[error("unknown path element type")]
     UnknownType,
     /// What should be a place in a list is no number.
     #[error("strconv.Atoi: parsing {}: {reason}", Quoted(text))]
     Index {
-        /// What stands there.
+        /// What is there instead.
         text: String,
         /// What is wrong with it.
         reason: &'static str,
@@ -114,7 +114,7 @@ fn read_keys(text: &str) -> Result<Keys, Error> {
     Ok(fields.into_iter().collect())
 }
 
-/// Writes an element as it stands in messages.
+/// Writes an element as messages show it.
 pub(super) fn display(element: &Element, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match element {
         Element::Field(name) => write!(f, ".{name}"),
@@ -136,7 +136,7 @@ pub(super) fn display(element: &Element, f: &mut fmt::Formatter<'_>) -> fmt::Res
     }
 }
 
-/// The entries of a map stand without anything between them, as in the reference.
+/// The entries of a map have nothing between them, as in the reference.
 fn display_value(value: &Value, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match value {
         Value::Null => f.write_str("null"),
@@ -213,7 +213,7 @@ fn push_float(number: f64, out: &mut String) {
     let _ = write!(out, "{mantissa}e{sign}{:02}", exponent.unsigned_abs());
 }
 
-/// Whether the characters of HTML and the line separators of JavaScript stand for themselves in a string.
+/// Whether the characters of HTML and the line separators of JavaScript are not escaped in a string.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Markup {
     Plain,
@@ -227,7 +227,7 @@ pub(crate) fn push_string(text: &str, markup: Markup, out: &mut String) {
     out.push('"');
 }
 
-/// Appends what stands in a JSON string.
+/// Appends the content of a JSON string.
 pub(crate) fn push_escaped(text: &str, markup: Markup, out: &mut String) {
     let mut rest = text;
     loop {

@@ -48,7 +48,7 @@ pub struct Iter<'s> {
     prefix: Path,
 }
 
-/// What is left of a level: first its members are told, then the levels below.
+/// What is left of a level: first its members are returned, then the levels below.
 #[derive(Clone, Debug)]
 struct Level<'s> {
     members: &'s [Node],

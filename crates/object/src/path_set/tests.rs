@@ -20,7 +20,7 @@ fn the_whole_object_is_in_no_set() {
 }
 
 #[test]
-fn a_path_says_nothing_about_its_parents() {
+fn member_path_does_not_include_its_parents() {
     let mut owned = Set::new();
     owned.insert(&path(&["f:a", "f:b"]));
     assert!(!owned.has(&path(&["f:a"])));
@@ -33,7 +33,7 @@ fn a_path_says_nothing_about_its_parents() {
 }
 
 #[test]
-fn elements_are_found_by_what_they_borrow() {
+fn elements_are_found_by_borrowed_keys() {
     let owned = set(r#"{"f:ports":{"k:{\"port\":80}":{".":{},"f:name":{}}}}"#);
     let ports = owned.child("ports").unwrap();
     let key = [("port".into(), 80.into())];
@@ -68,7 +68,7 @@ fn operations_share_what_they_do_not_change() {
 }
 
 #[test]
-fn a_builder_makes_one_of_what_it_is_given_twice() {
+fn builder_merges_repeated_elements() {
     let mut builder = Builder::new();
     builder.children(Element::field("b"), set(r#"{"f:x":{}}"#));
     builder.member(Element::field("a"));
@@ -157,7 +157,7 @@ fn paths_are_taken_from_a_text_as_from_its_set() {
 }
 
 #[test]
-fn a_text_that_no_set_would_write_is_foreign() {
+fn non_canonical_text_is_foreign() {
     let texts = Texts::of(&set(r#"{"f:a":{"f:b":{}}}"#));
     for text in [
         "",

@@ -1,4 +1,4 @@
-//! The text of a set, as it stands in `fieldsV1`: an object whose keys are elements, in which the key `.` says that
+//! The text of a set, as in `fieldsV1`: an object whose keys are elements, in which the key `.` says that
 //! the path up to here is in the set. An element with an empty object is in it, too.
 
 use super::build::settle;
@@ -63,13 +63,13 @@ pub(super) fn push_key(element: &Element, scratch: &mut String, out: &mut String
     }
 }
 
-/// What an element stands for.
+/// What an element means.
 struct Level {
     member: bool,
     children: Option<Arc<Set>>,
 }
 
-/// Reads what stands behind an element. The nodes of the levels that are not complete yet are pending, so that a
+/// Reads the value of an element. The nodes of the levels that are not complete yet are pending, so that a
 /// complete one is allocated once, in its size.
 fn read_level(scanner: &mut Scanner<'_>, pending: &mut Vec<Node>) -> Result<Level, JsonError> {
     if scanner.skip_empty_object() {

@@ -7,7 +7,7 @@ fn quantity(text: &str) -> Quantity {
 }
 
 #[test]
-fn everyday_forms_are_borrowed() {
+fn common_quantities_are_borrowed() {
     for text in ["0", "1", "100m", "250m", "128Mi", "2Gi", "999", "1k", "5G", "1023Ki", "20n"] {
         assert!(matches!(canonicalize(text), Ok(Cow::Borrowed(same)) if same == text), "{text}");
     }

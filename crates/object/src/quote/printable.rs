@@ -1,4 +1,4 @@
-//! Which characters above ASCII stand for themselves in quoted text: the letters, marks, numbers, punctuation and
+//! Which characters above ASCII are not escaped in quoted text: the letters, marks, numbers, punctuation and
 //! symbols of Unicode 15.0, the edition the reference server is built with.
 
 /// Reports whether a character prints as itself. Of the spaces, only U+0020 does.

@@ -47,7 +47,7 @@ fn spans_move_times_both_ways() {
 }
 
 #[test]
-fn the_present_lies_between_two_readings_of_the_clock() {
+fn now_is_close_to_the_system_clock() {
     let before = Time::now();
     let precise = MicroTime::now();
     assert!(before <= precise.into());
@@ -56,14 +56,14 @@ fn the_present_lies_between_two_readings_of_the_clock() {
 }
 
 #[test]
-fn no_time_is_the_first_second_of_year_1() {
+fn zero_time_is_the_first_second_of_year_1() {
     assert!("0001-01-01T00:00:00Z".parse::<Time>().unwrap().is_zero());
     assert!("0001-01-01T00:00:00.000000Z".parse::<MicroTime>().unwrap().is_zero());
     assert!(!Time::from_unix(0).is_zero());
 }
 
 #[test]
-fn the_everyday_form_is_borrowed() {
+fn common_time_form_is_borrowed() {
     assert!(matches!(canonicalize("2024-02-29T23:59:59Z"), Ok(Cow::Borrowed(_))));
     assert!(matches!(canonicalize_micro("2024-02-29T23:59:59.000001Z"), Ok(Cow::Borrowed(_))));
     assert!(matches!(canonicalize_micro("2024-02-29T23:59:59.000001+00:00"), Ok(Cow::Owned(_))));

@@ -3,12 +3,6 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::compress::{self, Coding};
-use super::negotiate::{self, Forms, PatchType, Wanted};
-use super::path::{self, Prefix, Resource, Verb};
-use super::represent::{Include, View};
-use super::{Api, decode, list_body, represent, routes, watch_body};
-use crate::{Error, Query, Request, Response, Status, body};
 use auth::{Authenticated, Authorized};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, USER_AGENT};
@@ -20,6 +14,13 @@ use registry::{
     Answer, ApplyFormat, Catalog, DeleteOptions, Forced, Gate, ListOptions, Patch, Served, Target, Warnings,
     WriteKind, WriteOptions,
 };
+
+use super::compress::{self, Coding};
+use super::negotiate::{self, Forms, PatchType, Wanted};
+use super::path::{self, Prefix, Resource, Verb};
+use super::represent::{Include, View};
+use super::{Api, decode, list_body, represent, routes, watch_body};
+use crate::{Error, Query, Request, Response, Status, body, deadline};
 
 const WARNING: HeaderName = HeaderName::from_static("warning");
 
@@ -62,9 +63,7 @@ impl Api {
         let catalog = self.registry.catalog();
         let route = routes::find(&catalog, &path, request.method());
         let asked = path.asked(request.method(), request.query());
-        let subresource = route.as_ref().ok().and_then(|route| route.subresource);
-        let is_long = asked.verb == Verb::Kind(KindVerb::Watch)
-            || subresource.is_some_and(|subresource| subresource.traffic.is_long_running());
+        let is_long = deadline::is_long_running(asked.verb, path.subresource);
         let timeout = if is_long { None } else { Some(self.timeout(request.query())?) };
         let authorizer = &self.registry.config().authorizer;
         let proof = authorizer.authorize(caller, path.attributes(&asked)).await?;
@@ -130,15 +129,9 @@ impl Api {
     }
 
     /// How long a request may take: what it asks for, within the bound.
-    pub(super) fn timeout(&self, query: Query<'_>) -> Result<Duration, Status> {
+    fn timeout(&self, query: Query<'_>) -> Result<Duration, Status> {
         let bound = self.settings.request_timeout;
-        let asked = query.values("timeout").next().filter(|asked| !asked.is_empty());
-        let Some(asked) = asked else { return Ok(bound) };
-        let asked: object::duration::Duration = asked.parse().map_err(|error: object::duration::Error| {
-            Status::bad_request(format!("invalid timeout specified in the request URL - {error}"))
-        })?;
-        let nanoseconds = u64::try_from(asked.as_nanos()).ok().filter(|asked| *asked > 0);
-        Ok(nanoseconds.map_or(bound, |asked| Duration::from_nanos(asked).min(bound)))
+        Ok(deadline::requested(query)?.map_or(bound, |asked| asked.min(bound)))
     }
 
     async fn verb(&self, call: Call<'_>, verb: &Verb, prefix: Prefix) -> Result<Response, Error> {

@@ -138,7 +138,6 @@ impl Api {
         caller: Authenticated,
         path: &str,
     ) -> Result<Response, Error> {
-        self.timeout(request.query())?;
         let attributes = path::path_attributes(request.method(), path);
         self.registry.config().authorizer.authorize(caller, attributes).await?;
         let catalog = self.registry.catalog();

@@ -124,7 +124,7 @@ impl Work {
             .map_err(|error| self.unusable(error))
     }
 
-    /// Gives the finished folder its name. Another process may have been faster; then its work stands.
+    /// Gives the finished folder its name. Another process may have been faster; then its folder is kept.
     fn put_in_place(&self, content: &Path, folder: &Path) -> Result<(), Error> {
         match fs::rename(content, folder) {
             Err(error) if !folder.is_dir() => Err(self.unusable(error)),

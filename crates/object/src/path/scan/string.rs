@@ -41,7 +41,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// The rest of a string, escapes and all. Control characters may stand in one that has escapes before them.
+    /// The rest of a string, escapes and all. Control characters are accepted after an escape.
     fn escaped_string<'s>(&mut self, scratch: &'s mut String) -> Result<&'s str, Error> {
         scratch.clear();
         scratch.reserve(64);
@@ -78,7 +78,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// A character by its number, or by two of them. A half of a pair that stands alone is replaced.
+    /// A character by its number, or by two of them. A half of a pair alone is replaced.
     fn code_unit(&mut self, out: &mut String) -> Result<(), Error> {
         let lone = |unit: u32| char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER);
         let first = self.hex()?;
