@@ -235,7 +235,7 @@ impl Change {
                     let same = before.filter(|before| before.mod_revision() == head.mod_revision);
                     let stored = value.and_then(Result::ok);
                     let last = same.or_else(|| self.read(&written.key, &head, &stored?).ok())?;
-                    Some(Arc::new(last.departed(revision)))
+                    Some(Arc::new(last.tombstone(revision)))
                 });
                 Ok(Committed::Deleted { revision, last })
             }
@@ -252,7 +252,7 @@ mod tests {
     use store::{Store, embedded::Embedded, memory::Memory};
 
     #[tokio::test]
-    async fn who_applies_a_change_takes_what_its_writer_knows_of_it() {
+    async fn applying_a_change_uses_the_draft_of_its_writer() {
         let directory = tempfile::tempdir().unwrap();
         let embedded = Embedded::open(directory.path(), store::embedded::Options::default()).unwrap();
         for store in [Arc::new(Memory::default()) as Arc<dyn Store>, Arc::new(embedded)] {

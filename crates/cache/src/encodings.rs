@@ -1,6 +1,6 @@
-//! Other encodings of entries, made from their canonical bytes by whoever asks first, kept while they are hot.
+//! Other encodings of entries, made from their canonical bytes by the first caller, kept while they are hot.
 //!
-//! 1. An entry is encoded at most once per encoding for as long as the result is kept; those who ask while it is made
+//! 1. An entry is encoded at most once per encoding for as long as the result is kept; callers that ask while it is made
 //!    wait for it.
 //! 2. What is kept stays within the budget, but for results that are being made.
 //!
@@ -232,14 +232,14 @@ mod tests {
             }
         });
         assert_eq!(made.load(Ordering::SeqCst), 1);
-        let departed = entry.departed(Revision(7));
-        assert_eq!(encodings.get(&departed, Encoding(1), size(9)).unwrap().len(), 9);
+        let tombstone = entry.tombstone(Revision(7));
+        assert_eq!(encodings.get(&tombstone, Encoding(1), size(9)).unwrap().len(), 9);
         assert_eq!(encodings.get(&entry, Encoding(2), size(10)).unwrap().len(), 10);
         assert_eq!(encodings.stats().kept, 3);
     }
 
     #[test]
-    fn the_budget_holds_and_what_is_hot_stays() {
+    fn evictions_hold_the_budget_and_spare_hot_results() {
         let encodings = Encodings::new(SHARDS * 10 * (1000 + OVERHEAD));
         let hot = entry(16);
         for revision in 2..200u64 {
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_and_giants_are_not_kept() {
+    fn failures_and_results_over_the_budget_are_not_kept() {
         let encodings = Encodings::new(SHARDS * 1000);
         assert_eq!(encodings.get(&entry(1), Encoding(0), |_| Err::<Bytes, _>("no")), Err("no"));
         assert_eq!(encodings.get(&entry(1), Encoding(0), size(2000)).unwrap().len(), 2000);

@@ -17,7 +17,7 @@ pub enum Freshness {
     /// It holds every change that was acknowledged before the question.
     #[default]
     MostRecent,
-    /// Whatever is at hand.
+    /// The state in memory, without a question to the store.
     Any,
     /// At least this revision.
     NotOlderThan(Revision),
@@ -77,7 +77,7 @@ impl Query {
     }
 }
 
-/// The answer to a [`Query`]: an iterator over shared entries in the order of their keys, and what is told beside them.
+/// The answer to a [`Query`]: an iterator over shared entries in the order of their keys, and the metadata of the list.
 ///
 /// It holds the state that it shows, and no entry that it has given.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ pub struct List {
     pub revision: Revision,
     /// Where the rest starts, if there may be more.
     pub next: Option<String>,
-    /// How many objects are left after these; told only if there are any, and nothing was asked of their contents.
+    /// How many objects are left after these; only if there are any, and the query has no selectors.
     pub remaining: Option<usize>,
     /// Objects in this part of the keys whose bytes cannot be read; whether they match is not known.
     pub damaged: Vec<Arc<Corrupt>>,

@@ -27,13 +27,13 @@ pub(crate) struct Everything {
 }
 
 /// Some entries of the store, in the order of their keys, with the types that they belong to.
-struct Piece<T> {
+struct LoadPart<T> {
     place: usize,
     found: Vec<(usize, T)>,
 }
 
 /// What the store has.
-type Raw = Piece<Result<store::Entry, store::Corrupt>>;
+type Raw = LoadPart<Result<store::Entry, store::Corrupt>>;
 
 /// Loads the entries of some types at the newest revision. What belongs to none of them is left alone.
 pub(crate) async fn everything(store: Arc<dyn Store>, specs: Vec<Arc<Spec>>) -> Result<Everything, Error> {
@@ -77,7 +77,7 @@ fn hand_out(
         [only] => format!("{}/", only.prefix()),
         _ => String::new(),
     };
-    let mut piece = Piece { place: 0, found: Vec::with_capacity(PIECE) };
+    let mut piece = LoadPart { place: 0, found: Vec::with_capacity(PIECE) };
     let revision = store.load(prefix.as_bytes(), None, &mut |found| {
         let key = found.as_ref().map_or_else(|corrupt| &corrupt.key, |entry| &entry.key);
         if let Some(at) = places.get(prefix_of(key)) {
@@ -86,7 +86,7 @@ fn hand_out(
         if piece.found.len() < PIECE {
             return ControlFlow::Continue(());
         }
-        let next = Piece { place: piece.place + 1, found: Vec::with_capacity(PIECE) };
+        let next = LoadPart { place: piece.place + 1, found: Vec::with_capacity(PIECE) };
         match pieces.send(mem::replace(&mut piece, next)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
@@ -96,20 +96,20 @@ fn hand_out(
     Ok(revision)
 }
 
-fn read_pieces(specs: &[Arc<Spec>], received: &Mutex<mpsc::Receiver<Raw>>) -> Vec<Piece<Loaded>> {
+fn read_pieces(specs: &[Arc<Spec>], received: &Mutex<mpsc::Receiver<Raw>>) -> Vec<LoadPart<Loaded>> {
     let mut pieces = Vec::new();
     loop {
         let piece = received.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Piece { place, found }) = piece else { return pieces };
+        let Ok(LoadPart { place, found }) = piece else { return pieces };
         let loaded = found
             .into_iter()
             .filter_map(|(at, found)| Some((at, read(specs.get(at)?, found, |_| Slot::Absent))))
             .collect();
-        pieces.push(Piece { place, found: loaded });
+        pieces.push(LoadPart { place, found: loaded });
     }
 }
 
-/// The part of a key that tells its type.
+/// The part of a key that names its type.
 pub(crate) fn prefix_of(key: &store::Key) -> &[u8] {
     key.as_bytes().split(|byte| *byte == b'/').next().unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 //!
 //! 1. The log holds every change of its type with a revision in `(start, newest]`, each once, in order.
 //! 2. A change that was pushed never changes; it only leaves at the old end, together with its neighbours.
-//! 3. Changes lie in pieces, which readers hold instead of what is in them: the counts of entries are not touched for watchers,
+//! 3. Changes lie in pieces, which readers hold instead of what is in them: the counts of entries are not dirty for watchers,
 //!    and the lock of the log is not held while they read.
 //!
 //! Entries in the log are the ones of the state: what a change adds to memory is the state that it replaced.
@@ -63,13 +63,13 @@ pub(crate) struct Transition {
     pub(crate) key: Arc<str>,
     pub(crate) before: Slot,
     pub(crate) after: Slot,
-    departed: OnceLock<Arc<Entry>>,
+    tombstone: OnceLock<Arc<Entry>>,
 }
 
 impl Transition {
     /// A change that is a group of its own.
     pub(crate) fn new(revision: Revision, key: Arc<str>, before: Slot, after: Slot) -> Self {
-        Self { revision, group: revision, key, before, after, departed: OnceLock::new() }
+        Self { revision, group: revision, key, before, after, tombstone: OnceLock::new() }
     }
 
     /// The same change as part of a group that ends later.
@@ -77,13 +77,13 @@ impl Transition {
         Self { group: end, ..self }
     }
 
-    /// The state before, with this change's revision: what a watcher is told that loses the object. Made once.
-    pub(crate) fn departed(&self) -> Option<&Arc<Entry>> {
+    /// The state before, with this change's revision: the object of a DELETED event. Made once.
+    pub(crate) fn tombstone(&self) -> Option<&Arc<Entry>> {
         let before = self.before.entry()?;
-        Some(self.departed.get_or_init(|| Arc::new(before.departed(self.revision))))
+        Some(self.tombstone.get_or_init(|| Arc::new(before.tombstone(self.revision))))
     }
 
-    /// The memory it keeps from being freed: the state before, twice where a departed copy is likely to be made.
+    /// The memory it keeps from being freed: the state before, twice where a tombstone is likely to be made.
     fn size(&self) -> usize {
         let copies = if matches!(self.after, Slot::Entry(_)) { 1 } else { 2 };
         size_of::<OnceLock<Self>>() + self.key.len() + copies * self.before.size()
@@ -155,7 +155,7 @@ pub(crate) struct Log {
     bytes: usize,
 }
 
-/// What a log has let go: to be dropped when nobody waits for it.
+/// Changes that left the log, to be dropped outside of its lock.
 #[must_use = "its bytes are no longer those of the log"]
 pub(crate) struct Released {
     pub(crate) bytes: usize,
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn forgetting_moves_the_start_even_past_what_was_there() {
+    fn forgetting_moves_the_start_past_the_newest_change() {
         let mut log = log(&[11, 20, 30, 40, 50, 60]);
         let one = log.bytes() / 6;
         assert_eq!(log.forget(Revision(25)).bytes, 0, "its piece has more");
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_a_piece_reads_on_when_the_log_has_let_it_go() {
+    fn a_reader_keeps_its_piece_after_the_log_is_trimmed() {
         let mut log = log(&[11, 20, 30, 40, 50, 60]);
         let runs: Vec<Run> = log.runs(Revision(20)).unwrap().chain(log.run(Revision(20))).collect();
         assert!(log.run(Revision(21)).is_none());

@@ -9,7 +9,7 @@ pub struct Options {
     pub wait: Duration,
     /// For how long the changes of a type are kept in memory.
     pub log_retention: Duration,
-    /// How many bytes of superseded states the logs of all types may hold together. What a log has let go is read from
+    /// How many bytes of superseded states the logs of all types may hold together. Older changes are read from
     /// the store's history.
     pub log_bytes: usize,
     /// How many of the newest changes are read back into the logs when the cache starts.
@@ -20,8 +20,8 @@ pub struct Options {
     pub snapshots: usize,
     /// How many bytes of other encodings are kept.
     pub encodings: usize,
-    /// For how long watchers are left alone after they were woken: what happens meanwhile they are told together.
-    pub rest: Duration,
+    /// The shortest time between two wake-ups of the same watchers: changes within it are delivered together.
+    pub wake_coalescing: Duration,
     /// How often a watcher that asked for them gets a bookmark.
     pub bookmark_interval: Duration,
 }
@@ -36,14 +36,14 @@ impl Default for Options {
             snapshot_retention: Duration::from_secs(75),
             snapshots: 64,
             encodings: 64 << 20,
-            rest: Duration::from_millis(1),
+            wake_coalescing: Duration::from_millis(1),
             bookmark_interval: Duration::from_secs(60),
         }
     }
 }
 
 impl Options {
-    /// How often it is looked for what is due.
+    /// How often logs, snapshots, chunks and bookmarks are checked.
     pub(crate) fn tick(&self) -> Duration {
         let shortest = self.log_retention.min(self.snapshot_retention).min(self.bookmark_interval);
         (shortest / 30).clamp(Duration::from_millis(5), Duration::from_secs(5))

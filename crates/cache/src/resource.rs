@@ -1,4 +1,4 @@
-//! One resource type: its state, its log, and those who watch it.
+//! One resource type: its state, its log, and its watchers.
 //!
 //! 1. State and log change together, under one lock, a whole group of changes at a time: what a reader sees of the type
 //!    is the state at one revision, never inside a group.
@@ -15,7 +15,7 @@ use crate::{
     progress::Progress,
     snapshots::Snapshots,
     view::View,
-    watch::{Interest, Waiter},
+    watch::{Waiter, WatcherIndex},
 };
 use crossbeam_utils::sync::ShardedLock;
 use std::{
@@ -66,7 +66,7 @@ pub struct Resource {
     core: Arc<Core>,
     state: ShardedLock<State>,
     snapshots: Snapshots,
-    interest: Interest,
+    watcher_index: WatcherIndex,
     removed: AtomicBool,
 }
 
@@ -102,11 +102,11 @@ pub struct Stats {
 impl Resource {
     pub(crate) fn new(spec: Arc<Spec>, core: Arc<Core>, view: View, log: Log) -> Self {
         let indexed = spec.fields().iter().enumerate().filter(|(_, field)| field.is_indexed());
-        let interest = Interest::new(indexed.map(|(at, _)| at), core.options.rest);
+        let watcher_index = WatcherIndex::new(indexed.map(|(at, _)| at), core.options.wake_coalescing);
         let snapshots = Snapshots::new(core.options.snapshot_retention, core.options.snapshots);
         core.log_bytes.fetch_add(log.bytes(), Ordering::Relaxed);
         let state = ShardedLock::new(State { view, log });
-        Self { spec, core, state, snapshots, interest, removed: AtomicBool::new(false) }
+        Self { spec, core, state, snapshots, watcher_index, removed: AtomicBool::new(false) }
     }
 
     /// What the cache knows of the type.
@@ -127,7 +127,7 @@ impl Resource {
     /// Its figures.
     pub fn stats(&self) -> Stats {
         let snapshots = self.snapshots.len();
-        let (watchers, woken) = (self.interest.watchers(), self.interest.woken());
+        let (watchers, woken) = (self.watcher_index.watchers(), self.watcher_index.woken());
         self.with_state(|view, log| Stats {
             entries: view.len(),
             log_changes: log.len(),
@@ -146,8 +146,8 @@ impl Resource {
         &self.snapshots
     }
 
-    pub(crate) fn interest(&self) -> &Interest {
-        &self.interest
+    pub(crate) fn watcher_index(&self) -> &WatcherIndex {
+        &self.watcher_index
     }
 
     pub(crate) fn with_state<T>(&self, look: impl FnOnce(&View, &Log) -> T) -> T {
@@ -180,7 +180,7 @@ impl Resource {
     /// The outcome of the change with a revision: the state that a put made, or that a delete ended.
     pub(crate) fn outcome(&self, key: &str, revision: Revision) -> Option<Arc<Entry>> {
         self.with_state(|view, log| match log.get(revision) {
-            Some(change) if matches!(change.after, Slot::Absent) => change.departed().cloned(),
+            Some(change) if matches!(change.after, Slot::Absent) => change.tombstone().cloned(),
             Some(change) => change.after.entry().cloned(),
             None => view.get(key).entry().filter(|entry| entry.mod_revision() == revision).cloned(),
         })
@@ -229,26 +229,26 @@ impl Resource {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             let State { view, log } = &mut *state;
             let bytes = log.bytes();
-            let has_lanes = self.interest.has_lanes();
+            let has_sets = self.watcher_index.has_sets();
             for Applied { key, revision, after } in group {
                 let before = view.set(&key, after.clone());
                 let change = Transition::new(revision, key, before, after).in_group(end);
-                noted.extend(has_lanes.then(|| change.clone()));
+                noted.extend(has_sets.then(|| change.clone()));
                 log.push(change, now);
             }
             view.revision = end;
             self.core.log_bytes.fetch_add(log.bytes() - bytes, Ordering::Relaxed);
             log.start()
         };
-        self.interest.note(&noted, log_start);
+        self.watcher_index.note(&noted, log_start);
     }
 
-    /// Lets go the oldest changes of the log, at least so many bytes of them, or all.
+    /// Removes the oldest changes of the log, at least so many bytes of them, or all.
     pub(crate) fn trim(&self, excess: usize) {
         self.release(|log| log.trim(None, excess));
     }
 
-    /// Lets go the changes of the log up to a revision.
+    /// Removes the changes of the log up to a revision.
     pub(crate) fn forget(&self, to: Revision) {
         self.release(|log| log.forget(to));
     }
@@ -265,14 +265,14 @@ impl Resource {
         let since = view.revision;
         *state = State { log: Log::new(since), view };
         drop(state);
-        self.interest.restart(since);
+        self.watcher_index.restart(since);
     }
 
-    /// Does what is due: lets go what is older than it has to be kept, and wakes watchers for their bookmarks.
+    /// Drops what is older than its retention, and wakes watchers for their bookmarks.
     pub(crate) fn tick(&self, now: Instant) {
         self.snapshots.expire(now);
-        self.interest.wake_for_bookmarks(now);
-        self.interest.expire_chunks(now);
+        self.watcher_index.wake_for_bookmarks(now);
+        self.watcher_index.expire_chunks(now);
         if let Some(expired) = now.checked_sub(self.core.options.log_retention)
             && self.with_state(|_, log| log.is_expired(expired))
         {
@@ -283,17 +283,17 @@ impl Resource {
     /// Makes a watcher due a bookmark an interval from now.
     pub(crate) fn schedule_bookmark(&self, waiter: &Arc<Waiter>) {
         let at = Instant::now() + self.core.options.bookmark_interval;
-        self.interest.schedule_bookmark(at, waiter);
+        self.watcher_index.schedule_bookmark(at, waiter);
     }
 
-    /// Ends the type: readers and watchers are told.
+    /// Ends the type: readers and watchers get [`Error::Removed`].
     pub(crate) fn remove(&self) {
         self.removed.store(true, Ordering::Release);
         self.snapshots.clear();
-        self.interest.wake_all();
+        self.watcher_index.wake_all();
     }
 
-    /// Has the log let go changes, which are dropped after its lock.
+    /// Removes changes from the log, and drops them outside of its lock.
     fn release(&self, act: impl FnOnce(&mut Log) -> Released) {
         let released = act(&mut self.state.write().unwrap_or_else(PoisonError::into_inner).log);
         self.freed(released.bytes);

@@ -29,10 +29,10 @@ impl Waking {
 
     /// Has the watchers of a type woken, after what there is to read for them was announced.
     pub(crate) fn wake(&self, resource: Arc<Resource>, now: Instant) {
-        if resource.interest().announced(now)
+        if resource.watcher_index().announced(now)
             && let Err(refused) = self.queue.send(resource)
         {
-            refused.0.interest().wake_at_once();
+            refused.0.watcher_index().wake_pending_now();
         }
     }
 }
@@ -68,7 +68,7 @@ impl Received {
     fn wake(&mut self, now: Instant) -> Option<Instant> {
         let mut next: Option<Instant> = None;
         self.resources.retain(|resource| {
-            let again = resource.interest().wake(now);
+            let again = resource.watcher_index().wake(now);
             next = next.into_iter().chain(again).min();
             again.is_some()
         });
@@ -83,7 +83,7 @@ impl Drop for Received {
             self.add(resource);
         }
         for resource in &self.resources {
-            resource.interest().wake_at_once();
+            resource.watcher_index().wake_pending_now();
         }
     }
 }
@@ -97,7 +97,7 @@ mod tests {
         Cache, Filter, Options, Spec,
         filter::Selection,
         log::{Slot, Transition},
-        watch::{Seat, Waiter},
+        watch::{Subscription, Waiter},
     };
     use std::{
         task::{Context, Waker},
@@ -105,24 +105,26 @@ mod tests {
     };
     use store::{Revision, memory::Memory};
 
-    const REST: Duration = Duration::from_millis(50);
+    const QUIET: Duration = Duration::from_millis(50);
 
     /// A type with watchers of everything, to whom nothing has happened.
     struct Watched {
         resource: Arc<Resource>,
-        seats: Vec<Seat>,
+        subscriptions: Vec<Subscription>,
         /// Everyone is woken when it is gone.
         _cache: Cache,
     }
 
     async fn watched(watchers: usize) -> Watched {
         let specs = [Spec::cluster("nodes").unwrap()];
-        let options = Options { rest: REST, ..Options::default() };
+        let options = Options { wake_coalescing: QUIET, ..Options::default() };
         let cache = Cache::open(Arc::new(Memory::default()), specs, options).await.unwrap();
         let resource = cache.resource("nodes").unwrap();
         let everything = Selection::new(resource.spec(), Filter::all());
-        let seats = (0..watchers).map(|_| resource.interest().sit(&everything, || Revision::ZERO)).collect();
-        Watched { resource, seats, _cache: cache }
+        let subscriptions = (0..watchers)
+            .map(|_| resource.watcher_index().subscribe(&everything, || Revision::ZERO))
+            .collect();
+        Watched { resource, subscriptions, _cache: cache }
     }
 
     /// A change that was announced.
@@ -133,14 +135,14 @@ mod tests {
 
     fn note(resource: &Resource) {
         let change = Transition::new(Revision(1), "a".into(), Slot::Absent, Slot::Absent);
-        resource.interest().note(&[change], Revision::ZERO);
+        resource.watcher_index().note(&[change], Revision::ZERO);
     }
 
     /// How many were signaled since this was asked last.
-    fn signaled(seats: &[Seat]) -> usize {
+    fn signaled(subscriptions: &[Subscription]) -> usize {
         let is_signaled = |waiter: &Waiter| waiter.poll(&mut Context::from_waker(Waker::noop())).is_ready();
-        let count = seats.iter().filter(|seat| is_signaled(&seat.waiter)).count();
-        seats.iter().for_each(|seat| seat.waiter.clear());
+        let count = subscriptions.iter().filter(|subscription| is_signaled(&subscription.waiter)).count();
+        subscriptions.iter().for_each(|subscription| subscription.waiter.clear());
         count
     }
 
@@ -151,107 +153,111 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn many_are_woken_by_the_task_and_few_at_once() {
+    async fn up_to_four_watchers_are_woken_directly_and_more_by_the_task() {
         for (watchers, at_once) in [(1, 1), (4, 4), (5, 0), (1000, 0)] {
-            let Watched { resource, seats, _cache } = watched(watchers).await;
+            let Watched { resource, subscriptions, _cache } = watched(watchers).await;
             let waking = Waking::start();
             change(&waking, &resource, Instant::now());
-            assert_eq!(signaled(&seats), at_once);
+            assert_eq!(signaled(&subscriptions), at_once);
             tokio::task::yield_now().await;
-            assert_eq!(signaled(&seats), watchers - at_once);
+            assert_eq!(signaled(&subscriptions), watchers - at_once);
         }
     }
 
     #[tokio::test]
-    async fn who_was_just_woken_is_woken_again_after_a_rest_once_for_all_that_happened() {
+    async fn changes_within_the_quiet_time_cause_one_wake_up_after_it() {
         for watchers in [1, 10] {
-            let Watched { resource, seats, _cache } = watched(watchers).await;
+            let Watched { resource, subscriptions, _cache } = watched(watchers).await;
             let waking = Waking::start();
             let begun = Instant::now();
             change(&waking, &resource, begun);
             tokio::task::yield_now().await;
-            assert_eq!(signaled(&seats), watchers);
+            assert_eq!(signaled(&subscriptions), watchers);
             for _ in 0..3 {
                 change(&waking, &resource, begun);
             }
-            while signaled(&seats) == 0 {
-                tokio::time::sleep(REST / 10).await;
+            while signaled(&subscriptions) == 0 {
+                tokio::time::sleep(QUIET / 10).await;
             }
-            assert!(begun.elapsed() >= REST, "{:?}", begun.elapsed());
-            assert_eq!(resource.interest().woken(), 2 * watchers as u64);
+            assert!(begun.elapsed() >= QUIET, "{:?}", begun.elapsed());
+            assert_eq!(resource.watcher_index().woken(), 2 * watchers as u64);
         }
     }
 
     #[tokio::test]
-    async fn a_change_after_their_rest_wakes_a_few_before_the_task_does() {
-        let Watched { resource, seats, _cache } = watched(1).await;
+    async fn a_change_after_the_quiet_time_wakes_few_watchers_directly() {
+        let Watched { resource, subscriptions, _cache } = watched(1).await;
         let (waking, mut received) = unattended();
         let begun = Instant::now();
         change(&waking, &resource, begun);
-        assert_eq!((received.len(), signaled(&seats)), (0, 1));
-        change(&waking, &resource, begun + REST / 2);
-        assert_eq!((received.len(), signaled(&seats)), (1, 0), "it rests");
-        change(&waking, &resource, begun + REST);
-        assert_eq!(signaled(&seats), 1);
-        assert_eq!(received.try_recv().unwrap().interest().wake(begun + REST), None);
-        assert_eq!(signaled(&seats), 0, "nothing is left for the task");
-        change(&waking, &resource, begun + REST);
-        assert_eq!((received.len(), signaled(&seats)), (1, 0), "it rests again, and no one looks after it");
-        assert_eq!(resource.interest().wake(begun + REST), Some(begun + 2 * REST));
-        assert_eq!(resource.interest().wake(begun + 2 * REST), Some(begun + 3 * REST));
-        assert_eq!(signaled(&seats), 1);
+        assert_eq!((received.len(), signaled(&subscriptions)), (0, 1));
+        change(&waking, &resource, begun + QUIET / 2);
+        assert_eq!((received.len(), signaled(&subscriptions)), (1, 0), "it rests");
+        change(&waking, &resource, begun + QUIET);
+        assert_eq!(signaled(&subscriptions), 1);
+        assert_eq!(received.try_recv().unwrap().watcher_index().wake(begun + QUIET), None);
+        assert_eq!(signaled(&subscriptions), 0, "nothing is left for the task");
+        change(&waking, &resource, begun + QUIET);
+        assert_eq!(
+            (received.len(), signaled(&subscriptions)),
+            (1, 0),
+            "it rests again, and no one looks after it"
+        );
+        assert_eq!(resource.watcher_index().wake(begun + QUIET), Some(begun + 2 * QUIET));
+        assert_eq!(resource.watcher_index().wake(begun + 2 * QUIET), Some(begun + 3 * QUIET));
+        assert_eq!(signaled(&subscriptions), 1);
     }
 
     #[tokio::test]
-    async fn a_type_is_handed_over_once_while_it_is_looked_after() {
-        let Watched { resource, seats, _cache } = watched(10).await;
+    async fn a_type_is_queued_once_while_the_task_watches_over_it() {
+        let Watched { resource, subscriptions, _cache } = watched(10).await;
         let (waking, mut received) = unattended();
         let begun = Instant::now();
         for _ in 0..3 {
             change(&waking, &resource, begun);
         }
-        assert_eq!((received.len(), signaled(&seats)), (1, 0));
-        let again = received.try_recv().unwrap().interest().wake(begun);
-        assert_eq!((again, signaled(&seats)), (Some(begun + REST), 10));
-        change(&waking, &resource, begun + REST / 2);
-        assert_eq!(resource.interest().wake(begun + REST / 2), Some(begun + REST));
-        assert_eq!((received.len(), signaled(&seats)), (0, 0), "it rests, and is looked after");
-        assert_eq!(resource.interest().wake(begun + REST), Some(begun + 2 * REST));
-        assert_eq!(signaled(&seats), 10);
-        assert_eq!(resource.interest().wake(begun + 2 * REST), None);
-        assert_eq!((received.len(), signaled(&seats)), (0, 0), "nothing was due");
-        change(&waking, &resource, begun + 2 * REST);
+        assert_eq!((received.len(), signaled(&subscriptions)), (1, 0));
+        let again = received.try_recv().unwrap().watcher_index().wake(begun);
+        assert_eq!((again, signaled(&subscriptions)), (Some(begun + QUIET), 10));
+        change(&waking, &resource, begun + QUIET / 2);
+        assert_eq!(resource.watcher_index().wake(begun + QUIET / 2), Some(begun + QUIET));
+        assert_eq!((received.len(), signaled(&subscriptions)), (0, 0), "it rests, and is looked after");
+        assert_eq!(resource.watcher_index().wake(begun + QUIET), Some(begun + 2 * QUIET));
+        assert_eq!(signaled(&subscriptions), 10);
+        assert_eq!(resource.watcher_index().wake(begun + 2 * QUIET), None);
+        assert_eq!((received.len(), signaled(&subscriptions)), (0, 0), "nothing was due");
+        change(&waking, &resource, begun + 2 * QUIET);
         assert_eq!(received.len(), 1, "no one looks after it any more");
     }
 
     /// A watcher that looks between the note of a change and its announcement may not see it.
     #[tokio::test]
-    async fn who_was_woken_before_an_announcement_is_woken_after_it_again() {
-        let Watched { resource, seats, _cache } = watched(10).await;
+    async fn a_watcher_woken_before_an_announcement_is_woken_again_after_it() {
+        let Watched { resource, subscriptions, _cache } = watched(10).await;
         let (waking, _received) = unattended();
         let begun = Instant::now();
         change(&waking, &resource, begun);
         note(&resource);
-        resource.interest().wake(begun);
-        assert_eq!(signaled(&seats), 10);
-        waking.wake(resource.clone(), begun + REST);
-        resource.interest().wake(begun + REST);
-        assert_eq!(signaled(&seats), 10);
+        resource.watcher_index().wake(begun);
+        assert_eq!(signaled(&subscriptions), 10);
+        waking.wake(resource.clone(), begun + QUIET);
+        resource.watcher_index().wake(begun + QUIET);
+        assert_eq!(signaled(&subscriptions), 10);
     }
 
     #[tokio::test]
-    async fn without_the_task_everyone_is_woken_all_the_same() {
+    async fn all_watchers_are_woken_after_the_task_has_ended() {
         for watchers in [1, 10] {
-            let Watched { resource, seats, _cache } = watched(watchers).await;
+            let Watched { resource, subscriptions, _cache } = watched(watchers).await;
             let (waking, received) = unattended();
             let begun = Instant::now();
             change(&waking, &resource, begun);
             change(&waking, &resource, begun);
             drop(Received { queue: received, resources: Vec::new() });
-            assert_eq!(signaled(&seats), watchers);
+            assert_eq!(signaled(&subscriptions), watchers);
             for _ in 0..2 {
                 change(&waking, &resource, begun);
-                assert_eq!(signaled(&seats), watchers);
+                assert_eq!(signaled(&subscriptions), watchers);
             }
         }
     }

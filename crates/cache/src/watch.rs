@@ -1,8 +1,8 @@
 //! Watching: a stream of what becomes of the objects that a filter picks.
 //!
 //! A [`Watcher`] is a cursor: it owns no queue, holds nothing back, and costs the same whether a million changes or none
-//! have passed it. What it reads is the log of its type; what the log has let go it reads from the store's history; and
-//! what history has let go ends it with [`Error::TooOld`](crate::Error::TooOld).
+//! have passed it. It reads the log of its type; older changes it reads from the store's history; if
+//! they are compacted, it ends with [`Error::TooOld`](crate::Error::TooOld).
 //!
 //! The guarantees, by the names that etcd has for them:
 //!
@@ -27,14 +27,16 @@
 //! ```
 
 mod chunks;
-mod interest;
 mod watcher;
+mod watcher_index;
+mod watcher_set;
 
 pub use chunks::Chunk;
+pub use watcher::{Delivery, Watcher};
 #[cfg(test)]
-pub(crate) use interest::Seat;
-pub(crate) use interest::{Interest, Waiter};
-pub use watcher::{Told, Watcher};
+pub(crate) use watcher_index::Subscription;
+pub(crate) use watcher_index::WatcherIndex;
+pub(crate) use watcher_set::Waiter;
 
 use crate::{
     Entry, Filter, Freshness,
@@ -57,7 +59,7 @@ pub enum Start {
     StreamingList(Freshness),
 }
 
-/// Whether a watcher is told, now and then, how far it has come.
+/// Whether a watcher gets bookmarks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bookmarks {
     /// Never, but for the bookmark that ends the initial events of a streaming list.
@@ -120,7 +122,7 @@ impl Kind {
         }
     }
 
-    /// What stands before the object in the JSON of an event.
+    /// The JSON of an event before its object.
     fn json_head(self) -> &'static [u8] {
         match self {
             Self::Added => br#"{"type":"ADDED","object":"#,
@@ -130,7 +132,7 @@ impl Kind {
     }
 }
 
-/// One event. Its object lies where all watchers read it that are told of it.
+/// One event. All watchers share its object.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
     /// What became of the object.
@@ -160,12 +162,12 @@ pub enum Mark {
     InitialEventsEnd,
 }
 
-/// What a watcher is told.
+/// One item of a watch.
 #[derive(Clone, Copy, Debug)]
 pub enum Item<'a> {
-    /// Something became of an object.
+    /// An object was added, modified or deleted.
     Event(Event<'a>),
-    /// Everything up to a revision has been told.
+    /// Every event up to a revision was delivered.
     Bookmark {
         /// The revision.
         revision: Revision,
@@ -256,11 +258,11 @@ impl Batch {
 }
 
 impl Transition {
-    /// The object that a watcher is told of for whom the change is of a kind.
+    /// The object of the event that this change is for a watcher.
     fn object(&self, kind: Kind) -> Option<&Arc<Entry>> {
         match kind {
             Kind::Added | Kind::Modified => self.after.entry(),
-            Kind::Deleted => self.departed(),
+            Kind::Deleted => self.tombstone(),
         }
     }
 }

@@ -16,21 +16,21 @@ use std::{
 use store::Revision;
 
 on_every_store! {
-    keys_are_ordered_as_wholes, gets_are_as_fresh_as_asked, lists_select_on_the_record, an_index_narrows_a_list,
+    lists_are_ordered_by_the_whole_key, gets_are_as_fresh_as_asked, lists_select_by_labels_and_fields, an_index_narrows_a_list,
     a_limited_list_can_be_continued, a_limited_list_with_a_selector_can_be_continued, any_ignores_the_limit,
     exact_lists_show_the_past, exact_lists_reach_the_store_s_history, an_expired_list_says_so,
-    a_continued_list_survives_changes, a_revision_that_does_not_come_is_too_large, every_type_serves_every_revision,
-    a_put_is_answered_with_its_entry, a_delete_is_answered_with_the_last_state, conflicts_tell_what_is_there,
-    a_group_commits_as_a_whole, what_cannot_be_stored_is_refused, types_come_and_go, snapshots_expire,
-    the_largest_log_gives_first, a_restart_keeps_everything, damaged_objects_are_reported_and_the_others_served,
-    a_write_whose_writer_went_away_is_applied,
+    a_continued_list_survives_changes, a_list_at_a_future_revision_times_out_as_too_large, every_type_serves_every_revision,
+    a_put_is_answered_with_its_entry, a_delete_is_answered_with_the_last_state, a_conflict_carries_the_current_entry,
+    a_group_commits_as_a_whole, invalid_names_and_json_are_refused, types_come_and_go, snapshots_expire,
+    the_largest_log_is_trimmed_first, a_restart_keeps_everything, damaged_objects_are_reported_and_the_others_served,
+    a_change_is_applied_after_its_writer_was_dropped,
 }
 
 async fn fixture(backing: Backing) -> Fixture {
     Fixture::new(backing, Options { wait: Duration::from_millis(100), ..Options::default() }).await
 }
 
-async fn keys_are_ordered_as_wholes(backing: Backing) {
+async fn lists_are_ordered_by_the_whole_key(backing: Backing) {
     let f = fixture(backing).await;
     for (namespace, name) in [("x", "a"), ("x-1", "b"), ("x0", "c"), ("a", "z")] {
         f.put(pod(namespace, name)).await;
@@ -59,7 +59,7 @@ async fn gets_are_as_fresh_as_asked(backing: Backing) {
     assert_eq!(entry.unwrap().unwrap().mod_revision(), Revision(2));
 }
 
-async fn lists_select_on_the_record(backing: Backing) {
+async fn lists_select_by_labels_and_fields(backing: Backing) {
     let f = fixture(backing).await;
     f.put(pod("n", "a").app("web").phase("Running")).await;
     f.put(pod("n", "b").app("db").phase("Running")).await;
@@ -237,7 +237,7 @@ async fn a_continued_list_survives_changes(backing: Backing) {
     assert_eq!(list.count(), 10);
 }
 
-async fn a_revision_that_does_not_come_is_too_large(backing: Backing) {
+async fn a_list_at_a_future_revision_times_out_as_too_large(backing: Backing) {
     let f = fixture(backing).await;
     f.put(pod("n", "a")).await;
     let modes = [Mode::Current(Freshness::NotOlderThan(Revision(9))), Mode::Exact(Revision(9))];
@@ -306,7 +306,7 @@ async fn a_delete_is_answered_with_the_last_state(backing: Backing) {
     }
 }
 
-async fn conflicts_tell_what_is_there(backing: Backing) {
+async fn a_conflict_carries_the_current_entry(backing: Backing) {
     let f = fixture(backing).await;
     f.put(pod("n", "a")).await;
     f.put(pod("n", "a")).await;
@@ -349,7 +349,7 @@ async fn a_group_commits_as_a_whole(backing: Backing) {
     assert!(f.cache.commit_all(Vec::new()).await.unwrap().is_empty());
 }
 
-async fn what_cannot_be_stored_is_refused(backing: Backing) {
+async fn invalid_names_and_json_are_refused(backing: Backing) {
     let f = fixture(backing).await;
     let reason = async |change: Change| match f.cache.commit(change).await {
         Err(Error::Invalid { index: 0, reason }) => reason,
@@ -465,7 +465,7 @@ async fn damaged_objects_are_reported_and_the_others_served(backing: Backing) {
 }
 
 /// A type that has filled the logs' budget and gone quiet leaves room for the others.
-async fn the_largest_log_gives_first(backing: Backing) {
+async fn the_largest_log_is_trimmed_first(backing: Backing) {
     let f = Fixture::new(backing, Options { log_bytes: 200_000, ..Options::default() }).await;
     let nodes = f.cache.resource("nodes").unwrap();
     for _ in 0..600 {
@@ -482,8 +482,8 @@ async fn the_largest_log_gives_first(backing: Backing) {
     assert!(quiet.log_bytes < full && quiet.log_bytes > 50_000, "{quiet:?}");
 }
 
-/// Writers who wait apply what those left behind who do not; and where there are none, it is done all the same.
-async fn a_write_whose_writer_went_away_is_applied(backing: Backing) {
+/// Waiting writers apply the changes of dropped ones; without waiting writers the following task applies them.
+async fn a_change_is_applied_after_its_writer_was_dropped(backing: Backing) {
     let f = fixture(backing).await;
     let mut names = (0..).map(|number| format!("p{number}"));
     for (expected, wait) in [(100, false), (200, true), (300, false)] {

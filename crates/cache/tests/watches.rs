@@ -7,7 +7,7 @@ mod common;
 use bytes::Bytes;
 use cache::{
     Change, Encoding, Error, Filter, Freshness, Mode, Options,
-    watch::{self, Request, Start, Told},
+    watch::{self, Delivery, Request, Start},
 };
 use common::{Backing, Fixture, Item, fields, labels, node_json, pod, text, texts};
 use std::{
@@ -19,14 +19,14 @@ use store::Revision;
 
 on_every_store! {
     unique, ordered, reliable, atomic, resumable, resumable_after_a_restart, bookmarkable, bookmarks_are_periodic,
-    filtered_by_labels, filtered_by_fields, filtered_by_namespace_and_name, a_deleted_object_is_told_as_it_was,
-    state_first, streaming_list, the_future_is_waited_for, a_watcher_left_behind_reads_history,
-    a_watcher_past_history_is_told, forgotten_history_cannot_be_watched, a_lane_made_late_has_its_past, only_those_concerned_are_woken,
-    a_signal_during_a_read_is_not_lost, many_are_all_woken_for_the_last_change,
-    a_waker_that_panics_keeps_no_one_from_being_told, watchers_of_a_closed_cache_end, watchers_of_a_removed_type_end, event_bytes_are_shared,
-    what_one_has_written_others_of_the_same_send, a_chunk_does_not_hide_a_bookmark,
-    who_is_far_behind_takes_chunk_after_chunk,
-    who_stands_elsewhere_reads_up_to_where_a_chunk_begins,
+    filtered_by_labels, filtered_by_fields, filtered_by_namespace_and_name, a_deleted_event_has_the_last_state_and_the_revision_of_the_delete,
+    state_first, streaming_list, a_watch_from_a_future_revision_waits_for_it, a_watcher_older_than_the_log_reads_the_store_s_history,
+    a_watcher_older_than_history_gets_too_old, forgotten_history_cannot_be_watched, a_watcher_set_made_late_reads_older_changes_from_the_log, a_change_wakes_only_watchers_of_its_sets,
+    a_signal_during_a_read_is_not_lost, every_watcher_gets_the_last_change_without_a_later_one,
+    a_panicking_waker_does_not_stop_other_wake_ups, watchers_of_a_closed_cache_end, watchers_of_a_removed_type_end, event_bytes_are_shared,
+    watchers_of_one_set_share_written_chunks, a_chunk_does_not_hide_a_bookmark,
+    a_slow_watcher_takes_chunk_after_chunk,
+    a_watcher_between_chunks_reads_up_to_the_next_chunk,
 }
 
 fn after(revision: u64) -> Request {
@@ -280,7 +280,7 @@ async fn filtered_by_namespace_and_name(backing: Backing) {
     assert!(namespace.is_quiet().await && name.is_quiet().await && anywhere.is_quiet().await);
 }
 
-async fn a_deleted_object_is_told_as_it_was(backing: Backing) {
+async fn a_deleted_event_has_the_last_state_and_the_revision_of_the_delete(backing: Backing) {
     let f = fixture(backing).await;
     let mut watching = f.watch(after(0).filter(labels("app=web"))).await;
     f.put(pod("n", "a").app("web").node("x")).await;
@@ -331,35 +331,35 @@ async fn streaming_list(backing: Backing) {
     assert_eq!(watching.watcher.revision(), None);
 }
 
-async fn the_future_is_waited_for(backing: Backing) {
+async fn a_watch_from_a_future_revision_waits_for_it(backing: Backing) {
     let f = fixture(backing).await;
     let mut future = f.watch(after(2)).await;
-    let mut lane = f.watch(after(2).filter(Filter::namespace("n"))).await;
+    let mut set = f.watch(after(2).filter(Filter::namespace("n"))).await;
     for name in ["a", "b", "c"] {
         f.put(pod("n", name)).await;
     }
     assert_eq!(future.take(1).await, ["ADDED n/c@3"]);
-    assert_eq!(lane.take(1).await, ["ADDED n/c@3"]);
+    assert_eq!(set.take(1).await, ["ADDED n/c@3"]);
 }
 
-async fn a_watcher_left_behind_reads_history(backing: Backing) {
+async fn a_watcher_older_than_the_log_reads_the_store_s_history(backing: Backing) {
     let f = Fixture::new(backing, Options { log_bytes: 0, ..Options::default() }).await;
     let mut slow = f.watch(after(0)).await;
-    let mut lane = f.watch(after(0).filter(fields("spec.nodeName=x"))).await;
+    let mut set = f.watch(after(0).filter(fields("spec.nodeName=x"))).await;
     for round in 0..20 {
         f.put(pod("n", "a").node(["x", "y"][round % 2])).await;
     }
     assert_eq!(f.pods.stats().log_bytes, 0);
     let all = slow.take(20).await;
     assert_eq!((&*all[0], &*all[19]), ("ADDED n/a@1", "MODIFIED n/a@20"));
-    let some = lane.take(20).await;
+    let some = set.take(20).await;
     assert_eq!(some[..3], ["ADDED n/a@1", "DELETED n/a@2", "ADDED n/a@3"]);
     f.put(pod("n", "a").node("x")).await;
     assert_eq!(slow.take(1).await, ["MODIFIED n/a@21"]);
-    assert_eq!(lane.take(1).await, ["ADDED n/a@21"]);
+    assert_eq!(set.take(1).await, ["ADDED n/a@21"]);
 }
 
-async fn a_watcher_past_history_is_told(backing: Backing) {
+async fn a_watcher_older_than_history_gets_too_old(backing: Backing) {
     let f = Fixture::new(backing, Options { log_bytes: 0, ..Options::default() }).await;
     let mut slow = f.watch(after(0)).await;
     for _ in 0..9 {
@@ -385,7 +385,7 @@ async fn forgotten_history_cannot_be_watched(backing: Backing) {
     assert_eq!(f.watch(after(3)).await.take(2).await, ["MODIFIED n/a@4", "MODIFIED n/a@5"]);
 }
 
-async fn a_lane_made_late_has_its_past(backing: Backing) {
+async fn a_watcher_set_made_late_reads_older_changes_from_the_log(backing: Backing) {
     let f = fixture(backing).await;
     for round in 0..6 {
         f.put(pod(["x", "y"][round % 2], "a").node(["p", "q"][round % 2])).await;
@@ -398,7 +398,7 @@ async fn a_lane_made_late_has_its_past(backing: Backing) {
     }
 }
 
-async fn only_those_concerned_are_woken(backing: Backing) {
+async fn a_change_wakes_only_watchers_of_its_sets(backing: Backing) {
     let f = fixture(backing).await;
     let mut watchers = Vec::new();
     for node in 0..100 {
@@ -426,9 +426,9 @@ async fn a_signal_during_a_read_is_not_lost(backing: Backing) {
     let f = fixture(backing).await;
     let rounds = if backing == Backing::Memory { 20_000 } else { 1000 };
     let everything = f.watch(after(0)).await;
-    let lane = f.watch(after(0).filter(Filter::namespace("n"))).await;
+    let set = f.watch(after(0).filter(Filter::namespace("n"))).await;
     let (told, mut last) = tokio::sync::mpsc::unbounded_channel();
-    let watchers = [everything, lane].map(|mut watching| {
+    let watchers = [everything, set].map(|mut watching| {
         let told = told.clone();
         tokio::spawn(async move {
             for round in 1..=rounds {
@@ -455,7 +455,7 @@ async fn a_signal_during_a_read_is_not_lost(backing: Backing) {
 
 /// Many are woken for one change while the next is applied, and take what others have written of the one before: each has to be
 /// woken for the other all the same.
-async fn many_are_all_woken_for_the_last_change(backing: Backing) {
+async fn every_watcher_gets_the_last_change_without_a_later_one(backing: Backing) {
     const WATCHERS: usize = 12;
     let f = fixture(backing).await;
     let rounds = if backing == Backing::Memory { 4000 } else { 300 };
@@ -468,8 +468,8 @@ async fn many_are_all_woken_for_the_last_change(backing: Backing) {
         watchers.push(tokio::spawn(async move {
             loop {
                 match watching.watcher.next_written(FORM).await {
-                    Ok(Told::Chunk(chunk)) => told.send((number, chunk.last)).unwrap(),
-                    Ok(Told::Batch(batch)) => {
+                    Ok(Delivery::Chunk(chunk)) => told.send((number, chunk.last)).unwrap(),
+                    Ok(Delivery::Batch(batch)) => {
                         watching.watcher.keep(FORM, &Bytes::from_static(b"events"));
                         let Some(watch::Item::Event(event)) = batch.iter().last() else { panic!("an event") };
                         told.send((number, event.revision())).unwrap();
@@ -494,7 +494,7 @@ async fn many_are_all_woken_for_the_last_change(backing: Backing) {
     watchers.iter().for_each(|watcher| watcher.abort());
 }
 
-/// A waker of someone who does not do well.
+/// A waker that panics.
 struct Panics;
 
 impl Wake for Panics {
@@ -503,7 +503,7 @@ impl Wake for Panics {
     }
 }
 
-async fn a_waker_that_panics_keeps_no_one_from_being_told(backing: Backing) {
+async fn a_panicking_waker_does_not_stop_other_wake_ups(backing: Backing) {
     for others in [1, 10] {
         let f = fixture(backing).await;
         let mut broken = f.watch(after(0)).await;
@@ -532,13 +532,13 @@ async fn a_waker_that_panics_keeps_no_one_from_being_told(backing: Backing) {
 async fn watchers_of_a_closed_cache_end(backing: Backing) {
     let f = fixture(backing).await;
     let mut watching = f.watch(after(0)).await;
-    let mut lane = f.watch(after(0).filter(Filter::namespace("n"))).await;
+    let mut set = f.watch(after(0).filter(Filter::namespace("n"))).await;
     let Fixture { cache, pods, stored } = f;
     let waiting = tokio::spawn(async move { watching.error().await });
     tokio::time::sleep(Duration::from_millis(20)).await;
     drop(cache);
     assert!(matches!(waiting.await.unwrap(), Error::Closed));
-    assert!(matches!(lane.error().await, Error::Closed));
+    assert!(matches!(set.error().await, Error::Closed));
     assert!(matches!(pods.get("n", "a", Freshness::Any).await, Err(Error::Closed)));
     drop(stored);
 }
@@ -580,21 +580,21 @@ async fn event_bytes_are_shared(backing: Backing) {
 
 const FORM: Encoding = Encoding(1);
 
-/// What a watcher is told next, and in what way.
+/// What a watcher delivers next, as text.
 async fn told(watching: &mut common::Watching) -> String {
     let told = tokio::time::timeout(Duration::from_secs(20), watching.watcher.next_written(FORM)).await;
     match told.expect("something is due").unwrap() {
-        Told::Batch(batch) => {
+        Delivery::Batch(batch) => {
             let texts: Vec<String> = batch.iter().map(|item| text(&item.into())).collect();
             let written = Bytes::from(texts.join(", "));
             watching.watcher.keep(FORM, &written);
             format!("wrote {}", texts.join(", "))
         }
-        Told::Chunk(chunk) => format!("took {}", String::from_utf8_lossy(&chunk.bytes)),
+        Delivery::Chunk(chunk) => format!("took {}", String::from_utf8_lossy(&chunk.bytes)),
     }
 }
 
-async fn what_one_has_written_others_of_the_same_send(backing: Backing) {
+async fn watchers_of_one_set_share_written_chunks(backing: Backing) {
     let f = fixture(backing).await;
     let mut alone = f.watch(after(0).filter(Filter::namespace("other"))).await;
     let mut all = [f.watch(after(0)).await, f.watch(after(0)).await, f.watch(after(2)).await];
@@ -604,8 +604,8 @@ async fn what_one_has_written_others_of_the_same_send(backing: Backing) {
     f.put(pod("n", "b")).await;
     assert_eq!(told(&mut all[0]).await, "wrote ADDED n/a@1, ADDED n/b@2");
     assert_eq!(told(&mut all[1]).await, "took ADDED n/a@1, ADDED n/b@2");
-    assert_eq!(told(&mut named).await, "wrote ADDED n/a@1, ADDED n/b@2", "another lane");
-    assert_eq!(told(&mut labelled).await, "wrote ADDED n/a@1", "the same lane, but not all of it");
+    assert_eq!(told(&mut named).await, "wrote ADDED n/a@1, ADDED n/b@2", "another set");
+    assert_eq!(told(&mut labelled).await, "wrote ADDED n/a@1", "the same set, but not all of it");
     f.put(pod("n", "a")).await;
     assert_eq!(told(&mut all[1]).await, "wrote MODIFIED n/a@3");
     f.put(pod("other", "c")).await;
@@ -632,7 +632,7 @@ async fn a_chunk_does_not_hide_a_bookmark(backing: Backing) {
     assert!(watching[1].is_quiet().await);
 }
 
-async fn who_is_far_behind_takes_chunk_after_chunk(backing: Backing) {
+async fn a_slow_watcher_takes_chunk_after_chunk(backing: Backing) {
     let f = fixture(backing).await;
     let mut all = [f.watch(after(0)).await, f.watch(after(0)).await];
     let large = "x".repeat(20_000);
@@ -649,7 +649,7 @@ async fn who_is_far_behind_takes_chunk_after_chunk(backing: Backing) {
     }
 }
 
-async fn who_stands_elsewhere_reads_up_to_where_a_chunk_begins(backing: Backing) {
+async fn a_watcher_between_chunks_reads_up_to_the_next_chunk(backing: Backing) {
     let f = fixture(backing).await;
     for filter in [Filter::all(), Filter::namespace("n")] {
         let start = f.cache.revision().0;

@@ -62,7 +62,7 @@ pub struct Options {
     pub limits: Limits,
     /// The bytes of recent events that are kept in memory for followers; the others are read from disk.
     pub window: usize,
-    /// What stands between the committer and the disk.
+    /// The layer between the committer and the disk.
     pub media: Arc<dyn Media>,
 }
 

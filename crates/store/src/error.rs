@@ -146,7 +146,7 @@ pub struct Conflict {
     pub index: usize,
     /// Its key.
     pub key: Key,
-    /// The current entry, or `None` if the key is absent. Its value is told unless the change was create-only.
+    /// The current entry, or `None` if the key is absent. Its value is there unless the change was create-only.
     pub found: Option<Stored>,
 }
 

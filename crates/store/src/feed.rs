@@ -59,8 +59,8 @@ pub trait Follower: Send {
     /// closed. A damaged piece of history ends it with [`Error::Unusable`]: load again, and follow from there.
     fn next(&mut self) -> BoxFuture<'_, Result<Batch, Error>>;
 
-    /// What [`Follower::next`] would give, if that is at hand: `None` if it has to be waited for, or to be read from a disk.
-    fn at_hand(&mut self) -> Option<Result<Batch, Error>>;
+    /// The next batch if it is in memory; `None` if the caller has to wait for it with [`Follower::next`].
+    fn try_next(&mut self) -> Option<Result<Batch, Error>>;
 }
 
 impl Follow {
@@ -292,7 +292,7 @@ impl Tail {
     }
 
     async fn fill_previous(&self, batch: &mut Batch) -> Result<(), Error> {
-        let places = self.fill_previous_at_hand(batch);
+        let places = self.fill_previous_from_window(batch);
         if places.is_empty() {
             return Ok(());
         }
@@ -310,8 +310,8 @@ impl Tail {
         Ok(())
     }
 
-    /// Fills in the previous values that the window holds, and tells the places of events whose it does not.
-    fn fill_previous_at_hand(&self, batch: &mut Batch) -> Vec<usize> {
+    /// Fills in the previous values that the window holds, and returns the indexes of events whose it does not.
+    fn fill_previous_from_window(&self, batch: &mut Batch) -> Vec<usize> {
         let mut places = Vec::new();
         for (place, event) in batch.events.iter_mut().enumerate() {
             if let Some(previous) = &mut event.previous
@@ -332,7 +332,7 @@ impl Follower for Tail {
         Box::pin(self.pull())
     }
 
-    fn at_hand(&mut self) -> Option<Result<Batch, Error>> {
+    fn try_next(&mut self) -> Option<Result<Batch, Error>> {
         let progress = *self.progress.borrow_and_update();
         if !progress.open {
             return Some(Err(Error::Closed));
@@ -342,7 +342,7 @@ impl Follower for Tail {
         }
         let recent = self.feed.window().read(self.follow.from, progress.revision, &self.follow.prefix);
         let mut batch = recent?;
-        if self.follow.previous == Previous::Value && !self.fill_previous_at_hand(&mut batch).is_empty() {
+        if self.follow.previous == Previous::Value && !self.fill_previous_from_window(&mut batch).is_empty() {
             return None;
         }
         self.follow.from = batch.revision;

@@ -44,7 +44,7 @@
 //! # What it leaves to others
 //!
 //! Encoding of values and the splice of `resourceVersion` into them, indexes, selectors, fan-out to many watchers: the
-//! crate above keeps one follower and serves everyone from memory.
+//! crate above keeps one follower and serves all watchers from memory.
 
 mod backup;
 mod change;

@@ -41,7 +41,7 @@ fn name(writer: u64, slot: u64) -> String {
     format!("w{writer}/k{slot}")
 }
 
-/// A value that tells its number and can be checked in full.
+/// A value that contains its number and can be checked in full.
 fn value(number: u64) -> String {
     let filler = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize;
     format!("{number}:{}", "x".repeat(filler))
@@ -54,7 +54,7 @@ fn number(bytes: &[u8]) -> u64 {
     number
 }
 
-/// The process that is killed: it runs only when it is told a directory, and never ends by itself.
+/// The process that is killed: it runs only when it is given a directory, and never ends by itself.
 #[test]
 fn child() {
     let Ok(path) = std::env::var(DIRECTORY) else { return };

@@ -211,7 +211,7 @@ async fn a_value_only_in_the_journal_is_protected_too() {
     assert!(matches!(store.get(&key("pods/default/web-00007")), Err(Error::Corrupt(_))));
 }
 
-/// After a power failure the pages of the last write may have arrived out of order. Nobody was told of it.
+/// After a power failure the pages of the last write may have arrived out of order. It was not acknowledged.
 #[tokio::test]
 async fn a_last_write_with_a_hole_in_it_is_dropped() {
     let written = Written::new(50, 5000).await;

@@ -22,7 +22,7 @@ fn damage(outcome: Result<Arc<dyn Store>, Error>) -> Option<Damage> {
 
 const OTHER_PROCESS: &str = "STORE_DIRECTORY_OF_OTHER_PROCESS";
 
-/// The other process of the test below: it runs only when it is told a directory.
+/// The other process of the test below: it runs only when it is given a directory.
 #[test]
 fn other_process() {
     if let Ok(path) = std::env::var(OTHER_PROCESS) {

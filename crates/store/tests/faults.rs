@@ -1,4 +1,4 @@
-//! A disk that fills up, fails, or is slow: what writers, readers and followers are told, and what remains.
+//! A disk that fills up, fails, or is slow: what writers, readers and followers get, and what remains.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
@@ -91,7 +91,7 @@ async fn a_full_disk_fails_writes_while_reads_go_on_and_mends_by_itself() {
 }
 
 #[tokio::test]
-async fn a_write_whose_sync_failed_is_not_acknowledged_but_told_if_it_survived() {
+async fn a_write_whose_sync_failed_is_unacknowledged_but_followed_if_it_survived() {
     let faulty = Faulty::open();
     let store = &faulty.store;
     put(store, "a", "1").await;
@@ -116,7 +116,7 @@ async fn a_write_whose_sync_failed_is_not_acknowledged_but_told_if_it_survived()
 }
 
 #[tokio::test]
-async fn a_conflict_with_a_write_that_failed_is_not_told_as_a_conflict() {
+async fn a_conflict_with_a_failed_write_is_reported_as_the_failure() {
     let faulty = Faulty::open();
     let store = &faulty.store;
     faulty.faults.inject(Fault::SlowSync(Duration::from_millis(200)), Lasting::Times(1));

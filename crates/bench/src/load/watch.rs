@@ -1,6 +1,6 @@
 //! Changes of pods to many watchers.
 //!
-//! The same changes are made twice: while nobody watches, and while many do. The difference is what the watchers cost.
+//! The same changes are made twice: without watchers, and with many. The difference is what the watchers cost.
 
 use super::{
     client::{Call, Endpoint},
@@ -53,7 +53,7 @@ struct Watchers {
 /// Makes the changes and watches them.
 pub(crate) async fn watch(target: &Target) -> Result<Watched, Failure> {
     let alone = target.drive(scenario::changes(&target.plan)).await?;
-    // The one request more that is checked would be one event more for those who watch already.
+    // The additional request that is checked would be an additional event for the watchers.
     let drive = Drive::prepare(&target.endpoint, scenario::changes(&target.plan)).await?;
     let changes = drive.operations() as u64;
     let mut watchers = Watchers::new(target).await?;

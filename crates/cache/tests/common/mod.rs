@@ -194,7 +194,7 @@ pub struct Watching {
     ahead: Vec<Item>,
 }
 
-/// What a watcher was told, kept.
+/// An item of a watch, kept.
 #[derive(Clone)]
 pub enum Item {
     Event(Event),
@@ -212,7 +212,7 @@ impl Event {
         self.told().revision()
     }
 
-    /// As the watcher was told.
+    /// As the watcher delivered it.
     pub fn told(&self) -> watch::Event<'_> {
         watch::Event { kind: self.kind, entry: &self.entry }
     }

@@ -1,4 +1,4 @@
-//! Those who act in a history, and what they note.
+//! The actors of a history, and what they record.
 
 use crate::{
     Record,
@@ -26,7 +26,7 @@ const APPS: &[&str] = &["", "p", "q"];
 const NODES: &[&str] = &["", "n1", "n2"];
 const PHASES: &[&str] = &["", "Running"];
 
-/// The encoding in which watchers share what they are told.
+/// The encoding in which watchers share chunks.
 const LINES: Encoding = Encoding(1);
 
 /// The contents of an object, as far as the model cares.
@@ -323,7 +323,7 @@ pub(crate) struct Plan {
     /// How often it stops, out of ten batches.
     restless: u8,
     starts_with_state: bool,
-    /// Whether it writes down what it is told, and takes what others have written.
+    /// Whether it shares chunks.
     shares: bool,
 }
 
@@ -331,7 +331,7 @@ impl Plan {
     pub(crate) fn new(random: &mut Rng) -> Self {
         let bookmarks = if random.bool() { Bookmarks::Periodic } else { Bookmarks::Never };
         let (restless, starts_with_state, shares) = (random.u8(0..6), random.bool(), random.bool());
-        // Those who are to find something to share want the same as others.
+        // Watchers that share chunks watch the same objects.
         let wanted = match random.u8(0..4) {
             0 if shares => Wanted::default(),
             1 if shares => Wanted { namespace: NAMESPACES.first().copied(), ..Wanted::default() },
@@ -342,19 +342,19 @@ impl Plan {
 }
 
 impl Plan {
-    async fn next(&self, watcher: &mut Watcher) -> Result<Vec<Told>, Error> {
+    async fn next(&self, watcher: &mut Watcher) -> Result<Vec<Delivery>, Error> {
         if !self.shares {
-            return Ok(watcher.next().await?.iter().map(Told::of).collect());
+            return Ok(watcher.next().await?.iter().map(Delivery::of).collect());
         }
         match watcher.next_written(LINES).await? {
-            watch::Told::Batch(batch) => {
-                let told: Vec<Told> = batch.iter().map(Told::of).collect();
-                watcher.keep(LINES, &Told::write(&told));
+            watch::Delivery::Batch(batch) => {
+                let told: Vec<Delivery> = batch.iter().map(Delivery::of).collect();
+                watcher.keep(LINES, &Delivery::write(&told));
                 Ok(told)
             }
-            watch::Told::Chunk(chunk) => {
-                let told = Told::read(&chunk.bytes);
-                let Some(Told::Event(_, last)) = told.last() else { panic!("a chunk without events") };
+            watch::Delivery::Chunk(chunk) => {
+                let told = Delivery::read(&chunk.bytes);
+                let Some(Delivery::Event(_, last)) = told.last() else { panic!("a chunk without events") };
                 assert_eq!(last.revision, chunk.last);
                 Ok(told)
             }
@@ -368,7 +368,7 @@ pub(crate) struct Seen {
     pub(crate) wanted: Wanted,
     pub(crate) start: Start,
     /// Where it stood after each batch, if it could say so, and what was in the batch.
-    pub(crate) batches: Vec<(Option<Revision>, Vec<Told>)>,
+    pub(crate) batches: Vec<(Option<Revision>, Vec<Delivery>)>,
     pub(crate) end: End,
     pub(crate) from: Revision,
     /// What the store had given up, if it ended for that.
@@ -386,13 +386,13 @@ pub(crate) enum End {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Delivery {
     Event(Kind, Version),
     Bookmark(Revision),
     InitialEnd(Revision),
 }
 
-impl Told {
+impl Delivery {
     fn of(item: Item<'_>) -> Self {
         match item {
             Item::Event(event) => Self::Event(event.kind, Version::of(event.entry)),
@@ -451,7 +451,7 @@ pub(crate) fn watch(
 }
 
 impl Watch {
-    /// Watches in parts until it is told to stop, and says where to go on.
+    /// Watches in parts until `stop`, and returns where to resume.
     pub(crate) async fn until(mut self, stop: Arc<AtomicBool>) -> Option<Revision> {
         loop {
             let (start, seen) = self.begin();

@@ -58,7 +58,7 @@ async fn check(backing: Backing, first: u64, histories: u64) {
     }
 }
 
-/// What everyone in a history does and sees.
+/// What the actors of a history did and saw.
 #[derive(Default)]
 struct Record {
     writes: Mutex<Vec<Write>>,
@@ -141,7 +141,7 @@ async fn caught_up(record: &Record, reference: &Reference) -> Result<(), String>
             record.seen.lock().unwrap().iter().find_map(|seen| reference.is_late(&seen.lock().unwrap()));
         let Some(late) = late else { return Ok(()) };
         if tokio::time::Instant::now() > deadline {
-            return Err(format!("a watcher was not told {late}"));
+            return Err(format!("a watcher did not deliver {late}"));
         }
         tokio::time::sleep(Duration::from_micros(200)).await;
     }

@@ -1,6 +1,6 @@
 //! The reference: every version of every object, and what follows from it.
 
-use crate::actors::{Asked, End, Expect, Listed, Object, Read, Seen, Told, Version, Wanted, Write};
+use crate::actors::{Asked, Delivery, End, Expect, Listed, Object, Read, Seen, Version, Wanted, Write};
 use cache::{
     Error, Freshness, Mode,
     watch::{Kind, Start},
@@ -47,7 +47,8 @@ impl Reference {
                     object: object.clone(),
                 };
                 let after = asked.put.as_ref().map(version);
-                let told = after.clone().or_else(|| before.as_ref().map(|before| departed(before, revision)));
+                let told =
+                    after.clone().or_else(|| before.as_ref().map(|before| tombstone(before, revision)));
                 if answer.entry != told {
                     return Err(format!("revision {revision} was answered with {:?}", answer.entry));
                 }
@@ -73,17 +74,17 @@ impl Reference {
     }
 
     /// The events that a watcher is due in `(from, to]`.
-    fn events(&self, wanted: &Wanted, from: Revision, to: Revision) -> Vec<Told> {
+    fn events(&self, wanted: &Wanted, from: Revision, to: Revision) -> Vec<Delivery> {
         let steps = self.steps.iter().zip(1..).filter(|(_, revision)| (from.0 + 1..=to.0).contains(revision));
         let event = |(step, revision): (&Step, u64)| {
             let (before, after) = (step.before.as_ref(), step.after.as_ref());
             let matching = |version: &&Version| wanted.matches(version);
             match (before.filter(matching), after.filter(matching)) {
                 (None, None) => None,
-                (None, Some(after)) => Some(Told::Event(Kind::Added, after.clone())),
-                (Some(_), Some(after)) => Some(Told::Event(Kind::Modified, after.clone())),
+                (None, Some(after)) => Some(Delivery::Event(Kind::Added, after.clone())),
+                (Some(_), Some(after)) => Some(Delivery::Event(Kind::Modified, after.clone())),
                 (Some(before), None) => {
-                    Some(Told::Event(Kind::Deleted, departed(before, Revision(revision))))
+                    Some(Delivery::Event(Kind::Deleted, tombstone(before, Revision(revision))))
                 }
             }
         };
@@ -165,7 +166,7 @@ impl Reference {
     }
 
     pub(crate) fn judge_watch(&self, seen: &Seen) -> Result<(), String> {
-        let told: Vec<&Told> = seen.batches.iter().flat_map(|(_, told)| told).collect();
+        let told: Vec<&Delivery> = seen.batches.iter().flat_map(|(_, told)| told).collect();
         let about = || format!("{:?} {:?} from {}", seen.start, seen.wanted, seen.from);
         if let End::TooOld(revision) = seen.end
             && revision >= seen.compacted
@@ -193,8 +194,8 @@ impl Reference {
         problem.map_err(|problem| format!("{}: {problem}", about()))
     }
 
-    /// A watcher that was stopped during its initial events was told the beginning of some state.
-    fn judge_initial_part(&self, seen: &Seen, told: &[&Told]) -> Result<(), String> {
+    /// A watcher that was stopped during its initial events has delivered the beginning of some state.
+    fn judge_initial_part(&self, seen: &Seen, told: &[&Delivery]) -> Result<(), String> {
         let possible = (least(seen).0..=self.newest().0).map(|start| self.initial(seen, Revision(start)));
         match possible.into_iter().any(|initial| initial.iter().zip(told).all(|(a, b)| a == *b)) {
             true => Ok(()),
@@ -202,10 +203,10 @@ impl Reference {
         }
     }
 
-    fn initial(&self, seen: &Seen, start: Revision) -> Vec<Told> {
+    fn initial(&self, seen: &Seen, start: Revision) -> Vec<Delivery> {
         let added =
-            self.state(&seen.wanted, start).into_iter().map(|version| Told::Event(Kind::Added, version));
-        let end = matches!(seen.start, Start::StreamingList(_)).then_some(Told::InitialEnd(start));
+            self.state(&seen.wanted, start).into_iter().map(|version| Delivery::Event(Kind::Added, version));
+        let end = matches!(seen.start, Start::StreamingList(_)).then_some(Delivery::InitialEnd(start));
         added.chain(end).collect()
     }
 
@@ -214,7 +215,7 @@ impl Reference {
         seen: &Seen,
         start: Revision,
         end: Revision,
-        told: &[&Told],
+        told: &[&Delivery],
     ) -> Result<(), String> {
         let initial = self.initial(seen, start);
         match told.split_at_checked(initial.len()) {
@@ -231,10 +232,13 @@ impl Reference {
         seen: &Seen,
         start: Revision,
         end: Revision,
-        told: &[&Told],
+        told: &[&Delivery],
     ) -> Result<(), String> {
-        let events: Vec<Told> =
-            told.iter().filter(|told| matches!(told, Told::Event(..))).map(|told| (*told).clone()).collect();
+        let events: Vec<Delivery> = told
+            .iter()
+            .filter(|told| matches!(told, Delivery::Event(..)))
+            .map(|told| (*told).clone())
+            .collect();
         let expected = self.events(&seen.wanted, start, end.max(start));
         if events != expected {
             return Err(format!("between {start} and {end} it was told {events:?}, not {expected:?}"));
@@ -242,21 +246,21 @@ impl Reference {
         let mut last = start;
         for told in told {
             match told {
-                Told::Event(_, version) if version.revision > last => last = version.revision,
-                Told::Bookmark(revision) if *revision >= last => last = *revision,
+                Delivery::Event(_, version) if version.revision > last => last = version.revision,
+                Delivery::Bookmark(revision) if *revision >= last => last = *revision,
                 told => return Err(format!("{told:?} came after {last}")),
             }
         }
         Ok(())
     }
 
-    /// What a running watcher is due and has not been told.
+    /// The events that a running watcher has not delivered yet.
     pub(crate) fn is_late(&self, seen: &Seen) -> Option<String> {
         if seen.end != End::Running {
             return None;
         }
         let told = seen.batches.iter().flat_map(|(_, told)| told);
-        let told: Vec<&Told> = told.filter(|told| !matches!(told, Told::Bookmark(_))).collect();
+        let told: Vec<&Delivery> = told.filter(|told| !matches!(told, Delivery::Bookmark(_))).collect();
         let all = |start: Revision| {
             let mut due = match seen.start {
                 Start::After(_) => Vec::new(),
@@ -284,7 +288,7 @@ fn least(seen: &Seen) -> Revision {
     }
 }
 
-fn departed(version: &Version, revision: Revision) -> Version {
+fn tombstone(version: &Version, revision: Revision) -> Version {
     Version { revision, ..version.clone() }
 }
 

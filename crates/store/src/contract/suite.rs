@@ -271,7 +271,7 @@ pub async fn expected_tag_is_compared(factory: Factory<'_>) {
     assert!(matches!(commit(&store, absent).await, Err(Error::Conflict(_))));
 }
 
-pub async fn a_delete_needs_something_to_delete(factory: Factory<'_>) {
+pub async fn a_delete_of_an_absent_key_is_a_conflict(factory: Factory<'_>) {
     let (_harness, store) = open(factory);
     let deletes = [
         Change::delete(key("a")),
@@ -286,7 +286,7 @@ pub async fn a_delete_needs_something_to_delete(factory: Factory<'_>) {
     assert_eq!(store.revision(), Revision::ZERO);
 }
 
-pub async fn conflicts_tell_what_was_found(factory: Factory<'_>) {
+pub async fn a_conflict_carries_the_current_entry(factory: Factory<'_>) {
     let (_harness, store) = open_with(factory, Setup { window: Window::Tiny, ..Setup::default() });
     commit(&store, Change::put(key("a"), "current").tag("uid")).await.unwrap();
     put(&store, "b", "v").await;
@@ -321,7 +321,7 @@ pub async fn an_entry_remembers_its_creation(factory: Factory<'_>) {
     }
 }
 
-pub async fn outcomes_and_events_tell_the_previous_entry(factory: Factory<'_>) {
+pub async fn outcomes_and_events_carry_the_previous_entry(factory: Factory<'_>) {
     for window in [Window::Usual, Window::Tiny] {
         let (_harness, store) = open_with(factory, Setup { window, ..Setup::default() });
         let created = commit(&store, Change::put(key("a"), "1").tag("x").returning_value()).await.unwrap();
@@ -453,7 +453,7 @@ pub async fn gets_are_current(factory: Factory<'_>) {
     assert_eq!(store.get(&key("a")).unwrap(), None);
 }
 
-pub async fn the_future_is_refused(factory: Factory<'_>) {
+pub async fn revisions_after_the_newest_are_refused(factory: Factory<'_>) {
     let (_harness, store) = open(factory);
     put(&store, "a", "v").await;
     let future = Revision(2);
@@ -492,7 +492,7 @@ pub async fn compaction_ends_history(factory: Factory<'_>) {
     }
 }
 
-pub async fn history_expires_and_space_is_swept(factory: Factory<'_>) {
+pub async fn history_expires_after_the_retention(factory: Factory<'_>) {
     let (_harness, store) =
         open_with(factory, Setup { retention: Duration::from_millis(300), ..Setup::default() });
     write_many(&store, "k/", 4, 25).await;
@@ -507,7 +507,7 @@ pub async fn history_expires_and_space_is_swept(factory: Factory<'_>) {
     assert_eq!(load(&store, "k/", None).unwrap().entries.len(), 12);
 }
 
-pub async fn followers_left_behind_are_told(factory: Factory<'_>) {
+pub async fn a_follower_older_than_history_gets_compacted(factory: Factory<'_>) {
     let (_harness, store) = open_with(factory, Setup { window: Window::Tiny, ..Setup::default() });
     let mut follower = store.follow(Follow::after(Revision::ZERO)).unwrap();
     write_many(&store, "k/", 2, 20).await;
@@ -627,7 +627,7 @@ pub async fn a_closed_store_says_so(factory: Factory<'_>) {
     assert!(matches!(store.health(), Health::Closed));
 }
 
-pub async fn changes_can_be_waited_for(factory: Factory<'_>) {
+pub async fn changed_resolves_when_there_is_more_to_follow(factory: Factory<'_>) {
     let (_harness, store) = open(factory);
     let (first, mut second) = (store.changed(Revision::ZERO), store.changed(Revision(1)));
     put(&store, "a", "v").await;
@@ -641,30 +641,30 @@ pub async fn changes_can_be_waited_for(factory: Factory<'_>) {
     assert!(matches!(store.changed(Revision::ZERO).await, Err(Error::Closed)));
 }
 
-pub async fn what_is_at_hand_need_not_be_waited_for(factory: Factory<'_>) {
+pub async fn try_next_returns_changes_that_are_in_memory(factory: Factory<'_>) {
     let (_harness, store) = open(factory);
     let mut follower = store.follow(Follow::after(Revision::ZERO).with_previous_values()).unwrap();
-    assert!(follower.at_hand().is_none());
+    assert!(follower.try_next().is_none());
     put(&store, "a", "v").await;
     put(&store, "a", "w").await;
-    let Batch { events, revision } = follower.at_hand().unwrap().unwrap();
+    let Batch { events, revision } = follower.try_next().unwrap().unwrap();
     assert_eq!((events.len(), revision), (2, Revision(2)));
     assert_consecutive(&events, Revision::ZERO);
     assert_eq!(events[1].previous.as_ref().unwrap().value, Some(Ok(Bytes::from("v"))));
-    assert!(follower.at_hand().is_none());
+    assert!(follower.try_next().is_none());
     assert_consecutive(&next_after_put(&store, &mut follower).await, Revision(2));
     store.close();
-    assert!(matches!(follower.at_hand(), Some(Err(Error::Closed))));
+    assert!(matches!(follower.try_next(), Some(Err(Error::Closed))));
 }
 
-pub async fn what_is_not_at_hand_is_still_to_come(factory: Factory<'_>) {
+pub async fn try_next_loses_nothing_that_has_to_be_read(factory: Factory<'_>) {
     let (_harness, store) = open_with(factory, Setup { window: Window::Tiny, ..Setup::default() });
     for follow in [Follow::after(Revision::ZERO), Follow::after(Revision::ZERO).with_previous_values()] {
         let mut follower = store.follow(follow).unwrap();
         let (from, mut seen) = (store.revision(), Revision::ZERO);
         write_many(&store, "k/", 2, 20).await;
         while seen < Revision(from.0 + 40) {
-            let batch = match follower.at_hand() {
+            let batch = match follower.try_next() {
                 Some(batch) => batch.unwrap(),
                 None => next(&mut follower).await.unwrap(),
             };
@@ -672,7 +672,7 @@ pub async fn what_is_not_at_hand_is_still_to_come(factory: Factory<'_>) {
             assert_eq!(batch.revision, Revision(seen.0 + batch.events.len() as u64));
             seen = batch.revision;
         }
-        assert!(follower.at_hand().is_none());
+        assert!(follower.try_next().is_none());
     }
 }
 

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_reads_far_ahead_nor_on_when_nothing_is_wanted() {
+    fn reading_ahead_is_bounded_and_stops_with_the_reader() {
         let (taken, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let mut visited = 0;
         in_order(

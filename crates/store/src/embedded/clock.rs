@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_committed_before_an_old_tick_is_expired() {
+    fn revisions_before_an_old_tick_are_expired() {
         let minute = Duration::from_secs(60);
         assert_eq!(clock().expired(61_999, minute), Revision(0));
         assert_eq!(clock().expired(62_000, minute), Revision(9));

@@ -4,7 +4,7 @@
 //! one batch with one sync, and only then makes them visible and answers. A refused group is answered with its batch
 //! too, because what refused it may be a change of that very batch, which is not durable before the sync.
 //!
-//! When a write fails, nothing of its batch is acknowledged, everyone in it is told that the outcome is unknown, and the
+//! When a write fails, nothing of its batch is acknowledged, every writer in it gets an error with an unknown outcome, and the
 //! store takes no writes until [`recovery`](super::recovery) has made the engine usable again.
 
 use super::{

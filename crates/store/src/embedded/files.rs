@@ -97,7 +97,7 @@ impl Directory {
         Ok(Contents::Store)
     }
 
-    /// A crash before the format was written leaves an engine that nobody was ever answered from.
+    /// A crash before the format was written leaves an engine that never acknowledged anything.
     fn settle_without_format(&self) -> Result<Contents, Error> {
         for entry in fs::read_dir(&self.path).map_err(Error::read)? {
             let name = entry.map_err(Error::read)?.file_name();

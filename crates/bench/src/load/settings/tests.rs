@@ -64,7 +64,7 @@ fn with_a_command_to_start_the_start_is_measured() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_by_name() {
+fn contradicting_options_are_refused_by_name() {
     for (line, words) in [
         ("", "give --server URL"),
         ("--server", "--server needs a value"),
