@@ -7,14 +7,14 @@ use std::time::Duration;
 pub struct Options {
     /// How long a reader waits for a revision that is not there yet.
     pub wait: Duration,
-    /// For how long the changes of a type are kept in memory.
+    /// For how long the changes of a type are kept in memory: the retention of the store's history, or less.
     pub log_retention: Duration,
     /// How many bytes of superseded states the logs of all types may hold together. Older changes are read from
     /// the store's history.
     pub log_bytes: usize,
     /// How many of the newest changes are read back into the logs when the cache starts.
     pub replay: u64,
-    /// For how long a state of the past is kept after its last use.
+    /// For how long a state of the past is kept in memory after its last use; never longer than the store's history reaches it.
     pub snapshot_retention: Duration,
     /// The most states of the past that are kept of one type.
     pub snapshots: usize,

@@ -270,7 +270,7 @@ impl Resource {
 
     /// Drops what is older than its retention, and wakes watchers for their bookmarks.
     pub(crate) fn tick(&self, now: Instant) {
-        self.snapshots.expire(now);
+        self.snapshots.expire(now, self.core.store.compacted());
         self.watcher_index.wake_for_bookmarks(now);
         self.watcher_index.expire_chunks(now);
         if let Some(expired) = now.checked_sub(self.core.options.log_retention)

@@ -3,6 +3,9 @@
 //! A kept state shares what it can with the present one, so it costs what has changed since. One that is not kept is
 //! made from the nearest newer state by undoing the log, or, where the log in memory does not reach, loaded from the
 //! store's history.
+//!
+//! A state can be read for as long as the store's history reaches its revision, however often it was used: a kept state is
+//! dropped with that history.
 
 use crate::{
     Entry, Error,
@@ -54,10 +57,12 @@ impl Snapshots {
         }
     }
 
-    /// Drops states that were not used for the retention time.
-    pub(crate) fn expire(&self, now: Instant) {
+    /// Drops states that were not used for the retention time, and those that the store's history no longer reaches.
+    pub(crate) fn expire(&self, now: Instant, compacted: Revision) {
         let mut kept = self.kept();
-        kept.retain(|kept| now.saturating_duration_since(kept.used) < self.retention);
+        kept.retain(|kept| {
+            kept.view.revision >= compacted && now.saturating_duration_since(kept.used) < self.retention
+        });
         if kept.is_empty() {
             kept.shrink_to_fit();
         }
@@ -100,10 +105,13 @@ enum Recipe {
 }
 
 impl Resource {
-    /// The state at exactly a revision.
+    /// The state at exactly a revision; [`Error::Expired`] if the store's history no longer reaches it.
     pub(crate) async fn exact(&self, revision: Revision) -> Result<View, Error> {
         self.check_served()?;
         self.core().wait_for(revision).await?;
+        if revision < self.core().store.compacted() {
+            return Err(Error::Expired { requested: revision });
+        }
         if let Some(view) = self.snapshots().get(revision) {
             return Ok(view);
         }

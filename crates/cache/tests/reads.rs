@@ -5,13 +5,13 @@
 mod common;
 
 use cache::{Change, Committed, Error, Filter, Freshness, Invalid, Mode, Options, Query, Spec};
-use common::{Backing, Fixture, fields, labels, most_recent, node_json, pod, texts};
+use common::{Backing, Fixture, Stored, fields, labels, most_recent, node_json, pod, texts};
 use std::{
     future::{Future, poll_fn},
     pin::pin,
     sync::Arc,
     task::Poll,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use store::Revision;
 
@@ -19,7 +19,7 @@ on_every_store! {
     lists_are_ordered_by_the_whole_key, gets_are_as_fresh_as_asked, lists_select_by_labels_and_fields, an_index_narrows_a_list,
     a_limited_list_can_be_continued, a_limited_list_with_a_selector_can_be_continued, any_ignores_the_limit,
     exact_lists_show_the_past, exact_lists_reach_the_store_s_history, an_expired_list_says_so,
-    a_continued_list_survives_changes, a_list_at_a_future_revision_times_out_as_too_large, every_type_serves_every_revision,
+    a_continued_list_survives_changes, a_continue_token_in_constant_use_expires_with_its_revision, a_list_at_a_future_revision_times_out_as_too_large, every_type_serves_every_revision,
     a_put_is_answered_with_its_entry, a_delete_is_answered_with_the_last_state, a_conflict_carries_the_current_entry,
     a_group_commits_as_a_whole, invalid_names_and_json_are_refused, types_come_and_go, snapshots_expire,
     the_largest_log_is_trimmed_first, a_restart_keeps_everything, damaged_objects_are_reported_and_the_others_served,
@@ -231,10 +231,48 @@ async fn a_continued_list_survives_changes(backing: Backing) {
     for number in 0..100 {
         f.delete("n", &format!("p{number:02}")).await;
     }
-    f.stored.store().compact(Revision(200)).await.unwrap();
-    let rest = f.list(Mode::Continue { revision: Some(revision), start }, Filter::all()).await.unwrap();
+    let again = Mode::Continue { revision: Some(revision), start };
+    let rest = f.list(again.clone(), Filter::all()).await.unwrap();
     assert_eq!((rest.revision, rest.count()), (revision, 90));
     assert_eq!(list.count(), 10);
+    f.stored.store().compact(Revision(200)).await.unwrap();
+    assert!(matches!(f.list(again, Filter::all()).await, Err(Error::ContinueExpired { .. })));
+}
+
+/// A revision expires a retention after it stopped being the newest one. Neither using it nor an idle store delays that.
+async fn a_continue_token_in_constant_use_expires_with_its_revision(backing: Backing) {
+    let retention = Duration::from_millis(400);
+    let f = Fixture::on(Stored::with_retention(backing, retention), Options::default()).await;
+    for name in ["a", "b", "c"] {
+        f.put(pod("n", name)).await;
+    }
+    let list = f.pods.list(Query::new(Freshness::MostRecent, Filter::all()).limit(1)).await.unwrap();
+    let token = Mode::Continue { revision: Some(list.revision), start: list.next.clone().unwrap() };
+    tokio::time::sleep(2 * retention).await;
+    assert!(f.list(token.clone(), Filter::all()).await.is_ok(), "it is still the newest revision");
+    f.put(pod("n", "d")).await;
+    let superseded = Instant::now();
+    loop {
+        let before = superseded.elapsed();
+        match f.list(token.clone(), Filter::all()).await {
+            Ok(rest) => assert_eq!(rest.count(), 2),
+            Err(Error::ContinueExpired { start }) => {
+                assert!(superseded.elapsed() >= retention, "{before:?}");
+                assert_eq!(start, "n/a\0");
+                break;
+            }
+            Err(error) => panic!("{error}"),
+        }
+        assert!(before < 10 * retention, "it should have expired");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let exact = f.list(Mode::Exact(list.revision), Filter::all()).await;
+    assert!(matches!(exact, Err(Error::Expired { .. })));
+    assert_eq!(
+        f.list(Mode::Exact(Revision(4)), Filter::all()).await.unwrap().count(),
+        4,
+        "the newest one stays"
+    );
 }
 
 async fn a_list_at_a_future_revision_times_out_as_too_large(backing: Backing) {

@@ -164,7 +164,8 @@ async fn registry(options: &Options, data_dir: &Path) -> Result<Registry, Error>
             Arc::new(tokio::task::block_in_place(|| Embedded::open(&directory, settings))?)
         }
     };
-    let cache = Cache::open(store, registry::specs()?, cache::Options::default()).await?;
+    let kept = cache::Options { log_retention: options.retention, ..Default::default() };
+    let cache = Cache::open(store, registry::specs()?, kept).await?;
     let settings = registry::Settings { watch_list: options.gates.watch_list };
     Ok(Registry::new(Arc::new(cache), &options.selection, settings)?)
 }

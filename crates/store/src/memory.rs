@@ -1,8 +1,8 @@
 //! The contract without a disk, for tests and throw-away servers.
 //!
 //! Everything lives under one lock that is held for the time of a copy of pointers, never while a visitor or a writer
-//! runs. History is kept for the retention time and dropped a few steps at a time by the commits themselves, so an idle
-//! store keeps what it has.
+//! runs. History is kept for the retention time: a revision that is older can no longer be read or followed. Its memory is freed
+//! a few steps at a time by the commits themselves, so an idle store keeps what it has.
 
 use crate::{
     BackupReport, BoxFuture, Change, Committed, Entry, Error, Event, Follow, Follower, Head, Health, Key,
@@ -18,6 +18,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// How far the times of revisions are noted apart.
+const TICK: Duration = Duration::from_millis(100);
 /// How many superseded versions one commit drops, beyond those it adds.
 const STEPS: usize = 64;
 
@@ -142,13 +144,27 @@ impl Memory {
             });
             events.push(event);
         }
-        let expired = Instant::now().checked_sub(self.options.retention);
-        let floor = expired.map_or(Revision::ZERO, |expired| state.expire(expired));
-        state.compacted = state.compacted.max(floor);
-        state.sweep(STEPS + 2 * outcome.len());
         self.shared.feed.publish(events);
-        self.shared.feed.trim(state.compacted);
+        self.expire(&mut state);
+        state.sweep(STEPS + 2 * outcome.len());
         Ok(outcome)
+    }
+
+    /// Gives up the history that is older than the retention time.
+    fn expire(&self, state: &mut State) {
+        let Some(expired) = Instant::now().checked_sub(self.options.retention) else { return };
+        let floor = state.newest_at(expired);
+        if floor > state.compacted {
+            state.compacted = floor;
+            self.shared.feed.trim(floor);
+        }
+    }
+
+    /// The state, without what has expired.
+    fn current(&self) -> Result<MutexGuard<'_, State>, Error> {
+        let mut state = self.shared.lock()?;
+        self.expire(&mut state);
+        Ok(state)
     }
 }
 
@@ -188,22 +204,26 @@ impl State {
 
     /// Notes the time of the next revision, at most every tenth of a second.
     fn tick(&mut self, now: Instant) {
-        let recent = self.clock.back().is_some_and(|tick| now - tick.at < Duration::from_millis(100));
+        let recent = self.clock.back().is_some_and(|tick| now - tick.at < TICK);
         if !recent {
             self.clock.push_back(Tick { first: self.revision.next(), at: now });
         }
     }
 
-    /// The revision before which everything is older than `expired`.
-    fn expire(&mut self, expired: Instant) -> Revision {
-        let mut floor = Revision::ZERO;
+    /// The revision that was the newest one at a time, or one shortly before it.
+    fn newest_at(&mut self, time: Instant) -> Revision {
+        if self.clock.back().is_none_or(|last| last.at + TICK <= time) {
+            self.clock.clear();
+            return self.revision;
+        }
+        let mut newest = Revision::ZERO;
         while let Some(tick) = self.clock.front()
-            && tick.at <= expired
+            && tick.at <= time
         {
-            floor = Revision(tick.first.0.saturating_sub(1));
+            newest = tick.first;
             self.clock.pop_front();
         }
-        floor
+        newest
     }
 
     /// Drops up to `steps` versions that no revision in reach shows any more.
@@ -279,7 +299,9 @@ impl Store for Memory {
     }
 
     fn compacted(&self) -> Revision {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).compacted
+        let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.expire(&mut state);
+        state.compacted
     }
 
     fn get(&self, key: &Key) -> Result<Option<Entry>, Error> {
@@ -290,7 +312,7 @@ impl Store for Memory {
 
     fn load(&self, prefix: &[u8], at: Option<Revision>, visit: &mut Visitor<'_>) -> Result<Revision, Error> {
         let (entries, at) = {
-            let state = self.shared.lock()?;
+            let state = self.current()?;
             let at = at.unwrap_or(state.revision);
             check_reach(at, state.compacted, state.revision)?;
             (state.at(prefix, at), at)
@@ -304,7 +326,7 @@ impl Store for Memory {
     }
 
     fn follow(&self, follow: Follow) -> Result<Box<dyn Follower>, Error> {
-        let state = self.shared.lock()?;
+        let state = self.current()?;
         check_reach(follow.from, state.compacted, state.revision)?;
         Ok(self.shared.feed.follow(follow, self.shared.clone()))
     }

@@ -28,13 +28,19 @@ pub enum Backing {
 pub struct Stored {
     backing: Backing,
     directory: TempDir,
+    retention: Duration,
     store: Option<Arc<dyn Store>>,
 }
 
 impl Stored {
     pub fn new(backing: Backing) -> Self {
+        Self::with_retention(backing, Duration::from_secs(3600))
+    }
+
+    /// A store that keeps its history for a time.
+    pub fn with_retention(backing: Backing, retention: Duration) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let mut stored = Self { backing, directory, store: None };
+        let mut stored = Self { backing, directory, retention, store: None };
         stored.start();
         stored
     }
@@ -44,7 +50,7 @@ impl Stored {
     }
 
     fn start(&mut self) {
-        let retention = Duration::from_secs(3600);
+        let retention = self.retention;
         self.store = Some(match self.backing {
             Backing::Memory => Arc::new(Memory::new(memory::Options { retention, ..Default::default() })),
             Backing::Embedded => {
@@ -91,7 +97,10 @@ pub struct Fixture {
 
 impl Fixture {
     pub async fn new(backing: Backing, options: Options) -> Self {
-        let stored = Stored::new(backing);
+        Self::on(Stored::new(backing), options).await
+    }
+
+    pub async fn on(stored: Stored, options: Options) -> Self {
         let cache = open(&stored, options).await;
         let pods = cache.resource("pods").unwrap();
         Self { stored, cache, pods }
