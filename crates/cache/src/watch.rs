@@ -55,17 +55,17 @@ pub enum Start {
     After(Revision),
     /// With the state, as ADDED events in the order of keys, and then its changes.
     State(Freshness),
-    /// Like [`Start::State`], with a bookmark between the state and its changes.
+    /// Like [`Start::State`], with a bookmark between the state and its changes if the watcher gets bookmarks.
     StreamingList(Freshness),
 }
 
 /// Whether a watcher gets bookmarks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bookmarks {
-    /// Never, but for the bookmark that ends the initial events of a streaming list.
+    /// Never, not even at the end of the initial events of a streaming list.
     #[default]
     Never,
-    /// About as often as the options of the cache say.
+    /// At the end of the initial events of a streaming list, and about as often as the options of the cache say.
     Periodic,
 }
 

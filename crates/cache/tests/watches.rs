@@ -21,7 +21,7 @@ on_every_store! {
     unique, ordered, reliable, atomic, resumable, resumable_after_a_restart, bookmarkable, bookmarks_are_periodic,
     filtered_by_labels, filtered_by_fields, filtered_by_namespace_and_name, a_deleted_event_has_the_last_state_and_the_revision_of_the_delete,
     state_first, streaming_list, a_watch_from_a_future_revision_waits_for_it, a_watcher_older_than_the_log_reads_the_store_s_history,
-    a_watcher_older_than_history_gets_too_old, forgotten_history_cannot_be_watched, a_watcher_set_made_late_reads_older_changes_from_the_log, a_change_wakes_only_watchers_of_its_sets,
+    a_watcher_older_than_history_gets_too_old, a_watch_older_than_the_history_retention_gets_too_old, forgotten_history_cannot_be_watched, a_watcher_set_made_late_reads_older_changes_from_the_log, a_change_wakes_only_watchers_of_its_sets,
     a_signal_during_a_read_is_not_lost, every_watcher_gets_the_last_change_without_a_later_one,
     a_panicking_waker_does_not_stop_other_wake_ups, watchers_of_a_closed_cache_end, watchers_of_a_removed_type_end, event_bytes_are_shared,
     watchers_of_one_set_share_written_chunks, a_chunk_does_not_hide_a_bookmark,
@@ -49,24 +49,53 @@ async fn unique(backing: Backing) {
 }
 
 async fn ordered(backing: Backing) {
-    let f = fixture(backing).await;
-    let mut watching = f.watch(after(0)).await;
-    let writers = (0..8).map(|writer| {
-        let (pods, f) = (f.pods.clone(), &f);
-        async move {
-            for _ in 0..50 {
-                f.cache.commit(pod("n", &format!("p{writer}")).change(&pods)).await.unwrap();
+    const WRITERS: usize = 8;
+    const EACH: usize = 50;
+    let Fixture { stored: _stored, cache, pods } = fixture(backing).await;
+    let cache = Arc::new(cache);
+    let barrier = Arc::new(tokio::sync::Barrier::new(WRITERS));
+    let filters = [Filter::all(), Filter::namespace("n"), fields("spec.nodeName=x"), labels("app=a")];
+    let mut watchers = Vec::new();
+    for filter in filters.into_iter().cycle().take(12) {
+        let mut watcher = pods.watch(after(0).filter(filter)).await.unwrap();
+        watchers.push(tokio::spawn(async move {
+            let mut revisions = Vec::new();
+            while revisions.len() < WRITERS * EACH {
+                let batch = tokio::time::timeout(Duration::from_secs(20), watcher.next()).await;
+                revisions.extend(batch.expect("more events come").unwrap().iter().map(|item| match item {
+                    watch::Item::Event(event) => event.revision(),
+                    watch::Item::Bookmark { .. } => panic!("the watcher gets no bookmarks"),
+                }));
             }
-        }
-    });
-    for writer in writers {
-        writer.await;
+            revisions
+        }));
     }
-    let mut last = Revision(0);
-    for _ in 0..400 {
-        let Item::Event(event) = watching.item().await.unwrap() else { panic!("no bookmark was asked for") };
-        assert!(event.revision() > last);
-        last = event.revision();
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let (cache, pods, barrier) = (cache.clone(), pods.clone(), barrier.clone());
+            tokio::spawn(async move {
+                barrier.wait().await;
+                let name = format!("p{writer}");
+                let mut revisions = Vec::new();
+                for _ in 0..EACH {
+                    let change = pod("n", &name).app("a").node("x").change(&pods);
+                    revisions.push(cache.commit(change).await.unwrap().revision());
+                }
+                revisions
+            })
+        })
+        .collect();
+    let mut by_writer = Vec::new();
+    for writer in writers {
+        by_writer.push(writer.await.unwrap());
+    }
+    let overlaps = |a: &[Revision], b: &[Revision]| a.first() < b.last() && b.first() < a.last();
+    let overlap = by_writer.iter().skip(1).any(|other| overlaps(&by_writer[0], other));
+    assert!(overlap, "writers have to write at the same time: {by_writer:?}");
+    let mut written: Vec<Revision> = by_writer.into_iter().flatten().collect();
+    written.sort();
+    for watcher in watchers {
+        assert_eq!(watcher.await.unwrap(), written);
     }
 }
 
@@ -188,7 +217,7 @@ async fn bookmarkable(backing: Backing) {
         [Filter::all(), Filter::namespace("n"), Filter::namespace("other"), fields("spec.nodeName=q")]
     {
         let request = Request::new(Start::StreamingList(Freshness::MostRecent)).filter(filter);
-        let mut watching = f.watch(request).await;
+        let mut watching = f.watch(request.with_bookmarks()).await;
         let bookmark = loop {
             if let Item::Bookmark { revision, .. } = watching.item().await.unwrap() {
                 break revision;
@@ -318,8 +347,12 @@ async fn streaming_list(backing: Backing) {
     for name in 0..600 {
         f.put(pod("n", &format!("p{name:03}"))).await;
     }
-    let mut watching = f.watch(Request::new(Start::StreamingList(Freshness::MostRecent))).await;
+    let request = || Request::new(Start::StreamingList(Freshness::MostRecent));
+    let mut watching = f.watch(request().with_bookmarks()).await;
+    let mut without_bookmarks = f.watch(request()).await;
     f.put(pod("n", "p000")).await;
+    let items = without_bookmarks.take(601).await;
+    assert_eq!(items[599..], ["ADDED n/p599@600", "MODIFIED n/p000@601"]);
     let items = watching.take(602).await;
     assert_eq!(items[0], "ADDED n/p000@1");
     assert_eq!(items[599..], ["ADDED n/p599@600", "BOOKMARK 600 InitialEventsEnd", "MODIFIED n/p000@601"]);
@@ -370,6 +403,23 @@ async fn a_watcher_older_than_history_gets_too_old(backing: Backing) {
     let Err(error) = f.pods.watch(after(5)).await else { panic!("revision 5 is gone") };
     assert_eq!(error.to_string(), "too old resource version: 5 (7)");
     assert_eq!(f.watch(after(7)).await.take(2).await, ["MODIFIED n/a@8", "MODIFIED n/a@9"]);
+}
+
+/// The log in memory does not reach further back than the retention that the cache was given.
+async fn a_watch_older_than_the_history_retention_gets_too_old(backing: Backing) {
+    let retention = Duration::from_millis(200);
+    let stored = common::Stored::with_retention(backing, retention);
+    let f = Fixture::on(stored, Options { log_retention: retention, ..Options::default() }).await;
+    f.put(pod("n", "a")).await;
+    f.put(pod("n", "a")).await;
+    assert_eq!(f.watch(after(0)).await.take(1).await, ["ADDED n/a@1"]);
+    let deadline = std::time::Instant::now() + 20 * retention;
+    while f.pods.watch(after(0)).await.is_ok() {
+        assert!(std::time::Instant::now() < deadline, "the revision should have expired");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(matches!(f.pods.watch(after(0)).await, Err(Error::TooOld { .. })));
+    assert!(f.pods.watch(after(2)).await.is_ok());
 }
 
 async fn forgotten_history_cannot_be_watched(backing: Backing) {

@@ -93,7 +93,7 @@ impl Resource {
             Start::State(_) | Start::StreamingList(_) => {
                 let view = self.view();
                 let run = selection.narrow(&view, &selection.keys(None));
-                let mark = matches!(start, Start::StreamingList(_));
+                let mark = matches!(start, Start::StreamingList(_)) && bookmarks == Bookmarks::Periodic;
                 (view.revision, Phase::Initial { range: run.tree.range(run.from, run.to), mark })
             }
         };

@@ -367,6 +367,7 @@ impl Plan {
 pub(crate) struct Seen {
     pub(crate) wanted: Wanted,
     pub(crate) start: Start,
+    pub(crate) bookmarks: Bookmarks,
     /// Where it stood after each batch, if it could say so, and what was in the batch.
     pub(crate) batches: Vec<(Option<Revision>, Vec<Delivery>)>,
     pub(crate) end: End,
@@ -488,6 +489,7 @@ impl Watch {
         let seen = Seen {
             wanted: self.plan.wanted.clone(),
             start,
+            bookmarks: self.plan.bookmarks,
             batches: Vec::new(),
             end: End::Running,
             from,

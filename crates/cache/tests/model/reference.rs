@@ -3,7 +3,7 @@
 use crate::actors::{Asked, Delivery, End, Expect, Listed, Object, Read, Seen, Version, Wanted, Write};
 use cache::{
     Error, Freshness, Mode,
-    watch::{Kind, Start},
+    watch::{Bookmarks, Kind, Start},
 };
 use std::collections::BTreeMap;
 use store::Revision;
@@ -206,7 +206,9 @@ impl Reference {
     fn initial(&self, seen: &Seen, start: Revision) -> Vec<Delivery> {
         let added =
             self.state(&seen.wanted, start).into_iter().map(|version| Delivery::Event(Kind::Added, version));
-        let end = matches!(seen.start, Start::StreamingList(_)).then_some(Delivery::InitialEnd(start));
+        let is_marked =
+            matches!(seen.start, Start::StreamingList(_)) && seen.bookmarks == Bookmarks::Periodic;
+        let end = is_marked.then_some(Delivery::InitialEnd(start));
         added.chain(end).collect()
     }
 
