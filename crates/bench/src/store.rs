@@ -138,9 +138,9 @@ fn commits(
                         break;
                     }
                     let name = number % work.entries;
-                    let change = Change::put(key(name), value.clone()).tag(tag(name).as_str());
+                    let change = Change::put(key(name), value.clone());
                     let asked = Instant::now();
-                    work.store.commit(vec![change]).await?;
+                    work.store.commit(change).await?;
                     own.push(asked.elapsed());
                 }
                 latencies.lock().unwrap_or_else(PoisonError::into_inner).extend(own);
@@ -180,7 +180,7 @@ fn history(
     runtime: &Runtime,
     store: &Arc<dyn Store>,
 ) -> Result<Row, Box<dyn std::error::Error + Send + Sync>> {
-    let newest = store.revision();
+    let newest = store.known_revision();
     let from = Revision(newest.0.saturating_sub(100_000)).max(store.compacted());
     let mut follower = store.follow(Follow::after(from))?;
     let (started, cpu) = (Instant::now(), cpu_time()?);
@@ -253,10 +253,6 @@ impl Settings {
 fn key(number: u64) -> Key {
     let text = format!("pods/namespace-{:03}/web-{number:08}", number % 100);
     Key::try_from(text).unwrap_or_else(|_| unreachable!("the text is a valid key"))
-}
-
-fn tag(number: u64) -> String {
-    format!("{number:08x}-0000-4000-8000-{number:012x}")
 }
 
 /// Text that looks like JSON to a disk: printable, and not all the same.

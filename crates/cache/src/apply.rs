@@ -4,7 +4,7 @@
 //! itself. So no writer waits for another task to be scheduled. The following task (`follow`) applies changes that no writer or
 //! reader waits for, and batches that have to be read from the store's history.
 //!
-//! 1. Changes are applied here and nowhere else, in the order of revisions, a whole group at a time.
+//! 1. Changes are applied here and nowhere else, in the order of revisions, all changes of a revision together.
 //! 2. A revision is announced after every change up to it was applied, whichever types they belong to.
 //! 3. The lock holder applies all pending batches and checks again after unlocking. So a task that finds the lock taken need not
 //!    wait for it.
@@ -23,7 +23,7 @@ use std::{
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, atomic::Ordering},
     thread,
-    time::Instant,
+    time::Duration,
 };
 use store::{Batch, Event, Follower};
 use tokio::sync::oneshot;
@@ -63,8 +63,9 @@ pub(crate) struct Pending {
 
 impl Applier {
     /// Starts the waking task; changes are applied once there is a follower. Needs a runtime.
-    pub(crate) fn open(&self, routes: Arc<Routes>) {
-        let work = Work { routes, pending: HashMap::new(), source: Source::Away, waking: Waking::start() };
+    pub(crate) fn open(&self, routes: Arc<Routes>, wake_coalescing: Duration) {
+        let waking = Waking::start(wake_coalescing);
+        let work = Work { routes, pending: HashMap::new(), source: Source::Away, waking };
         *self.lock() = Some(work);
     }
 
@@ -102,7 +103,7 @@ impl Core {
 
     /// Whether the store has changes that are not applied yet.
     pub(crate) fn is_behind(&self) -> bool {
-        self.store.revision() > self.progress.revision()
+        self.store.known_revision() > self.progress.revision()
     }
 }
 
@@ -128,29 +129,27 @@ impl Work {
         let routes = self.routes.clone();
         let _halfway = Halfway { core, routes: &routes };
         let mut dirty: Vec<Arc<Resource>> = Vec::new();
-        let mut group: Vec<(Arc<Resource>, Vec<Applied>)> = Vec::new();
-        for event in batch.events {
-            let goes_on = event.group_goes_on;
-            if let Some((resource, applied)) = self.read(event) {
-                match group.iter_mut().find(|(own, _)| Arc::ptr_eq(own, &resource)) {
+        let mut events = batch.events.into_iter().peekable();
+        while let Some(revision) = events.peek().map(Event::revision) {
+            let mut changes: Vec<(Arc<Resource>, Vec<Applied>)> = Vec::new();
+            while let Some(event) = events.next_if(|event| event.revision() == revision) {
+                let Some((resource, applied)) = self.read(event) else { continue };
+                match changes.iter_mut().find(|(own, _)| Arc::ptr_eq(own, &resource)) {
                     Some((_, changes)) => changes.push(applied),
-                    None => group.push((resource, vec![applied])),
+                    None => changes.push((resource, vec![applied])),
                 }
             }
-            if !goes_on {
-                for (resource, changes) in group.drain(..) {
-                    resource.apply(changes);
-                    if !dirty.iter().any(|own| Arc::ptr_eq(own, &resource)) {
-                        dirty.push(resource);
-                    }
+            for (resource, changes) in changes {
+                resource.apply(revision, changes);
+                if !dirty.iter().any(|own| Arc::ptr_eq(own, &resource)) {
+                    dirty.push(resource);
                 }
             }
         }
         self.trim(core);
         let reached = core.progress.announce(batch.revision);
-        let now = Instant::now();
         for resource in dirty {
-            self.waking.wake(resource, now);
+            self.waking.wake(resource);
         }
         drop(reached);
     }

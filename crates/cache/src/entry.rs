@@ -1,7 +1,6 @@
 //! The committed state of one object: canonical bytes and index record, shared by all readers.
 
 use crate::{
-    drafts::Draft,
     frame::{self, Unframed},
     record::{self, Record, Scanned},
     spec::Spec,
@@ -54,18 +53,6 @@ impl Entry {
         let record = scanned.record;
         Self::new(spec, within, head, Unframed { json, at }, record)
             .ok_or_else(|| corrupt("its key is too long".into()))
-    }
-
-    /// Reads a stored value of which its writer has kept a draft; `None` if it has to be read as any other.
-    pub(crate) fn drafted(spec: &Arc<Spec>, key: &Key, head: &Head, draft: Draft) -> Option<Self> {
-        let Draft { spec: drafted, stored, record, from, moved } = draft;
-        // The type may have been removed since, and be another now.
-        let is_same = Arc::ptr_eq(spec, &drafted);
-        let unframed = frame::decode(&stored, head.mod_revision.0).ok().filter(|_| is_same)?;
-        // The stored text has no digits.
-        let digits = unframed.json.len() - frame::text_len(&stored);
-        let record = record.moved(from, moved + digits as isize);
-        Self::new(spec, within(spec, key)?, head, unframed, record)
     }
 
     /// `None` if something is too long.
@@ -244,8 +231,7 @@ mod tests {
     }
 
     fn read(key: &str, json: &str, revision: u64) -> Result<Entry, Corrupt> {
-        let head =
-            Head { create_revision: Revision(3), mod_revision: Revision(revision), tag: Default::default() };
+        let head = Head { create_revision: Revision(3), mod_revision: Revision(revision) };
         let place = record::scan(&spec(), json).unwrap().revision;
         Entry::read(&spec(), &Key::try_from(key).unwrap(), &head, &frame::encode(json, place).unwrap())
     }
@@ -282,41 +268,6 @@ mod tests {
             let again = tombstone.tombstone(Revision(1));
             assert_eq!(again.bytes(), expected.replace(&format!("\"{revision}\""), "\"1\"").as_bytes());
             assert_eq!(again.field("spec.nodeName"), Some("n1"));
-        }
-    }
-
-    #[test]
-    fn an_entry_from_a_draft_equals_an_entry_from_stored_bytes() {
-        let rest = r#""labels":{"app":"web","\u0061":"\"b\""},"ownerReferences":[{"uid":"o"}]},"spec":{"nodeName":"n1"}}"#;
-        let names = r#""name":"a","namespace":"default""#;
-        let (spec, another) = (spec(), spec());
-        for metadata in [
-            format!("{names},"),
-            format!(r#"{names},"uid":"u-1","#),
-            format!(r#"{names},"uid":"u-1","resourceVersion":"","#),
-            format!(r#"{names},"uid":"u-1","resourceVersion":"123456","#),
-            format!(r#""resourceVersion":null,{names},"#),
-            format!(r#""resourceVersion":{{"a":[]}},{names},"uid":"u-1","#),
-            format!(r#""annotations":{{"a":"b"}},{names},"#),
-        ] {
-            let json = format!(r#"{{"spec":{{"hostNetwork":true}},"metadata":{{{metadata}{rest}"#);
-            for revision in [1, 42, u64::MAX] {
-                let draft = || Draft::new(&spec, &json, record::scan(&spec, &json).unwrap()).unwrap();
-                let head = Head {
-                    create_revision: Revision(3),
-                    mod_revision: Revision(revision),
-                    tag: Default::default(),
-                };
-                let key = Key::try_from("pods/default/a").unwrap();
-                let drafted = Entry::drafted(&spec, &key, &head, draft()).unwrap();
-                let read = read("pods/default/a", &json, revision).unwrap();
-                assert_eq!(drafted.bytes, read.bytes);
-                assert_eq!(drafted.record, read.record, "{}", String::from_utf8_lossy(&read.bytes));
-                assert_eq!((drafted.key(), drafted.namespace()), (read.key(), read.namespace()));
-                assert_eq!((drafted.revision_at, drafted.form), (read.revision_at, read.form));
-                assert_eq!(drafted.tombstone(Revision(7)).bytes, read.tombstone(Revision(7)).bytes);
-                assert!(Entry::drafted(&another, &key, &head, draft()).is_none());
-            }
         }
     }
 

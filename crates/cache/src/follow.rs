@@ -13,7 +13,6 @@ use crate::{
     resource::Core,
 };
 use std::{
-    mem,
     sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
@@ -197,16 +196,13 @@ impl Task {
             let mut routes = self.routes.write().unwrap_or_else(PoisonError::into_inner);
             routes.insert(spec.prefix().to_owned(), resource.clone());
             drop(routes);
-            let mut group = Vec::new();
-            for event in events {
-                if resource.with_state(|view, _| event.revision() > view.revision) {
-                    group.extend(resource.applied(&event));
-                }
-                if !event.group_goes_on {
-                    resource.apply(mem::take(&mut group));
-                }
+            let loaded_at = resource.with_state(|view, _| view.revision);
+            let newer: Vec<_> = events.into_iter().filter(|event| event.revision() > loaded_at).collect();
+            for same_revision in newer.chunk_by(|one, next| one.revision() == next.revision()) {
+                let changes = same_revision.iter().filter_map(|event| resource.applied(event));
+                let revision = same_revision.first().map_or(loaded_at, store::Event::revision);
+                resource.apply(revision, changes.collect());
             }
-            resource.apply(group);
             reply.send(Ok(resource)).ok();
         });
     }

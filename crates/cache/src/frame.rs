@@ -46,11 +46,6 @@ pub(crate) fn decode(stored: &[u8], revision: u64) -> Result<Unframed, &'static 
     Ok(Unframed { json: splice(head, revision, tail), at })
 }
 
-/// How long the text of a stored object is.
-pub(crate) fn text_len(stored: &[u8]) -> usize {
-    stored.len().saturating_sub(HEADER)
-}
-
 /// Canonical bytes from the bytes before and after the digits of a revision.
 pub(crate) fn splice(head: &[u8], revision: u64, tail: &[u8]) -> Bytes {
     let mut buffer = itoa::Buffer::new();

@@ -27,7 +27,6 @@
 mod apply;
 mod cache;
 mod commit;
-mod drafts;
 mod encodings;
 mod entry;
 mod error;

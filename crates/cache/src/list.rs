@@ -14,7 +14,7 @@ use store::{Corrupt, Revision};
 /// How fresh the state has to be that a reader is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Freshness {
-    /// It holds every change that was acknowledged before the question.
+    /// It holds every change that was acknowledged before the question, by any process that shares the store.
     #[default]
     MostRecent,
     /// The state in memory, without a question to the store.
@@ -171,7 +171,7 @@ impl Resource {
     pub(crate) async fn freshen(&self, freshness: Freshness) -> Result<(), Error> {
         self.check_served()?;
         let wanted = match freshness {
-            Freshness::MostRecent => self.core().store.revision(),
+            Freshness::MostRecent => self.core().store.newest_revision().await?,
             Freshness::NotOlderThan(revision) => revision,
             Freshness::Any => return Ok(()),
         };

@@ -153,8 +153,10 @@ async fn replay(
         while at < loaded.revision {
             let batch = follower.next().await?;
             at = batch.revision;
-            for event in batch.events.into_iter().filter(|event| event.revision() <= loaded.revision) {
-                replay.add(&event);
+            let reach = batch.events.partition_point(|event| event.revision() <= loaded.revision);
+            let events = batch.events.get(..reach).unwrap_or_default();
+            for same_revision in events.chunk_by(|one, next| one.revision() == next.revision()) {
+                replay.add(same_revision);
             }
             replay.trim(options.log_bytes);
         }
@@ -166,19 +168,36 @@ struct Replay<'a> {
     types: HashMap<&'a [u8], usize>,
     loaded: &'a Everything,
     logs: Vec<Log>,
-    /// The states that changes have made so far, so that the next change of the key shares them.
-    written: HashMap<Revision, Arc<Entry>>,
+    /// The states that changes have made so far, by key, so that the next change of the key shares them.
+    written: HashMap<store::Key, Arc<Entry>>,
     now: Instant,
 }
 
 impl Replay<'_> {
-    fn add(&mut self, event: &store::Event) {
-        let Some(&at) = self.types.get(prefix_of(&event.key)) else { return };
-        let Some((spec, view)) = self.loaded.views.get(at) else { return };
-        let Some(key) = within(spec, &event.key) else { return };
+    /// Adds the changes of a revision.
+    fn add(&mut self, events: &[store::Event]) {
+        let mut by_type: HashMap<usize, Vec<Transition>> = HashMap::new();
+        for event in events {
+            if let Some((at, change)) = self.read(event) {
+                by_type.entry(at).or_default().push(change);
+            }
+        }
+        for (at, changes) in by_type {
+            if let Some(log) = self.logs.get_mut(at) {
+                log.push(changes, self.now);
+            }
+        }
+    }
+
+    /// A change, and the index of its type.
+    fn read(&mut self, event: &store::Event) -> Option<(usize, Transition)> {
+        let at = *self.types.get(prefix_of(&event.key))?;
+        let (spec, view) = self.loaded.views.get(at)?;
+        let key = within(spec, &event.key)?;
         let before = match &event.previous {
             Some(store::Stored { head, value: Some(value) }) => {
-                let shared = self.written.remove(&head.mod_revision);
+                let written = self.written.remove(&event.key);
+                let shared = written.filter(|entry| entry.mod_revision() == head.mod_revision);
                 shared.map_or_else(|| Slot::read(spec, &event.key, head, value), Slot::Entry)
             }
             _ => Slot::Absent,
@@ -191,11 +210,9 @@ impl Replay<'_> {
             (store::Kind::Put, _) => Slot::read(spec, &event.key, &event.head, &event.value),
         };
         if let Slot::Entry(entry) = &after {
-            self.written.insert(event.revision(), entry.clone());
+            self.written.insert(event.key.clone(), entry.clone());
         }
-        if let Some(log) = self.logs.get_mut(at) {
-            log.push(Transition::new(event.revision(), key.into(), before, after), self.now);
-        }
+        Some((at, Transition::new(event.revision(), key.into(), before, after)))
     }
 
     /// Keeps the logs within their budget, the largest first.

@@ -2,8 +2,9 @@
 //!
 //! 1. The log holds every change of its type with a revision in `(start, newest]`, each once, in order.
 //! 2. A change that was pushed never changes; it only leaves at the old end, together with its neighbours.
-//! 3. Changes lie in pieces, which readers hold instead of what is in them: the counts of entries are not dirty for watchers,
-//!    and the lock of the log is not held while they read.
+//! 3. The changes of one revision lie in one piece.
+//! 4. Readers hold pieces, and not the entries in them: a watcher does not change the reference counts of entries, and does
+//!    not hold the lock of the log while it reads.
 //!
 //! Entries in the log are the ones of the state: what a change adds to memory is the state that it replaced.
 
@@ -16,7 +17,7 @@ use std::{
 };
 use store::{Corrupt, Head, Key, Revision, Value};
 
-/// The most changes in a piece.
+/// The most changes in a piece, unless more share a revision.
 const CHANGES: usize = 64;
 /// A piece with more bytes than this gets no more changes.
 const BYTES: usize = 64 << 10;
@@ -58,8 +59,6 @@ impl Slot {
 #[derive(Clone, Debug)]
 pub(crate) struct Transition {
     pub(crate) revision: Revision,
-    /// The revision of the last change of its type in the same group.
-    pub(crate) group: Revision,
     pub(crate) key: Arc<str>,
     pub(crate) before: Slot,
     pub(crate) after: Slot,
@@ -67,14 +66,9 @@ pub(crate) struct Transition {
 }
 
 impl Transition {
-    /// A change that is a group of its own.
+    /// A change of a key.
     pub(crate) fn new(revision: Revision, key: Arc<str>, before: Slot, after: Slot) -> Self {
-        Self { revision, group: revision, key, before, after, tombstone: OnceLock::new() }
-    }
-
-    /// The same change as part of a group that ends later.
-    pub(crate) fn in_group(self, end: Revision) -> Self {
-        Self { group: end, ..self }
+        Self { revision, key, before, after, tombstone: OnceLock::new() }
     }
 
     /// The state before, with this change's revision: the object of a DELETED event. Made once.
@@ -126,8 +120,8 @@ struct Part {
 }
 
 impl Part {
-    fn has_room(&self) -> bool {
-        self.len < self.piece.changes.len() && self.bytes < BYTES
+    fn has_room(&self, changes: usize) -> bool {
+        self.len + changes <= self.piece.changes.len() && self.bytes < BYTES
     }
 
     fn push(&mut self, change: Transition, at: Instant) {
@@ -181,20 +175,20 @@ impl Log {
         self.len
     }
 
-    pub(crate) fn push(&mut self, change: Transition, at: Instant) {
-        self.len += 1;
-        self.bytes += change.size();
-        match self.parts.back_mut().filter(|part| part.has_room()) {
-            Some(part) => part.push(change, at),
-            None => {
-                // The log of a type that hardly changes is small.
-                let capacity = self.len.next_power_of_two().clamp(4, CHANGES);
-                let piece = Arc::new(Piece::new(capacity));
-                let mut part = Part { piece, len: 0, last: change.revision, at, bytes: 0 };
-                part.push(change, at);
-                self.parts.push_back(part);
-            }
+    /// Adds the changes of a type in one revision, which is newer than all before.
+    pub(crate) fn push(&mut self, changes: Vec<Transition>, at: Instant) {
+        let Some(last) = changes.last().map(|change| change.revision) else { return };
+        self.len += changes.len();
+        if self.parts.back().is_none_or(|part| !part.has_room(changes.len())) {
+            // The log of a type that hardly changes is small.
+            let capacity = self.len.next_power_of_two().clamp(4, CHANGES).max(changes.len());
+            let piece = Arc::new(Piece::new(capacity));
+            self.parts.push_back(Part { piece, len: 0, last, at, bytes: 0 });
         }
+        let Some(part) = self.parts.back_mut() else { return };
+        let before = part.bytes;
+        changes.into_iter().for_each(|change| part.push(change, at));
+        self.bytes += part.bytes - before;
     }
 
     /// The changes after a revision, oldest first; `None` if the log does not reach back to it.
@@ -209,22 +203,20 @@ impl Log {
         Some(runs.map(|(part, places)| Run { piece: part.piece.clone(), places }))
     }
 
-    /// The change with a revision, in its piece.
+    /// The changes of a revision, in their piece.
     pub(crate) fn run(&self, revision: Revision) -> Option<Run> {
-        let (part, at) = self.find(revision)?;
-        Some(Run { piece: part.piece.clone(), places: at..at + 1 })
-    }
-
-    /// The change with a revision.
-    pub(crate) fn get(&self, revision: Revision) -> Option<&Transition> {
-        self.find(revision).and_then(|(part, at)| part.piece.get(at))
-    }
-
-    fn find(&self, revision: Revision) -> Option<(&Part, usize)> {
         let before = Revision(revision.0.checked_sub(1)?);
         let part = self.parts.get(self.part(before))?;
-        let at = part.place(before);
-        part.piece.get(at).filter(|change| change.revision == revision).map(|_| (part, at))
+        let places = part.place(before)..part.place(revision);
+        (!places.is_empty() && revision > self.start).then(|| Run { piece: part.piece.clone(), places })
+    }
+
+    /// The change of a key in a revision.
+    pub(crate) fn get(&self, key: &str, revision: Revision) -> Option<&Transition> {
+        let before = Revision(revision.0.checked_sub(1)?);
+        let part = self.parts.get(self.part(before))?;
+        let mut changes = (part.place(before)..part.place(revision)).filter_map(|at| part.piece.get(at));
+        changes.find(|change| *change.key == *key)
     }
 
     /// Whether anything is so old that it can go.
@@ -290,7 +282,7 @@ mod tests {
         let mut log = Log::new(Revision(10));
         for &revision in revisions {
             let change = Transition::new(Revision(revision), "a".into(), Slot::Absent, Slot::Absent);
-            log.push(change, Instant::now());
+            log.push(vec![change], Instant::now());
         }
         log
     }
@@ -307,8 +299,38 @@ mod tests {
         for from in 10..320 {
             let expected: Vec<u64> = revisions.iter().copied().filter(|r| *r > from).collect();
             assert_eq!(after(&log, from), Some(expected));
-            assert_eq!(log.get(Revision(from)).is_some(), revisions.contains(&from));
+            assert_eq!(log.get("a", Revision(from)).is_some(), revisions.contains(&from));
+            assert!(log.get("b", Revision(from)).is_none());
         }
+    }
+
+    /// A log in which the changes of some keys share each revision.
+    fn shared(revisions: &[(u64, usize)]) -> Log {
+        let mut log = Log::new(Revision(10));
+        for &(revision, keys) in revisions {
+            let change = |key: usize| {
+                Transition::new(Revision(revision), key.to_string().into(), Slot::Absent, Slot::Absent)
+            };
+            log.push((0..keys).map(change).collect(), Instant::now());
+        }
+        log
+    }
+
+    #[test]
+    fn changes_that_share_a_revision_lie_in_one_piece() {
+        let log = shared(&[(11, 3), (15, 2), (20, 100), (21, 1), (30, 63), (31, 2)]);
+        let lens: Vec<usize> = log.parts.iter().map(|part| part.len).collect();
+        assert_eq!((log.len(), lens), (171, vec![3, 2, 100, 64, 2]));
+        for (revision, count) in
+            [(11, 3), (12, 0), (15, 2), (20, 100), (21, 1), (29, 0), (30, 63), (31, 2), (32, 0)]
+        {
+            let run = log.run(Revision(revision)).map_or(0, |run| run.places.len());
+            assert_eq!(run, count, "{revision}");
+            assert_eq!(log.get("0", Revision(revision)).is_some(), count > 0);
+            assert_eq!(log.get("2", Revision(revision)).is_some(), count > 2);
+        }
+        assert_eq!(after(&log, 15).map(|changes| changes.len()), Some(166));
+        assert_eq!(after(&log, 25).map(|changes| changes.len()), Some(65));
     }
 
     /// The last revisions of its pieces.
@@ -324,7 +346,7 @@ mod tests {
         let key: Arc<str> = "a".repeat(BYTES / 3).into();
         for revision in 11..17 {
             let change = Transition::new(Revision(revision), key.clone(), Slot::Absent, Slot::Absent);
-            log.push(change, Instant::now());
+            log.push(vec![change], Instant::now());
         }
         assert_eq!(pieces(&log), [13, 16]);
     }

@@ -62,11 +62,6 @@ impl Scanned<'_> {
     pub(crate) fn namespace(&self) -> &[u8] {
         self.record.bytes(self.namespace, self.json.as_bytes())
     }
-
-    /// The uid of the object.
-    pub(crate) fn uid(&self) -> &[u8] {
-        self.record.uid(self.json.as_bytes())
-    }
 }
 
 /// What to replace in order to write a `resourceVersion`: the bytes from `start` to `end` become `before`, the

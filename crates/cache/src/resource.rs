@@ -1,14 +1,13 @@
 //! One resource type: its state, its log, and its watchers.
 //!
-//! 1. State and log change together, under one lock, a whole group of changes at a time: what a reader sees of the type
-//!    is the state at one revision, never inside a group.
-//! 2. The lock is held for the time of a look-up, a few pointers' copy, or the application of a group; never while
+//! 1. State and log change together, under one lock, all changes of a revision at a time: what a reader sees of the type
+//!    is the state at one revision.
+//! 2. The lock is held for the time of a look-up, a few pointers' copy, or the application of a revision; never while
 //!    anything is decoded, sent, or waited for.
 
 use crate::{
     Entry, Error, Options, Spec,
     apply::Applier,
-    drafts::Drafts,
     encodings::Encodings,
     entry::within,
     log::{Log, Released, Slot, Transition},
@@ -36,7 +35,6 @@ pub(crate) struct Core {
     /// The bytes in the logs of all types.
     pub(crate) log_bytes: AtomicUsize,
     pub(crate) applier: Applier,
-    pub(crate) drafts: Drafts,
 }
 
 impl Core {
@@ -78,7 +76,6 @@ struct State {
 /// A change to apply.
 pub(crate) struct Applied {
     pub(crate) key: Arc<str>,
-    pub(crate) revision: Revision,
     pub(crate) after: Slot,
 }
 
@@ -102,7 +99,7 @@ pub struct Stats {
 impl Resource {
     pub(crate) fn new(spec: Arc<Spec>, core: Arc<Core>, view: View, log: Log) -> Self {
         let indexed = spec.fields().iter().enumerate().filter(|(_, field)| field.is_indexed());
-        let watcher_index = WatcherIndex::new(indexed.map(|(at, _)| at), core.options.wake_coalescing);
+        let watcher_index = WatcherIndex::new(indexed.map(|(at, _)| at));
         let snapshots = Snapshots::new(core.options.snapshot_retention, core.options.snapshots);
         core.log_bytes.fetch_add(log.bytes(), Ordering::Relaxed);
         let state = ShardedLock::new(State { view, log });
@@ -177,9 +174,9 @@ impl Resource {
         if self.core.progress.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// The outcome of the change with a revision: the state that a put made, or that a delete ended.
+    /// The outcome of the change of a key in a revision: the state that a put made, or that a delete ended.
     pub(crate) fn outcome(&self, key: &str, revision: Revision) -> Option<Arc<Entry>> {
-        self.with_state(|view, log| match log.get(revision) {
+        self.with_state(|view, log| match log.get(key, revision) {
             Some(change) if matches!(change.after, Slot::Absent) => change.tombstone().cloned(),
             Some(change) => change.after.entry().cloned(),
             None => view.get(key).entry().filter(|entry| entry.mod_revision() == revision).cloned(),
@@ -189,15 +186,7 @@ impl Resource {
     /// Reads an event of the store; `None` if its key cannot be one of this type.
     pub(crate) fn applied(&self, event: &store::Event) -> Option<Applied> {
         let key = within(&self.spec, &event.key)?;
-        let after = self.drafted(event).unwrap_or_else(|| self.read(event));
-        Some(Applied { key: key.into(), revision: event.revision(), after })
-    }
-
-    /// What a change wrote, by what its writer knows of it.
-    fn drafted(&self, event: &store::Event) -> Option<Slot> {
-        let value = event.value.as_ref().ok().filter(|_| event.kind == store::Kind::Put)?;
-        let draft = self.core.drafts.take(value)?;
-        Entry::drafted(&self.spec, &event.key, &event.head, draft).map(|entry| Slot::Entry(Arc::new(entry)))
+        Some(Applied { key: key.into(), after: self.read(event) })
     }
 
     /// What a change wrote.
@@ -220,25 +209,23 @@ impl Resource {
         Some(Transition::new(event.revision(), key, before, self.read(&event)))
     }
 
-    /// Applies a group of changes that are newer than all before.
-    pub(crate) fn apply(&self, group: Vec<Applied>) {
-        let Some(end) = group.last().map(|applied| applied.revision) else { return };
+    /// Applies the changes of a revision, which is newer than all before.
+    pub(crate) fn apply(&self, revision: Revision, changes: Vec<Applied>) {
         let now = Instant::now();
-        let mut noted = Vec::new();
-        let log_start = {
+        let (noted, log_start) = {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             let State { view, log } = &mut *state;
             let bytes = log.bytes();
-            let has_sets = self.watcher_index.has_sets();
-            for Applied { key, revision, after } in group {
+            let apply = |Applied { key, after }| {
                 let before = view.set(&key, after.clone());
-                let change = Transition::new(revision, key, before, after).in_group(end);
-                noted.extend(has_sets.then(|| change.clone()));
-                log.push(change, now);
-            }
-            view.revision = end;
+                Transition::new(revision, key, before, after)
+            };
+            let changes: Vec<Transition> = changes.into_iter().map(apply).collect();
+            let noted = if self.watcher_index.has_sets() { changes.clone() } else { Vec::new() };
+            log.push(changes, now);
+            view.revision = revision;
             self.core.log_bytes.fetch_add(log.bytes() - bytes, Ordering::Relaxed);
-            log.start()
+            (noted, log.start())
         };
         self.watcher_index.note(&noted, log_start);
     }

@@ -6,10 +6,11 @@
 //!
 //! The guarantees, by the names that etcd has for them:
 //!
-//! 1. **Ordered.** Events come in the order of revisions (the objects of an initial state: in the order of keys).
+//! 1. **Ordered.** Events come in the order of revisions (the objects of an initial state: in the order of keys). Several may
+//!    share one.
 //! 2. **Unique.** No event comes twice.
 //! 3. **Reliable.** Between two events that came, none is missing.
-//! 4. **Atomic.** A batch ends where a group of changes ends, unless the group is larger than a batch.
+//! 4. **Atomic.** A batch has all matching changes of a revision, or none.
 //! 5. **Resumable.** A new watcher that starts after the last revision of an old one goes on where that one stopped, also
 //!    after a restart.
 //! 6. **Bookmarkable.** A bookmark with revision N comes after everything up to N; changes of other types move it too.
@@ -121,15 +122,6 @@ impl Kind {
             Self::Deleted => "DELETED",
         }
     }
-
-    /// The JSON of an event before its object.
-    fn json_head(self) -> &'static [u8] {
-        match self {
-            Self::Added => br#"{"type":"ADDED","object":"#,
-            Self::Modified => br#"{"type":"MODIFIED","object":"#,
-            Self::Deleted => br#"{"type":"DELETED","object":"#,
-        }
-    }
 }
 
 /// One event. All watchers share its object.
@@ -141,15 +133,10 @@ pub struct Event<'a> {
     pub entry: &'a Arc<Entry>,
 }
 
-impl<'a> Event<'a> {
+impl Event<'_> {
     /// The revision of the change; for an initial event, of the last change of its object.
     pub fn revision(&self) -> Revision {
         self.entry.mod_revision()
-    }
-
-    /// The event as a line of JSON, in pieces: what comes before the object, the object's bytes, what comes after it.
-    pub fn json(&self) -> [&'a [u8]; 3] {
-        [self.kind.json_head(), self.entry.bytes(), b"}\n"]
     }
 }
 
@@ -243,11 +230,6 @@ impl Batch {
         self.items.rest.reserve_exact(items.saturating_sub(self.items.len().max(1)));
     }
 
-    /// Drops the last items until there are so many.
-    fn truncate(&mut self, items: usize) {
-        self.items.truncate(items);
-    }
-
     fn len(&self) -> usize {
         self.items.len()
     }
@@ -308,13 +290,6 @@ impl<T> Few<T> {
 
     fn last(&self) -> Option<&T> {
         self.rest.last().or(self.first.as_ref())
-    }
-
-    fn truncate(&mut self, len: usize) {
-        self.rest.truncate(len.saturating_sub(1));
-        if len == 0 {
-            self.first = None;
-        }
     }
 
     fn len(&self) -> usize {

@@ -21,7 +21,7 @@ on_every_store! {
     exact_lists_show_the_past, exact_lists_reach_the_store_s_history, an_expired_list_says_so,
     a_continued_list_survives_changes, a_continue_token_in_constant_use_expires_with_its_revision, a_list_at_a_future_revision_times_out_as_too_large, every_type_serves_every_revision,
     a_put_is_answered_with_its_entry, a_delete_is_answered_with_the_last_state, a_conflict_carries_the_current_entry,
-    a_group_commits_as_a_whole, invalid_names_and_json_are_refused, types_come_and_go, snapshots_expire,
+    invalid_names_and_json_are_refused, types_come_and_go, snapshots_expire,
     the_largest_log_is_trimmed_first, a_restart_keeps_everything, damaged_objects_are_reported_and_the_others_served,
     a_change_is_applied_after_its_writer_was_dropped,
 }
@@ -328,7 +328,7 @@ async fn a_delete_is_answered_with_the_last_state(backing: Backing) {
         f.put(pod("n", "b").node("x")).await;
         let deletes = [
             Change::delete(&f.pods, "n", "a"),
-            Change::delete(&f.pods, "n", "b").expect_revision(Revision(2)).expect_uid("u-b"),
+            Change::delete(&f.pods, "n", "b").expect_revision(Revision(2)),
         ];
         for (change, expected) in deletes.into_iter().zip([3, 4]) {
             let Committed::Deleted { revision, last } = f.commit(change).await else {
@@ -352,45 +352,26 @@ async fn a_conflict_carries_the_current_entry(backing: Backing) {
     let refused = [
         change().create_only(),
         change().expect_revision(Revision(1)),
-        change().expect_uid("other"),
         Change::delete(&f.pods, "n", "a").expect_revision(Revision(1)),
-        Change::delete(&f.pods, "n", "a").expect_uid("other"),
     ];
     for change in refused {
         let Err(Error::Conflict(conflict)) = f.cache.commit(change).await else { panic!("it is refused") };
         assert_eq!(conflict.found.unwrap().mod_revision(), Revision(2));
     }
-    let absent = [
-        pod("n", "b").change(&f.pods).expect_revision(Revision(1)),
-        Change::delete(&f.pods, "n", "b"),
-        pod("n", "b").change(&f.pods).expect_uid("u-b"),
-    ];
+    let absent =
+        [pod("n", "b").change(&f.pods).expect_revision(Revision(1)), Change::delete(&f.pods, "n", "b")];
     for change in absent {
         let Err(Error::Conflict(conflict)) = f.cache.commit(change).await else { panic!("it is refused") };
         assert!(conflict.found.is_none());
     }
-    let right = change().expect_revision(Revision(2)).expect_uid("u-a");
+    let right = change().expect_revision(Revision(2));
     assert_eq!(f.commit(right).await.revision(), Revision(3));
-}
-
-async fn a_group_commits_as_a_whole(backing: Backing) {
-    let f = fixture(backing).await;
-    let nodes = f.cache.resource("nodes").unwrap();
-    let group = vec![pod("n", "a").change(&f.pods), Change::put(&nodes, "", "x", node_json("x"))];
-    let outcome = f.cache.commit_all(group).await.unwrap();
-    assert_eq!(outcome.iter().map(|c| c.revision().0).collect::<Vec<_>>(), [1, 2]);
-    let group =
-        vec![pod("n", "b").change(&f.pods), Change::put(&nodes, "", "x", node_json("x")).create_only()];
-    let Err(Error::Conflict(conflict)) = f.cache.commit_all(group).await else { panic!("it is refused") };
-    assert_eq!((conflict.index, conflict.found.unwrap().name()), (1, "x"));
-    assert_eq!((f.pods.len(), f.cache.revision()), (1, Revision(2)));
-    assert!(f.cache.commit_all(Vec::new()).await.unwrap().is_empty());
 }
 
 async fn invalid_names_and_json_are_refused(backing: Backing) {
     let f = fixture(backing).await;
     let reason = async |change: Change| match f.cache.commit(change).await {
-        Err(Error::Invalid { index: 0, reason }) => reason,
+        Err(Error::Invalid { reason }) => reason,
         other => panic!("{other:?}"),
     };
     for (namespace, name) in [("", "a"), ("n", ""), ("n", "a/b"), ("n/m", "a")] {
@@ -476,7 +457,7 @@ async fn damaged_objects_are_reported_and_the_others_served(backing: Backing) {
     let mut watching = f.watch(cache::watch::Request::new(cache::watch::Start::After(Revision(2)))).await;
     let key = store::Key::try_from("pods/n/b").unwrap();
     let torn = store::Change::put(key, &b"\x10\0\0\0{\"metadata\":{"[..]);
-    f.stored.store().commit(vec![torn]).await.unwrap();
+    f.stored.store().commit(torn).await.unwrap();
     let check = async |f: &Fixture| {
         let error = f.pods.get("n", "b", Freshness::MostRecent).await.unwrap_err();
         let told = "the stored object pods/n/b (revision 3) is corrupt: ";

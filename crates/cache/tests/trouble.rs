@@ -26,6 +26,8 @@ struct Unreliable {
     store: Arc<dyn Store>,
     lose: Arc<AtomicU32>,
     fail_loads: AtomicU32,
+    /// How many questions for the newest revision fail.
+    no_quorum: AtomicU32,
     /// A change that is committed before the next follower starts.
     behind: Mutex<Vec<store::Change>>,
     /// The key whose bytes fail their checksum.
@@ -38,6 +40,7 @@ impl Unreliable {
             store,
             lose: Arc::default(),
             fail_loads: AtomicU32::new(0),
+            no_quorum: AtomicU32::new(0),
             behind: Mutex::default(),
             damaged: Mutex::default(),
         })
@@ -84,12 +87,20 @@ impl Losing {
 }
 
 impl Store for Unreliable {
-    fn commit(&self, group: Vec<store::Change>) -> BoxFuture<'static, Result<Vec<Committed>, store::Error>> {
-        self.store.commit(group)
+    fn commit(&self, change: store::Change) -> BoxFuture<'static, Result<Committed, store::Error>> {
+        self.store.commit(change)
     }
 
-    fn revision(&self) -> Revision {
-        self.store.revision()
+    fn known_revision(&self) -> Revision {
+        self.store.known_revision()
+    }
+
+    fn newest_revision(&self) -> BoxFuture<'static, Result<Revision, store::Error>> {
+        if count_down(&self.no_quorum) {
+            let source = Arc::new(std::io::Error::other("no quorum"));
+            return Box::pin(async { Err(store::Error::Io { fate: store::Fate::NotWritten, source }) });
+        }
+        self.store.newest_revision()
     }
 
     fn changed(&self, after: Revision) -> BoxFuture<'static, Result<(), store::Error>> {
@@ -128,7 +139,7 @@ impl Store for Unreliable {
     fn follow(&self, follow: Follow) -> Result<Box<dyn Follower>, store::Error> {
         for change in std::mem::take(&mut *self.behind.lock().unwrap()) {
             // A store in memory commits at once.
-            drop(self.store.commit(vec![change]));
+            drop(self.store.commit(change));
         }
         Ok(Box::new(Losing { follower: self.store.follow(follow)?, lose: self.lose.clone() }))
     }
@@ -284,4 +295,21 @@ async fn a_value_with_a_bad_checksum_is_reported_by_its_key() {
     assert_eq!(texts(list), ["n/a@1", "n/c@3"]);
     cache.commit(pod("n", "b").change(&pods)).await.unwrap();
     assert_eq!(texts(pods.list(Query::default()).await.unwrap()), ["n/a@1", "n/b@4", "n/c@3"]);
+}
+
+/// A read of the newest state asks the store; other reads do not.
+#[tokio::test]
+async fn a_consistent_read_fails_if_the_newest_revision_cannot_be_learned() {
+    let unreliable = Unreliable::new(Arc::new(store::memory::Memory::default()));
+    let cache = Cache::open(unreliable.clone(), [common::pods()], Options::default()).await.unwrap();
+    let pods = cache.resource("pods").unwrap();
+    cache.commit(pod("n", "a").change(&pods)).await.unwrap();
+    unreliable.no_quorum.store(1, Ordering::SeqCst);
+    let failed = pods.get("n", "a", Freshness::MostRecent).await;
+    assert!(matches!(failed, Err(Error::Store(store::Error::Io { .. }))), "{failed:?}");
+    unreliable.no_quorum.store(1, Ordering::SeqCst);
+    assert!(pods.get("n", "a", Freshness::Any).await.unwrap().is_some());
+    assert!(pods.get("n", "a", Freshness::NotOlderThan(Revision(1))).await.unwrap().is_some());
+    unreliable.no_quorum.store(0, Ordering::SeqCst);
+    assert!(pods.get("n", "a", Freshness::MostRecent).await.unwrap().is_some());
 }

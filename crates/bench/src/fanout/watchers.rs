@@ -10,7 +10,7 @@ use super::{
 use crate::{Outcome, process, report::Row};
 use cache::{
     Cache, Encoding, Filter, Options, Resource,
-    watch::{Delivery, Item, Request, Start, Watcher},
+    watch::{Delivery, Item, Kind, Request, Start, Watcher},
 };
 use object::field_selector::Selector;
 use std::{
@@ -119,7 +119,14 @@ fn room(item: Item<'_>) -> usize {
 /// The line of an event, in pieces.
 fn line(item: Item<'_>) -> Option<[&[u8]; 3]> {
     match item {
-        Item::Event(event) => Some(event.json()),
+        Item::Event(event) => {
+            let head: &[u8] = match event.kind {
+                Kind::Added => br#"{"type":"ADDED","object":"#,
+                Kind::Modified => br#"{"type":"MODIFIED","object":"#,
+                Kind::Deleted => br#"{"type":"DELETED","object":"#,
+            };
+            Some([head, event.entry.bytes(), b"}\n"])
+        }
         Item::Bookmark { .. } => None,
     }
 }

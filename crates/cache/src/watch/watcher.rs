@@ -15,7 +15,7 @@ use bytes::Bytes;
 use std::{future::poll_fn, mem, ops::ControlFlow, sync::Arc};
 use store::{Follow, Follower, Revision};
 
-/// The most items in one batch, unless a group of changes is larger.
+/// The most items in one batch, unless more changes share a revision.
 const ITEMS: usize = 256;
 /// The most changes that are looked at for one batch.
 const LOOKS: usize = 8192;
@@ -233,8 +233,6 @@ impl Watcher {
             items: Batch::default(),
             told: None,
             cursor: *cursor,
-            group: Revision::ZERO,
-            whole: (0, *cursor),
             looks: 0,
             room: shared.map(|_| SHARED),
             meeting: meeting.unwrap_or(Revision(u64::MAX)),
@@ -244,9 +242,6 @@ impl Watcher {
             None => reader.scan(resource, None),
             Some(since) => reader.set(resource, &subscription.set, since),
         };
-        if outcome.is_none() {
-            reader.end_with_group();
-        }
         let from = mem::replace(cursor, reader.cursor);
         if self.is_like_others && outcome.is_some() {
             self.given = reader.told.map(|[first, last]| Span { from, first, last, to: reader.cursor });
@@ -329,10 +324,6 @@ struct Reader<'a> {
     /// The revisions of the first and the last event.
     told: Option<[Revision; 2]>,
     cursor: Revision,
-    /// The end of the group that was looked at last.
-    group: Revision,
-    /// How many items there were before that group, and where the cursor stood.
-    whole: (usize, Revision),
     looks: usize,
     /// How many bytes of objects are still to be read, if there is a limit.
     room: Option<usize>,
@@ -376,7 +367,7 @@ impl Reader<'_> {
                 self.cursor = self.cursor.max(until);
                 break;
             }
-            if self.ends_before(change.revision) {
+            if change.revision > self.cursor && self.ends_before(change.revision) {
                 return ControlFlow::Break(Enough);
             }
             self.take(change, piece, at);
@@ -412,12 +403,8 @@ impl Reader<'_> {
     }
 
     fn take(&mut self, change: &Transition, piece: &Arc<Piece>, at: usize) {
-        if change.revision > self.group {
-            self.whole = (self.items.len(), self.cursor);
-        }
         self.looks += 1;
         self.cursor = change.revision;
-        self.group = change.group;
         if let Some(kind) = tell(self.selection, change) {
             if let (Some(room), Some(object)) = (&mut self.room, change.object(kind)) {
                 *room = room.saturating_sub(object.bytes().len());
@@ -435,16 +422,7 @@ impl Reader<'_> {
             self.cursor = self.cursor.max(self.meeting);
         }
         let is_full = self.items.len() >= ITEMS || self.looks >= LOOKS || self.room == Some(0);
-        (meets || is_full) && next > self.group
-    }
-
-    /// Goes back before a group whose rest the log has let go meanwhile.
-    fn end_with_group(&mut self) {
-        if self.cursor < self.group {
-            let (items, cursor) = self.whole;
-            self.items.truncate(items);
-            self.cursor = cursor;
-        }
+        meets || is_full
     }
 }
 

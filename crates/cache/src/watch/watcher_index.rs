@@ -5,8 +5,6 @@
 //!
 //! 1. A watcher subscribes to exactly one set, and every change that its filter could match is in that set.
 //! 2. A change is in the log before it is in a set, and in a set before the watchers of the set are woken.
-//! 3. Wake-ups of a set are at least `wake_coalescing` apart. The first change after that time wakes at once; changes within it
-//!    are delivered together.
 
 use super::{
     chunks::Span,
@@ -24,12 +22,9 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 use store::Revision;
-
-/// Up to so many watchers are woken on the thread that applied the change; more are woken by the waking task.
-const FEW: usize = 4;
 
 /// The watchers of a resource type, in sets.
 pub(crate) struct WatcherIndex {
@@ -42,10 +37,6 @@ pub(crate) struct WatcherIndex {
     /// The sets that have chunks.
     sharing: Mutex<Vec<Weak<WatcherSet>>>,
     woken: AtomicU64,
-    /// The shortest time between two wake-ups of a set.
-    wake_coalescing: Duration,
-    /// The origin of the times in `quiet_until`.
-    made: Instant,
 }
 
 /// Sets by a text.
@@ -66,8 +57,6 @@ struct Tables {
     dirty: Vec<Arc<WatcherSet>>,
     /// The sets with announced changes whose watchers are not woken yet.
     wake_pending: Vec<Arc<WatcherSet>>,
-    /// Whether the waking task is going to call [`WatcherIndex::wake`].
-    wake_scheduled: bool,
     subscriptions: usize,
 }
 
@@ -79,14 +68,13 @@ pub(crate) struct Subscription {
 
 impl WatcherIndex {
     /// The sets of a type with these indexed fields.
-    pub(crate) fn new(indexed: impl Iterator<Item = usize>, wake_coalescing: Duration) -> Self {
+    pub(crate) fn new(indexed: impl Iterator<Item = usize>) -> Self {
         let tables = Tables {
             namespaces: HashMap::new(),
             keys: HashMap::new(),
             fields: indexed.map(|field| Values { field, sets: HashMap::new() }).collect(),
             dirty: Vec::new(),
             wake_pending: Vec::new(),
-            wake_scheduled: false,
             subscriptions: 0,
         };
         Self {
@@ -96,8 +84,6 @@ impl WatcherIndex {
             bookmarks: Mutex::default(),
             sharing: Mutex::default(),
             woken: AtomicU64::new(0),
-            wake_coalescing,
-            made: Instant::now(),
         }
     }
 
@@ -168,81 +154,34 @@ impl WatcherIndex {
         }
     }
 
-    /// Call it after the changes that were noted are announced. Wakes the watchers of the dirty sets if they are few and not
-    /// quiet. The other sets are pending; true if the waking task has to be started for them.
-    pub(crate) fn announced(&self, now: Instant) -> bool {
+    /// Call it after the changes that were noted are announced: the watchers of their sets have to be woken. True if the
+    /// caller has to arrange for a call of [`WatcherIndex::wake`]; otherwise one is to come already.
+    pub(crate) fn announced(&self) -> bool {
         let everything = self.everything.dirty.load(Ordering::Relaxed).then_some(&self.everything);
         if everything.is_none() && !self.has_sets() {
             return false;
         }
-        let now = self.time(now);
         let mut tables = self.tables();
-        let Tables { dirty, wake_pending, wake_scheduled, .. } = &mut *tables;
-        let (were_pending, mut ready) = (wake_pending.len(), Vec::new());
+        let Tables { dirty, wake_pending, .. } = &mut *tables;
+        let is_scheduled = !wake_pending.is_empty();
         for set in everything.into_iter().chain(&*dirty) {
             set.dirty.store(false, Ordering::Relaxed);
-            match set.may_wake(now) {
-                true => ready.push(set.clone()),
-                false => set.request_wake(wake_pending),
+            if !set.wake_pending.swap(true, Ordering::AcqRel) {
+                wake_pending.push(set.clone());
             }
         }
         dirty.clear();
-        let needs_task = wake_pending.len() > were_pending && !*wake_scheduled;
-        let quiet = wake_pending.len();
-        if ready.iter().map(|set| set.subscribers()).sum::<usize>() <= FEW {
-            ready.iter().for_each(|set| set.start_quiet_time(self.quiet_end(now)));
-        } else {
-            ready.drain(..).for_each(|set| set.request_wake(wake_pending));
+        !is_scheduled && !wake_pending.is_empty()
+    }
+
+    /// Wakes the watchers of all changes that were announced.
+    pub(crate) fn wake(&self) {
+        let sets = std::mem::take(&mut self.tables().wake_pending);
+        for set in sets {
+            // Before its watchers are woken: a set that `announced` leaves out because of this mark is woken for it below.
+            set.wake_pending.swap(false, Ordering::AcqRel);
+            self.woken.fetch_add(set.wake(), Ordering::Relaxed);
         }
-        let for_task = needs_task || wake_pending.len() > quiet;
-        *wake_scheduled |= for_task;
-        drop(tables);
-        self.wake_sets(&ready);
-        for_task
-    }
-
-    /// Wakes the watchers of pending sets that are not quiet, and returns when to call it again; `None` if there is nothing to
-    /// do before the next announcement.
-    pub(crate) fn wake(&self, now: Instant) -> Option<Instant> {
-        let (ready, next) = {
-            let now = self.time(now);
-            let mut tables = self.tables();
-            let (mut ready, mut quiet) = (Vec::new(), Vec::new());
-            for set in std::mem::take(&mut tables.wake_pending) {
-                // `announced` may have woken its watchers since.
-                if !set.wake_pending.swap(false, Ordering::Relaxed) {
-                    continue;
-                }
-                match set.may_wake(now) {
-                    true => ready.push(set),
-                    false => quiet.push(set),
-                }
-            }
-            ready.iter().for_each(|set| set.start_quiet_time(self.quiet_end(now)));
-            let next = quiet.iter().chain(&ready).map(|set| set.quiet_until.load(Ordering::Relaxed)).min();
-            let next = next.map(|next| self.made + Duration::from_nanos(next));
-            tables.wake_scheduled = next.is_some();
-            quiet.into_iter().for_each(|set| set.request_wake(&mut tables.wake_pending));
-            (ready, next)
-        };
-        self.wake_sets(&ready);
-        next
-    }
-
-    /// Wakes the watchers of all pending sets, quiet or not: the waking task has ended.
-    pub(crate) fn wake_pending_now(&self) {
-        let wake_pending = {
-            let mut tables = self.tables();
-            tables.wake_scheduled = false;
-            tables.wake_pending.iter().for_each(|set| set.wake_pending.store(false, Ordering::Relaxed));
-            std::mem::take(&mut tables.wake_pending)
-        };
-        self.wake_sets(&wake_pending);
-    }
-
-    fn wake_sets(&self, sets: &[Arc<WatcherSet>]) {
-        let woken: u64 = sets.iter().map(|set| set.wake()).sum();
-        self.woken.fetch_add(woken, Ordering::Relaxed);
     }
 
     /// Schedules the next bookmark of a watcher, not before those that are scheduled.
@@ -306,16 +245,6 @@ impl WatcherIndex {
     /// How many times a watcher was woken.
     pub(crate) fn woken(&self) -> u64 {
         self.woken.load(Ordering::Relaxed)
-    }
-
-    /// A time, in nanoseconds.
-    fn time(&self, at: Instant) -> u64 {
-        at.saturating_duration_since(self.made).as_nanos() as u64
-    }
-
-    /// When the quiet time ends of a set that is woken now.
-    fn quiet_end(&self, now: u64) -> u64 {
-        now + self.wake_coalescing.as_nanos() as u64
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {

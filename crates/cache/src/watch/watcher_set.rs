@@ -3,8 +3,7 @@
 //! 1. A set knows the revisions of all its changes after `since`, except those up to `pruned`.
 //! 2. A set is `dirty` from its first change until that change is announced, then `wake_pending` until its watchers are woken.
 //!    So a watcher that is woken for a change can read it, even while the next changes are applied.
-//! 3. After a wake-up a set is quiet until `quiet_until`.
-//! 4. A set has chunks only while it has several watchers, and for about a second after.
+//! 3. A set has chunks only while it has several watchers, and for about a second after.
 
 use super::chunks::{Chunk, Chunks, Span};
 use crate::Encoding;
@@ -14,7 +13,7 @@ use std::{
     panic::{self, AssertUnwindSafe},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
     time::Instant,
@@ -25,10 +24,8 @@ use store::Revision;
 pub(crate) struct WatcherSet {
     /// Whether it has changes that are not announced yet. Only the lock holder that applies changes reads it.
     pub(super) dirty: AtomicBool,
-    /// Whether it is in the list of that name in the index. Changes under the lock of the index.
+    /// Whether it is in the list of that name in the index, or its watchers are just being woken.
     pub(super) wake_pending: AtomicBool,
-    /// No wake-up before this time, in nanoseconds since the index was made. Changes under the lock of the index.
-    pub(super) quiet_until: AtomicU64,
     waiters: Mutex<Vec<Arc<Waiter>>>,
     /// The number of waiters, to read without their lock.
     subscribers: AtomicUsize,
@@ -62,7 +59,6 @@ impl WatcherSet {
         Self {
             dirty: AtomicBool::new(false),
             wake_pending: AtomicBool::new(false),
-            quiet_until: AtomicU64::new(0),
             waiters: Mutex::default(),
             subscribers: AtomicUsize::new(0),
             chunks: OnceLock::new(),
@@ -100,24 +96,6 @@ impl WatcherSet {
         self.subscribers.load(Ordering::Relaxed)
     }
 
-    pub(super) fn may_wake(&self, now: u64) -> bool {
-        self.quiet_until.load(Ordering::Relaxed) <= now
-    }
-
-    /// The caller wakes the watchers now; the next wake-up is not before `until`.
-    pub(super) fn start_quiet_time(&self, until: u64) {
-        self.wake_pending.store(false, Ordering::Relaxed);
-        self.quiet_until.store(until, Ordering::Relaxed);
-    }
-
-    /// Adds it to the list of sets whose watchers have to be woken, once.
-    pub(super) fn request_wake(self: &Arc<Self>, wake_pending: &mut Vec<Arc<Self>>) {
-        if !self.wake_pending.load(Ordering::Relaxed) {
-            self.wake_pending.store(true, Ordering::Relaxed);
-            wake_pending.push(self.clone());
-        }
-    }
-
     /// Adds a change, and removes those that the log no longer holds.
     pub(super) fn note(&self, revision: Revision, log_start: Revision) {
         let Some(mut changes) = self.changes() else { return };
@@ -127,7 +105,8 @@ impl WatcherSet {
             changes.pruned = oldest;
             changes.revisions.pop_front();
         }
-        if revision > changes.since {
+        // Changes that share a revision are looked at together.
+        if revision > changes.since && changes.revisions.back() != Some(&revision) {
             changes.revisions.push_back(revision);
         }
     }

@@ -12,6 +12,7 @@ use object::{field_selector, label};
 use std::{sync::Arc, time::Duration};
 use store::{
     Revision, Store,
+    contract::Sparse,
     embedded::{self, Embedded},
     memory::{self, Memory},
 };
@@ -22,6 +23,8 @@ use tempfile::TempDir;
 pub enum Backing {
     Memory,
     Embedded,
+    /// In memory, with gaps between revisions, and revisions that changes share.
+    Sparse,
 }
 
 /// A store that can be ended and started again.
@@ -51,8 +54,10 @@ impl Stored {
 
     fn start(&mut self) {
         let retention = self.retention;
+        let memory = || Memory::new(memory::Options { retention, ..Default::default() });
         self.store = Some(match self.backing {
-            Backing::Memory => Arc::new(Memory::new(memory::Options { retention, ..Default::default() })),
+            Backing::Memory => Arc::new(memory()),
+            Backing::Sparse => Arc::new(Sparse::new(memory(), fastrand::u64(..))),
             Backing::Embedded => {
                 let options = embedded::Options { retention, ..Default::default() };
                 Arc::new(Embedded::open(&self.directory.path().join("data"), options).unwrap())

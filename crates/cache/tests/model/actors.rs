@@ -72,7 +72,6 @@ pub(crate) struct Asked {
     pub(crate) key: String,
     pub(crate) put: Option<Object>,
     pub(crate) expect: Expect,
-    pub(crate) right_uid: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -85,8 +84,8 @@ pub(crate) enum Expect {
 /// A commit: what was asked, what was answered, and the revisions between which that happened.
 #[derive(Debug)]
 pub(crate) struct Write {
-    pub(crate) asked: Vec<Asked>,
-    pub(crate) answer: Result<Vec<Answer>, Refused>,
+    pub(crate) asked: Asked,
+    pub(crate) answer: Result<Answer, Refused>,
     pub(crate) from: Revision,
     pub(crate) to: Revision,
 }
@@ -99,31 +98,23 @@ pub(crate) struct Answer {
 
 #[derive(Debug)]
 pub(crate) struct Refused {
-    pub(crate) index: usize,
     pub(crate) found: Option<Version>,
 }
 
 pub(crate) async fn write(cache: Arc<Cache>, mut random: Rng, record: Arc<Record>) {
     for _ in 0..random.usize(4..14) {
-        let size = if random.u8(0..8) == 0 { random.usize(2..4) } else { 1 };
-        let mut asked: Vec<Asked> = Vec::new();
-        let mut group = Vec::new();
-        for _ in 0..size {
-            let (change, ask) = change(&cache, &mut random).await;
-            if asked.iter().all(|other| other.key != ask.key) {
-                group.push(change);
-                asked.push(ask);
-            }
-        }
+        let (change, asked) = change(&cache, &mut random).await;
         let from = cache.committed();
-        let answer = match cache.commit_all(group).await {
+        let answer = match cache.commit(change).await {
             Ok(committed) => {
-                let newest = committed.iter().map(Committed::revision).max();
-                assert!(newest <= Some(cache.revision()), "an answer came before its change could be read");
-                Ok(committed.iter().map(answer).collect())
+                assert!(
+                    committed.revision() <= cache.revision(),
+                    "an answer came before its change could be read"
+                );
+                Ok(answer(&committed))
             }
             Err(Error::Conflict(conflict)) => {
-                Err(Refused { index: conflict.index, found: conflict.found.as_deref().map(Version::of) })
+                Err(Refused { found: conflict.found.as_deref().map(Version::of) })
             }
             Err(error) => panic!("a commit failed: {error}"),
         };
@@ -177,15 +168,7 @@ async fn change(cache: &Cache, random: &mut Rng) -> (Change, Asked) {
         }
         _ => {}
     }
-    let right_uid = on_nodes || random.u8(0..8) > 0;
-    if !on_nodes && (!right_uid || random.bool()) {
-        // A uid can be expected only of an object that exists.
-        if matches!(expect, Expect::At(_)) {
-            change = change.expect_uid(if right_uid { format!("u-{name}") } else { "other".into() });
-            return (change, Asked { key, put: put.then_some(object), expect, right_uid });
-        }
-    }
-    (change, Asked { key, put: put.then_some(object), expect, right_uid: true })
+    (change, Asked { key, put: put.then_some(object), expect })
 }
 
 /// A filter that the model can judge.

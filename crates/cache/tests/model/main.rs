@@ -31,6 +31,16 @@ async fn memory_agrees_with_the_model() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sparse_revisions_agree_with_the_model() {
+    check(Backing::Sparse, 1, 1000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_sparse_revisions_agree_with_the_model_for_long() {
+    check(Backing::Sparse, 100_000, 5000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn embedded_agrees_with_the_model() {
     check(Backing::Embedded, 1, 30).await;
 }

@@ -5,62 +5,61 @@ use cache::{
     Error, Freshness, Mode,
     watch::{Bookmarks, Kind, Start},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::RangeInclusive};
 use store::Revision;
 
 #[derive(Debug)]
 struct Step {
+    revision: Revision,
     before: Option<Version>,
     after: Option<Version>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Reference {
-    /// The change of each revision, from the first.
+    /// The changes, in the order of revisions and keys.
     steps: Vec<Step>,
     /// The versions of each object.
     versions: BTreeMap<String, Vec<(Revision, Option<Version>)>>,
 }
 
 impl Reference {
-    /// Makes the changes that were accepted, in the order of their revisions.
+    /// Makes the changes that were accepted, in the order of their revisions. Changes that share one are of different keys.
     pub(crate) fn replay(writes: &[Write]) -> Result<Self, String> {
         let mut accepted: Vec<_> = writes.iter().filter_map(|w| Some((w, w.answer.as_ref().ok()?))).collect();
-        accepted.sort_by_key(|(_, answers)| answers.first().map(|answer| answer.revision));
+        accepted.sort_by_key(|(write, answer)| (answer.revision, &write.asked.key));
         let mut reference = Self::default();
-        for (write, answers) in accepted {
-            let base = reference.newest();
-            for (asked, answer) in write.asked.iter().zip(answers) {
-                let revision = reference.newest().next();
-                let before = reference.at(&asked.key, base).cloned();
-                if answer.revision != revision {
-                    return Err(format!("revision {revision} was answered as {}", answer.revision));
-                }
-                if !holds(asked, before.as_ref()) {
-                    return Err(format!("revision {revision}: {asked:?} should have been refused"));
-                }
-                let created = before.as_ref().map_or(revision, |before| before.created);
-                let version = |object: &Object| Version {
-                    key: asked.key.clone(),
-                    created,
-                    revision,
-                    object: object.clone(),
-                };
-                let after = asked.put.as_ref().map(version);
-                let told =
-                    after.clone().or_else(|| before.as_ref().map(|before| tombstone(before, revision)));
-                if answer.entry != told {
-                    return Err(format!("revision {revision} was answered with {:?}", answer.entry));
-                }
-                reference.versions.entry(asked.key.clone()).or_default().push((revision, after.clone()));
-                reference.steps.push(Step { before, after });
+        for (Write { asked, .. }, answer) in accepted {
+            let revision = answer.revision;
+            let before = reference.at(&asked.key, revision).cloned();
+            let same_key = reference.versions.get(&asked.key).and_then(|versions| versions.last());
+            if revision == Revision::ZERO || same_key.is_some_and(|(own, _)| *own == revision) {
+                return Err(format!("{} changed twice at revision {revision}", asked.key));
             }
+            if !holds(asked, before.as_ref()) {
+                return Err(format!("revision {revision}: {asked:?} should have been refused"));
+            }
+            let created = before.as_ref().map_or(revision, |before| before.created);
+            let version = |object: &Object| Version {
+                key: asked.key.clone(),
+                created,
+                revision,
+                object: object.clone(),
+            };
+            let after = asked.put.as_ref().map(version);
+            let expected =
+                after.clone().or_else(|| before.as_ref().map(|before| tombstone(before, revision)));
+            if answer.entry != expected {
+                return Err(format!("revision {revision} was answered with {:?}", answer.entry));
+            }
+            reference.versions.entry(asked.key.clone()).or_default().push((revision, after.clone()));
+            reference.steps.push(Step { revision, before, after });
         }
         Ok(reference)
     }
 
     fn newest(&self) -> Revision {
-        Revision(self.steps.len() as u64)
+        self.steps.last().map_or(Revision::ZERO, |step| step.revision)
     }
 
     fn at(&self, key: &str, revision: Revision) -> Option<&Version> {
@@ -73,10 +72,10 @@ impl Reference {
         all.filter(|version| wanted.matches(version)).cloned().collect()
     }
 
-    /// The events that a watcher is due in `(from, to]`.
+    /// The events of a watcher in `(from, to]`, in the order of revisions and keys.
     fn events(&self, wanted: &Wanted, from: Revision, to: Revision) -> Vec<Delivery> {
-        let steps = self.steps.iter().zip(1..).filter(|(_, revision)| (from.0 + 1..=to.0).contains(revision));
-        let event = |(step, revision): (&Step, u64)| {
+        let steps = self.steps.iter().filter(|step| from < step.revision && step.revision <= to);
+        let event = |step: &Step| {
             let (before, after) = (step.before.as_ref(), step.after.as_ref());
             let matching = |version: &&Version| wanted.matches(version);
             match (before.filter(matching), after.filter(matching)) {
@@ -84,7 +83,7 @@ impl Reference {
                 (None, Some(after)) => Some(Delivery::Event(Kind::Added, after.clone())),
                 (Some(_), Some(after)) => Some(Delivery::Event(Kind::Modified, after.clone())),
                 (Some(before), None) => {
-                    Some(Delivery::Event(Kind::Deleted, tombstone(before, Revision(revision))))
+                    Some(Delivery::Event(Kind::Deleted, tombstone(before, step.revision)))
                 }
             }
         };
@@ -93,7 +92,7 @@ impl Reference {
 
     pub(crate) fn judge_write(&self, write: &Write) -> Result<(), String> {
         let Err(refused) = &write.answer else { return Ok(()) };
-        let asked = write.asked.get(refused.index).ok_or("a conflict names no change")?;
+        let asked = &write.asked;
         let between = || (write.from.0..=write.to.0).map(|revision| self.at(&asked.key, Revision(revision)));
         if !between().any(|current| !holds(asked, current)) {
             return Err(format!("{asked:?} should not have been refused"));
@@ -166,8 +165,11 @@ impl Reference {
     }
 
     pub(crate) fn judge_watch(&self, seen: &Seen) -> Result<(), String> {
-        let told: Vec<&Delivery> = seen.batches.iter().flat_map(|(_, told)| told).collect();
+        let told = in_order(seen);
         let about = || format!("{:?} {:?} from {}", seen.start, seen.wanted, seen.from);
+        if let Some(revision) = cut_revision(seen) {
+            return Err(format!("{}: two batches have events of revision {revision}", about()));
+        }
         if let End::TooOld(revision) = seen.end
             && revision >= seen.compacted
         {
@@ -194,9 +196,19 @@ impl Reference {
         problem.map_err(|problem| format!("{}: {problem}", about()))
     }
 
+    /// The revisions of the states that a watcher may have started with.
+    fn starts(&self, seen: &Seen) -> RangeInclusive<u64> {
+        let marked = seen.batches.iter().flat_map(|(_, told)| told).find_map(|told| match told {
+            Delivery::InitialEnd(revision) => Some(revision.0),
+            _ => None,
+        });
+        let least = least(seen).0;
+        marked.map_or(least..=self.newest().0.max(least), |revision| revision..=revision)
+    }
+
     /// A watcher that was stopped during its initial events has delivered the beginning of some state.
     fn judge_initial_part(&self, seen: &Seen, told: &[&Delivery]) -> Result<(), String> {
-        let possible = (least(seen).0..=self.newest().0).map(|start| self.initial(seen, Revision(start)));
+        let possible = self.starts(seen).map(|start| self.initial(seen, Revision(start)));
         match possible.into_iter().any(|initial| initial.iter().zip(told).all(|(a, b)| a == *b)) {
             true => Ok(()),
             false => Err(format!("the initial events {told:?} are those of no state")),
@@ -248,7 +260,7 @@ impl Reference {
         let mut last = start;
         for told in told {
             match told {
-                Delivery::Event(_, version) if version.revision > last => last = version.revision,
+                Delivery::Event(_, version) if version.revision >= last => last = version.revision,
                 Delivery::Bookmark(revision) if *revision >= last => last = *revision,
                 told => return Err(format!("{told:?} came after {last}")),
             }
@@ -261,8 +273,8 @@ impl Reference {
         if seen.end != End::Running {
             return None;
         }
-        let told = seen.batches.iter().flat_map(|(_, told)| told);
-        let told: Vec<&Delivery> = told.filter(|told| !matches!(told, Delivery::Bookmark(_))).collect();
+        let mut told = in_order(seen);
+        told.retain(|told| !matches!(told, Delivery::Bookmark(_)));
         let all = |start: Revision| {
             let mut due = match seen.start {
                 Start::After(_) => Vec::new(),
@@ -273,11 +285,45 @@ impl Reference {
         };
         let starts = match seen.start {
             Start::After(revision) => revision.0..=revision.0,
-            _ => least(seen).0..=self.newest().0,
+            _ => self.starts(seen),
         };
         let done = starts.into_iter().any(|start| told.iter().copied().eq(&all(Revision(start))));
         (!done).then(|| format!("all: {:?} from {} was told {told:?}", seen.start, seen.from))
     }
+}
+
+/// What a watcher has delivered, with the events of a revision in the order of keys. The initial events are in that order.
+fn in_order(seen: &Seen) -> Vec<&Delivery> {
+    let mut told: Vec<&Delivery> = seen.batches.iter().flat_map(|(_, told)| told).collect();
+    let revision = |told: &Delivery| match told {
+        Delivery::Event(_, version) => Some(version.revision),
+        Delivery::Bookmark(_) | Delivery::InitialEnd(_) => None,
+    };
+    for same in told.chunk_by_mut(|one, next| revision(one).is_some() && revision(one) == revision(next)) {
+        same.sort_by_key(|told| match told {
+            Delivery::Event(_, version) => Some(&version.key),
+            Delivery::Bookmark(_) | Delivery::InitialEnd(_) => None,
+        });
+    }
+    told
+}
+
+/// A revision whose events were not delivered together. Initial events have the revisions of their objects.
+fn cut_revision(seen: &Seen) -> Option<Revision> {
+    if !matches!(seen.start, Start::After(_)) {
+        return None;
+    }
+    let revisions = |told: &[Delivery]| -> Vec<Revision> {
+        let event = |told: &Delivery| match told {
+            Delivery::Event(_, version) => Some(version.revision),
+            _ => None,
+        };
+        told.iter().filter_map(event).collect()
+    };
+    let batches = seen.batches.iter().map(|(_, told)| revisions(told)).filter(|batch| !batch.is_empty());
+    let batches: Vec<Vec<Revision>> = batches.collect();
+    let mut pairs = batches.iter().zip(batches.iter().skip(1));
+    pairs.find_map(|(one, next)| next.first().copied().filter(|first| one.last() == Some(first)))
 }
 
 /// The oldest state that a watcher could have started with.
@@ -295,10 +341,9 @@ fn tombstone(version: &Version, revision: Revision) -> Version {
 }
 
 fn holds(asked: &Asked, current: Option<&Version>) -> bool {
-    let revision = match asked.expect {
+    match asked.expect {
         Expect::Any => current.is_some() || asked.put.is_some(),
         Expect::Absent => current.is_none(),
         Expect::At(revision) => current.is_some_and(|current| current.revision == revision),
-    };
-    revision && asked.right_uid
+    }
 }

@@ -20,7 +20,7 @@ use std::{
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The newest layout that this version reads and writes.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 const FORMAT_TEXT: &str = "keelson store ";
 
@@ -82,8 +82,8 @@ impl Directory {
         let Some(format) = self.format()? else {
             return self.settle_without_format();
         };
-        if format > FORMAT {
-            return Err(Error::NewerFormat { path: self.path.clone(), found: format, supported: FORMAT });
+        if format != FORMAT {
+            return Err(Error::other_format(&self.path, format, FORMAT));
         }
         let settled = (|| {
             if !self.engine().try_exists()? && self.rebuilt_engine().try_exists()? {

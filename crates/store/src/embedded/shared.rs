@@ -140,7 +140,7 @@ impl Shared {
 
     /// The value that a change wrote, from the window or from disk.
     pub(super) fn value(&self, key: &Key, revision: Revision) -> Result<Value, Error> {
-        if let Some(value) = self.feed.value(revision) {
+        if let Some(value) = self.feed.value(key, revision) {
             return Ok(value);
         }
         Ok(self.reading()?.view.value(key, revision))
@@ -252,20 +252,19 @@ impl Shared {
             if logged.head.mod_revision != expected {
                 break;
             }
-            let (revision, group_goes_on) = (expected, logged.group_goes_on);
-            let event = logged.key.as_bytes().starts_with(prefix).then(|| {
-                let value = reading.view.value_of(&logged);
-                logged.event(value)
-            });
-            if batch.push(revision, group_goes_on, event).is_break() {
-                return Ok(batch.finish());
+            let event = || {
+                let value = || reading.view.value_of(&logged);
+                logged.key.as_bytes().starts_with(prefix).then(|| logged.clone().event(value()))
+            };
+            if batch.push(expected, event).is_break() {
+                return Ok(batch.full());
             }
-            expected = revision.next();
+            expected = expected.next();
         }
         if expected <= until {
             return Err(self.unreadable(ReadError::Damaged(format!("the log has no change {expected}"))));
         }
-        Ok(batch.finish())
+        Ok(batch.complete(until))
     }
 
     /// The rows of the log in `(after, until]`, at most `count`.
