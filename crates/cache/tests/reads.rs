@@ -19,7 +19,8 @@ on_every_store! {
     lists_are_ordered_by_the_whole_key, gets_are_as_fresh_as_asked, lists_select_by_labels_and_fields, an_index_narrows_a_list,
     a_limited_list_can_be_continued, a_limited_list_with_a_selector_can_be_continued, any_ignores_the_limit,
     exact_lists_show_the_past, exact_lists_reach_the_store_s_history, an_expired_list_says_so,
-    a_continued_list_survives_changes, a_continue_token_in_constant_use_expires_with_its_revision, a_list_at_a_future_revision_times_out_as_too_large, every_type_serves_every_revision,
+    a_continued_list_survives_changes, a_continue_token_in_constant_use_expires_with_its_revision,
+    a_list_at_a_future_revision_times_out_as_too_large, every_type_serves_every_revision,
     a_put_is_answered_with_its_entry, a_delete_is_answered_with_the_last_state, a_conflict_carries_the_current_entry,
     invalid_names_and_json_are_refused, types_come_and_go, snapshots_expire,
     the_largest_log_is_trimmed_first, a_restart_keeps_everything, damaged_objects_are_reported_and_the_others_served,
@@ -109,11 +110,11 @@ async fn a_limited_list_can_be_continued(backing: Backing) {
     f.put(pod("m", "z")).await;
     let mut query = Query::new(Freshness::MostRecent, Filter::namespace("n")).limit(2);
     let mut seen = Vec::new();
-    let mut told = Vec::new();
+    let mut pages = Vec::new();
     loop {
         let list = f.pods.list(query.clone()).await.unwrap();
         assert_eq!(list.revision, Revision(6));
-        told.push((list.next.clone(), list.remaining));
+        pages.push((list.next.clone(), list.remaining));
         let next = list.next.clone();
         seen.extend(texts(list));
         let Some(start) = next else { break };
@@ -121,7 +122,7 @@ async fn a_limited_list_can_be_continued(backing: Backing) {
         query.mode = Mode::Continue { revision: Some(Revision(6)), start };
     }
     assert_eq!(seen, ["n/a@1", "n/b@2", "n/c@3", "n/d@4", "n/e@5"]);
-    assert_eq!(told, [(Some("n/b\0".into()), Some(3)), (Some("n/d\0".into()), Some(1)), (None, None)]);
+    assert_eq!(pages, [(Some("n/b\0".into()), Some(3)), (Some("n/d\0".into()), Some(1)), (None, None)]);
     let whole = Query::new(Freshness::MostRecent, Filter::namespace("m")).limit(1);
     let list = f.pods.list(whole).await.unwrap();
     assert_eq!((list.next.clone(), list.remaining, list.count()), (None, None, 1));
@@ -460,8 +461,8 @@ async fn damaged_objects_are_reported_and_the_others_served(backing: Backing) {
     f.stored.store().commit(torn).await.unwrap();
     let check = async |f: &Fixture| {
         let error = f.pods.get("n", "b", Freshness::MostRecent).await.unwrap_err();
-        let told = "the stored object pods/n/b (revision 3) is corrupt: ";
-        assert!(matches!(&error, Error::Corrupt(_)) && error.to_string().starts_with(told), "{error}");
+        let pages = "the stored object pods/n/b (revision 3) is corrupt: ";
+        assert!(matches!(&error, Error::Corrupt(_)) && error.to_string().starts_with(pages), "{error}");
         let list = f.list(most_recent(), Filter::all()).await.unwrap();
         assert_eq!(list.damaged.iter().map(|d| d.key.to_string()).collect::<Vec<_>>(), ["pods/n/b"]);
         assert_eq!(texts(list), ["n/a@1"]);
@@ -515,12 +516,12 @@ async fn a_change_is_applied_after_its_writer_was_dropped(backing: Backing) {
             // Else it would be made to wait before it begins.
             tokio::task::yield_now().await;
         }
-        let told = async {
+        let pages = async {
             while f.pods.len() < expected || f.cache.revision() < f.cache.committed() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(10), told).await.expect("all are applied");
+        tokio::time::timeout(Duration::from_secs(10), pages).await.expect("all are applied");
     }
     assert_eq!((f.pods.len(), f.cache.revision()), (300, Revision(400)));
 }

@@ -6,10 +6,10 @@ mod common;
 
 use bytes::Bytes;
 use cache::{
-    Change, Encoding, Error, Filter, Freshness, Mode, Options,
+    Change, Error, Filter, Freshness, Mode, Options,
     watch::{self, Delivery, Request, Start},
 };
-use common::{Backing, Fixture, Item, fields, labels, node_json, pod, text, texts};
+use common::{Backing, FORM, Fixture, Item, fields, labels, node_json, pod, text, texts};
 use std::{
     sync::Arc,
     task::{Context, Wake, Waker},
@@ -19,14 +19,14 @@ use store::Revision;
 
 on_every_store! {
     unique, ordered, reliable, atomic, resumable, resumable_after_a_restart, bookmarkable, bookmarks_are_periodic,
-    filtered_by_labels, filtered_by_fields, filtered_by_namespace_and_name, a_deleted_event_has_the_last_state_and_the_revision_of_the_delete,
-    state_first, streaming_list, a_watch_from_a_future_revision_waits_for_it, a_watcher_older_than_the_log_reads_the_store_s_history,
-    a_watcher_older_than_history_gets_too_old, a_watch_older_than_the_history_retention_gets_too_old, forgotten_history_cannot_be_watched, a_watcher_set_made_late_reads_older_changes_from_the_log, a_change_wakes_only_watchers_of_its_sets,
-    a_signal_during_a_read_is_not_lost, every_watcher_gets_the_last_change_without_a_later_one,
-    a_panicking_waker_does_not_stop_other_wake_ups, watchers_of_a_closed_cache_end, watchers_of_a_removed_type_end, event_bytes_are_shared,
-    watchers_of_one_set_share_written_chunks, a_chunk_does_not_hide_a_bookmark,
-    a_slow_watcher_takes_chunk_after_chunk,
-    a_watcher_between_chunks_reads_up_to_the_next_chunk,
+    filtered_by_labels, filtered_by_fields, filtered_by_namespace_and_name,
+    a_deleted_event_has_the_last_state_and_the_revision_of_the_delete, state_first, streaming_list,
+    a_watch_from_a_future_revision_waits_for_it, a_watcher_older_than_the_log_reads_the_store_s_history,
+    a_watcher_older_than_history_gets_too_old, a_watch_older_than_the_history_retention_gets_too_old,
+    forgotten_history_cannot_be_watched, a_watcher_set_made_late_reads_older_changes_from_the_log,
+    a_change_wakes_only_watchers_of_its_sets, a_signal_during_a_read_is_not_lost,
+    every_watcher_gets_the_last_change_without_a_later_one, a_panicking_waker_does_not_stop_other_wake_ups,
+    watchers_of_a_closed_cache_end, watchers_of_a_removed_type_end, event_bytes_are_shared,
 }
 
 /// Where revisions have gaps, and several changes share one.
@@ -509,14 +509,14 @@ async fn a_signal_during_a_read_is_not_lost(backing: Backing) {
     let rounds = if backing == Backing::Memory { 20_000 } else { 1000 };
     let everything = f.watch(after(0)).await;
     let set = f.watch(after(0).filter(Filter::namespace("n"))).await;
-    let (told, mut last) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut last) = tokio::sync::mpsc::unbounded_channel();
     let watchers = [everything, set].map(|mut watching| {
-        let told = told.clone();
+        let sender = sender.clone();
         tokio::spawn(async move {
             for round in 1..=rounds {
                 assert_eq!(watching.take(1).await.len(), 1);
                 if round % 4 == 0 {
-                    told.send(()).unwrap();
+                    sender.send(()).unwrap();
                 }
             }
         })
@@ -541,20 +541,20 @@ async fn every_watcher_gets_the_last_change_without_a_later_one(backing: Backing
     const WATCHERS: usize = 12;
     let f = fixture(backing).await;
     let rounds = if backing == Backing::Memory { 4000 } else { 300 };
-    let (told, mut last) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut last) = tokio::sync::mpsc::unbounded_channel();
     let mut watchers = Vec::new();
     for number in 0..WATCHERS {
         let filter = if number % 2 == 0 { Filter::all() } else { Filter::namespace("n") };
         let mut watching = f.watch(after(0).filter(filter)).await;
-        let told = told.clone();
+        let sender = sender.clone();
         watchers.push(tokio::spawn(async move {
             loop {
                 match watching.watcher.next_written(FORM).await {
-                    Ok(Delivery::Chunk(chunk)) => told.send((number, chunk.last)).unwrap(),
+                    Ok(Delivery::Chunk(chunk)) => sender.send((number, chunk.last)).unwrap(),
                     Ok(Delivery::Batch(batch)) => {
                         watching.watcher.keep(FORM, &Bytes::from_static(b"events"));
                         let Some(watch::Item::Event(event)) = batch.iter().last() else { panic!("an event") };
-                        told.send((number, event.revision())).unwrap();
+                        sender.send((number, event.revision())).unwrap();
                     }
                     Err(error) => panic!("{error}"),
                 }
@@ -658,95 +658,4 @@ async fn event_bytes_are_shared(backing: Backing) {
     }
     assert_eq!(pointers[0][0], pointers[1][0]);
     assert!(pointers[1..].iter().all(|pointer| *pointer == pointers[1]));
-}
-
-const FORM: Encoding = Encoding(1);
-
-/// What a watcher delivers next, as text.
-async fn told(watching: &mut common::Watching) -> String {
-    let told = tokio::time::timeout(Duration::from_secs(20), watching.watcher.next_written(FORM)).await;
-    match told.expect("something is due").unwrap() {
-        Delivery::Batch(batch) => {
-            let texts: Vec<String> = batch.iter().map(|item| text(&item.into())).collect();
-            let written = Bytes::from(texts.join(", "));
-            watching.watcher.keep(FORM, &written);
-            format!("wrote {}", texts.join(", "))
-        }
-        Delivery::Chunk(chunk) => format!("took {}", String::from_utf8_lossy(&chunk.bytes)),
-    }
-}
-
-async fn watchers_of_one_set_share_written_chunks(backing: Backing) {
-    let f = fixture(backing).await;
-    let mut alone = f.watch(after(0).filter(Filter::namespace("other"))).await;
-    let mut all = [f.watch(after(0)).await, f.watch(after(0)).await, f.watch(after(2)).await];
-    let mut named = f.watch(after(0).filter(Filter::namespace("n"))).await;
-    let mut labelled = f.watch(after(0).filter(labels("app=web"))).await;
-    f.put(pod("n", "a").app("web")).await;
-    f.put(pod("n", "b")).await;
-    assert_eq!(told(&mut all[0]).await, "wrote ADDED n/a@1, ADDED n/b@2");
-    assert_eq!(told(&mut all[1]).await, "took ADDED n/a@1, ADDED n/b@2");
-    assert_eq!(told(&mut named).await, "wrote ADDED n/a@1, ADDED n/b@2", "another set");
-    assert_eq!(told(&mut labelled).await, "wrote ADDED n/a@1", "the same set, but not all of it");
-    f.put(pod("n", "a")).await;
-    assert_eq!(told(&mut all[1]).await, "wrote MODIFIED n/a@3");
-    f.put(pod("other", "c")).await;
-    assert_eq!(told(&mut all[0]).await, "took MODIFIED n/a@3", "nothing beyond what was written is in it");
-    assert_eq!(told(&mut all[2]).await, "took MODIFIED n/a@3", "it started where the others were");
-    for (watching, how) in all.iter_mut().zip(["wrote", "took", "took"]) {
-        assert_eq!(told(watching).await, format!("{how} ADDED other/c@4"));
-        assert!(watching.is_quiet().await);
-    }
-    assert_eq!(told(&mut labelled).await, "wrote DELETED n/a@3");
-    assert_eq!(told(&mut alone).await, "wrote ADDED other/c@4");
-}
-
-async fn a_chunk_does_not_hide_a_bookmark(backing: Backing) {
-    let f = fixture(backing).await;
-    let mut watching = [f.watch(after(0)).await, f.watch(after(0).with_bookmarks()).await];
-    f.put(pod("n", "a")).await;
-    assert_eq!(told(&mut watching[0]).await, "wrote ADDED n/a@1");
-    watching[1].watcher.ask_for_bookmark();
-    assert_eq!(told(&mut watching[1]).await, "took ADDED n/a@1");
-    assert_eq!(told(&mut watching[1]).await, "wrote BOOKMARK 1 Periodic");
-    watching[1].watcher.ask_for_bookmark();
-    assert_eq!(told(&mut watching[1]).await, "wrote BOOKMARK 1 Periodic", "asked for while nothing happens");
-    assert!(watching[1].is_quiet().await);
-}
-
-async fn a_slow_watcher_takes_chunk_after_chunk(backing: Backing) {
-    let f = fixture(backing).await;
-    let mut all = [f.watch(after(0)).await, f.watch(after(0)).await];
-    let large = "x".repeat(20_000);
-    for _ in 0..8 {
-        f.put(pod("n", "a").phase(&large)).await;
-    }
-    let full =
-        ["ADDED n/a@1, MODIFIED n/a@2, MODIFIED n/a@3", "MODIFIED n/a@4, MODIFIED n/a@5, MODIFIED n/a@6"];
-    for (watching, how) in all.iter_mut().zip(["wrote", "took"]) {
-        for events in full.iter().chain(&["MODIFIED n/a@7, MODIFIED n/a@8"]) {
-            assert_eq!(told(watching).await, format!("{how} {events}"));
-        }
-        assert!(watching.is_quiet().await);
-    }
-}
-
-async fn a_watcher_between_chunks_reads_up_to_the_next_chunk(backing: Backing) {
-    let f = fixture(backing).await;
-    for filter in [Filter::all(), Filter::namespace("n")] {
-        let start = f.cache.revision().0;
-        let watch = |behind: u64| f.watch(after(start + behind).filter(filter.clone()));
-        let (mut first, mut second) = (watch(0).await, watch(1).await);
-        f.put(pod("n", "a").phase(&"x".repeat(20_000))).await;
-        for name in ["b", "c", "d"] {
-            f.put(pod("n", name).phase(&"x".repeat(20_000))).await;
-        }
-        let [a, b, c, d] = [1, 2, 3, 4].map(|number| start + number);
-        let kind = if start == 0 { "ADDED" } else { "MODIFIED" };
-        let beginning = format!("{kind} n/a@{a}, {kind} n/b@{b}, {kind} n/c@{c}");
-        assert_eq!(told(&mut first).await, format!("wrote {beginning}"));
-        assert_eq!(told(&mut first).await, format!("wrote {kind} n/d@{d}"));
-        assert_eq!(told(&mut second).await, format!("wrote {kind} n/b@{b}, {kind} n/c@{c}"));
-        assert_eq!(told(&mut second).await, format!("took {kind} n/d@{d}"));
-    }
 }

@@ -1,10 +1,10 @@
 //! A process killed at random moments under load: what it had acknowledged is there when the store is opened again.
 //!
 //! The child is this test binary again, run as [`child`]. Its writers each own some keys and write ever larger numbers to
-//! two of them at a time; it prints a line for each acknowledged group. The parent kills it, opens the store, and judges:
+//! them; it prints a line for each acknowledged commit. The parent kills it, opens the store, and judges:
 //!
 //! 1. every acknowledged number is there, or a larger one that was attempted after it;
-//! 2. nothing was written that was never attempted, ;
+//! 2. nothing was written that was never attempted;
 //! 3. acknowledged revisions belong to what was acknowledged with them, and revisions go on without a gap;
 //! 4. a follower that resumes from the last revision seen before the kill receives every change since, once.
 

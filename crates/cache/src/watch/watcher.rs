@@ -123,7 +123,7 @@ impl Watcher {
     /// [`Error::Removed`] if the type was, and with [`Error::Closed`].
     pub async fn next(&mut self) -> Result<Batch, Error> {
         loop {
-            if let Delivery::Batch(batch) = self.told(None).await? {
+            if let Delivery::Batch(batch) = self.delivery(None).await? {
                 return Ok(batch);
             }
         }
@@ -132,7 +132,7 @@ impl Watcher {
     /// Waits like [`Watcher::next`], and takes a chunk that another watcher has encoded, if there is one. Give the bytes of a
     /// batch to [`Watcher::keep`].
     pub async fn next_written(&mut self, encoding: Encoding) -> Result<Delivery, Error> {
-        self.told(Some(encoding)).await
+        self.delivery(Some(encoding)).await
     }
 
     /// Shares the bytes of the last batch, all of them and nothing else, with the other watchers of the set.
@@ -142,7 +142,7 @@ impl Watcher {
         }
     }
 
-    async fn told(&mut self, encoding: Option<Encoding>) -> Result<Delivery, Error> {
+    async fn delivery(&mut self, encoding: Option<Encoding>) -> Result<Delivery, Error> {
         self.given = None;
         loop {
             if mem::take(&mut self.is_through) {
@@ -231,7 +231,7 @@ impl Watcher {
         let mut reader = Reader {
             selection,
             items: Batch::default(),
-            told: None,
+            span: None,
             cursor: *cursor,
             looks: 0,
             room: shared.map(|_| SHARED),
@@ -244,7 +244,7 @@ impl Watcher {
         };
         let from = mem::replace(cursor, reader.cursor);
         if self.is_like_others && outcome.is_some() {
-            self.given = reader.told.map(|[first, last]| Span { from, first, last, to: reader.cursor });
+            self.given = reader.span.map(|[first, last]| Span { from, first, last, to: reader.cursor });
         }
         match outcome {
             None if reader.items.is_empty() => Read::Behind,
@@ -322,7 +322,7 @@ struct Reader<'a> {
     selection: Option<&'a Selection>,
     items: Batch,
     /// The revisions of the first and the last event.
-    told: Option<[Revision; 2]>,
+    span: Option<[Revision; 2]>,
     cursor: Revision,
     looks: usize,
     /// How many bytes of objects are still to be read, if there is a limit.
@@ -409,8 +409,8 @@ impl Reader<'_> {
             if let (Some(room), Some(object)) = (&mut self.room, change.object(kind)) {
                 *room = room.saturating_sub(object.bytes().len());
             }
-            let first = self.told.map_or(change.revision, |[first, _]| first);
-            self.told = Some([first, change.revision]);
+            let first = self.span.map_or(change.revision, |[first, _]| first);
+            self.span = Some([first, change.revision]);
             self.items.push_change(kind, piece, at);
         }
     }

@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use cache::{
-    Cache, Change, Committed, Entry, Error, Field, Filter, Freshness, List, Mode, Options, Query, Resource,
-    Spec,
+    Cache, Change, Committed, Encoding, Entry, Error, Field, Filter, Freshness, List, Mode, Options, Query,
+    Resource, Spec,
     watch::{self, Kind, Mark, Request, Watcher},
 };
 use object::{field_selector, label};
@@ -17,6 +17,9 @@ use store::{
     memory::{self, Memory},
 };
 use tempfile::TempDir;
+
+/// The encoding in which watchers share chunks.
+pub const FORM: Encoding = Encoding(1);
 
 /// Which store to run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,12 +226,7 @@ pub struct Event {
 
 impl Event {
     pub fn revision(&self) -> Revision {
-        self.told().revision()
-    }
-
-    /// As the watcher delivered it.
-    pub fn told(&self) -> watch::Event<'_> {
-        watch::Event { kind: self.kind, entry: &self.entry }
+        self.entry.mod_revision()
     }
 }
 

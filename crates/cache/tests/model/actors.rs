@@ -66,7 +66,7 @@ impl Version {
     }
 }
 
-/// One change of a group, as it was asked for.
+/// A change, as it was asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) key: String,
@@ -331,15 +331,17 @@ impl Plan {
         }
         match watcher.next_written(LINES).await? {
             watch::Delivery::Batch(batch) => {
-                let told: Vec<Delivery> = batch.iter().map(Delivery::of).collect();
-                watcher.keep(LINES, &Delivery::write(&told));
-                Ok(told)
+                let delivered: Vec<Delivery> = batch.iter().map(Delivery::of).collect();
+                watcher.keep(LINES, &Delivery::write(&delivered));
+                Ok(delivered)
             }
             watch::Delivery::Chunk(chunk) => {
-                let told = Delivery::read(&chunk.bytes);
-                let Some(Delivery::Event(_, last)) = told.last() else { panic!("a chunk without events") };
+                let delivered = Delivery::read(&chunk.bytes);
+                let Some(Delivery::Event(_, last)) = delivered.last() else {
+                    panic!("a chunk without events")
+                };
                 assert_eq!(last.revision, chunk.last);
-                Ok(told)
+                Ok(delivered)
             }
         }
     }
@@ -386,15 +388,15 @@ impl Delivery {
     }
 
     /// Writes events, a line each; of anything else there is nothing to share.
-    fn write(told: &[Self]) -> Bytes {
-        let line = |told: &Self| match told {
+    fn write(delivered: &[Self]) -> Bytes {
+        let line = |delivered: &Self| match delivered {
             Self::Event(kind, Version { key, created, revision, object }) => {
                 let Object { app, node, phase } = object;
                 format!("{}\t{key}\t{created}\t{revision}\t{app}\t{node}\t{phase}\n", kind.as_str())
             }
             other => format!("{other:?}\n"),
         };
-        told.iter().map(line).collect::<String>().into()
+        delivered.iter().map(line).collect::<String>().into()
     }
 
     fn read(bytes: &[u8]) -> Vec<Self> {
@@ -491,18 +493,18 @@ impl Watch {
         stop: &AtomicBool,
     ) -> Option<Revision> {
         loop {
-            let told = tokio::select! {
-                told = self.plan.next(watcher) => told,
+            let delivered = tokio::select! {
+                delivered = self.plan.next(watcher) => delivered,
                 () = stopped(stop) => break,
             };
-            let told = match told {
-                Ok(told) => told,
+            let delivered = match delivered {
+                Ok(delivered) => delivered,
                 Err(error) => {
                     self.ended(seen, &error);
                     return None;
                 }
             };
-            seen.lock().unwrap().batches.push((watcher.revision(), told));
+            seen.lock().unwrap().batches.push((watcher.revision(), delivered));
             let rest = self.random.u8(0..10);
             if rest < self.plan.restless && watcher.revision().is_some() {
                 break;

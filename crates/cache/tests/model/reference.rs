@@ -149,14 +149,16 @@ impl Reference {
             return Err(format!("{} at {revision} answered {items:?}, not {expected:?}", about()));
         }
         let more = limit > 0 && left > 0;
-        let told = items.last().map(|last| format!("{}\0", within(last)));
+        let delivered = items.last().map(|last| format!("{}\0", within(last)));
         let right = match next {
             // With selectors there may turn out to be no more.
-            Some(_) => *next == told && limit > 0 && items.len() == limit && (more || read.wanted.selects()),
+            Some(_) => {
+                *next == delivered && limit > 0 && items.len() == limit && (more || read.wanted.selects())
+            }
             None => !more,
         };
         if !right {
-            return Err(format!("{} goes on at {next:?} after {told:?}", about()));
+            return Err(format!("{} goes on at {next:?} after {delivered:?}", about()));
         }
         if *remaining != (more && !read.wanted.selects()).then_some(left) {
             return Err(format!("{} has {remaining:?} left, not {left}", about()));
@@ -165,7 +167,7 @@ impl Reference {
     }
 
     pub(crate) fn judge_watch(&self, seen: &Seen) -> Result<(), String> {
-        let told = in_order(seen);
+        let delivered = in_order(seen);
         let about = || format!("{:?} {:?} from {}", seen.start, seen.wanted, seen.from);
         if let Some(revision) = cut_revision(seen) {
             return Err(format!("{}: two batches have events of revision {revision}", about()));
@@ -178,15 +180,15 @@ impl Reference {
         let end = match (seen.end, seen.batches.iter().rev().find_map(|(revision, _)| *revision)) {
             (End::TooOld(revision), _) => revision,
             (_, Some(revision)) => revision,
-            (_, None) => return self.judge_initial_part(seen, &told),
+            (_, None) => return self.judge_initial_part(seen, &delivered),
         };
         let problem = match seen.start {
-            Start::After(revision) => self.judge_events(seen, revision, end, &told),
+            Start::After(revision) => self.judge_events(seen, revision, end, &delivered),
             Start::State(_) | Start::StreamingList(_) => {
                 let least = least(seen);
                 let starts = (least.0..=end.0).map(Revision);
                 let attempts: Vec<_> =
-                    starts.map(|start| self.judge_from_state(seen, start, end, &told)).collect();
+                    starts.map(|start| self.judge_from_state(seen, start, end, &delivered)).collect();
                 match attempts.iter().any(Result::is_ok) {
                     true => Ok(()),
                     false => Err(format!("no start explains it, nearest: {:?}", attempts.last())),
@@ -198,20 +200,21 @@ impl Reference {
 
     /// The revisions of the states that a watcher may have started with.
     fn starts(&self, seen: &Seen) -> RangeInclusive<u64> {
-        let marked = seen.batches.iter().flat_map(|(_, told)| told).find_map(|told| match told {
-            Delivery::InitialEnd(revision) => Some(revision.0),
-            _ => None,
-        });
+        let marked =
+            seen.batches.iter().flat_map(|(_, delivered)| delivered).find_map(|delivered| match delivered {
+                Delivery::InitialEnd(revision) => Some(revision.0),
+                _ => None,
+            });
         let least = least(seen).0;
         marked.map_or(least..=self.newest().0.max(least), |revision| revision..=revision)
     }
 
     /// A watcher that was stopped during its initial events has delivered the beginning of some state.
-    fn judge_initial_part(&self, seen: &Seen, told: &[&Delivery]) -> Result<(), String> {
+    fn judge_initial_part(&self, seen: &Seen, delivered: &[&Delivery]) -> Result<(), String> {
         let possible = self.starts(seen).map(|start| self.initial(seen, Revision(start)));
-        match possible.into_iter().any(|initial| initial.iter().zip(told).all(|(a, b)| a == *b)) {
+        match possible.into_iter().any(|initial| initial.iter().zip(delivered).all(|(a, b)| a == *b)) {
             true => Ok(()),
-            false => Err(format!("the initial events {told:?} are those of no state")),
+            false => Err(format!("the initial events {delivered:?} are those of no state")),
         }
     }
 
@@ -229,10 +232,10 @@ impl Reference {
         seen: &Seen,
         start: Revision,
         end: Revision,
-        told: &[&Delivery],
+        delivered: &[&Delivery],
     ) -> Result<(), String> {
         let initial = self.initial(seen, start);
-        match told.split_at_checked(initial.len()) {
+        match delivered.split_at_checked(initial.len()) {
             Some((first, rest)) if first.iter().copied().eq(&initial) => {
                 self.judge_events(seen, start, end, rest)
             }
@@ -246,23 +249,23 @@ impl Reference {
         seen: &Seen,
         start: Revision,
         end: Revision,
-        told: &[&Delivery],
+        delivered: &[&Delivery],
     ) -> Result<(), String> {
-        let events: Vec<Delivery> = told
+        let events: Vec<Delivery> = delivered
             .iter()
-            .filter(|told| matches!(told, Delivery::Event(..)))
-            .map(|told| (*told).clone())
+            .filter(|delivered| matches!(delivered, Delivery::Event(..)))
+            .map(|delivered| (*delivered).clone())
             .collect();
         let expected = self.events(&seen.wanted, start, end.max(start));
         if events != expected {
-            return Err(format!("between {start} and {end} it was told {events:?}, not {expected:?}"));
+            return Err(format!("between {start} and {end} it delivered {events:?}, not {expected:?}"));
         }
         let mut last = start;
-        for told in told {
-            match told {
+        for delivered in delivered {
+            match delivered {
                 Delivery::Event(_, version) if version.revision >= last => last = version.revision,
                 Delivery::Bookmark(revision) if *revision >= last => last = *revision,
-                told => return Err(format!("{told:?} came after {last}")),
+                delivered => return Err(format!("{delivered:?} came after {last}")),
             }
         }
         Ok(())
@@ -273,8 +276,8 @@ impl Reference {
         if seen.end != End::Running {
             return None;
         }
-        let mut told = in_order(seen);
-        told.retain(|told| !matches!(told, Delivery::Bookmark(_)));
+        let mut delivered = in_order(seen);
+        delivered.retain(|delivered| !matches!(delivered, Delivery::Bookmark(_)));
         let all = |start: Revision| {
             let mut due = match seen.start {
                 Start::After(_) => Vec::new(),
@@ -287,25 +290,26 @@ impl Reference {
             Start::After(revision) => revision.0..=revision.0,
             _ => self.starts(seen),
         };
-        let done = starts.into_iter().any(|start| told.iter().copied().eq(&all(Revision(start))));
-        (!done).then(|| format!("all: {:?} from {} was told {told:?}", seen.start, seen.from))
+        let done = starts.into_iter().any(|start| delivered.iter().copied().eq(&all(Revision(start))));
+        (!done).then(|| format!("all: {:?} from {} delivered {delivered:?}", seen.start, seen.from))
     }
 }
 
 /// What a watcher has delivered, with the events of a revision in the order of keys. The initial events are in that order.
 fn in_order(seen: &Seen) -> Vec<&Delivery> {
-    let mut told: Vec<&Delivery> = seen.batches.iter().flat_map(|(_, told)| told).collect();
-    let revision = |told: &Delivery| match told {
+    let mut delivered: Vec<&Delivery> = seen.batches.iter().flat_map(|(_, delivered)| delivered).collect();
+    let revision = |delivered: &Delivery| match delivered {
         Delivery::Event(_, version) => Some(version.revision),
         Delivery::Bookmark(_) | Delivery::InitialEnd(_) => None,
     };
-    for same in told.chunk_by_mut(|one, next| revision(one).is_some() && revision(one) == revision(next)) {
-        same.sort_by_key(|told| match told {
+    for same in delivered.chunk_by_mut(|one, next| revision(one).is_some() && revision(one) == revision(next))
+    {
+        same.sort_by_key(|delivered| match delivered {
             Delivery::Event(_, version) => Some(&version.key),
             Delivery::Bookmark(_) | Delivery::InitialEnd(_) => None,
         });
     }
-    told
+    delivered
 }
 
 /// A revision whose events were not delivered together. Initial events have the revisions of their objects.
@@ -313,14 +317,15 @@ fn cut_revision(seen: &Seen) -> Option<Revision> {
     if !matches!(seen.start, Start::After(_)) {
         return None;
     }
-    let revisions = |told: &[Delivery]| -> Vec<Revision> {
-        let event = |told: &Delivery| match told {
+    let revisions = |delivered: &[Delivery]| -> Vec<Revision> {
+        let event = |delivered: &Delivery| match delivered {
             Delivery::Event(_, version) => Some(version.revision),
             _ => None,
         };
-        told.iter().filter_map(event).collect()
+        delivered.iter().filter_map(event).collect()
     };
-    let batches = seen.batches.iter().map(|(_, told)| revisions(told)).filter(|batch| !batch.is_empty());
+    let batches =
+        seen.batches.iter().map(|(_, delivered)| revisions(delivered)).filter(|batch| !batch.is_empty());
     let batches: Vec<Vec<Revision>> = batches.collect();
     let mut pairs = batches.iter().zip(batches.iter().skip(1));
     pairs.find_map(|(one, next)| next.first().copied().filter(|first| one.last() == Some(first)))
