@@ -23,7 +23,6 @@ use std::{
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, atomic::Ordering},
     thread,
-    time::Duration,
 };
 use store::{Batch, Event, Follower};
 use tokio::sync::oneshot;
@@ -63,9 +62,8 @@ pub(crate) struct Pending {
 
 impl Applier {
     /// Starts the waking task; changes are applied once there is a follower. Needs a runtime.
-    pub(crate) fn open(&self, routes: Arc<Routes>, wake_coalescing: Duration) {
-        let waking = Waking::start(wake_coalescing);
-        let work = Work { routes, pending: HashMap::new(), source: Source::Away, waking };
+    pub(crate) fn open(&self, routes: Arc<Routes>) {
+        let work = Work { routes, pending: HashMap::new(), source: Source::Away, waking: Waking::start() };
         *self.lock() = Some(work);
     }
 

@@ -61,7 +61,7 @@ impl Cache {
             (spec.prefix().to_owned(), Arc::new(resource))
         });
         let routes = Arc::new(RwLock::new(resources.collect()));
-        core.applier.open(routes.clone(), core.options.wake_coalescing);
+        core.applier.open(routes.clone());
         let closing = Closing { core: core.clone(), routes: routes.clone() };
         let (commands, received) = mpsc::unbounded_channel();
         tokio::spawn(follow::run(closing, received));

@@ -20,8 +20,6 @@ pub struct Options {
     pub snapshots: usize,
     /// How many bytes of other encodings are kept.
     pub encodings: usize,
-    /// The shortest time between two wake-ups of the same watchers: changes within it are delivered together.
-    pub wake_coalescing: Duration,
     /// How often a watcher that asked for them gets a bookmark.
     pub bookmark_interval: Duration,
 }
@@ -36,7 +34,6 @@ impl Default for Options {
             snapshot_retention: Duration::from_secs(75),
             snapshots: 64,
             encodings: 64 << 20,
-            wake_coalescing: Duration::from_millis(1),
             bookmark_interval: Duration::from_secs(60),
         }
     }

@@ -1,12 +1,11 @@
 //! The task that wakes watchers, so that the writer that applies a change does not.
 //!
 //! 1. Watchers are woken after the changes they are woken for were announced.
-//! 2. The first change after a quiet time wakes at once. The next wake-up comes `wake_coalescing` later, for all changes
-//!    until then.
+//! 2. A type is in the queue once. Changes that come before the task gets to it are covered by the same wake-up.
 //! 3. After the task has ended, with its runtime, the caller wakes the watchers itself.
 
 use crate::Resource;
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// The queue of types whose watchers have to be woken.
@@ -16,9 +15,9 @@ pub(crate) struct Waking {
 
 impl Waking {
     /// Starts the task; it ends when this is dropped.
-    pub(crate) fn start(wake_coalescing: Duration) -> Self {
+    pub(crate) fn start() -> Self {
         let (queue, received) = mpsc::unbounded_channel();
-        tokio::spawn(run(received, wake_coalescing));
+        tokio::spawn(run(received));
         Self { queue }
     }
 
@@ -32,15 +31,9 @@ impl Waking {
     }
 }
 
-async fn run(mut queue: mpsc::UnboundedReceiver<Arc<Resource>>, wake_coalescing: Duration) {
+async fn run(mut queue: mpsc::UnboundedReceiver<Arc<Resource>>) {
     while let Some(resource) = queue.recv().await {
         resource.watcher_index().wake();
-        while let Ok(resource) = queue.try_recv() {
-            resource.watcher_index().wake();
-        }
-        if !wake_coalescing.is_zero() {
-            tokio::time::sleep(wake_coalescing).await;
-        }
     }
 }
 
@@ -55,13 +48,8 @@ mod tests {
         log::{Slot, Transition},
         watch::{Subscription, Waiter},
     };
-    use std::{
-        task::{Context, Waker},
-        time::Instant,
-    };
+    use std::task::{Context, Waker};
     use store::{Revision, memory::Memory};
-
-    const COALESCING: Duration = Duration::from_millis(50);
 
     /// A type with watchers of everything.
     struct Watched {
@@ -101,23 +89,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn changes_within_the_coalescing_time_cause_one_wake_up_after_it() {
+    async fn changes_before_the_task_runs_cause_one_wake_up() {
         let Watched { resource, subscriptions, _cache } = watched(10).await;
-        let waking = Waking::start(COALESCING);
-        let begun = Instant::now();
-        change(&waking, &resource);
-        tokio::task::yield_now().await;
-        assert_eq!(signaled(&subscriptions), 10, "the first change wakes at once");
-        for _ in 0..3 {
-            change(&waking, &resource);
+        let waking = Waking::start();
+        for round in 1..4 {
+            for _ in 0..3 {
+                change(&waking, &resource);
+            }
+            assert_eq!(signaled(&subscriptions), 0);
             tokio::task::yield_now().await;
+            assert_eq!(signaled(&subscriptions), 10);
+            assert_eq!(resource.watcher_index().woken(), 10 * round);
         }
-        assert_eq!(signaled(&subscriptions), 0);
-        while signaled(&subscriptions) == 0 {
-            tokio::time::sleep(COALESCING / 10).await;
-        }
-        assert!(begun.elapsed() >= COALESCING, "{:?}", begun.elapsed());
-        assert_eq!(resource.watcher_index().woken(), 20);
     }
 
     #[tokio::test]
