@@ -8,7 +8,8 @@
 //! 2. A revision is announced after every change up to it was applied, whichever types they belong to.
 //! 3. The lock holder applies all pending batches and checks again after unlocking. So a task that finds the lock taken need not
 //!    wait for it.
-//! 4. Watchers are woken once for a batch of changes, after it was announced, and before the writers that wait for it.
+//! 4. The types of a batch are queued for the waking task after the batch was announced, and before the writers that wait for it
+//!    are woken.
 //! 5. If a panic interrupts the application of a change, the cache is closed: no reader sees half of a change.
 
 use crate::{
@@ -27,7 +28,7 @@ use std::{
 use store::{Batch, Event, Follower};
 use tokio::sync::oneshot;
 
-/// The lock.
+/// The lock under which changes are applied.
 #[derive(Default)]
 pub(crate) struct Applier {
     /// None before the cache follows its store, and after it was closed.
