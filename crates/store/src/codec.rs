@@ -15,7 +15,7 @@ use std::{ops::ControlFlow, path::Path, sync::Arc};
 ///
 /// 1. Decoding undoes encoding, for keys and for values.
 /// 2. `encode_key(key)` starts with `encode_prefix(prefix)` exactly if `key` starts with `prefix`, for prefixes that are empty or
-///    end with `/`.
+///    have a whole first segment (`pods/`, `pods/default/web`).
 /// 3. Keys with the same first segment keep their order.
 pub trait Codec: Send + Sync + 'static {
     /// What the keys of the store start with, for keys that start with a prefix.

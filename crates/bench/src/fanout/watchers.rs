@@ -133,13 +133,13 @@ fn line(item: Item<'_>) -> Option<[&[u8]; 3]> {
 
 /// What is measured together.
 #[derive(Clone, Copy)]
-pub(super) struct Work {
+pub(super) struct FanoutWork {
     pub(super) watchers: u64,
     pub(super) pace: Pace,
     pub(super) way: Way,
 }
 
-impl Work {
+impl FanoutWork {
     /// What its row is called.
     pub(super) fn name(&self, runtime: &Runtime) -> String {
         let Self { watchers, pace, way } = self;
@@ -153,8 +153,8 @@ impl Work {
 
 /// Changes to many watchers of everything. Each round begins after the same rest, which threads, caches and the allocator make
 /// use of.
-pub(super) fn fan_out(runtime: &Runtime, work: Work) -> Result<Row, Failure> {
-    let Work { watchers, pace, way } = work;
+pub(super) fn fan_out(runtime: &Runtime, work: FanoutWork) -> Result<Row, Failure> {
+    let FanoutWork { watchers, pace, way } = work;
     // What few watchers cost is little beside the changes themselves: it takes many looks to see it.
     let (most, fours) = match pace {
         Pace::OneByOne => (200, 12),

@@ -19,7 +19,7 @@ const HANDED_OVER: usize = 4;
 pub(super) struct Sink<'a, T>(&'a mut dyn FnMut(T, usize) -> ControlFlow<()>);
 
 impl<T> Sink<'_, T> {
-    /// Takes an item of about this many bytes. `Break`: nobody wants more.
+    /// Takes an item of about this many bytes. `Break`: the reader wants no more.
     pub(super) fn put(&mut self, item: T, bytes: usize) -> ControlFlow<()> {
         (self.0)(item, bytes)
     }

@@ -65,7 +65,7 @@ impl Clock {
         old.map_or(Revision::ZERO, |tick| tick.first)
     }
 
-    /// Takes out the ticks that no longer tell anything once history starts at `compacted`: all but the last of those
+    /// Takes out the ticks that are not needed once history starts at `compacted`: all but the last of those
     /// before it.
     pub(super) fn take_before(&mut self, compacted: Revision) -> Vec<Tick> {
         let keep = self.0.iter().rposition(|tick| tick.first <= compacted).unwrap_or(0);

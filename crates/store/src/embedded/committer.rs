@@ -203,7 +203,7 @@ impl Committer {
         }
     }
 
-    /// Makes durable changes visible. The heads stay locked until the revision is announced, so that nobody reads an
+    /// Makes durable changes visible. The heads stay locked until the revision is announced, so that no reader sees an
     /// entry that is newer than the newest revision.
     fn publish(&self, events: Vec<Event>, overlay: HashMap<Key, Option<Head>>) {
         let Some(newest) = events.last().map(Event::revision) else { return };

@@ -9,7 +9,7 @@
 //!
 //! Numbers in row keys are big-endian, so that rows lie in order. A value is stored once, in its `i` row; the engine
 //! keeps large ones in files of their own, and moves only their places when it merges. The `l` row of a live entry stays
-//! as long as the entry: the log tells all heads without touching values, and each kind of row can stand in for the
+//! as long as the entry: all heads can be read from the log without touching values, and each kind of row can stand in for the
 //! other when one is damaged. Every row ends or starts with a checksum of its key and contents.
 //!
 //! Worked example: `put a` (1), `put a` (2), `delete a` (3), compacted to 2:

@@ -1,11 +1,11 @@
 use super::*;
 
-fn parse(line: &str) -> Result<Settings, String> {
+fn parse(line: &str) -> Result<LoadOptions, String> {
     let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-    Settings::parse(&arguments).map_err(|error| error.to_string())
+    LoadOptions::parse(&arguments).map_err(|error| error.to_string())
 }
 
-fn names(settings: &Settings) -> Vec<&str> {
+fn names(settings: &LoadOptions) -> Vec<&str> {
     settings.scenarios.iter().map(|scenario| scenario.name).collect()
 }
 
