@@ -27,7 +27,7 @@ use store::{
     memory::Memory,
 };
 use tokio::runtime::Runtime;
-use watchers::{Pace, Way, Work, by_node, fan_out, idle};
+use watchers::{FanoutWork, Pace, Way, by_node, fan_out, idle};
 
 pub(crate) const ABOUT: &str = "the cache: start-up, memory, lists, changes to many watchers (--entries N, --dir PATH, --row PART OF A NAME: those of the fan-out, or start, alone)";
 
@@ -49,7 +49,7 @@ enum Size {
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-struct Settings {
+struct FanoutOptions {
     style: Style,
     entries: u64,
     directory: Option<PathBuf>,
@@ -59,7 +59,7 @@ struct Settings {
 }
 
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let settings = Settings::parse(arguments)?;
+    let settings = FanoutOptions::parse(arguments)?;
     if settings.start {
         return start(&settings);
     }
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let one_thread = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for watchers in [1, 100, 10_000] {
         let measure = |runtime: &Runtime, pace, way| {
-            let work = Work { watchers, pace, way };
+            let work = FanoutWork { watchers, pace, way };
             let name = work.name(runtime);
             if settings.wants(&name) {
                 fan_out(runtime, work)?.print(settings.style)?;
@@ -114,7 +114,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     Ok(())
 }
 
-fn fill(settings: &Settings, path: &Path, size: Size) -> Outcome {
+fn fill(settings: &FanoutOptions, path: &Path, size: Size) -> Outcome {
     let runtime = Runtime::new()?;
     let store: Arc<dyn Store> = Arc::new(Embedded::open(path, embedded::Options::default())?);
     let (started, cpu) = (Instant::now(), cpu_time()?);
@@ -135,7 +135,7 @@ fn fill(settings: &Settings, path: &Path, size: Size) -> Outcome {
 }
 
 /// Runs in its own process: opens the store, and the cache on it.
-fn start(settings: &Settings) -> Outcome {
+fn start(settings: &FanoutOptions) -> Outcome {
     let path = settings.directory.as_deref().ok_or("--start needs --dir")?;
     let runtime = Runtime::new()?;
     let begun = Instant::now();
@@ -385,7 +385,7 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-impl Settings {
+impl FanoutOptions {
     fn wants(&self, row: &str) -> bool {
         self.row.as_ref().is_none_or(|part| row.contains(part))
     }

@@ -23,7 +23,7 @@ use crate::{
 use figures::Figure;
 use measure::Clocks;
 use scenario::{Run, Scenario};
-use settings::{Server, Settings};
+use settings::{LoadOptions, Server};
 use start::Started;
 use std::{fs::File, io::Write as _, time::Duration};
 use target::Target;
@@ -58,11 +58,11 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     if arguments.iter().any(|argument| ["help", "-h", "--help"].contains(&argument.as_str())) {
         return help();
     }
-    let settings = Settings::parse(arguments)?;
+    let settings = LoadOptions::parse(arguments)?;
     runtime()?.block_on(all(&settings))
 }
 
-/// Half of the machine is for this, the other half for the server. A single thread has nobody to wake.
+/// Half of the machine is for this, the other half for the server. A single thread has no other to wake.
 fn runtime() -> std::io::Result<Runtime> {
     let threads = std::thread::available_parallelism()?.get() / 2;
     let mut builder = match threads {
@@ -82,7 +82,7 @@ fn help() -> Outcome {
 }
 
 /// Runs everything, and removes what it made even if it was interrupted.
-async fn all(settings: &Settings) -> Outcome {
+async fn all(settings: &LoadOptions) -> Outcome {
     let file = settings.json_file.as_ref().map(File::create).transpose()?;
     let mut output = Output { style: settings.style, file };
     let mut targets = Vec::new();
@@ -122,7 +122,7 @@ async fn interruption() -> Outcome {
     Ok(())
 }
 
-async fn measure(settings: &Settings, targets: &mut Vec<Target>, output: &mut Output) -> Outcome {
+async fn measure(settings: &LoadOptions, targets: &mut Vec<Target>, output: &mut Output) -> Outcome {
     let servers: Vec<&Server> = [&settings.server].into_iter().chain(&settings.against).collect();
     let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs();
     let process = std::process::id();

@@ -47,7 +47,7 @@ pub(crate) fn family(pid: u32) -> io::Result<Vec<u32>> {
         let Some(child) = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
             continue;
         };
-        // One that has just ended is nobody's child.
+        // A process that has just ended has no parent.
         if let Some(parent) = stat(child).ok().and_then(|stat| stat.number(PARENT)) {
             parents.push((child, parent));
         }

@@ -31,7 +31,7 @@ pub(crate) const ABOUT: &str = "the embedded store: commits, reads, history, res
 const VALUE: usize = 5000;
 const RESTART: &str = "--restart";
 
-struct Settings {
+struct StoreOptions {
     style: Style,
     seconds: u64,
     entries: u64,
@@ -40,7 +40,7 @@ struct Settings {
 }
 
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let settings = Settings::parse(arguments)?;
+    let settings = StoreOptions::parse(arguments)?;
     if settings.restart {
         return restart(&settings);
     }
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 }
 
 /// Measures in a process of its own.
-fn again(settings: &Settings, arguments: &[&str]) -> Outcome {
+fn again(settings: &StoreOptions, arguments: &[&str]) -> Outcome {
     let mut child = Command::new(std::env::current_exe()?);
     child.args(arguments);
     if settings.style == Style::Json {
@@ -66,12 +66,12 @@ fn again(settings: &Settings, arguments: &[&str]) -> Outcome {
     if child.status()?.success() { Ok(()) } else { Err(format!("{} failed", arguments.join(" ")).into()) }
 }
 
-fn measure(settings: &Settings, path: &Path) -> Outcome {
+fn measure(settings: &StoreOptions, path: &Path) -> Outcome {
     let runtime = Runtime::new()?;
     let store: Arc<dyn Store> = Arc::new(Embedded::open(path, Options::default())?);
     let next = Arc::new(AtomicU64::new(0));
     for writers in [1, 16, 256] {
-        let work = Work {
+        let work = CommitWork {
             store: store.clone(),
             next: next.clone(),
             entries: settings.entries,
@@ -80,7 +80,7 @@ fn measure(settings: &Settings, path: &Path) -> Outcome {
         commits(&runtime, work, writers)?.print(settings.style)?;
     }
     next.store(0, Ordering::Relaxed);
-    let fill = Work {
+    let fill = CommitWork {
         store: store.clone(),
         next,
         entries: settings.entries,
@@ -101,7 +101,7 @@ fn measure(settings: &Settings, path: &Path) -> Outcome {
 
 /// What each writer does.
 #[derive(Clone)]
-struct Work {
+struct CommitWork {
     store: Arc<dyn Store>,
     next: Arc<AtomicU64>,
     entries: u64,
@@ -116,7 +116,7 @@ enum Until {
 
 fn commits(
     runtime: &Runtime,
-    work: Work,
+    work: CommitWork,
     writers: u64,
 ) -> Result<Row, Box<dyn std::error::Error + Send + Sync>> {
     let latencies = Arc::new(Mutex::new(Vec::new()));
@@ -138,9 +138,9 @@ fn commits(
                         break;
                     }
                     let name = number % work.entries;
-                    let change = Change::put(key(name), value.clone()).tag(tag(name).as_str());
+                    let change = Change::put(key(name), value.clone());
                     let asked = Instant::now();
-                    work.store.commit(vec![change]).await?;
+                    work.store.commit(change).await?;
                     own.push(asked.elapsed());
                 }
                 latencies.lock().unwrap_or_else(PoisonError::into_inner).extend(own);
@@ -180,7 +180,7 @@ fn history(
     runtime: &Runtime,
     store: &Arc<dyn Store>,
 ) -> Result<Row, Box<dyn std::error::Error + Send + Sync>> {
-    let newest = store.revision();
+    let newest = store.known_revision();
     let from = Revision(newest.0.saturating_sub(100_000)).max(store.compacted());
     let mut follower = store.follow(Follow::after(from))?;
     let (started, cpu) = (Instant::now(), cpu_time()?);
@@ -202,7 +202,7 @@ fn history(
 
 /// Runs in its own process: opens the store, and loads everything while keeping it. Values are copied, as a reader does
 /// that writes the revision into them.
-fn restart(settings: &Settings) -> Outcome {
+fn restart(settings: &StoreOptions) -> Outcome {
     let path = settings.directory.as_deref().ok_or("--restart needs --dir")?;
     let (started, cpu) = (Instant::now(), cpu_time()?);
     let store = Embedded::open(path, Options::default())?;
@@ -230,7 +230,7 @@ fn restart(settings: &Settings) -> Outcome {
     Ok(())
 }
 
-impl Settings {
+impl StoreOptions {
     fn parse(arguments: &[String]) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let mut settings =
             Self { style: Style::Table, seconds: 5, entries: 100_000, directory: None, restart: false };
@@ -253,10 +253,6 @@ impl Settings {
 fn key(number: u64) -> Key {
     let text = format!("pods/namespace-{:03}/web-{number:08}", number % 100);
     Key::try_from(text).unwrap_or_else(|_| unreachable!("the text is a valid key"))
-}
-
-fn tag(number: u64) -> String {
-    format!("{number:08x}-0000-4000-8000-{number:012x}")
 }
 
 /// Text that looks like JSON to a disk: printable, and not all the same.

@@ -1,14 +1,16 @@
-//! Where changes are applied: by whoever comes first, by one at a time.
+//! Applying committed changes, under one lock.
 //!
-//! Whoever has committed a change, or waits for one, applies what the store has to tell, unless another is at it. So a writer is
-//! answered without a task that had to be woken by it, and to wake it in turn. The task that follows the store does the same for
-//! changes that nobody waits for, and what cannot be done at once.
+//! A writer that has committed a change, or a reader that waits for one, tries to take the lock and applies all pending batches
+//! itself. So no writer waits for another task to be scheduled. The following task (`follow`) applies changes that no writer or
+//! reader waits for, and batches that have to be read from the store's history.
 //!
-//! 1. Changes are applied here and nowhere else, in the order of revisions, a whole group at a time.
+//! 1. Changes are applied here and nowhere else, in the order of revisions, all changes of a revision together.
 //! 2. A revision is announced after every change up to it was applied, whichever types they belong to.
-//! 3. Who finds another at work leaves the rest to that one, who looks again after it has made room.
-//! 4. Watchers are woken once for a batch of changes, after it was announced, and before writers who wait for it.
-//! 5. If a change cannot be applied because of a panic, the cache is closed: no one is told of a state with half of a change.
+//! 3. The lock holder applies all pending batches and checks again after unlocking. So a task that finds the lock taken need not
+//!    wait for it.
+//! 4. The types of a batch are queued for the waking task after the batch was announced, and before the writers that wait for it
+//!    are woken.
+//! 5. If a panic interrupts the application of a change, the cache is closed: no reader sees half of a change.
 
 use crate::{
     Error, Resource, Spec,
@@ -22,12 +24,11 @@ use std::{
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, atomic::Ordering},
     thread,
-    time::Instant,
 };
 use store::{Batch, Event, Follower};
 use tokio::sync::oneshot;
 
-/// The work, which one at a time can do.
+/// The lock under which changes are applied.
 #[derive(Default)]
 pub(crate) struct Applier {
     /// None before the cache follows its store, and after it was closed.
@@ -48,11 +49,11 @@ pub(crate) enum Source {
     Follower(Box<dyn Follower>),
     /// The follower ended with this.
     Failed(store::Error),
-    /// The task has it, or is about to get another.
+    /// The following task has it, or is about to make another.
     Away,
 }
 
-/// A type that is being loaded, and what the store has told of it meanwhile.
+/// A type that is being loaded, and its changes since the load began.
 pub(crate) struct Pending {
     pub(crate) ticket: u64,
     pub(crate) spec: Arc<Spec>,
@@ -61,18 +62,18 @@ pub(crate) struct Pending {
 }
 
 impl Applier {
-    /// Makes the work one that can be done, once there is a follower. Needs a runtime.
+    /// Starts the waking task; changes are applied once there is a follower. Needs a runtime.
     pub(crate) fn open(&self, routes: Arc<Routes>) {
         let work = Work { routes, pending: HashMap::new(), source: Source::Away, waking: Waking::start() };
         *self.lock() = Some(work);
     }
 
-    /// Ends the work, and gives it back: it is dropped without the lock.
+    /// Takes the state out of the lock, so that it is dropped outside of it.
     pub(crate) fn close(&self) -> Option<Work> {
         self.lock().take()
     }
 
-    /// Does something with the work while nobody else is at it; nothing if it has ended.
+    /// Runs `act` under the lock; `None` after [`Applier::close`].
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Work) -> T) -> Option<T> {
         self.lock().as_mut().map(act)
     }
@@ -83,8 +84,7 @@ impl Applier {
 }
 
 impl Core {
-    /// Applies what the store has to tell and nobody has applied, as far as that can be done at once and nobody else is at it;
-    /// tells whether there was anything.
+    /// Applies all pending batches that are in memory, unless another task holds the lock. True if it applied any.
     pub(crate) fn catch_up(&self) -> bool {
         let mut has_applied = false;
         while self.is_behind() {
@@ -100,9 +100,9 @@ impl Core {
         has_applied
     }
 
-    /// Whether the store has told of changes that are yet to be applied.
+    /// Whether the store has changes that are not applied yet.
     pub(crate) fn is_behind(&self) -> bool {
-        self.store.revision() > self.progress.revision()
+        self.store.known_revision() > self.progress.revision()
     }
 }
 
@@ -112,10 +112,10 @@ impl Work {
         mem::replace(&mut self.source, source)
     }
 
-    /// The next changes, if they are at hand. To read what the store has let go of is for the task.
+    /// The next batch, if it is in memory. The following task reads batches from history.
     fn next(&mut self) -> Option<Batch> {
         let Source::Follower(follower) = &mut self.source else { return None };
-        match follower.at_hand()? {
+        match follower.try_next()? {
             Ok(batch) => Some(batch),
             Err(error) => {
                 self.source = Source::Failed(error);
@@ -127,30 +127,28 @@ impl Work {
     pub(crate) fn apply(&mut self, core: &Core, batch: Batch) {
         let routes = self.routes.clone();
         let _halfway = Halfway { core, routes: &routes };
-        let mut touched: Vec<Arc<Resource>> = Vec::new();
-        let mut group: Vec<(Arc<Resource>, Vec<Applied>)> = Vec::new();
-        for event in batch.events {
-            let goes_on = event.group_goes_on;
-            if let Some((resource, applied)) = self.read(event) {
-                match group.iter_mut().find(|(own, _)| Arc::ptr_eq(own, &resource)) {
+        let mut dirty: Vec<Arc<Resource>> = Vec::new();
+        let mut events = batch.events.into_iter().peekable();
+        while let Some(revision) = events.peek().map(Event::revision) {
+            let mut changes: Vec<(Arc<Resource>, Vec<Applied>)> = Vec::new();
+            while let Some(event) = events.next_if(|event| event.revision() == revision) {
+                let Some((resource, applied)) = self.read(event) else { continue };
+                match changes.iter_mut().find(|(own, _)| Arc::ptr_eq(own, &resource)) {
                     Some((_, changes)) => changes.push(applied),
-                    None => group.push((resource, vec![applied])),
+                    None => changes.push((resource, vec![applied])),
                 }
             }
-            if !goes_on {
-                for (resource, changes) in group.drain(..) {
-                    resource.apply(changes);
-                    if !touched.iter().any(|own| Arc::ptr_eq(own, &resource)) {
-                        touched.push(resource);
-                    }
+            for (resource, changes) in changes {
+                resource.apply(revision, changes);
+                if !dirty.iter().any(|own| Arc::ptr_eq(own, &resource)) {
+                    dirty.push(resource);
                 }
             }
         }
         self.trim(core);
         let reached = core.progress.announce(batch.revision);
-        let now = Instant::now();
-        for resource in touched {
-            self.waking.wake(resource, now);
+        for resource in dirty {
+            self.waking.wake(resource);
         }
         drop(reached);
     }
@@ -203,11 +201,11 @@ impl Drop for Halfway<'_> {
     }
 }
 
-/// Tells everyone that the cache has stopped following its store.
+/// Ends all waits and wakes all watchers: the cache no longer follows its store.
 pub(crate) fn close(core: &Core, routes: &Routes) {
     core.progress.close();
     for resource in routes.read().unwrap_or_else(PoisonError::into_inner).values() {
-        resource.interest().wake_all();
+        resource.watcher_index().wake_all();
     }
 }
 

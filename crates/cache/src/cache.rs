@@ -3,7 +3,6 @@
 use crate::{
     Encodings, Error, Options, Resource, Spec,
     apply::Applier,
-    drafts::Drafts,
     follow::{self, Closing, Command},
     load,
     progress::Progress,
@@ -54,7 +53,6 @@ impl Cache {
             encodings: Encodings::new(options.encodings),
             log_bytes: AtomicUsize::new(0),
             applier: Applier::default(),
-            drafts: Drafts::default(),
             options,
             store,
         });
@@ -101,9 +99,9 @@ impl Cache {
         self.core.progress.revision()
     }
 
-    /// The newest revision that was committed.
+    /// The newest committed revision that this process knows, without a question to the store.
     pub fn committed(&self) -> Revision {
-        self.core.store.revision()
+        self.core.store.known_revision()
     }
 
     /// Waits until every type can serve a revision, at most for the time that the options say.

@@ -1,19 +1,18 @@
 //! Writing: from JSON to a committed entry.
 //!
-//! 1. A change is in memory only after the store has committed it, and told of it in its turn: the writer applies what it is told
-//!    up to its own change, like anyone else.
-//! 2. The writer is answered after its change was applied: who was answered, and then asks, sees it.
+//! 1. A change is in memory only after the store has committed it, and after all changes before it. The writer applies them
+//!    itself.
+//! 2. The writer is answered after its change was applied: a read after the answer sees it.
 
 use crate::{
     Cache, Entry, Error, Freshness, Resource,
-    drafts::Draft,
     entry::{claimed, is_named, within},
     error::{Conflict, Invalid},
-    record,
+    frame, record,
 };
 use bytes::Bytes;
 use std::sync::Arc;
-use store::{Expect, Head, Key, Op, Returning, Revision, Tag};
+use store::{Expect, Head, Key, Op, Returning, Revision};
 
 /// A change of one object.
 #[derive(Clone)]
@@ -23,7 +22,6 @@ pub struct Change {
     name: String,
     write: Write,
     expect: Expect,
-    uid: Option<String>,
 }
 
 #[derive(Clone)]
@@ -77,7 +75,7 @@ impl Change {
 
     fn new(resource: &Arc<Resource>, namespace: &str, name: &str, write: Write) -> Self {
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
-        Self { resource: resource.clone(), namespace, name, write, expect: Expect::Any, uid: None }
+        Self { resource: resource.clone(), namespace, name, write, expect: Expect::Any }
     }
 
     /// Only if there is no such object.
@@ -94,23 +92,16 @@ impl Change {
         self
     }
 
-    /// Only if the object has this uid.
-    #[must_use]
-    pub fn expect_uid(mut self, uid: impl Into<String>) -> Self {
-        self.uid = Some(uid.into());
-        self
-    }
-
-    /// The change as the store takes it, and what is known of the object that it puts.
-    fn prepare(&self) -> Result<(store::Change, Option<Draft>), Invalid> {
+    /// The change as the store takes it.
+    fn prepare(&self) -> Result<store::Change, Invalid> {
         let spec = self.resource.spec();
         let within = spec.key(&self.namespace, &self.name);
         if spec.namespace_len(&within) != Some(self.namespace.len()) {
             return Err(Invalid::Name { namespace: self.namespace.clone(), name: self.name.clone() });
         }
         let key = Key::try_from(format!("{}/{within}", spec.prefix()))?;
-        let (mut change, draft) = match &self.write {
-            Write::Delete => (store::Change::delete(key), None),
+        let mut change = match &self.write {
+            Write::Delete => store::Change::delete(key),
             Write::Put(json) => {
                 let wrong = |reason: String| Invalid::Json(reason);
                 let json = str::from_utf8(json).map_err(|error| wrong(error.to_string()))?;
@@ -118,66 +109,41 @@ impl Change {
                 if !is_named(spec, &within, &scanned) {
                     return Err(Invalid::Named(claimed(spec, &scanned)));
                 }
-                let uid = Bytes::copy_from_slice(scanned.uid());
-                let draft = Draft::new(spec, json, scanned);
-                let draft = draft.ok_or_else(|| wrong("it is too large".into()))?;
-                (store::Change::put(key, draft.stored.clone()).tag(uid), Some(draft))
+                let stored = frame::encode(json, scanned.revision);
+                store::Change::put(key, stored.ok_or_else(|| wrong("it is too large".into()))?)
             }
         };
-        change.guard.revision = self.expect;
-        change.guard.tag = self.uid.as_deref().map(Tag::from);
+        change.expect = self.expect;
         let last_is_certain = matches!(self.expect, Expect::At(_));
         if matches!(change.op, Op::Delete) && !last_is_certain {
             change.returning = Returning::Value;
         }
-        Ok((change, draft))
+        Ok(change)
     }
 }
 
 impl Cache {
     /// Commits a change, and answers once it can be read.
     pub async fn commit(&self, change: Change) -> Result<Committed, Error> {
-        self.commit_all(vec![change]).await?.pop().ok_or(Error::Closed)
-    }
-
-    /// Commits a group of changes: all of them, in order, or none.
-    pub async fn commit_all(&self, group: Vec<Change>) -> Result<Vec<Committed>, Error> {
-        let mut prepared = Vec::with_capacity(group.len());
-        let mut befores = Vec::with_capacity(group.len());
-        let mut drafts = Vec::with_capacity(group.len());
-        for (index, change) in group.iter().enumerate() {
-            change.resource.check_served()?;
-            let (write, draft) = change.prepare().map_err(|reason| Error::Invalid { index, reason })?;
-            drafts.extend(draft.map(|draft| self.core().drafts.keep(draft)));
-            prepared.push(write);
-            befores.push(match change.write {
-                Write::Delete => change.current(),
-                Write::Put(_) => None,
-            });
-        }
-        // A store may answer at once, and a writer go on and on: others have their turn.
+        change.resource.check_served()?;
+        let written = change.prepare().map_err(|reason| Error::Invalid { reason })?;
+        let before = match change.write {
+            Write::Delete => change.current(),
+            Write::Put(_) => None,
+        };
+        // A store may answer at once, and a writer go on and on: other tasks may run.
         tokio::task::coop::consume_budget().await;
-        let written = prepared.clone();
-        let outcome = match self.core().store.commit(prepared).await {
-            Err(store::Error::Conflict(conflict)) => return Err(self.conflict(&group, *conflict).await),
+        let committed = match self.core().store.commit(written.clone()).await {
+            Err(store::Error::Conflict(conflict)) => return Err(self.conflict(&change, *conflict).await),
             outcome => outcome?,
         };
-        if let Some(last) = outcome.last() {
-            self.core().reach(last.revision).await?;
-        }
-        drop(drafts);
-        let parts = group.iter().zip(written).zip(befores).zip(outcome);
-        let answers =
-            parts.map(|(((change, written), before), committed)| change.answer(&written, before, committed));
-        answers.collect()
+        self.core().reach(committed.revision).await?;
+        change.answer(&written, before, committed)
     }
 
-    /// What is there in place of what was expected.
-    async fn conflict(&self, group: &[Change], conflict: store::Conflict) -> Error {
+    /// The error of a change whose precondition did not hold, with what is there.
+    async fn conflict(&self, change: &Change, conflict: store::Conflict) -> Error {
         let seen = conflict.found.as_ref().map_or(Revision::ZERO, |found| found.head.mod_revision);
-        let Some(change) = group.get(conflict.index) else {
-            return store::Error::from(Box::new(conflict)).into();
-        };
         if let Err(error) = self.core().reach(seen).await {
             return error;
         }
@@ -197,7 +163,7 @@ impl Cache {
                 return error;
             }
         }
-        Box::new(Conflict { index: conflict.index, found }).into()
+        Box::new(Conflict { found }).into()
     }
 }
 
@@ -213,7 +179,7 @@ impl Change {
         entry.map(Arc::new).map_err(|corrupt| Error::Corrupt(Arc::new(corrupt)))
     }
 
-    /// The outcome of a change that was applied. The log has it; if it let it go already, it is made once more.
+    /// The outcome of a change that was applied: from the log, or, if it has left the log, made once more.
     fn answer(
         &self,
         written: &store::Change,
@@ -224,8 +190,8 @@ impl Change {
         let key = within(self.resource.spec(), &written.key).unwrap_or_default();
         let logged = self.resource.outcome(key, revision);
         match &written.op {
-            Op::Put { value, tag } => {
-                let head = Head { create_revision, mod_revision: revision, tag: tag.clone() };
+            Op::Put(value) => {
+                let head = Head { create_revision, mod_revision: revision };
                 let entry = logged.map_or_else(|| self.read(&written.key, &head, value), Ok)?;
                 Ok(Committed::Put(entry))
             }
@@ -235,40 +201,10 @@ impl Change {
                     let same = before.filter(|before| before.mod_revision() == head.mod_revision);
                     let stored = value.and_then(Result::ok);
                     let last = same.or_else(|| self.read(&written.key, &head, &stored?).ok())?;
-                    Some(Arc::new(last.departed(revision)))
+                    Some(Arc::new(last.tombstone(revision)))
                 });
                 Ok(Committed::Deleted { revision, last })
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "test code")]
-
-    use super::*;
-    use crate::{Options, Spec};
-    use store::{Store, embedded::Embedded, memory::Memory};
-
-    #[tokio::test]
-    async fn who_applies_a_change_takes_what_its_writer_knows_of_it() {
-        let directory = tempfile::tempdir().unwrap();
-        let embedded = Embedded::open(directory.path(), store::embedded::Options::default()).unwrap();
-        for store in [Arc::new(Memory::default()) as Arc<dyn Store>, Arc::new(embedded)] {
-            let cache =
-                Cache::open(store, [Spec::cluster("nodes").unwrap()], Options::default()).await.unwrap();
-            let nodes = cache.resource("nodes").unwrap();
-            let json = r#"{"metadata":{"name":"a","uid":"u","labels":{"zone":"b"}}}"#;
-            let (write, draft) = Change::put(&nodes, "", "a", json).prepare().unwrap();
-            let stored = draft.as_ref().unwrap().stored.clone();
-            let core = cache.core();
-            let _kept = core.drafts.keep(draft.unwrap());
-            let committed = core.store.commit(vec![write]).await.unwrap();
-            core.reach(committed.first().unwrap().revision).await.unwrap();
-            assert!(core.drafts.take(&stored).is_none());
-            let entry = nodes.get("", "a", Freshness::Any).await.unwrap().unwrap();
-            assert_eq!((entry.uid(), entry.labels().collect::<Vec<_>>()), ("u", vec![("zone", "b")]));
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Other encodings of entries, made from their canonical bytes by whoever asks first, kept while they are hot.
+//! Other encodings of entries, made from their canonical bytes by the first caller, kept while they are hot.
 //!
-//! 1. An entry is encoded at most once per encoding for as long as the result is kept; those who ask while it is made
+//! 1. An entry is encoded at most once per encoding for as long as the result is kept; callers that ask while it is made
 //!    wait for it.
 //! 2. What is kept stays within the budget, but for results that are being made.
 //!
@@ -11,6 +11,7 @@ use crate::{Entry, Form};
 use bytes::Bytes;
 use std::{
     collections::HashMap,
+    hash::{BuildHasher, RandomState},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 use store::Revision;
@@ -28,6 +29,7 @@ pub struct Encoding(pub u32);
 pub struct Encodings {
     shards: Vec<Mutex<Shard>>,
     budget: usize,
+    hasher: RandomState,
 }
 
 /// Figures of the encodings.
@@ -45,10 +47,11 @@ pub struct EncodingStats {
     pub evictions: u64,
 }
 
-/// A revision belongs to one change, so it tells entries apart.
+/// Names an entry: its revision, and a keyed hash of its type and key, because changes of different keys may share a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     revision: Revision,
+    object: u64,
     form: Form,
     encoding: Encoding,
 }
@@ -78,7 +81,8 @@ struct Result {
 impl Encodings {
     /// Keeps about `budget` bytes.
     pub(crate) fn new(budget: usize) -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), budget: budget / SHARDS }
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Self { shards, budget: budget / SHARDS, hasher: RandomState::new() }
     }
 
     /// An encoding of an entry, made by `make` if it is not there. A failure is not kept.
@@ -88,7 +92,8 @@ impl Encodings {
         encoding: Encoding,
         make: impl FnOnce(&Entry) -> std::result::Result<Bytes, E>,
     ) -> std::result::Result<Bytes, E> {
-        let key = Key { revision: entry.mod_revision(), form: entry.form(), encoding };
+        let object = self.hasher.hash_one((entry.spec().prefix(), entry.key()));
+        let key = Key { revision: entry.mod_revision(), object, form: entry.form(), encoding };
         let Some(shard) = self.shard(key) else { return make(entry) };
         let result = lock(shard).find(key);
         if let Some(bytes) = result.bytes.get() {
@@ -232,14 +237,29 @@ mod tests {
             }
         });
         assert_eq!(made.load(Ordering::SeqCst), 1);
-        let departed = entry.departed(Revision(7));
-        assert_eq!(encodings.get(&departed, Encoding(1), size(9)).unwrap().len(), 9);
+        let tombstone = entry.tombstone(Revision(7));
+        assert_eq!(encodings.get(&tombstone, Encoding(1), size(9)).unwrap().len(), 9);
         assert_eq!(encodings.get(&entry, Encoding(2), size(10)).unwrap().len(), 10);
         assert_eq!(encodings.stats().kept, 3);
     }
 
     #[test]
-    fn the_budget_holds_and_what_is_hot_stays() {
+    fn entries_that_share_a_revision_have_encodings_of_their_own() {
+        let encodings = Encodings::new(1 << 20);
+        let nodes = Arc::new(Spec::cluster("nodes").unwrap());
+        let leases = Arc::new(Spec::cluster("leases").unwrap());
+        let entries = [(&nodes, "a"), (&nodes, "b"), (&leases, "a")]
+            .map(|(spec, name)| testing::entry(spec, &format!(r#"{{"metadata":{{"name":"{name}"}}}}"#), 7));
+        for round in 0..2 {
+            for (len, entry) in (1..).zip(&entries) {
+                let bytes = encodings.get(entry, Encoding(0), size(len * (1 - round))).unwrap();
+                assert_eq!(bytes.len(), len);
+            }
+        }
+    }
+
+    #[test]
+    fn evictions_hold_the_budget_and_spare_hot_results() {
         let encodings = Encodings::new(SHARDS * 10 * (1000 + OVERHEAD));
         let hot = entry(16);
         for revision in 2..200u64 {
@@ -254,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_and_giants_are_not_kept() {
+    fn failures_and_results_over_the_budget_are_not_kept() {
         let encodings = Encodings::new(SHARDS * 1000);
         assert_eq!(encodings.get(&entry(1), Encoding(0), |_| Err::<Bytes, _>("no")), Err("no"));
         assert_eq!(encodings.get(&entry(1), Encoding(0), size(2000)).unwrap().len(), 2000);

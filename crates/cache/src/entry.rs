@@ -1,7 +1,6 @@
-//! The committed state of one object: canonical bytes and index record, shared by everyone who reads it.
+//! The committed state of one object: canonical bytes and index record, shared by all readers.
 
 use crate::{
-    drafts::Draft,
     frame::{self, Unframed},
     record::{self, Record, Scanned},
     spec::Spec,
@@ -16,8 +15,8 @@ use store::{Corrupt, Head, Key, Revision};
 pub enum Form {
     /// As it was committed.
     Live,
-    /// The last state, with the revision of the change that ended it in place of its own.
-    Departed,
+    /// The last state of a deleted object, with the revision of the delete.
+    Tombstone,
 }
 
 /// The committed state of one object. There is no decoded tree: only bytes, and where in them the values lie that
@@ -56,18 +55,6 @@ impl Entry {
             .ok_or_else(|| corrupt("its key is too long".into()))
     }
 
-    /// Reads a stored value of which its writer has kept a draft; `None` if it has to be read as any other.
-    pub(crate) fn drafted(spec: &Arc<Spec>, key: &Key, head: &Head, draft: Draft) -> Option<Self> {
-        let Draft { spec: drafted, stored, record, from, moved } = draft;
-        // The type may have been removed since, and be another now.
-        let is_same = Arc::ptr_eq(spec, &drafted);
-        let unframed = frame::decode(&stored, head.mod_revision.0).ok().filter(|_| is_same)?;
-        // The stored text has no digits.
-        let digits = unframed.json.len() - frame::text_len(&stored);
-        let record = record.moved(from, moved + digits as isize);
-        Self::new(spec, within(spec, key)?, head, unframed, record)
-    }
-
     /// `None` if something is too long.
     fn new(spec: &Arc<Spec>, within: &str, head: &Head, unframed: Unframed, record: Record) -> Option<Self> {
         Some(Self {
@@ -84,7 +71,7 @@ impl Entry {
     }
 
     /// This state with the revision of the change that ended it.
-    pub(crate) fn departed(&self, revision: Revision) -> Self {
+    pub(crate) fn tombstone(&self, revision: Revision) -> Self {
         let at = self.revision_at as usize;
         let old_len = self.mod_revision.0.checked_ilog10().unwrap_or(0) as usize + 1;
         let head = self.bytes.get(..at).unwrap_or_default();
@@ -96,7 +83,7 @@ impl Entry {
             key: self.key.clone(),
             mod_revision: revision,
             bytes,
-            form: Form::Departed,
+            form: Form::Tombstone,
             record,
             ..*self
         }
@@ -244,8 +231,7 @@ mod tests {
     }
 
     fn read(key: &str, json: &str, revision: u64) -> Result<Entry, Corrupt> {
-        let head =
-            Head { create_revision: Revision(3), mod_revision: Revision(revision), tag: Default::default() };
+        let head = Head { create_revision: Revision(3), mod_revision: Revision(revision) };
         let place = record::scan(&spec(), json).unwrap().revision;
         Entry::read(&spec(), &Key::try_from(key).unwrap(), &head, &frame::encode(json, place).unwrap())
     }
@@ -253,7 +239,7 @@ mod tests {
     const POD: &str = r#"{"kind":"Pod","metadata":{"name":"a","namespace":"default","uid":"u-1","labels":{"app":"web"}},"spec":{"nodeName":"n1"}}"#;
 
     #[test]
-    fn an_entry_knows_what_readers_select_by() {
+    fn an_entry_has_names_labels_and_selectable_fields() {
         let entry = read("pods/default/a", POD, 9).unwrap();
         assert_eq!((entry.namespace(), entry.name(), entry.uid()), ("default", "a", "u-1"));
         assert_eq!(entry.labels().collect::<Vec<_>>(), [("app", "web")]);
@@ -269,54 +255,19 @@ mod tests {
     }
 
     #[test]
-    fn a_departed_entry_differs_in_its_revision_alone() {
+    fn a_tombstone_differs_in_its_resource_version_alone() {
         let entry = read("pods/default/a", POD, 9).unwrap();
         for revision in [10, 123_456] {
-            let departed = entry.departed(Revision(revision));
+            let tombstone = entry.tombstone(Revision(revision));
             let expected =
                 str::from_utf8(entry.bytes()).unwrap().replace("\"9\"", &format!("\"{revision}\""));
-            assert_eq!(departed.bytes(), expected.as_bytes());
-            assert_eq!((departed.uid(), departed.label("app")), ("u-1", Some("web")));
-            assert_eq!(departed.field("spec.nodeName"), Some("n1"));
-            assert_eq!((departed.form(), departed.mod_revision()), (Form::Departed, Revision(revision)));
-            let again = departed.departed(Revision(1));
+            assert_eq!(tombstone.bytes(), expected.as_bytes());
+            assert_eq!((tombstone.uid(), tombstone.label("app")), ("u-1", Some("web")));
+            assert_eq!(tombstone.field("spec.nodeName"), Some("n1"));
+            assert_eq!((tombstone.form(), tombstone.mod_revision()), (Form::Tombstone, Revision(revision)));
+            let again = tombstone.tombstone(Revision(1));
             assert_eq!(again.bytes(), expected.replace(&format!("\"{revision}\""), "\"1\"").as_bytes());
             assert_eq!(again.field("spec.nodeName"), Some("n1"));
-        }
-    }
-
-    #[test]
-    fn a_draft_comes_to_the_same_as_a_look_at_the_bytes() {
-        let rest = r#""labels":{"app":"web","\u0061":"\"b\""},"ownerReferences":[{"uid":"o"}]},"spec":{"nodeName":"n1"}}"#;
-        let names = r#""name":"a","namespace":"default""#;
-        let (spec, another) = (spec(), spec());
-        for metadata in [
-            format!("{names},"),
-            format!(r#"{names},"uid":"u-1","#),
-            format!(r#"{names},"uid":"u-1","resourceVersion":"","#),
-            format!(r#"{names},"uid":"u-1","resourceVersion":"123456","#),
-            format!(r#""resourceVersion":null,{names},"#),
-            format!(r#""resourceVersion":{{"a":[]}},{names},"uid":"u-1","#),
-            format!(r#""annotations":{{"a":"b"}},{names},"#),
-        ] {
-            let json = format!(r#"{{"spec":{{"hostNetwork":true}},"metadata":{{{metadata}{rest}"#);
-            for revision in [1, 42, u64::MAX] {
-                let draft = || Draft::new(&spec, &json, record::scan(&spec, &json).unwrap()).unwrap();
-                let head = Head {
-                    create_revision: Revision(3),
-                    mod_revision: Revision(revision),
-                    tag: Default::default(),
-                };
-                let key = Key::try_from("pods/default/a").unwrap();
-                let drafted = Entry::drafted(&spec, &key, &head, draft()).unwrap();
-                let read = read("pods/default/a", &json, revision).unwrap();
-                assert_eq!(drafted.bytes, read.bytes);
-                assert_eq!(drafted.record, read.record, "{}", String::from_utf8_lossy(&read.bytes));
-                assert_eq!((drafted.key(), drafted.namespace()), (read.key(), read.namespace()));
-                assert_eq!((drafted.revision_at, drafted.form), (read.revision_at, read.form));
-                assert_eq!(drafted.departed(Revision(7)).bytes, read.departed(Revision(7)).bytes);
-                assert!(Entry::drafted(&another, &key, &head, draft()).is_none());
-            }
         }
     }
 

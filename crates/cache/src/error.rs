@@ -49,10 +49,8 @@ pub enum Error {
     #[error(transparent)]
     Conflict(#[from] Box<Conflict>),
     /// A change cannot be made of what was given.
-    #[error("change {index} of the group cannot be stored: {reason}")]
+    #[error("the change cannot be stored: {reason}")]
     Invalid {
-        /// The place of the change in its group.
-        index: usize,
         /// What is wrong with it.
         reason: Invalid,
     },
@@ -79,8 +77,6 @@ pub enum Error {
 /// A precondition that did not hold.
 #[derive(Clone, Debug)]
 pub struct Conflict {
-    /// The place of the change in its group.
-    pub index: usize,
     /// What is there now.
     pub found: Option<Arc<Entry>>,
 }

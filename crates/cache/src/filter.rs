@@ -147,7 +147,7 @@ impl Selection {
         self.is_everything() || matches!(self.scope, Scope::Namespace(_)) && self.selects_by_key_alone()
     }
 
-    /// Whether an object matches. What is told by the least of its memory is asked first.
+    /// Whether an object matches. The tests that read the least memory come first.
     pub(crate) fn matches(&self, entry: &Entry) -> bool {
         self.may_match(entry)
             && self.filter.namespace.as_deref().is_none_or(|namespace| namespace == entry.namespace())
@@ -162,7 +162,7 @@ impl Selection {
         }
     }
 
-    /// False if the signature of the object's labels tells that it does not match.
+    /// False if the signature of the object's labels excludes a match.
     fn may_match(&self, entry: &Entry) -> bool {
         self.marks.iter().all(|values| values.iter().any(|marks| entry.may_have(*marks)))
     }

@@ -1,9 +1,8 @@
-//! The one task that keeps a cache in step with its store: it loads types, does what is due from time to time, and applies the
-//! changes that nobody waits for.
+//! The task that keeps a cache in step with its store: it loads types, expires logs, snapshots and chunks, and applies changes
+//! that no writer or reader waits for.
 //!
-//! 1. A change that was committed is applied without a writer who waits for it, and without a reader.
-//! 2. The task leaves the work to writers where they do it: it looks after them from time to time, and is not woken for
-//!    every change.
+//! 1. A committed change is applied even if no writer and no reader waits for it.
+//! 2. While writers apply their own changes, the task checks once a millisecond, and is not woken for every change.
 
 use crate::{
     Error, Resource, Spec,
@@ -14,7 +13,6 @@ use crate::{
     resource::Core,
 };
 use std::{
-    mem,
     sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
@@ -26,7 +24,7 @@ use tokio::{
 
 /// How long to wait after the store could not be read, before it is tried again.
 const RETRY: Duration = Duration::from_millis(500);
-/// For how long the writers are left alone who apply changes themselves.
+/// How long the task sleeps while writers apply changes themselves.
 const LEAVE: Duration = Duration::from_millis(1);
 
 /// What the task is asked to do.
@@ -37,7 +35,7 @@ pub(crate) enum Command {
     Remove { prefix: String, reply: oneshot::Sender<bool> },
 }
 
-struct Loaded {
+struct TypeLoaded {
     ticket: u64,
     spec: Arc<Spec>,
     outcome: Result<Everything, Error>,
@@ -46,7 +44,7 @@ struct Loaded {
 struct Task {
     core: Arc<Core>,
     routes: Arc<Routes>,
-    loads: JoinSet<Loaded>,
+    loads: JoinSet<TypeLoaded>,
     /// The number of the last load that was begun.
     ticket: u64,
 }
@@ -62,7 +60,7 @@ pub(crate) async fn run(closing: Closing, mut commands: mpsc::UnboundedReceiver<
     }
 }
 
-/// Ends the work and tells everyone when the task ends, however it does.
+/// Closes the cache when the task ends, also by a panic.
 pub(crate) struct Closing {
     pub(crate) core: Arc<Core>,
     pub(crate) routes: Arc<Routes>,
@@ -76,7 +74,7 @@ impl Drop for Closing {
 }
 
 impl Task {
-    /// Applies what the store tells; ends well when the cache was dropped.
+    /// Applies the changes of the store. Returns `Ok` after the cache was dropped.
     async fn follow(&mut self, commands: &mut mpsc::UnboundedReceiver<Command>) -> Result<(), store::Error> {
         let follower = self.core.store.follow(Follow::after(self.core.progress.revision()))?;
         self.core.applier.with(|work| work.replace_source(Source::Follower(follower)));
@@ -104,7 +102,7 @@ impl Task {
         }
     }
 
-    /// Applies what is left to do, also if it has to be waited for.
+    /// Applies pending changes, also those that have to be read from the store's history.
     async fn catch_up(&self) -> Result<(), store::Error> {
         if self.core.catch_up() {
             return Ok(());
@@ -137,7 +135,7 @@ impl Task {
                 let prefix = spec.prefix().to_owned();
                 let known = self.routes.read().unwrap_or_else(PoisonError::into_inner).contains_key(&prefix);
                 let ticket = self.ticket + 1;
-                // What is committed from now on is kept for it, before it is loaded.
+                // Changes from now on are kept for it, before it is loaded.
                 let is_new = self.core.applier.with(|work| {
                     if known || work.pending.contains_key(&prefix) {
                         reply.send(Err(Error::Exists { prefix })).ok();
@@ -170,16 +168,16 @@ impl Task {
         let (store, ticket) = (self.core.store.clone(), self.ticket);
         self.loads.spawn(async move {
             let outcome = load::everything(store, vec![spec.clone()]).await;
-            Loaded { ticket, spec, outcome }
+            TypeLoaded { ticket, spec, outcome }
         });
     }
 
-    /// Serves a type that was loaded, after what the store has told of it since.
+    /// Serves a type that was loaded, with the changes that came since.
     ///
-    /// It may have been loaded at a later revision than the others are at: what the store is yet to tell of it up to
-    /// there is in it already, and passed over.
-    fn install(&mut self, loaded: Loaded) {
-        let Loaded { ticket, spec, outcome } = loaded;
+    /// It may have been loaded at a later revision than the other types are at: changes up to that revision are in it
+    /// already, and are skipped.
+    fn install(&mut self, loaded: TypeLoaded) {
+        let TypeLoaded { ticket, spec, outcome } = loaded;
         self.core.applier.with(|work| {
             if work.pending.get(spec.prefix()).is_none_or(|pending| pending.ticket != ticket) {
                 return;
@@ -198,16 +196,13 @@ impl Task {
             let mut routes = self.routes.write().unwrap_or_else(PoisonError::into_inner);
             routes.insert(spec.prefix().to_owned(), resource.clone());
             drop(routes);
-            let mut group = Vec::new();
-            for event in events {
-                if resource.with_state(|view, _| event.revision() > view.revision) {
-                    group.extend(resource.applied(&event));
-                }
-                if !event.group_goes_on {
-                    resource.apply(mem::take(&mut group));
-                }
+            let loaded_at = resource.with_state(|view, _| view.revision);
+            let newer: Vec<_> = events.into_iter().filter(|event| event.revision() > loaded_at).collect();
+            for same_revision in newer.chunk_by(|one, next| one.revision() == next.revision()) {
+                let changes = same_revision.iter().filter_map(|event| resource.applied(event));
+                let revision = same_revision.first().map_or(loaded_at, store::Event::revision);
+                resource.apply(revision, changes.collect());
             }
-            resource.apply(group);
             reply.send(Ok(resource)).ok();
         });
     }
@@ -219,8 +214,7 @@ impl Task {
         }
     }
 
-    /// Starts again from the newest state, after the store could not tell the changes up to it; false if there is
-    /// nothing to go on with.
+    /// Loads all types again after the follower failed; false if the cache was dropped or the store closed.
     async fn reload(&mut self, commands: &mut mpsc::UnboundedReceiver<Command>) -> bool {
         loop {
             let resources: Vec<Arc<Resource>> =
@@ -246,7 +240,7 @@ impl Task {
         }
     }
 
-    /// Loads what was being loaded once more: what the store has told of it meanwhile may have gaps.
+    /// Loads once more the types that were being loaded: the changes that were kept for them may be incomplete.
     fn load_again(&mut self) {
         self.loads = JoinSet::new();
         let again = self.core.applier.with(|work| {

@@ -6,10 +6,10 @@
 //! the text             {"kind":"Pod",...,"metadata":{"name":"a","uid":"u","resourceVersion":"",...},...}
 //! ```
 //!
-//! The revision of a change is known only after the change is written; with the place at hand, it is spliced in
-//! without another look at the object. No other module knows this form.
+//! The revision of a change is known only after the change is written; it is spliced in
+//! at the stored offset, without parsing the object. No other module knows this form.
 
-use crate::record::Place;
+use crate::record::RevisionSlot;
 use bytes::Bytes;
 
 /// The bytes before the text.
@@ -23,8 +23,8 @@ pub(crate) struct Unframed {
 }
 
 /// The stored form of an object whose `resourceVersion` is, or belongs, at `place`.
-pub(crate) fn encode(json: &str, place: Place) -> Option<Bytes> {
-    let Place { start, end, before, after } = place;
+pub(crate) fn encode(json: &str, place: RevisionSlot) -> Option<Bytes> {
+    let RevisionSlot { start, end, before, after } = place;
     let (head, tail) = (json.get(..start)?, json.get(end..)?);
     let at = u32::try_from(start + before.len()).ok()?;
     let mut framed = Vec::with_capacity(HEADER + head.len() + before.len() + after.len() + tail.len());
@@ -46,12 +46,7 @@ pub(crate) fn decode(stored: &[u8], revision: u64) -> Result<Unframed, &'static 
     Ok(Unframed { json: splice(head, revision, tail), at })
 }
 
-/// How long the text of a stored object is.
-pub(crate) fn text_len(stored: &[u8]) -> usize {
-    stored.len().saturating_sub(HEADER)
-}
-
-/// Canonical bytes from what stands before and after the digits of a revision.
+/// Canonical bytes from the bytes before and after the digits of a revision.
 pub(crate) fn splice(head: &[u8], revision: u64, tail: &[u8]) -> Bytes {
     let mut buffer = itoa::Buffer::new();
     let digits = buffer.format(revision).as_bytes();

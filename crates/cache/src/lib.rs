@@ -1,7 +1,7 @@
 //! Entries, log, indexes, snapshots and watch fan-out on top of any store.
 //!
 //! The store keeps bytes; this crate keeps what the API reads: for each resource type the objects in the order of their
-//! keys, the recent changes, and those who wait for more. Everything is served as the canonical bytes that were
+//! keys, the recent changes, and the watchers. Everything is served as the canonical bytes that were
 //! committed: no read decodes an object.
 //!
 //! # Invariants
@@ -10,8 +10,8 @@
 //!    Other encodings are made once and kept while they are hot ([`Encodings`]).
 //! 2. **One log.** A change of a type is in its log once, in the order of revisions; each [`watch::Watcher`] reads it with
 //!    its own cursor. There is no queue per watcher.
-//! 3. **Committed before visible.** What the store has committed is applied by one at a time, in its order; a writer is answered
-//!    after that.
+//! 3. **Committed before visible.** Changes are applied after the store committed them, in its order, under one lock; a writer
+//!    is answered after that.
 //! 4. **One time for all types.** A revision is announced when every change up to it is applied, whichever type it
 //!    belongs to: a quiet type serves the newest revision too.
 //! 5. **Readers hold nothing up.** A reader takes a pointer to an immutable state; the writers go on.
@@ -27,7 +27,6 @@
 mod apply;
 mod cache;
 mod commit;
-mod drafts;
 mod encodings;
 mod entry;
 mod error;

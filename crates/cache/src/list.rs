@@ -14,10 +14,10 @@ use store::{Corrupt, Revision};
 /// How fresh the state has to be that a reader is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Freshness {
-    /// It holds every change that was acknowledged before the question.
+    /// It holds every change that was acknowledged before the question, by any process that shares the store.
     #[default]
     MostRecent,
-    /// Whatever is at hand.
+    /// The state in memory, without a question to the store.
     Any,
     /// At least this revision.
     NotOlderThan(Revision),
@@ -77,7 +77,7 @@ impl Query {
     }
 }
 
-/// The answer to a [`Query`]: an iterator over shared entries in the order of their keys, and what is told beside them.
+/// The answer to a [`Query`]: an iterator over shared entries in the order of their keys, and the metadata of the list.
 ///
 /// It holds the state that it shows, and no entry that it has given.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ pub struct List {
     pub revision: Revision,
     /// Where the rest starts, if there may be more.
     pub next: Option<String>,
-    /// How many objects are left after these; told only if there are any, and nothing was asked of their contents.
+    /// How many objects are left after these; only if there are any, and the query has no selectors.
     pub remaining: Option<usize>,
     /// Objects in this part of the keys whose bytes cannot be read; whether they match is not known.
     pub damaged: Vec<Arc<Corrupt>>,
@@ -171,7 +171,7 @@ impl Resource {
     pub(crate) async fn freshen(&self, freshness: Freshness) -> Result<(), Error> {
         self.check_served()?;
         let wanted = match freshness {
-            Freshness::MostRecent => self.core().store.revision(),
+            Freshness::MostRecent => self.core().store.newest_revision().await?,
             Freshness::NotOlderThan(revision) => revision,
             Freshness::Any => return Ok(()),
         };

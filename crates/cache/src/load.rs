@@ -27,13 +27,13 @@ pub(crate) struct Everything {
 }
 
 /// Some entries of the store, in the order of their keys, with the types that they belong to.
-struct Piece<T> {
+struct LoadPart<T> {
     place: usize,
     found: Vec<(usize, T)>,
 }
 
 /// What the store has.
-type Raw = Piece<Result<store::Entry, store::Corrupt>>;
+type Raw = LoadPart<Result<store::Entry, store::Corrupt>>;
 
 /// Loads the entries of some types at the newest revision. What belongs to none of them is left alone.
 pub(crate) async fn everything(store: Arc<dyn Store>, specs: Vec<Arc<Spec>>) -> Result<Everything, Error> {
@@ -77,7 +77,7 @@ fn hand_out(
         [only] => format!("{}/", only.prefix()),
         _ => String::new(),
     };
-    let mut piece = Piece { place: 0, found: Vec::with_capacity(PIECE) };
+    let mut piece = LoadPart { place: 0, found: Vec::with_capacity(PIECE) };
     let revision = store.load(prefix.as_bytes(), None, &mut |found| {
         let key = found.as_ref().map_or_else(|corrupt| &corrupt.key, |entry| &entry.key);
         if let Some(at) = places.get(prefix_of(key)) {
@@ -86,7 +86,7 @@ fn hand_out(
         if piece.found.len() < PIECE {
             return ControlFlow::Continue(());
         }
-        let next = Piece { place: piece.place + 1, found: Vec::with_capacity(PIECE) };
+        let next = LoadPart { place: piece.place + 1, found: Vec::with_capacity(PIECE) };
         match pieces.send(mem::replace(&mut piece, next)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
@@ -96,20 +96,20 @@ fn hand_out(
     Ok(revision)
 }
 
-fn read_pieces(specs: &[Arc<Spec>], received: &Mutex<mpsc::Receiver<Raw>>) -> Vec<Piece<Loaded>> {
+fn read_pieces(specs: &[Arc<Spec>], received: &Mutex<mpsc::Receiver<Raw>>) -> Vec<LoadPart<Loaded>> {
     let mut pieces = Vec::new();
     loop {
         let piece = received.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Piece { place, found }) = piece else { return pieces };
+        let Ok(LoadPart { place, found }) = piece else { return pieces };
         let loaded = found
             .into_iter()
             .filter_map(|(at, found)| Some((at, read(specs.get(at)?, found, |_| Slot::Absent))))
             .collect();
-        pieces.push(Piece { place, found: loaded });
+        pieces.push(LoadPart { place, found: loaded });
     }
 }
 
-/// The part of a key that tells its type.
+/// The part of a key that names its type.
 pub(crate) fn prefix_of(key: &store::Key) -> &[u8] {
     key.as_bytes().split(|byte| *byte == b'/').next().unwrap_or_default()
 }
@@ -153,8 +153,10 @@ async fn replay(
         while at < loaded.revision {
             let batch = follower.next().await?;
             at = batch.revision;
-            for event in batch.events.into_iter().filter(|event| event.revision() <= loaded.revision) {
-                replay.add(&event);
+            let reach = batch.events.partition_point(|event| event.revision() <= loaded.revision);
+            let events = batch.events.get(..reach).unwrap_or_default();
+            for same_revision in events.chunk_by(|one, next| one.revision() == next.revision()) {
+                replay.add(same_revision);
             }
             replay.trim(options.log_bytes);
         }
@@ -166,19 +168,36 @@ struct Replay<'a> {
     types: HashMap<&'a [u8], usize>,
     loaded: &'a Everything,
     logs: Vec<Log>,
-    /// The states that changes have made so far, so that the next change of the key shares them.
-    written: HashMap<Revision, Arc<Entry>>,
+    /// The states that changes have made so far, by key, so that the next change of the key shares them.
+    written: HashMap<store::Key, Arc<Entry>>,
     now: Instant,
 }
 
 impl Replay<'_> {
-    fn add(&mut self, event: &store::Event) {
-        let Some(&at) = self.types.get(prefix_of(&event.key)) else { return };
-        let Some((spec, view)) = self.loaded.views.get(at) else { return };
-        let Some(key) = within(spec, &event.key) else { return };
+    /// Adds the changes of a revision.
+    fn add(&mut self, events: &[store::Event]) {
+        let mut by_type: HashMap<usize, Vec<Transition>> = HashMap::new();
+        for event in events {
+            if let Some((at, change)) = self.read(event) {
+                by_type.entry(at).or_default().push(change);
+            }
+        }
+        for (at, changes) in by_type {
+            if let Some(log) = self.logs.get_mut(at) {
+                log.push(changes, self.now);
+            }
+        }
+    }
+
+    /// A change, and the index of its type.
+    fn read(&mut self, event: &store::Event) -> Option<(usize, Transition)> {
+        let at = *self.types.get(prefix_of(&event.key))?;
+        let (spec, view) = self.loaded.views.get(at)?;
+        let key = within(spec, &event.key)?;
         let before = match &event.previous {
             Some(store::Stored { head, value: Some(value) }) => {
-                let shared = self.written.remove(&head.mod_revision);
+                let written = self.written.remove(&event.key);
+                let shared = written.filter(|entry| entry.mod_revision() == head.mod_revision);
                 shared.map_or_else(|| Slot::read(spec, &event.key, head, value), Slot::Entry)
             }
             _ => Slot::Absent,
@@ -191,11 +210,9 @@ impl Replay<'_> {
             (store::Kind::Put, _) => Slot::read(spec, &event.key, &event.head, &event.value),
         };
         if let Slot::Entry(entry) = &after {
-            self.written.insert(event.revision(), entry.clone());
+            self.written.insert(event.key.clone(), entry.clone());
         }
-        if let Some(log) = self.logs.get_mut(at) {
-            log.push(Transition::new(event.revision(), key.into(), before, after), self.now);
-        }
+        Some((at, Transition::new(event.revision(), key.into(), before, after)))
     }
 
     /// Keeps the logs within their budget, the largest first.

@@ -2,8 +2,9 @@
 //!
 //! 1. The log holds every change of its type with a revision in `(start, newest]`, each once, in order.
 //! 2. A change that was pushed never changes; it only leaves at the old end, together with its neighbours.
-//! 3. Changes lie in pieces, which readers hold instead of what is in them: the counts of entries are not touched for watchers,
-//!    and the lock of the log is not held while they read.
+//! 3. The changes of one revision lie in one piece.
+//! 4. Readers hold pieces, and not the entries in them: a watcher does not change the reference counts of entries, and does
+//!    not hold the lock of the log while it reads.
 //!
 //! Entries in the log are the ones of the state: what a change adds to memory is the state that it replaced.
 
@@ -16,7 +17,7 @@ use std::{
 };
 use store::{Corrupt, Head, Key, Revision, Value};
 
-/// The most changes in a piece.
+/// The most changes in a piece, unless more share a revision.
 const CHANGES: usize = 64;
 /// A piece with more bytes than this gets no more changes.
 const BYTES: usize = 64 << 10;
@@ -58,32 +59,25 @@ impl Slot {
 #[derive(Clone, Debug)]
 pub(crate) struct Transition {
     pub(crate) revision: Revision,
-    /// The revision of the last change of its type in the same group.
-    pub(crate) group: Revision,
     pub(crate) key: Arc<str>,
     pub(crate) before: Slot,
     pub(crate) after: Slot,
-    departed: OnceLock<Arc<Entry>>,
+    tombstone: OnceLock<Arc<Entry>>,
 }
 
 impl Transition {
-    /// A change that is a group of its own.
+    /// A change of a key.
     pub(crate) fn new(revision: Revision, key: Arc<str>, before: Slot, after: Slot) -> Self {
-        Self { revision, group: revision, key, before, after, departed: OnceLock::new() }
+        Self { revision, key, before, after, tombstone: OnceLock::new() }
     }
 
-    /// The same change as part of a group that ends later.
-    pub(crate) fn in_group(self, end: Revision) -> Self {
-        Self { group: end, ..self }
-    }
-
-    /// The state before, with this change's revision: what a watcher is told that loses the object. Made once.
-    pub(crate) fn departed(&self) -> Option<&Arc<Entry>> {
+    /// The state before, with this change's revision: the object of a DELETED event. Made once.
+    pub(crate) fn tombstone(&self) -> Option<&Arc<Entry>> {
         let before = self.before.entry()?;
-        Some(self.departed.get_or_init(|| Arc::new(before.departed(self.revision))))
+        Some(self.tombstone.get_or_init(|| Arc::new(before.tombstone(self.revision))))
     }
 
-    /// The memory it keeps from being freed: the state before, twice where a departed copy is likely to be made.
+    /// The memory it keeps from being freed: the state before, twice where a tombstone is likely to be made.
     fn size(&self) -> usize {
         let copies = if matches!(self.after, Slot::Entry(_)) { 1 } else { 2 };
         size_of::<OnceLock<Self>>() + self.key.len() + copies * self.before.size()
@@ -126,8 +120,8 @@ struct Part {
 }
 
 impl Part {
-    fn has_room(&self) -> bool {
-        self.len < self.piece.changes.len() && self.bytes < BYTES
+    fn has_room(&self, changes: usize) -> bool {
+        self.len + changes <= self.piece.changes.len() && self.bytes < BYTES
     }
 
     fn push(&mut self, change: Transition, at: Instant) {
@@ -155,7 +149,7 @@ pub(crate) struct Log {
     bytes: usize,
 }
 
-/// What a log has let go: to be dropped when nobody waits for it.
+/// Changes that left the log, to be dropped outside of its lock.
 #[must_use = "its bytes are no longer those of the log"]
 pub(crate) struct Released {
     pub(crate) bytes: usize,
@@ -181,20 +175,20 @@ impl Log {
         self.len
     }
 
-    pub(crate) fn push(&mut self, change: Transition, at: Instant) {
-        self.len += 1;
-        self.bytes += change.size();
-        match self.parts.back_mut().filter(|part| part.has_room()) {
-            Some(part) => part.push(change, at),
-            None => {
-                // The log of a type that hardly changes is small.
-                let capacity = self.len.next_power_of_two().clamp(4, CHANGES);
-                let piece = Arc::new(Piece::new(capacity));
-                let mut part = Part { piece, len: 0, last: change.revision, at, bytes: 0 };
-                part.push(change, at);
-                self.parts.push_back(part);
-            }
+    /// Adds the changes of a type in one revision, which is newer than all before.
+    pub(crate) fn push(&mut self, changes: Vec<Transition>, at: Instant) {
+        let Some(last) = changes.last().map(|change| change.revision) else { return };
+        self.len += changes.len();
+        if self.parts.back().is_none_or(|part| !part.has_room(changes.len())) {
+            // The log of a type that hardly changes is small.
+            let capacity = self.len.next_power_of_two().clamp(4, CHANGES).max(changes.len());
+            let piece = Arc::new(Piece::new(capacity));
+            self.parts.push_back(Part { piece, len: 0, last, at, bytes: 0 });
         }
+        let Some(part) = self.parts.back_mut() else { return };
+        let before = part.bytes;
+        changes.into_iter().for_each(|change| part.push(change, at));
+        self.bytes += part.bytes - before;
     }
 
     /// The changes after a revision, oldest first; `None` if the log does not reach back to it.
@@ -209,22 +203,20 @@ impl Log {
         Some(runs.map(|(part, places)| Run { piece: part.piece.clone(), places }))
     }
 
-    /// The change with a revision, in its piece.
+    /// The changes of a revision, in their piece.
     pub(crate) fn run(&self, revision: Revision) -> Option<Run> {
-        let (part, at) = self.find(revision)?;
-        Some(Run { piece: part.piece.clone(), places: at..at + 1 })
-    }
-
-    /// The change with a revision.
-    pub(crate) fn get(&self, revision: Revision) -> Option<&Transition> {
-        self.find(revision).and_then(|(part, at)| part.piece.get(at))
-    }
-
-    fn find(&self, revision: Revision) -> Option<(&Part, usize)> {
         let before = Revision(revision.0.checked_sub(1)?);
         let part = self.parts.get(self.part(before))?;
-        let at = part.place(before);
-        part.piece.get(at).filter(|change| change.revision == revision).map(|_| (part, at))
+        let places = part.place(before)..part.place(revision);
+        (!places.is_empty() && revision > self.start).then(|| Run { piece: part.piece.clone(), places })
+    }
+
+    /// The change of a key in a revision.
+    pub(crate) fn get(&self, key: &str, revision: Revision) -> Option<&Transition> {
+        let before = Revision(revision.0.checked_sub(1)?);
+        let part = self.parts.get(self.part(before))?;
+        let mut changes = (part.place(before)..part.place(revision)).filter_map(|at| part.piece.get(at));
+        changes.find(|change| *change.key == *key)
     }
 
     /// Whether anything is so old that it can go.
@@ -282,107 +274,4 @@ impl Log {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    fn log(revisions: &[u64]) -> Log {
-        let mut log = Log::new(Revision(10));
-        for &revision in revisions {
-            let change = Transition::new(Revision(revision), "a".into(), Slot::Absent, Slot::Absent);
-            log.push(change, Instant::now());
-        }
-        log
-    }
-
-    fn after(log: &Log, revision: u64) -> Option<Vec<u64>> {
-        Some(log.after(Revision(revision))?.map(|change| change.revision.0).collect())
-    }
-
-    #[test]
-    fn readers_go_on_from_any_revision_in_reach() {
-        let revisions: Vec<u64> = (0..100).map(|i| 12 + 3 * i).collect();
-        let log = log(&revisions);
-        assert_eq!(after(&log, 9), None);
-        for from in 10..320 {
-            let expected: Vec<u64> = revisions.iter().copied().filter(|r| *r > from).collect();
-            assert_eq!(after(&log, from), Some(expected));
-            assert_eq!(log.get(Revision(from)).is_some(), revisions.contains(&from));
-        }
-    }
-
-    /// The last revisions of its pieces.
-    fn pieces(log: &Log) -> Vec<u64> {
-        log.parts.iter().map(|part| part.last.0).collect()
-    }
-
-    #[test]
-    fn pieces_grow_with_the_log_and_end_with_large_changes() {
-        let revisions: Vec<u64> = (11..311).collect();
-        assert_eq!(pieces(&log(&revisions)), [14, 22, 38, 70, 134, 198, 262, 310]);
-        let mut log = log(&[]);
-        let key: Arc<str> = "a".repeat(BYTES / 3).into();
-        for revision in 11..17 {
-            let change = Transition::new(Revision(revision), key.clone(), Slot::Absent, Slot::Absent);
-            log.push(change, Instant::now());
-        }
-        assert_eq!(pieces(&log), [13, 16]);
-    }
-
-    #[test]
-    fn trimming_moves_the_start_to_what_was_dropped() {
-        let mut log = log(&[11, 20, 30, 40, 50, 60]);
-        let one = log.bytes() / 6;
-        assert_eq!(log.trim(None, 0).bytes, 0);
-        assert_eq!(log.trim(None, 1).bytes, 4 * one);
-        assert_eq!((log.start(), log.bytes(), log.len()), (Revision(40), 2 * one, 2));
-        assert_eq!(
-            (after(&log, 39), after(&log, 40), after(&log, 50)),
-            (None, Some(vec![50, 60]), Some(vec![60]))
-        );
-        assert!(!log.is_expired(Instant::now() - Duration::from_secs(1)));
-        let later = Instant::now() + Duration::from_secs(1);
-        assert!(log.is_expired(later));
-        assert_eq!(log.trim(Some(later), 0).bytes, 2 * one);
-        assert_eq!((log.start(), log.bytes(), log.len()), (Revision(60), 0, 0));
-        assert_eq!(after(&log, 60), Some(vec![]));
-        assert_eq!(after(&log, 99), Some(vec![]));
-    }
-
-    #[test]
-    fn trimming_takes_as_many_pieces_as_it_has_to() {
-        let revisions: Vec<u64> = (11..311).collect();
-        let mut log = log(&revisions);
-        let one = log.bytes() / 300;
-        assert_eq!(log.trim(None, 4 * one + 1).bytes, 12 * one);
-        assert_eq!((log.start(), pieces(&log).len()), (Revision(22), 6));
-        assert_eq!(log.trim(None, usize::MAX).bytes, 288 * one);
-        assert_eq!((log.start(), log.bytes(), log.len()), (Revision(310), 0, 0));
-    }
-
-    #[test]
-    fn forgetting_moves_the_start_even_past_what_was_there() {
-        let mut log = log(&[11, 20, 30, 40, 50, 60]);
-        let one = log.bytes() / 6;
-        assert_eq!(log.forget(Revision(25)).bytes, 0, "its piece has more");
-        assert_eq!((after(&log, 24), after(&log, 25)), (None, Some(vec![30, 40, 50, 60])));
-        assert_eq!(log.forget(Revision(55)).bytes, 4 * one);
-        assert_eq!((after(&log, 54), after(&log, 55)), (None, Some(vec![60])));
-        assert_eq!(log.forget(Revision(5)).bytes, 0);
-        assert_eq!(log.start(), Revision(55));
-        assert_eq!(log.forget(Revision(70)).bytes, 2 * one);
-        assert_eq!((log.start(), log.bytes(), log.len()), (Revision(70), 0, 0));
-    }
-
-    #[test]
-    fn who_holds_a_piece_reads_on_when_the_log_has_let_it_go() {
-        let mut log = log(&[11, 20, 30, 40, 50, 60]);
-        let runs: Vec<Run> = log.runs(Revision(20)).unwrap().chain(log.run(Revision(20))).collect();
-        assert!(log.run(Revision(21)).is_none());
-        drop(log.trim(None, usize::MAX));
-        assert!(log.runs(Revision(20)).is_none() && log.run(Revision(20)).is_none());
-        let read = |run: &Run| run.places.clone().map(|at| run.piece.get(at).unwrap().revision.0).collect();
-        let read: Vec<Vec<u64>> = runs.iter().map(read).collect();
-        assert_eq!(read, [vec![30, 40], vec![50, 60], vec![20]]);
-    }
-}
+mod tests;

@@ -7,21 +7,19 @@ use std::time::Duration;
 pub struct Options {
     /// How long a reader waits for a revision that is not there yet.
     pub wait: Duration,
-    /// For how long the changes of a type are kept in memory.
+    /// For how long the changes of a type are kept in memory: the retention of the store's history, or less.
     pub log_retention: Duration,
-    /// How many bytes of superseded states the logs of all types may hold together. What a log has let go is read from
+    /// How many bytes of superseded states the logs of all types may hold together. Older changes are read from
     /// the store's history.
     pub log_bytes: usize,
     /// How many of the newest changes are read back into the logs when the cache starts.
     pub replay: u64,
-    /// For how long a state of the past is kept after its last use.
+    /// For how long a state of the past is kept in memory after its last use; never longer than the store's history reaches it.
     pub snapshot_retention: Duration,
     /// The most states of the past that are kept of one type.
     pub snapshots: usize,
     /// How many bytes of other encodings are kept.
     pub encodings: usize,
-    /// For how long watchers are left alone after they were woken: what happens meanwhile they are told together.
-    pub rest: Duration,
     /// How often a watcher that asked for them gets a bookmark.
     pub bookmark_interval: Duration,
 }
@@ -36,14 +34,13 @@ impl Default for Options {
             snapshot_retention: Duration::from_secs(75),
             snapshots: 64,
             encodings: 64 << 20,
-            rest: Duration::from_millis(1),
             bookmark_interval: Duration::from_secs(60),
         }
     }
 }
 
 impl Options {
-    /// How often it is looked for what is due.
+    /// How often logs, snapshots, chunks and bookmarks are checked.
     pub(crate) fn tick(&self) -> Duration {
         let shortest = self.log_retention.min(self.snapshot_retention).min(self.bookmark_interval);
         (shortest / 30).clamp(Duration::from_millis(5), Duration::from_secs(5))

@@ -1,7 +1,7 @@
-//! How far the changes have been applied, across all types, and those who wait for a revision.
+//! How far the changes have been applied, across all types, and the tasks that wait for a revision.
 //!
 //! A revision is announced after every change up to it is in the state and the log of its type: the announced revision
-//! is one that *every* type can serve. Only those who wait for no more than it are woken.
+//! is one that *every* type can serve. Only tasks that wait for it, or for an older one, are woken.
 
 use crate::Error;
 use std::{
@@ -41,7 +41,7 @@ impl Progress {
         Revision(self.revision.load(Ordering::Acquire))
     }
 
-    /// Announces a revision. Those who waited for it are woken when the answer is dropped.
+    /// Announces a revision. The tasks that waited for it are woken when the result is dropped.
     pub(crate) fn announce(&self, revision: Revision) -> Reached {
         self.revision.fetch_max(revision.0, Ordering::AcqRel);
         let mut waiting = self.waiting();
@@ -70,8 +70,8 @@ impl Progress {
     }
 }
 
-/// Those whose revision has come, and who do not know it yet: they are woken when this is dropped, so in any case.
-#[must_use = "dropping it at once wakes those who wait before anything else is done"]
+/// The tasks whose revision is announced. They are woken when this is dropped, so in any case.
+#[must_use = "dropping it at once wakes the waiting tasks before anything else is done"]
 pub(crate) struct Reached(BTreeMap<(u64, u64), Waker>);
 
 impl Drop for Reached {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn only_those_are_woken_whose_revision_has_come() {
+    fn an_announcement_wakes_only_waits_for_that_revision_or_older() {
         let progress = Progress::new(Revision(5));
         let counts: Vec<Arc<Count>> = (0..3).map(|_| Arc::default()).collect();
         let mut waits: Vec<_> = [5, 6, 8].map(|revision| Box::pin(progress.reach(Revision(revision)))).into();

@@ -24,7 +24,7 @@ pub(crate) struct Record {
     /// The uid, the selectable fields, the uids of owners, then keys and values of labels.
     spans: Box<[Span]>,
     side: Option<Box<str>>,
-    /// The marks of all labels, so that most of those that do not match are told without a look at their text.
+    /// The marks of all labels: most objects that do not match a selector are excluded without reading their text.
     signature: u64,
     fields: u16,
     owners: u16,
@@ -48,7 +48,7 @@ pub(crate) struct Scanned<'a> {
     json: &'a str,
     name: Span,
     namespace: Span,
-    pub(crate) revision: Place,
+    pub(crate) revision: RevisionSlot,
     pub(crate) record: Record,
 }
 
@@ -62,17 +62,12 @@ impl Scanned<'_> {
     pub(crate) fn namespace(&self) -> &[u8] {
         self.record.bytes(self.namespace, self.json.as_bytes())
     }
-
-    /// The uid of the object.
-    pub(crate) fn uid(&self) -> &[u8] {
-        self.record.uid(self.json.as_bytes())
-    }
 }
 
 /// What to replace in order to write a `resourceVersion`: the bytes from `start` to `end` become `before`, the
 /// digits, and `after`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RevisionSlot {
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) before: &'static str,
@@ -183,7 +178,7 @@ struct Meta {
     insert: Option<usize>,
     /// Whether `metadata` has any member.
     members: bool,
-    revision: Option<Place>,
+    revision: Option<RevisionSlot>,
 }
 
 impl<'a> Pass<'a> {
@@ -267,11 +262,13 @@ impl<'a> Pass<'a> {
         self.scanner.peek();
         let start = self.scanner.at();
         let place = match self.scanner.scalar()? {
-            Some(Scalar::Text(text)) => Place { start: text.start, end: text.end, before: "", after: "" },
-            Some(_) => Place { start, end: self.scanner.at(), before: "\"", after: "\"" },
+            Some(Scalar::Text(text)) => {
+                RevisionSlot { start: text.start, end: text.end, before: "", after: "" }
+            }
+            Some(_) => RevisionSlot { start, end: self.scanner.at(), before: "\"", after: "\"" },
             None => {
                 self.scanner.skip()?;
-                Place { start, end: self.scanner.at(), before: "\"", after: "\"" }
+                RevisionSlot { start, end: self.scanner.at(), before: "\"", after: "\"" }
             }
         };
         self.meta.revision = Some(place);
@@ -342,9 +339,15 @@ impl<'a> Pass<'a> {
             self.meta;
         let Some(start) = start else { return self.scanner.broken("no metadata") };
         let absent = match (insert, members) {
-            (Some(at), _) => Place { start: at, end: at, before: ",\"resourceVersion\":\"", after: "\"" },
-            (None, true) => Place { start, end: start, before: "\"resourceVersion\":\"", after: "\"," },
-            (None, false) => Place { start, end: start, before: "\"resourceVersion\":\"", after: "\"" },
+            (Some(at), _) => {
+                RevisionSlot { start: at, end: at, before: ",\"resourceVersion\":\"", after: "\"" }
+            }
+            (None, true) => {
+                RevisionSlot { start, end: start, before: "\"resourceVersion\":\"", after: "\"," }
+            }
+            (None, false) => {
+                RevisionSlot { start, end: start, before: "\"resourceVersion\":\"", after: "\"" }
+            }
         };
         let mut spans = Vec::with_capacity(1 + self.fields.len() + owners.len() + labels.len());
         spans.push(uid);

@@ -1,21 +1,20 @@
-//! One resource type: its state, its log, and those who watch it.
+//! One resource type: its state, its log, and its watchers.
 //!
-//! 1. State and log change together, under one lock, a whole group of changes at a time: what a reader sees of the type
-//!    is the state at one revision, never inside a group.
-//! 2. The lock is held for the time of a look-up, a few pointers' copy, or the application of a group; never while
+//! 1. State and log change together, under one lock, all changes of a revision at a time: what a reader sees of the type
+//!    is the state at one revision.
+//! 2. The lock is held for the time of a look-up, a few pointers' copy, or the application of a revision; never while
 //!    anything is decoded, sent, or waited for.
 
 use crate::{
     Entry, Error, Options, Spec,
     apply::Applier,
-    drafts::Drafts,
     encodings::Encodings,
     entry::within,
     log::{Log, Released, Slot, Transition},
     progress::Progress,
     snapshots::Snapshots,
     view::View,
-    watch::{Interest, Waiter},
+    watch::{Waiter, WatcherIndex},
 };
 use crossbeam_utils::sync::ShardedLock;
 use std::{
@@ -36,7 +35,6 @@ pub(crate) struct Core {
     /// The bytes in the logs of all types.
     pub(crate) log_bytes: AtomicUsize,
     pub(crate) applier: Applier,
-    pub(crate) drafts: Drafts,
 }
 
 impl Core {
@@ -66,7 +64,7 @@ pub struct Resource {
     core: Arc<Core>,
     state: ShardedLock<State>,
     snapshots: Snapshots,
-    interest: Interest,
+    watcher_index: WatcherIndex,
     removed: AtomicBool,
 }
 
@@ -78,7 +76,6 @@ struct State {
 /// A change to apply.
 pub(crate) struct Applied {
     pub(crate) key: Arc<str>,
-    pub(crate) revision: Revision,
     pub(crate) after: Slot,
 }
 
@@ -102,11 +99,11 @@ pub struct Stats {
 impl Resource {
     pub(crate) fn new(spec: Arc<Spec>, core: Arc<Core>, view: View, log: Log) -> Self {
         let indexed = spec.fields().iter().enumerate().filter(|(_, field)| field.is_indexed());
-        let interest = Interest::new(indexed.map(|(at, _)| at), core.options.rest);
+        let watcher_index = WatcherIndex::new(indexed.map(|(at, _)| at));
         let snapshots = Snapshots::new(core.options.snapshot_retention, core.options.snapshots);
         core.log_bytes.fetch_add(log.bytes(), Ordering::Relaxed);
         let state = ShardedLock::new(State { view, log });
-        Self { spec, core, state, snapshots, interest, removed: AtomicBool::new(false) }
+        Self { spec, core, state, snapshots, watcher_index, removed: AtomicBool::new(false) }
     }
 
     /// What the cache knows of the type.
@@ -127,7 +124,7 @@ impl Resource {
     /// Its figures.
     pub fn stats(&self) -> Stats {
         let snapshots = self.snapshots.len();
-        let (watchers, woken) = (self.interest.watchers(), self.interest.woken());
+        let (watchers, woken) = (self.watcher_index.watchers(), self.watcher_index.woken());
         self.with_state(|view, log| Stats {
             entries: view.len(),
             log_changes: log.len(),
@@ -146,8 +143,8 @@ impl Resource {
         &self.snapshots
     }
 
-    pub(crate) fn interest(&self) -> &Interest {
-        &self.interest
+    pub(crate) fn watcher_index(&self) -> &WatcherIndex {
+        &self.watcher_index
     }
 
     pub(crate) fn with_state<T>(&self, look: impl FnOnce(&View, &Log) -> T) -> T {
@@ -177,10 +174,10 @@ impl Resource {
         if self.core.progress.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// The outcome of the change with a revision: the state that a put made, or that a delete ended.
+    /// The outcome of the change of a key in a revision: the state that a put made, or that a delete ended.
     pub(crate) fn outcome(&self, key: &str, revision: Revision) -> Option<Arc<Entry>> {
-        self.with_state(|view, log| match log.get(revision) {
-            Some(change) if matches!(change.after, Slot::Absent) => change.departed().cloned(),
+        self.with_state(|view, log| match log.get(key, revision) {
+            Some(change) if matches!(change.after, Slot::Absent) => change.tombstone().cloned(),
             Some(change) => change.after.entry().cloned(),
             None => view.get(key).entry().filter(|entry| entry.mod_revision() == revision).cloned(),
         })
@@ -189,15 +186,7 @@ impl Resource {
     /// Reads an event of the store; `None` if its key cannot be one of this type.
     pub(crate) fn applied(&self, event: &store::Event) -> Option<Applied> {
         let key = within(&self.spec, &event.key)?;
-        let after = self.drafted(event).unwrap_or_else(|| self.read(event));
-        Some(Applied { key: key.into(), revision: event.revision(), after })
-    }
-
-    /// What a change wrote, by what its writer knows of it.
-    fn drafted(&self, event: &store::Event) -> Option<Slot> {
-        let value = event.value.as_ref().ok().filter(|_| event.kind == store::Kind::Put)?;
-        let draft = self.core.drafts.take(value)?;
-        Entry::drafted(&self.spec, &event.key, &event.head, draft).map(|entry| Slot::Entry(Arc::new(entry)))
+        Some(Applied { key: key.into(), after: self.read(event) })
     }
 
     /// What a change wrote.
@@ -220,35 +209,33 @@ impl Resource {
         Some(Transition::new(event.revision(), key, before, self.read(&event)))
     }
 
-    /// Applies a group of changes that are newer than all before.
-    pub(crate) fn apply(&self, group: Vec<Applied>) {
-        let Some(end) = group.last().map(|applied| applied.revision) else { return };
+    /// Applies the changes of a revision, which is newer than all before.
+    pub(crate) fn apply(&self, revision: Revision, changes: Vec<Applied>) {
         let now = Instant::now();
-        let mut noted = Vec::new();
-        let log_start = {
+        let (noted, log_start) = {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             let State { view, log } = &mut *state;
             let bytes = log.bytes();
-            let has_lanes = self.interest.has_lanes();
-            for Applied { key, revision, after } in group {
+            let apply = |Applied { key, after }| {
                 let before = view.set(&key, after.clone());
-                let change = Transition::new(revision, key, before, after).in_group(end);
-                noted.extend(has_lanes.then(|| change.clone()));
-                log.push(change, now);
-            }
-            view.revision = end;
+                Transition::new(revision, key, before, after)
+            };
+            let changes: Vec<Transition> = changes.into_iter().map(apply).collect();
+            let noted = if self.watcher_index.has_sets() { changes.clone() } else { Vec::new() };
+            log.push(changes, now);
+            view.revision = revision;
             self.core.log_bytes.fetch_add(log.bytes() - bytes, Ordering::Relaxed);
-            log.start()
+            (noted, log.start())
         };
-        self.interest.note(&noted, log_start);
+        self.watcher_index.note(&noted, log_start);
     }
 
-    /// Lets go the oldest changes of the log, at least so many bytes of them, or all.
+    /// Removes the oldest changes of the log, at least so many bytes of them, or all.
     pub(crate) fn trim(&self, excess: usize) {
         self.release(|log| log.trim(None, excess));
     }
 
-    /// Lets go the changes of the log up to a revision.
+    /// Removes the changes of the log up to a revision.
     pub(crate) fn forget(&self, to: Revision) {
         self.release(|log| log.forget(to));
     }
@@ -265,14 +252,14 @@ impl Resource {
         let since = view.revision;
         *state = State { log: Log::new(since), view };
         drop(state);
-        self.interest.restart(since);
+        self.watcher_index.restart(since);
     }
 
-    /// Does what is due: lets go what is older than it has to be kept, and wakes watchers for their bookmarks.
+    /// Drops what is older than its retention, and wakes watchers for their bookmarks.
     pub(crate) fn tick(&self, now: Instant) {
-        self.snapshots.expire(now);
-        self.interest.wake_for_bookmarks(now);
-        self.interest.expire_chunks(now);
+        self.snapshots.expire(now, self.core.store.compacted());
+        self.watcher_index.wake_for_bookmarks(now);
+        self.watcher_index.expire_chunks(now);
         if let Some(expired) = now.checked_sub(self.core.options.log_retention)
             && self.with_state(|_, log| log.is_expired(expired))
         {
@@ -283,17 +270,17 @@ impl Resource {
     /// Makes a watcher due a bookmark an interval from now.
     pub(crate) fn schedule_bookmark(&self, waiter: &Arc<Waiter>) {
         let at = Instant::now() + self.core.options.bookmark_interval;
-        self.interest.schedule_bookmark(at, waiter);
+        self.watcher_index.schedule_bookmark(at, waiter);
     }
 
-    /// Ends the type: readers and watchers are told.
+    /// Ends the type: readers and watchers get [`Error::Removed`].
     pub(crate) fn remove(&self) {
         self.removed.store(true, Ordering::Release);
         self.snapshots.clear();
-        self.interest.wake_all();
+        self.watcher_index.wake_all();
     }
 
-    /// Has the log let go changes, which are dropped after its lock.
+    /// Removes changes from the log, and drops them outside of its lock.
     fn release(&self, act: impl FnOnce(&mut Log) -> Released) {
         let released = act(&mut self.state.write().unwrap_or_else(PoisonError::into_inner).log);
         self.freed(released.bytes);

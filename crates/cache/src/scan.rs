@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_text_is_told_with_its_place() {
+    fn broken_json_is_reported_with_its_offset() {
         for text in ["", "{", "[", "\"", "\"\\", "\"\\\"", "?", "{\"a\":[}", "}"] {
             let mut scanner = Scanner::new(text.as_bytes());
             assert!(scanner.skip().and_then(|()| scanner.end()).is_err(), "{text}");

@@ -1,8 +1,11 @@
-//! States of the past: those that somebody was given a part of, kept for a while, and any other in reach, made again.
+//! States of the past: those that a limited list has shown a part of are kept for a while; any other in reach is made again.
 //!
 //! A kept state shares what it can with the present one, so it costs what has changed since. One that is not kept is
 //! made from the nearest newer state by undoing the log, or, where the log in memory does not reach, loaded from the
 //! store's history.
+//!
+//! A state can be read for as long as the store's history reaches its revision, however often it was used: a kept state is
+//! dropped with that history.
 
 use crate::{
     Entry, Error,
@@ -22,14 +25,14 @@ use store::Revision;
 const FEW: usize = 256;
 
 pub(crate) struct Snapshots {
-    kept: Mutex<Vec<Kept>>,
+    kept: Mutex<Vec<KeptSnapshot>>,
     retention: Duration,
     most: usize,
-    /// One state is made at a time; who waits finds it kept.
+    /// One state is made at a time; a reader that waits here finds it kept.
     making: tokio::sync::Mutex<()>,
 }
 
-struct Kept {
+struct KeptSnapshot {
     view: View,
     used: Instant,
 }
@@ -45,7 +48,7 @@ impl Snapshots {
         let used = Instant::now();
         match kept.iter_mut().find(|kept| kept.view.revision == view.revision) {
             Some(same) => same.used = used,
-            None => kept.push(Kept { view, used }),
+            None => kept.push(KeptSnapshot { view, used }),
         }
         if kept.len() > self.most
             && let Some(oldest) = (0..kept.len()).min_by_key(|at| kept.get(*at).map(|kept| kept.used))
@@ -54,10 +57,12 @@ impl Snapshots {
         }
     }
 
-    /// Forgets what nobody used for the retention time.
-    pub(crate) fn expire(&self, now: Instant) {
+    /// Drops states that were not used for the retention time, and those that the store's history no longer reaches.
+    pub(crate) fn expire(&self, now: Instant, compacted: Revision) {
         let mut kept = self.kept();
-        kept.retain(|kept| now.saturating_duration_since(kept.used) < self.retention);
+        kept.retain(|kept| {
+            kept.view.revision >= compacted && now.saturating_duration_since(kept.used) < self.retention
+        });
         if kept.is_empty() {
             kept.shrink_to_fit();
         }
@@ -86,7 +91,7 @@ impl Snapshots {
         newer.min_by_key(|kept| kept.view.revision).map(|kept| kept.view.clone())
     }
 
-    fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
+    fn kept(&self) -> MutexGuard<'_, Vec<KeptSnapshot>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -100,10 +105,13 @@ enum Recipe {
 }
 
 impl Resource {
-    /// The state at exactly a revision.
+    /// The state at exactly a revision; [`Error::Expired`] if the store's history no longer reaches it.
     pub(crate) async fn exact(&self, revision: Revision) -> Result<View, Error> {
         self.check_served()?;
         self.core().wait_for(revision).await?;
+        if revision < self.core().store.compacted() {
+            return Err(Error::Expired { requested: revision });
+        }
         if let Some(view) = self.snapshots().get(revision) {
             return Ok(view);
         }
@@ -171,15 +179,15 @@ fn load(
     }
 }
 
-/// What a load found, as a slot; an entry that is at hand already is shared.
+/// What a load found; an entry that `known` has already is shared.
 pub(crate) fn read(
     spec: &Arc<crate::Spec>,
     found: Result<store::Entry, store::Corrupt>,
-    at_hand: impl FnOnce(&str) -> Slot,
+    known: impl FnOnce(&str) -> Slot,
 ) -> Loaded {
     let read = found.and_then(|found| {
         if let Some(key) = within(spec, &found.key)
-            && let Slot::Entry(entry) = at_hand(key)
+            && let Slot::Entry(entry) = known(key)
             && entry.mod_revision() == found.head.mod_revision
         {
             return Ok(entry);

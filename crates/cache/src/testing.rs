@@ -12,7 +12,6 @@ pub(crate) fn entry(spec: &Arc<Spec>, json: &str, revision: u64) -> Arc<Entry> {
     let key = claimed(spec, &scanned);
     let key = Key::try_from(format!("{}/{key}", spec.prefix())).unwrap();
     let framed = frame::encode(json, scanned.revision).unwrap();
-    let head =
-        Head { create_revision: Revision(1), mod_revision: Revision(revision), tag: Default::default() };
+    let head = Head { create_revision: Revision(1), mod_revision: Revision(revision) };
     Arc::new(Entry::read(spec, &key, &head, &framed).unwrap())
 }

@@ -11,7 +11,7 @@
 mod items;
 
 use crate::Entry;
-use items::{Items, Place, Placed};
+use items::{Items, Position, Positioned};
 use std::{collections::HashMap, mem, sync::Arc};
 
 /// The most entries in a leaf, and children in a branch.
@@ -65,7 +65,7 @@ struct Child {
     node: Arc<Node>,
 }
 
-impl Placed for Child {
+impl Positioned for Child {
     fn entry(&self) -> &Arc<Entry> {
         &self.first
     }
@@ -103,7 +103,7 @@ impl Tree {
     }
 
     pub(crate) fn get(&self, at: Sort<'_>) -> Option<&Arc<Entry>> {
-        let at = Place::new(at);
+        let at = Position::new(at);
         let mut node = &*self.root;
         loop {
             match node {
@@ -115,7 +115,7 @@ impl Tree {
 
     /// How many entries come before a place.
     pub(crate) fn rank(&self, at: Sort<'_>) -> usize {
-        let at = Place::new(at);
+        let at = Position::new(at);
         let mut node = &*self.root;
         let mut before = 0;
         loop {
@@ -138,7 +138,7 @@ impl Tree {
     /// Puts an entry in, and returns the one whose place it took.
     pub(crate) fn insert(&mut self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
         let (order, own) = (self.order, entry.clone());
-        let at = Place::new(order.of(&own));
+        let at = Position::new(order.of(&own));
         let Inserted { replaced, split } = insert(order, Arc::make_mut(&mut self.root), &at, entry);
         if let Some(right) = split
             && let Some(left) = Child::shared(self.root.clone())
@@ -151,7 +151,7 @@ impl Tree {
 
     pub(crate) fn remove(&mut self, at: Sort<'_>) -> Option<Arc<Entry>> {
         self.get(at)?;
-        let removed = remove(self.order, Arc::make_mut(&mut self.root), &Place::new(at));
+        let removed = remove(self.order, Arc::make_mut(&mut self.root), &Position::new(at));
         while let Node::Branch(children) = &*self.root
             && let [only] = &**children
         {
@@ -342,11 +342,11 @@ struct Inserted {
 }
 
 /// The child in which a place lies: the last one that does not start after it.
-fn child(order: Order, children: &Items<Child>, at: &Place<'_>) -> usize {
+fn child(order: Order, children: &Items<Child>, at: &Position<'_>) -> usize {
     children.find(order, at).unwrap_or_else(|after| after.saturating_sub(1))
 }
 
-fn insert(order: Order, node: &mut Node, at: &Place<'_>, entry: Arc<Entry>) -> Inserted {
+fn insert(order: Order, node: &mut Node, at: &Position<'_>, entry: Arc<Entry>) -> Inserted {
     let replaced = match node {
         Node::Leaf(entries) => match entries.find(order, at) {
             Ok(found) => entries.replace(found, entry),
@@ -374,7 +374,7 @@ fn insert(order: Order, node: &mut Node, at: &Place<'_>, entry: Arc<Entry>) -> I
     Inserted { replaced, split: node.split(order) }
 }
 
-fn remove(order: Order, node: &mut Node, at: &Place<'_>) -> Option<Arc<Entry>> {
+fn remove(order: Order, node: &mut Node, at: &Position<'_>) -> Option<Arc<Entry>> {
     match node {
         Node::Leaf(entries) => Some(entries.remove(entries.find(order, at).ok()?)),
         Node::Branch(children) => {

@@ -62,7 +62,7 @@ impl View {
         }
     }
 
-    /// Makes a key hold something else, and tells what it held before.
+    /// Sets what a key holds, and returns what it held before.
     pub(crate) fn set(&mut self, key: &str, slot: Slot) -> Slot {
         let damaged = match self.damaged.contains_key(key) {
             true => Arc::make_mut(&mut self.damaged).remove(key),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_not_an_entry() {
+    fn a_damaged_object_is_not_an_entry() {
         let spec = spec();
         let mut view = View::new(&spec, Revision(1), vec![Loaded::Entry(pod(&spec, "a", "n1", 1))]);
         let key = store::Key::try_from("pods/n/a").unwrap();

@@ -1,20 +1,14 @@
-//! The task that wakes watchers where they are more than a few, or have just been woken, so that who applies changes, and the
-//! writers who wait for that, need not.
+//! The task that wakes watchers, so that the writer that applies a change does not.
 //!
-//! A runtime keeps the task that was woken last for the thread that woke it, and offers those before it to threads that have
-//! nothing to do. Were all watchers woken by the task that follows the store, the writers would be taken to another thread with
-//! them, and back. So the follower wakes one task, whoever has nothing to do takes that, and the watchers run where it is.
-//!
-//! 1. What was handed over before the task ends is woken by it, however it ends; afterwards the follower wakes by itself.
-//! 2. A few watchers that are rested are woken at once by whoever has a change for them: that costs less than to wake someone to
-//!    do it.
-//! 3. The task looks after a type that was handed over until it has found nothing due for the time of a rest.
+//! 1. Watchers are woken after the changes they are woken for were announced.
+//! 2. A type is in the queue once. Changes that come before the task gets to it are covered by the same wake-up.
+//! 3. After the task has ended, with its runtime, the caller wakes the watchers itself.
 
 use crate::Resource;
-use std::{sync::Arc, time::Instant};
-use tokio::{sync::mpsc, time::timeout_at};
+use std::sync::Arc;
+use tokio::sync::mpsc;
 
-/// Where types are handed over whose watchers have something to read.
+/// The queue of types whose watchers have to be woken.
 pub(crate) struct Waking {
     queue: mpsc::UnboundedSender<Arc<Resource>>,
 }
@@ -23,68 +17,23 @@ impl Waking {
     /// Starts the task; it ends when this is dropped.
     pub(crate) fn start() -> Self {
         let (queue, received) = mpsc::unbounded_channel();
-        tokio::spawn(run(Received { queue: received, resources: Vec::new() }));
+        tokio::spawn(run(received));
         Self { queue }
     }
 
-    /// Has the watchers of a type woken, after what there is to read for them was announced.
-    pub(crate) fn wake(&self, resource: Arc<Resource>, now: Instant) {
-        if resource.interest().announced(now)
+    /// Has the watchers of a type woken. Call it after the changes of the type are announced.
+    pub(crate) fn wake(&self, resource: Arc<Resource>) {
+        if resource.watcher_index().announced()
             && let Err(refused) = self.queue.send(resource)
         {
-            refused.0.interest().wake_at_once();
+            refused.0.watcher_index().wake();
         }
     }
 }
 
-async fn run(mut received: Received) {
-    loop {
-        let handed_over = match received.wake(Instant::now()) {
-            Some(next) => timeout_at(next.into(), received.queue.recv()).await,
-            None => Ok(received.queue.recv().await),
-        };
-        match handed_over {
-            Ok(Some(resource)) => received.add(resource),
-            Ok(None) => break,
-            Err(_) => {}
-        }
-    }
-}
-
-/// The task's end of the queue, and the types that it looks after. Both are seen to when the task ends.
-struct Received {
-    queue: mpsc::UnboundedReceiver<Arc<Resource>>,
-    resources: Vec<Arc<Resource>>,
-}
-
-impl Received {
-    fn add(&mut self, resource: Arc<Resource>) {
-        if !self.resources.iter().any(|own| Arc::ptr_eq(own, &resource)) {
-            self.resources.push(resource);
-        }
-    }
-
-    /// Wakes those who are due and rested, and tells when to look again.
-    fn wake(&mut self, now: Instant) -> Option<Instant> {
-        let mut next: Option<Instant> = None;
-        self.resources.retain(|resource| {
-            let again = resource.interest().wake(now);
-            next = next.into_iter().chain(again).min();
-            again.is_some()
-        });
-        next
-    }
-}
-
-impl Drop for Received {
-    fn drop(&mut self) {
-        self.queue.close();
-        while let Ok(resource) = self.queue.try_recv() {
-            self.add(resource);
-        }
-        for resource in &self.resources {
-            resource.interest().wake_at_once();
-        }
+async fn run(mut queue: mpsc::UnboundedReceiver<Arc<Resource>>) {
+    while let Some(resource) = queue.recv().await {
+        resource.watcher_index().wake();
     }
 }
 
@@ -97,162 +46,101 @@ mod tests {
         Cache, Filter, Options, Spec,
         filter::Selection,
         log::{Slot, Transition},
-        watch::{Seat, Waiter},
+        watch::{Subscription, Waiter},
     };
-    use std::{
-        task::{Context, Waker},
-        time::Duration,
-    };
+    use std::task::{Context, Waker};
     use store::{Revision, memory::Memory};
 
-    const REST: Duration = Duration::from_millis(50);
-
-    /// A type with watchers of everything, to whom nothing has happened.
+    /// A type with watchers of everything.
     struct Watched {
         resource: Arc<Resource>,
-        seats: Vec<Seat>,
-        /// Everyone is woken when it is gone.
+        subscriptions: Vec<Subscription>,
+        /// All watchers are woken when it is dropped.
         _cache: Cache,
     }
 
     async fn watched(watchers: usize) -> Watched {
         let specs = [Spec::cluster("nodes").unwrap()];
-        let options = Options { rest: REST, ..Options::default() };
-        let cache = Cache::open(Arc::new(Memory::default()), specs, options).await.unwrap();
+        let cache = Cache::open(Arc::new(Memory::default()), specs, Options::default()).await.unwrap();
         let resource = cache.resource("nodes").unwrap();
         let everything = Selection::new(resource.spec(), Filter::all());
-        let seats = (0..watchers).map(|_| resource.interest().sit(&everything, || Revision::ZERO)).collect();
-        Watched { resource, seats, _cache: cache }
-    }
-
-    /// A change that was announced.
-    fn change(waking: &Waking, resource: &Arc<Resource>, at: Instant) {
-        note(resource);
-        waking.wake(resource.clone(), at);
+        let subscribe = |_| resource.watcher_index().subscribe(&everything, || Revision::ZERO);
+        let subscriptions = (0..watchers).map(subscribe).collect();
+        Watched { resource, subscriptions, _cache: cache }
     }
 
     fn note(resource: &Resource) {
         let change = Transition::new(Revision(1), "a".into(), Slot::Absent, Slot::Absent);
-        resource.interest().note(&[change], Revision::ZERO);
+        resource.watcher_index().note(&[change], Revision::ZERO);
     }
 
-    /// How many were signaled since this was asked last.
-    fn signaled(seats: &[Seat]) -> usize {
+    /// A change that was announced.
+    fn change(waking: &Waking, resource: &Arc<Resource>) {
+        note(resource);
+        waking.wake(resource.clone());
+    }
+
+    /// How many watchers were signaled since the last call.
+    fn signaled(subscriptions: &[Subscription]) -> usize {
         let is_signaled = |waiter: &Waiter| waiter.poll(&mut Context::from_waker(Waker::noop())).is_ready();
-        let count = seats.iter().filter(|seat| is_signaled(&seat.waiter)).count();
-        seats.iter().for_each(|seat| seat.waiter.clear());
+        let count = subscriptions.iter().filter(|subscription| is_signaled(&subscription.waiter)).count();
+        subscriptions.iter().for_each(|subscription| subscription.waiter.clear());
         count
     }
 
-    /// Without the task: what is handed over stays in the queue.
-    fn unattended() -> (Waking, mpsc::UnboundedReceiver<Arc<Resource>>) {
-        let (queue, received) = mpsc::unbounded_channel();
-        (Waking { queue }, received)
-    }
-
     #[tokio::test]
-    async fn many_are_woken_by_the_task_and_few_at_once() {
-        for (watchers, at_once) in [(1, 1), (4, 4), (5, 0), (1000, 0)] {
-            let Watched { resource, seats, _cache } = watched(watchers).await;
-            let waking = Waking::start();
-            change(&waking, &resource, Instant::now());
-            assert_eq!(signaled(&seats), at_once);
-            tokio::task::yield_now().await;
-            assert_eq!(signaled(&seats), watchers - at_once);
-        }
-    }
-
-    #[tokio::test]
-    async fn who_was_just_woken_is_woken_again_after_a_rest_once_for_all_that_happened() {
-        for watchers in [1, 10] {
-            let Watched { resource, seats, _cache } = watched(watchers).await;
-            let waking = Waking::start();
-            let begun = Instant::now();
-            change(&waking, &resource, begun);
-            tokio::task::yield_now().await;
-            assert_eq!(signaled(&seats), watchers);
+    async fn changes_before_the_task_runs_cause_one_wake_up() {
+        let Watched { resource, subscriptions, _cache } = watched(10).await;
+        let waking = Waking::start();
+        for round in 1..4 {
             for _ in 0..3 {
-                change(&waking, &resource, begun);
+                change(&waking, &resource);
             }
-            while signaled(&seats) == 0 {
-                tokio::time::sleep(REST / 10).await;
-            }
-            assert!(begun.elapsed() >= REST, "{:?}", begun.elapsed());
-            assert_eq!(resource.interest().woken(), 2 * watchers as u64);
+            assert_eq!(signaled(&subscriptions), 0);
+            tokio::task::yield_now().await;
+            assert_eq!(signaled(&subscriptions), 10);
+            assert_eq!(resource.watcher_index().woken(), 10 * round);
         }
     }
 
     #[tokio::test]
-    async fn a_change_after_their_rest_wakes_a_few_before_the_task_does() {
-        let Watched { resource, seats, _cache } = watched(1).await;
-        let (waking, mut received) = unattended();
-        let begun = Instant::now();
-        change(&waking, &resource, begun);
-        assert_eq!((received.len(), signaled(&seats)), (0, 1));
-        change(&waking, &resource, begun + REST / 2);
-        assert_eq!((received.len(), signaled(&seats)), (1, 0), "it rests");
-        change(&waking, &resource, begun + REST);
-        assert_eq!(signaled(&seats), 1);
-        assert_eq!(received.try_recv().unwrap().interest().wake(begun + REST), None);
-        assert_eq!(signaled(&seats), 0, "nothing is left for the task");
-        change(&waking, &resource, begun + REST);
-        assert_eq!((received.len(), signaled(&seats)), (1, 0), "it rests again, and no one looks after it");
-        assert_eq!(resource.interest().wake(begun + REST), Some(begun + 2 * REST));
-        assert_eq!(resource.interest().wake(begun + 2 * REST), Some(begun + 3 * REST));
-        assert_eq!(signaled(&seats), 1);
-    }
-
-    #[tokio::test]
-    async fn a_type_is_handed_over_once_while_it_is_looked_after() {
-        let Watched { resource, seats, _cache } = watched(10).await;
-        let (waking, mut received) = unattended();
-        let begun = Instant::now();
+    async fn a_type_is_queued_once_until_its_watchers_are_woken() {
+        let Watched { resource, subscriptions, _cache } = watched(3).await;
+        let (queue, mut received) = mpsc::unbounded_channel();
+        let waking = Waking { queue };
         for _ in 0..3 {
-            change(&waking, &resource, begun);
+            change(&waking, &resource);
         }
-        assert_eq!((received.len(), signaled(&seats)), (1, 0));
-        let again = received.try_recv().unwrap().interest().wake(begun);
-        assert_eq!((again, signaled(&seats)), (Some(begun + REST), 10));
-        change(&waking, &resource, begun + REST / 2);
-        assert_eq!(resource.interest().wake(begun + REST / 2), Some(begun + REST));
-        assert_eq!((received.len(), signaled(&seats)), (0, 0), "it rests, and is looked after");
-        assert_eq!(resource.interest().wake(begun + REST), Some(begun + 2 * REST));
-        assert_eq!(signaled(&seats), 10);
-        assert_eq!(resource.interest().wake(begun + 2 * REST), None);
-        assert_eq!((received.len(), signaled(&seats)), (0, 0), "nothing was due");
-        change(&waking, &resource, begun + 2 * REST);
-        assert_eq!(received.len(), 1, "no one looks after it any more");
+        assert_eq!((received.len(), signaled(&subscriptions)), (1, 0));
+        received.try_recv().unwrap().watcher_index().wake();
+        assert_eq!((received.len(), signaled(&subscriptions)), (0, 3));
+        change(&waking, &resource);
+        assert_eq!(received.len(), 1);
     }
 
-    /// A watcher that looks between the note of a change and its announcement may not see it.
+    /// A watcher that reads between the note of a change and its announcement may not see it.
     #[tokio::test]
-    async fn who_was_woken_before_an_announcement_is_woken_after_it_again() {
-        let Watched { resource, seats, _cache } = watched(10).await;
-        let (waking, _received) = unattended();
-        let begun = Instant::now();
-        change(&waking, &resource, begun);
+    async fn a_watcher_woken_before_an_announcement_is_woken_again_after_it() {
+        let Watched { resource, subscriptions, _cache } = watched(3).await;
+        let (queue, _received) = mpsc::unbounded_channel();
+        let waking = Waking { queue };
+        change(&waking, &resource);
         note(&resource);
-        resource.interest().wake(begun);
-        assert_eq!(signaled(&seats), 10);
-        waking.wake(resource.clone(), begun + REST);
-        resource.interest().wake(begun + REST);
-        assert_eq!(signaled(&seats), 10);
+        resource.watcher_index().wake();
+        assert_eq!(signaled(&subscriptions), 3);
+        waking.wake(resource.clone());
+        resource.watcher_index().wake();
+        assert_eq!(signaled(&subscriptions), 3);
     }
 
     #[tokio::test]
-    async fn without_the_task_everyone_is_woken_all_the_same() {
-        for watchers in [1, 10] {
-            let Watched { resource, seats, _cache } = watched(watchers).await;
-            let (waking, received) = unattended();
-            let begun = Instant::now();
-            change(&waking, &resource, begun);
-            change(&waking, &resource, begun);
-            drop(Received { queue: received, resources: Vec::new() });
-            assert_eq!(signaled(&seats), watchers);
-            for _ in 0..2 {
-                change(&waking, &resource, begun);
-                assert_eq!(signaled(&seats), watchers);
-            }
+    async fn all_watchers_are_woken_after_the_task_has_ended() {
+        let Watched { resource, subscriptions, _cache } = watched(3).await;
+        let (queue, received) = mpsc::unbounded_channel();
+        drop(received);
+        for _ in 0..2 {
+            change(&Waking { queue: queue.clone() }, &resource);
+            assert_eq!(signaled(&subscriptions), 3);
         }
     }
 }

@@ -1,15 +1,16 @@
 //! Watching: a stream of what becomes of the objects that a filter picks.
 //!
 //! A [`Watcher`] is a cursor: it owns no queue, holds nothing back, and costs the same whether a million changes or none
-//! have passed it. What it reads is the log of its type; what the log has let go it reads from the store's history; and
-//! what history has let go ends it with [`Error::TooOld`](crate::Error::TooOld).
+//! have passed it. It reads the log of its type; older changes it reads from the store's history; if
+//! they are compacted, it ends with [`Error::TooOld`](crate::Error::TooOld).
 //!
 //! The guarantees, by the names that etcd has for them:
 //!
-//! 1. **Ordered.** Events come in the order of revisions (the objects of an initial state: in the order of keys).
+//! 1. **Ordered.** Events come in the order of revisions (the objects of an initial state: in the order of keys). Several may
+//!    share one.
 //! 2. **Unique.** No event comes twice.
 //! 3. **Reliable.** Between two events that came, none is missing.
-//! 4. **Atomic.** A batch ends where a group of changes ends, unless the group is larger than a batch.
+//! 4. **Atomic.** A batch has all matching changes of a revision, or none.
 //! 5. **Resumable.** A new watcher that starts after the last revision of an old one goes on where that one stopped, also
 //!    after a restart.
 //! 6. **Bookmarkable.** A bookmark with revision N comes after everything up to N; changes of other types move it too.
@@ -27,14 +28,16 @@
 //! ```
 
 mod chunks;
-mod interest;
 mod watcher;
+mod watcher_index;
+mod watcher_set;
 
 pub use chunks::Chunk;
+pub use watcher::{Delivery, Watcher};
 #[cfg(test)]
-pub(crate) use interest::Seat;
-pub(crate) use interest::{Interest, Waiter};
-pub use watcher::{Told, Watcher};
+pub(crate) use watcher_index::Subscription;
+pub(crate) use watcher_index::WatcherIndex;
+pub(crate) use watcher_set::Waiter;
 
 use crate::{
     Entry, Filter, Freshness,
@@ -53,17 +56,17 @@ pub enum Start {
     After(Revision),
     /// With the state, as ADDED events in the order of keys, and then its changes.
     State(Freshness),
-    /// Like [`Start::State`], with a bookmark between the state and its changes.
+    /// Like [`Start::State`], with a bookmark between the state and its changes if the watcher gets bookmarks.
     StreamingList(Freshness),
 }
 
-/// Whether a watcher is told, now and then, how far it has come.
+/// Whether a watcher gets bookmarks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bookmarks {
-    /// Never, but for the bookmark that ends the initial events of a streaming list.
+    /// Never, not even at the end of the initial events of a streaming list.
     #[default]
     Never,
-    /// About as often as the options of the cache say.
+    /// At the end of the initial events of a streaming list, and about as often as the options of the cache say.
     Periodic,
 }
 
@@ -119,18 +122,9 @@ impl Kind {
             Self::Deleted => "DELETED",
         }
     }
-
-    /// What stands before the object in the JSON of an event.
-    fn json_head(self) -> &'static [u8] {
-        match self {
-            Self::Added => br#"{"type":"ADDED","object":"#,
-            Self::Modified => br#"{"type":"MODIFIED","object":"#,
-            Self::Deleted => br#"{"type":"DELETED","object":"#,
-        }
-    }
 }
 
-/// One event. Its object lies where all watchers read it that are told of it.
+/// One event. All watchers share its object.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
     /// What became of the object.
@@ -139,15 +133,10 @@ pub struct Event<'a> {
     pub entry: &'a Arc<Entry>,
 }
 
-impl<'a> Event<'a> {
+impl Event<'_> {
     /// The revision of the change; for an initial event, of the last change of its object.
     pub fn revision(&self) -> Revision {
         self.entry.mod_revision()
-    }
-
-    /// The event as a line of JSON, in pieces: what comes before the object, the object's bytes, what comes after it.
-    pub fn json(&self) -> [&'a [u8]; 3] {
-        [self.kind.json_head(), self.entry.bytes(), b"}\n"]
     }
 }
 
@@ -160,12 +149,12 @@ pub enum Mark {
     InitialEventsEnd,
 }
 
-/// What a watcher is told.
+/// One item of a watch.
 #[derive(Clone, Copy, Debug)]
 pub enum Item<'a> {
-    /// Something became of an object.
+    /// An object was added, modified or deleted.
     Event(Event<'a>),
-    /// Everything up to a revision has been told.
+    /// Every event up to a revision was delivered.
     Bookmark {
         /// The revision.
         revision: Revision,
@@ -241,11 +230,6 @@ impl Batch {
         self.items.rest.reserve_exact(items.saturating_sub(self.items.len().max(1)));
     }
 
-    /// Drops the last items until there are so many.
-    fn truncate(&mut self, items: usize) {
-        self.items.truncate(items);
-    }
-
     fn len(&self) -> usize {
         self.items.len()
     }
@@ -256,11 +240,11 @@ impl Batch {
 }
 
 impl Transition {
-    /// The object that a watcher is told of for whom the change is of a kind.
+    /// The object of the event that this change is for a watcher.
     fn object(&self, kind: Kind) -> Option<&Arc<Entry>> {
         match kind {
             Kind::Added | Kind::Modified => self.after.entry(),
-            Kind::Deleted => self.departed(),
+            Kind::Deleted => self.tombstone(),
         }
     }
 }
@@ -306,13 +290,6 @@ impl<T> Few<T> {
 
     fn last(&self) -> Option<&T> {
         self.rest.last().or(self.first.as_ref())
-    }
-
-    fn truncate(&mut self, len: usize) {
-        self.rest.truncate(len.saturating_sub(1));
-        if len == 0 {
-            self.first = None;
-        }
     }
 
     fn len(&self) -> usize {

@@ -5,32 +5,33 @@
 mod common;
 
 use cache::{Change, Committed, Error, Filter, Freshness, Invalid, Mode, Options, Query, Spec};
-use common::{Backing, Fixture, fields, labels, most_recent, node_json, pod, texts};
+use common::{Backing, Fixture, Stored, fields, labels, most_recent, node_json, pod, texts};
 use std::{
     future::{Future, poll_fn},
     pin::pin,
     sync::Arc,
     task::Poll,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use store::Revision;
 
 on_every_store! {
-    keys_are_ordered_as_wholes, gets_are_as_fresh_as_asked, lists_select_on_the_record, an_index_narrows_a_list,
+    lists_are_ordered_by_the_whole_key, gets_are_as_fresh_as_asked, lists_select_by_labels_and_fields, an_index_narrows_a_list,
     a_limited_list_can_be_continued, a_limited_list_with_a_selector_can_be_continued, any_ignores_the_limit,
     exact_lists_show_the_past, exact_lists_reach_the_store_s_history, an_expired_list_says_so,
-    a_continued_list_survives_changes, a_revision_that_does_not_come_is_too_large, every_type_serves_every_revision,
-    a_put_is_answered_with_its_entry, a_delete_is_answered_with_the_last_state, conflicts_tell_what_is_there,
-    a_group_commits_as_a_whole, what_cannot_be_stored_is_refused, types_come_and_go, snapshots_expire,
-    the_largest_log_gives_first, a_restart_keeps_everything, damaged_objects_are_reported_and_the_others_served,
-    a_write_whose_writer_went_away_is_applied,
+    a_continued_list_survives_changes, a_continue_token_in_constant_use_expires_with_its_revision,
+    a_list_at_a_future_revision_times_out_as_too_large, every_type_serves_every_revision,
+    a_put_is_answered_with_its_entry, a_delete_is_answered_with_the_last_state, a_conflict_carries_the_current_entry,
+    invalid_names_and_json_are_refused, types_come_and_go, snapshots_expire,
+    the_largest_log_is_trimmed_first, a_restart_keeps_everything, damaged_objects_are_reported_and_the_others_served,
+    a_change_is_applied_after_its_writer_was_dropped,
 }
 
 async fn fixture(backing: Backing) -> Fixture {
     Fixture::new(backing, Options { wait: Duration::from_millis(100), ..Options::default() }).await
 }
 
-async fn keys_are_ordered_as_wholes(backing: Backing) {
+async fn lists_are_ordered_by_the_whole_key(backing: Backing) {
     let f = fixture(backing).await;
     for (namespace, name) in [("x", "a"), ("x-1", "b"), ("x0", "c"), ("a", "z")] {
         f.put(pod(namespace, name)).await;
@@ -59,7 +60,7 @@ async fn gets_are_as_fresh_as_asked(backing: Backing) {
     assert_eq!(entry.unwrap().unwrap().mod_revision(), Revision(2));
 }
 
-async fn lists_select_on_the_record(backing: Backing) {
+async fn lists_select_by_labels_and_fields(backing: Backing) {
     let f = fixture(backing).await;
     f.put(pod("n", "a").app("web").phase("Running")).await;
     f.put(pod("n", "b").app("db").phase("Running")).await;
@@ -109,11 +110,11 @@ async fn a_limited_list_can_be_continued(backing: Backing) {
     f.put(pod("m", "z")).await;
     let mut query = Query::new(Freshness::MostRecent, Filter::namespace("n")).limit(2);
     let mut seen = Vec::new();
-    let mut told = Vec::new();
+    let mut pages = Vec::new();
     loop {
         let list = f.pods.list(query.clone()).await.unwrap();
         assert_eq!(list.revision, Revision(6));
-        told.push((list.next.clone(), list.remaining));
+        pages.push((list.next.clone(), list.remaining));
         let next = list.next.clone();
         seen.extend(texts(list));
         let Some(start) = next else { break };
@@ -121,7 +122,7 @@ async fn a_limited_list_can_be_continued(backing: Backing) {
         query.mode = Mode::Continue { revision: Some(Revision(6)), start };
     }
     assert_eq!(seen, ["n/a@1", "n/b@2", "n/c@3", "n/d@4", "n/e@5"]);
-    assert_eq!(told, [(Some("n/b\0".into()), Some(3)), (Some("n/d\0".into()), Some(1)), (None, None)]);
+    assert_eq!(pages, [(Some("n/b\0".into()), Some(3)), (Some("n/d\0".into()), Some(1)), (None, None)]);
     let whole = Query::new(Freshness::MostRecent, Filter::namespace("m")).limit(1);
     let list = f.pods.list(whole).await.unwrap();
     assert_eq!((list.next.clone(), list.remaining, list.count()), (None, None, 1));
@@ -231,13 +232,52 @@ async fn a_continued_list_survives_changes(backing: Backing) {
     for number in 0..100 {
         f.delete("n", &format!("p{number:02}")).await;
     }
-    f.stored.store().compact(Revision(200)).await.unwrap();
-    let rest = f.list(Mode::Continue { revision: Some(revision), start }, Filter::all()).await.unwrap();
+    let again = Mode::Continue { revision: Some(revision), start };
+    let rest = f.list(again.clone(), Filter::all()).await.unwrap();
     assert_eq!((rest.revision, rest.count()), (revision, 90));
     assert_eq!(list.count(), 10);
+    f.stored.store().compact(Revision(200)).await.unwrap();
+    assert!(matches!(f.list(again, Filter::all()).await, Err(Error::ContinueExpired { .. })));
 }
 
-async fn a_revision_that_does_not_come_is_too_large(backing: Backing) {
+/// A revision expires a retention after it stopped being the newest one. Neither using it nor an idle store delays that.
+async fn a_continue_token_in_constant_use_expires_with_its_revision(backing: Backing) {
+    let retention = Duration::from_millis(400);
+    let f = Fixture::on(Stored::with_retention(backing, retention), Options::default()).await;
+    for name in ["a", "b", "c"] {
+        f.put(pod("n", name)).await;
+    }
+    let list = f.pods.list(Query::new(Freshness::MostRecent, Filter::all()).limit(1)).await.unwrap();
+    let token = Mode::Continue { revision: Some(list.revision), start: list.next.clone().unwrap() };
+    tokio::time::sleep(2 * retention).await;
+    assert!(f.list(token.clone(), Filter::all()).await.is_ok(), "it is still the newest revision");
+    let superseded = Instant::now();
+    f.put(pod("n", "d")).await;
+    loop {
+        let before = superseded.elapsed();
+        match f.list(token.clone(), Filter::all()).await {
+            Ok(rest) => assert_eq!(rest.count(), 2),
+            Err(Error::ContinueExpired { start }) => {
+                // The store counts in milliseconds.
+                assert!(superseded.elapsed() >= retention - Duration::from_millis(2), "{before:?}");
+                assert_eq!(start, "n/a\0");
+                break;
+            }
+            Err(error) => panic!("{error}"),
+        }
+        assert!(before < 10 * retention, "it should have expired");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let exact = f.list(Mode::Exact(list.revision), Filter::all()).await;
+    assert!(matches!(exact, Err(Error::Expired { .. })));
+    assert_eq!(
+        f.list(Mode::Exact(Revision(4)), Filter::all()).await.unwrap().count(),
+        4,
+        "the newest one stays"
+    );
+}
+
+async fn a_list_at_a_future_revision_times_out_as_too_large(backing: Backing) {
     let f = fixture(backing).await;
     f.put(pod("n", "a")).await;
     let modes = [Mode::Current(Freshness::NotOlderThan(Revision(9))), Mode::Exact(Revision(9))];
@@ -290,7 +330,7 @@ async fn a_delete_is_answered_with_the_last_state(backing: Backing) {
         f.put(pod("n", "b").node("x")).await;
         let deletes = [
             Change::delete(&f.pods, "n", "a"),
-            Change::delete(&f.pods, "n", "b").expect_revision(Revision(2)).expect_uid("u-b"),
+            Change::delete(&f.pods, "n", "b").expect_revision(Revision(2)),
         ];
         for (change, expected) in deletes.into_iter().zip([3, 4]) {
             let Committed::Deleted { revision, last } = f.commit(change).await else {
@@ -306,7 +346,7 @@ async fn a_delete_is_answered_with_the_last_state(backing: Backing) {
     }
 }
 
-async fn conflicts_tell_what_is_there(backing: Backing) {
+async fn a_conflict_carries_the_current_entry(backing: Backing) {
     let f = fixture(backing).await;
     f.put(pod("n", "a")).await;
     f.put(pod("n", "a")).await;
@@ -314,45 +354,26 @@ async fn conflicts_tell_what_is_there(backing: Backing) {
     let refused = [
         change().create_only(),
         change().expect_revision(Revision(1)),
-        change().expect_uid("other"),
         Change::delete(&f.pods, "n", "a").expect_revision(Revision(1)),
-        Change::delete(&f.pods, "n", "a").expect_uid("other"),
     ];
     for change in refused {
         let Err(Error::Conflict(conflict)) = f.cache.commit(change).await else { panic!("it is refused") };
         assert_eq!(conflict.found.unwrap().mod_revision(), Revision(2));
     }
-    let absent = [
-        pod("n", "b").change(&f.pods).expect_revision(Revision(1)),
-        Change::delete(&f.pods, "n", "b"),
-        pod("n", "b").change(&f.pods).expect_uid("u-b"),
-    ];
+    let absent =
+        [pod("n", "b").change(&f.pods).expect_revision(Revision(1)), Change::delete(&f.pods, "n", "b")];
     for change in absent {
         let Err(Error::Conflict(conflict)) = f.cache.commit(change).await else { panic!("it is refused") };
         assert!(conflict.found.is_none());
     }
-    let right = change().expect_revision(Revision(2)).expect_uid("u-a");
+    let right = change().expect_revision(Revision(2));
     assert_eq!(f.commit(right).await.revision(), Revision(3));
 }
 
-async fn a_group_commits_as_a_whole(backing: Backing) {
-    let f = fixture(backing).await;
-    let nodes = f.cache.resource("nodes").unwrap();
-    let group = vec![pod("n", "a").change(&f.pods), Change::put(&nodes, "", "x", node_json("x"))];
-    let outcome = f.cache.commit_all(group).await.unwrap();
-    assert_eq!(outcome.iter().map(|c| c.revision().0).collect::<Vec<_>>(), [1, 2]);
-    let group =
-        vec![pod("n", "b").change(&f.pods), Change::put(&nodes, "", "x", node_json("x")).create_only()];
-    let Err(Error::Conflict(conflict)) = f.cache.commit_all(group).await else { panic!("it is refused") };
-    assert_eq!((conflict.index, conflict.found.unwrap().name()), (1, "x"));
-    assert_eq!((f.pods.len(), f.cache.revision()), (1, Revision(2)));
-    assert!(f.cache.commit_all(Vec::new()).await.unwrap().is_empty());
-}
-
-async fn what_cannot_be_stored_is_refused(backing: Backing) {
+async fn invalid_names_and_json_are_refused(backing: Backing) {
     let f = fixture(backing).await;
     let reason = async |change: Change| match f.cache.commit(change).await {
-        Err(Error::Invalid { index: 0, reason }) => reason,
+        Err(Error::Invalid { reason }) => reason,
         other => panic!("{other:?}"),
     };
     for (namespace, name) in [("", "a"), ("n", ""), ("n", "a/b"), ("n/m", "a")] {
@@ -438,11 +459,11 @@ async fn damaged_objects_are_reported_and_the_others_served(backing: Backing) {
     let mut watching = f.watch(cache::watch::Request::new(cache::watch::Start::After(Revision(2)))).await;
     let key = store::Key::try_from("pods/n/b").unwrap();
     let torn = store::Change::put(key, &b"\x10\0\0\0{\"metadata\":{"[..]);
-    f.stored.store().commit(vec![torn]).await.unwrap();
+    f.stored.store().commit(torn).await.unwrap();
     let check = async |f: &Fixture| {
         let error = f.pods.get("n", "b", Freshness::MostRecent).await.unwrap_err();
-        let told = "the stored object pods/n/b (revision 3) is corrupt: ";
-        assert!(matches!(&error, Error::Corrupt(_)) && error.to_string().starts_with(told), "{error}");
+        let pages = "the stored object pods/n/b (revision 3) is corrupt: ";
+        assert!(matches!(&error, Error::Corrupt(_)) && error.to_string().starts_with(pages), "{error}");
         let list = f.list(most_recent(), Filter::all()).await.unwrap();
         assert_eq!(list.damaged.iter().map(|d| d.key.to_string()).collect::<Vec<_>>(), ["pods/n/b"]);
         assert_eq!(texts(list), ["n/a@1"]);
@@ -465,7 +486,7 @@ async fn damaged_objects_are_reported_and_the_others_served(backing: Backing) {
 }
 
 /// A type that has filled the logs' budget and gone quiet leaves room for the others.
-async fn the_largest_log_gives_first(backing: Backing) {
+async fn the_largest_log_is_trimmed_first(backing: Backing) {
     let f = Fixture::new(backing, Options { log_bytes: 200_000, ..Options::default() }).await;
     let nodes = f.cache.resource("nodes").unwrap();
     for _ in 0..600 {
@@ -482,8 +503,8 @@ async fn the_largest_log_gives_first(backing: Backing) {
     assert!(quiet.log_bytes < full && quiet.log_bytes > 50_000, "{quiet:?}");
 }
 
-/// Writers who wait apply what those left behind who do not; and where there are none, it is done all the same.
-async fn a_write_whose_writer_went_away_is_applied(backing: Backing) {
+/// Waiting writers apply the changes of dropped ones; without waiting writers the following task applies them.
+async fn a_change_is_applied_after_its_writer_was_dropped(backing: Backing) {
     let f = fixture(backing).await;
     let mut names = (0..).map(|number| format!("p{number}"));
     for (expected, wait) in [(100, false), (200, true), (300, false)] {
@@ -496,12 +517,12 @@ async fn a_write_whose_writer_went_away_is_applied(backing: Backing) {
             // Else it would be made to wait before it begins.
             tokio::task::yield_now().await;
         }
-        let told = async {
+        let pages = async {
             while f.pods.len() < expected || f.cache.revision() < f.cache.committed() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(10), told).await.expect("all are applied");
+        tokio::time::timeout(Duration::from_secs(10), pages).await.expect("all are applied");
     }
     assert_eq!((f.pods.len(), f.cache.revision()), (300, Revision(400)));
 }

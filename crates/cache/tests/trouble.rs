@@ -1,4 +1,4 @@
-//! What a cache does when its store cannot tell it what happened.
+//! What a cache does when its follower or its load fails.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
@@ -21,12 +21,14 @@ use store::{
     BackupReport, Batch, BoxFuture, Committed, Entry, Follow, Follower, Health, Key, Revision, Store, Visitor,
 };
 
-/// A store that loses its followers, and fails to load, as often as it is told to.
+/// A store whose followers and loads fail as often as the test asks.
 struct Unreliable {
     store: Arc<dyn Store>,
     lose: Arc<AtomicU32>,
     fail_loads: AtomicU32,
-    /// What is committed behind the back of whoever follows next.
+    /// How many questions for the newest revision fail.
+    no_quorum: AtomicU32,
+    /// A change that is committed before the next follower starts.
     behind: Mutex<Vec<store::Change>>,
     /// The key whose bytes fail their checksum.
     damaged: Mutex<Option<Key>>,
@@ -38,6 +40,7 @@ impl Unreliable {
             store,
             lose: Arc::default(),
             fail_loads: AtomicU32::new(0),
+            no_quorum: AtomicU32::new(0),
             behind: Mutex::default(),
             damaged: Mutex::default(),
         })
@@ -67,8 +70,8 @@ impl Follower for Losing {
         })
     }
 
-    fn at_hand(&mut self) -> Option<Result<Batch, store::Error>> {
-        let batch = self.follower.at_hand()?;
+    fn try_next(&mut self) -> Option<Result<Batch, store::Error>> {
+        let batch = self.follower.try_next()?;
         Some(batch.and_then(|batch| self.pass(batch)))
     }
 }
@@ -84,12 +87,20 @@ impl Losing {
 }
 
 impl Store for Unreliable {
-    fn commit(&self, group: Vec<store::Change>) -> BoxFuture<'static, Result<Vec<Committed>, store::Error>> {
-        self.store.commit(group)
+    fn commit(&self, change: store::Change) -> BoxFuture<'static, Result<Committed, store::Error>> {
+        self.store.commit(change)
     }
 
-    fn revision(&self) -> Revision {
-        self.store.revision()
+    fn known_revision(&self) -> Revision {
+        self.store.known_revision()
+    }
+
+    fn newest_revision(&self) -> BoxFuture<'static, Result<Revision, store::Error>> {
+        if count_down(&self.no_quorum) {
+            let source = Arc::new(std::io::Error::other("no quorum"));
+            return Box::pin(async { Err(store::Error::Io { fate: store::Fate::NotWritten, source }) });
+        }
+        self.store.newest_revision()
     }
 
     fn changed(&self, after: Revision) -> BoxFuture<'static, Result<(), store::Error>> {
@@ -128,7 +139,7 @@ impl Store for Unreliable {
     fn follow(&self, follow: Follow) -> Result<Box<dyn Follower>, store::Error> {
         for change in std::mem::take(&mut *self.behind.lock().unwrap()) {
             // A store in memory commits at once.
-            drop(self.store.commit(vec![change]));
+            drop(self.store.commit(change));
         }
         Ok(Box::new(Losing { follower: self.store.follow(follow)?, lose: self.lose.clone() }))
     }
@@ -164,11 +175,11 @@ async fn troubled() -> Troubled {
 }
 
 #[tokio::test]
-async fn a_cache_that_was_left_behind_loads_everything_again() {
+async fn a_cache_whose_follower_fell_behind_loads_everything_again() {
     let Troubled { unreliable, f } = troubled().await;
     f.put(pod("n", "a")).await;
     let mut all = f.watch(Request::new(Start::After(Revision(1)))).await;
-    let mut lane = f.watch(Request::new(Start::After(Revision(1))).filter(Filter::namespace("n"))).await;
+    let mut set = f.watch(Request::new(Start::After(Revision(1))).filter(Filter::namespace("n"))).await;
     unreliable.lose_follower(0);
     assert_eq!(f.put(pod("n", "b")).await, Revision(2), "the writer is answered all the same");
     f.delete("n", "a").await;
@@ -176,11 +187,11 @@ async fn a_cache_that_was_left_behind_loads_everything_again() {
     assert_eq!((list.revision, texts(list)), (Revision(3), vec!["n/b@2".to_owned()]));
     // The log starts anew, so the watchers find what they missed in the store.
     assert_eq!(all.take(2).await, ["ADDED n/b@2", "DELETED n/a@3"]);
-    assert_eq!(lane.take(2).await, ["ADDED n/b@2", "DELETED n/a@3"]);
+    assert_eq!(set.take(2).await, ["ADDED n/b@2", "DELETED n/a@3"]);
 }
 
 #[tokio::test]
-async fn a_watcher_ends_if_the_store_has_lost_what_it_missed() {
+async fn a_watcher_ends_with_too_old_after_a_reload() {
     let Troubled { unreliable, f } = troubled().await;
     f.put(pod("n", "a")).await;
     let mut watching = f.watch(Request::new(Start::After(Revision(1)))).await;
@@ -215,7 +226,7 @@ async fn a_type_that_is_added_meanwhile_misses_nothing() {
     let writing = async { f.commit(Change::put(&nodes, "", "x", node_json("x"))).await.revision() };
     let (written, added) = tokio::join!(writing, f.cache.add(pods()));
     assert_eq!(written, Revision(1));
-    // Whether the failing load was this one's depends on who came first.
+    // The failing load may be this one or the other.
     let added = match added {
         Ok(added) => added,
         Err(Error::Store(_)) => f.cache.add(pods()).await.unwrap(),
@@ -235,9 +246,9 @@ async fn a_closed_store_closes_the_cache() {
     assert!(f.cache.is_closed());
 }
 
-/// What is committed between the load and the first look at history is applied, and told, once.
+/// A change between the load and the replay of history is one event.
 #[tokio::test]
-async fn a_write_during_the_start_is_told_once() {
+async fn a_write_during_the_start_is_one_event() {
     let first = troubled().await.f;
     first.put(pod("n", "a")).await;
     let store = first.stored.store();
@@ -265,7 +276,7 @@ async fn a_write_during_the_start_is_told_once() {
 }
 
 #[tokio::test]
-async fn what_the_store_finds_damaged_is_reported_by_its_key() {
+async fn a_value_with_a_bad_checksum_is_reported_by_its_key() {
     let first = troubled().await.f;
     for name in ["a", "b", "c"] {
         first.put(pod("n", name)).await;
@@ -284,4 +295,21 @@ async fn what_the_store_finds_damaged_is_reported_by_its_key() {
     assert_eq!(texts(list), ["n/a@1", "n/c@3"]);
     cache.commit(pod("n", "b").change(&pods)).await.unwrap();
     assert_eq!(texts(pods.list(Query::default()).await.unwrap()), ["n/a@1", "n/b@4", "n/c@3"]);
+}
+
+/// A read of the newest state asks the store; other reads do not.
+#[tokio::test]
+async fn a_consistent_read_fails_if_the_newest_revision_cannot_be_learned() {
+    let unreliable = Unreliable::new(Arc::new(store::memory::Memory::default()));
+    let cache = Cache::open(unreliable.clone(), [common::pods()], Options::default()).await.unwrap();
+    let pods = cache.resource("pods").unwrap();
+    cache.commit(pod("n", "a").change(&pods)).await.unwrap();
+    unreliable.no_quorum.store(1, Ordering::SeqCst);
+    let failed = pods.get("n", "a", Freshness::MostRecent).await;
+    assert!(matches!(failed, Err(Error::Store(store::Error::Io { .. }))), "{failed:?}");
+    unreliable.no_quorum.store(1, Ordering::SeqCst);
+    assert!(pods.get("n", "a", Freshness::Any).await.unwrap().is_some());
+    assert!(pods.get("n", "a", Freshness::NotOlderThan(Revision(1))).await.unwrap().is_some());
+    unreliable.no_quorum.store(0, Ordering::SeqCst);
+    assert!(pods.get("n", "a", Freshness::MostRecent).await.unwrap().is_some());
 }

@@ -6,10 +6,10 @@ mod common;
 
 use bytes::Bytes;
 use cache::{
-    Change, Encoding, Error, Filter, Freshness, Mode, Options,
-    watch::{self, Request, Start, Told},
+    Change, Error, Filter, Freshness, Mode, Options,
+    watch::{self, Delivery, Request, Start},
 };
-use common::{Backing, Fixture, Item, fields, labels, node_json, pod, text, texts};
+use common::{Backing, FORM, Fixture, Item, fields, labels, node_json, pod, text, texts};
 use std::{
     sync::Arc,
     task::{Context, Wake, Waker},
@@ -19,14 +19,29 @@ use store::Revision;
 
 on_every_store! {
     unique, ordered, reliable, atomic, resumable, resumable_after_a_restart, bookmarkable, bookmarks_are_periodic,
-    filtered_by_labels, filtered_by_fields, filtered_by_namespace_and_name, a_deleted_object_is_told_as_it_was,
-    state_first, streaming_list, the_future_is_waited_for, a_watcher_left_behind_reads_history,
-    a_watcher_past_history_is_told, forgotten_history_cannot_be_watched, a_lane_made_late_has_its_past, only_those_concerned_are_woken,
-    a_signal_during_a_read_is_not_lost, many_are_all_woken_for_the_last_change,
-    a_waker_that_panics_keeps_no_one_from_being_told, watchers_of_a_closed_cache_end, watchers_of_a_removed_type_end, event_bytes_are_shared,
-    what_one_has_written_others_of_the_same_send, a_chunk_does_not_hide_a_bookmark,
-    who_is_far_behind_takes_chunk_after_chunk,
-    who_stands_elsewhere_reads_up_to_where_a_chunk_begins,
+    filtered_by_labels, filtered_by_fields, filtered_by_namespace_and_name,
+    a_deleted_event_has_the_last_state_and_the_revision_of_the_delete, state_first, streaming_list,
+    a_watch_from_a_future_revision_waits_for_it, a_watcher_older_than_the_log_reads_the_store_s_history,
+    a_watcher_older_than_history_gets_too_old, a_watch_older_than_the_history_retention_gets_too_old,
+    forgotten_history_cannot_be_watched, a_watcher_set_made_late_reads_older_changes_from_the_log,
+    a_change_wakes_only_watchers_of_its_sets, a_signal_during_a_read_is_not_lost,
+    every_watcher_gets_the_last_change_without_a_later_one, a_panicking_waker_does_not_stop_other_wake_ups,
+    watchers_of_a_closed_cache_end, watchers_of_a_removed_type_end, event_bytes_are_shared,
+}
+
+/// Where revisions have gaps, and several changes share one.
+mod on_sparse {
+    use super::common::Backing;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn ordered() {
+        super::ordered(Backing::Sparse).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn atomic() {
+        super::atomic(Backing::Sparse).await;
+    }
 }
 
 fn after(revision: u64) -> Request {
@@ -49,24 +64,53 @@ async fn unique(backing: Backing) {
 }
 
 async fn ordered(backing: Backing) {
-    let f = fixture(backing).await;
-    let mut watching = f.watch(after(0)).await;
-    let writers = (0..8).map(|writer| {
-        let (pods, f) = (f.pods.clone(), &f);
-        async move {
-            for _ in 0..50 {
-                f.cache.commit(pod("n", &format!("p{writer}")).change(&pods)).await.unwrap();
+    const WRITERS: usize = 8;
+    const EACH: usize = 50;
+    let Fixture { stored: _stored, cache, pods } = fixture(backing).await;
+    let cache = Arc::new(cache);
+    let barrier = Arc::new(tokio::sync::Barrier::new(WRITERS));
+    let filters = [Filter::all(), Filter::namespace("n"), fields("spec.nodeName=x"), labels("app=a")];
+    let mut watchers = Vec::new();
+    for filter in filters.into_iter().cycle().take(12) {
+        let mut watcher = pods.watch(after(0).filter(filter)).await.unwrap();
+        watchers.push(tokio::spawn(async move {
+            let mut revisions = Vec::new();
+            while revisions.len() < WRITERS * EACH {
+                let batch = tokio::time::timeout(Duration::from_secs(20), watcher.next()).await;
+                revisions.extend(batch.expect("more events come").unwrap().iter().map(|item| match item {
+                    watch::Item::Event(event) => event.revision(),
+                    watch::Item::Bookmark { .. } => panic!("the watcher gets no bookmarks"),
+                }));
             }
-        }
-    });
-    for writer in writers {
-        writer.await;
+            revisions
+        }));
     }
-    let mut last = Revision(0);
-    for _ in 0..400 {
-        let Item::Event(event) = watching.item().await.unwrap() else { panic!("no bookmark was asked for") };
-        assert!(event.revision() > last);
-        last = event.revision();
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let (cache, pods, barrier) = (cache.clone(), pods.clone(), barrier.clone());
+            tokio::spawn(async move {
+                barrier.wait().await;
+                let name = format!("p{writer}");
+                let mut revisions = Vec::new();
+                for _ in 0..EACH {
+                    let change = pod("n", &name).app("a").node("x").change(&pods);
+                    revisions.push(cache.commit(change).await.unwrap().revision());
+                }
+                revisions
+            })
+        })
+        .collect();
+    let mut by_writer = Vec::new();
+    for writer in writers {
+        by_writer.push(writer.await.unwrap());
+    }
+    let overlaps = |a: &[Revision], b: &[Revision]| a.first() < b.last() && b.first() < a.last();
+    let overlap = by_writer.iter().skip(1).any(|other| overlaps(&by_writer[0], other));
+    assert!(overlap, "writers have to write at the same time: {by_writer:?}");
+    let mut written: Vec<Revision> = by_writer.into_iter().flatten().collect();
+    written.sort();
+    for watcher in watchers {
+        assert_eq!(watcher.await.unwrap(), written);
     }
 }
 
@@ -111,33 +155,53 @@ async fn reliable(backing: Backing) {
     assert!(counts[3] >= 200, "{counts:?}");
 }
 
-/// A group of changes is seen as a whole: by lists at every revision, and by watchers in one batch.
+/// All changes of a revision are seen together: by lists, which show the state at their revision, and by watchers in one batch.
 async fn atomic(backing: Backing) {
-    let f = fixture(backing).await;
-    let mut watching = f.watch(after(0)).await;
-    let writing = async {
-        for round in 0..30 {
-            let group =
-                ["a", "b", "c"].map(|name| pod("n", name).phase(["x", "y"][round % 2]).change(&f.pods));
-            f.cache.commit_all(group.into()).await.unwrap();
-        }
-    };
-    let reading = async {
-        let mut seen = Revision(0);
-        while seen < Revision(90) {
-            let list = f.list(Mode::Current(Freshness::Any), Filter::all()).await.unwrap();
-            seen = list.revision;
-            let phases: Vec<_> = list.map(|entry| entry.field("status.phase").unwrap().to_owned()).collect();
-            assert!(phases.is_empty() || phases.len() == 3 && phases.iter().all(|phase| *phase == phases[0]));
-            assert_eq!(seen.0 % 3, 0, "a list never stops inside a group");
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::join!(writing, reading);
-    let mut count = 0;
-    while count < 90 {
-        count += watching.watcher.next().await.unwrap().iter().count();
-        assert_eq!(count % 3, 0, "a batch ends where a group ends");
+    let Fixture { stored: _stored, cache, pods } = fixture(backing).await;
+    let cache = Arc::new(cache);
+    let filters = [Filter::all(), Filter::namespace("n"), fields("spec.nodeName=x")];
+    let mut watchers = Vec::new();
+    for filter in filters {
+        let mut watcher = pods.watch(after(0).filter(filter)).await.unwrap();
+        watchers.push(tokio::spawn(async move {
+            let (mut last, mut count) = (Revision::ZERO, 0);
+            while count < 400 {
+                let batch = tokio::time::timeout(Duration::from_secs(20), watcher.next()).await;
+                let batch = batch.expect("more events come").unwrap();
+                let revisions = batch.iter().filter_map(|item| match item {
+                    watch::Item::Event(event) => Some(event.revision()),
+                    watch::Item::Bookmark { .. } => None,
+                });
+                let revisions: Vec<Revision> = revisions.collect();
+                assert!(revisions.iter().all(|revision| *revision > last), "a revision is in one batch");
+                last = *revisions.last().unwrap();
+                count += revisions.len();
+            }
+        }));
+    }
+    let writers: Vec<_> = (0..8)
+        .map(|writer| {
+            let (cache, pods) = (cache.clone(), pods.clone());
+            tokio::spawn(async move {
+                for _ in 0..50 {
+                    let change = pod("n", &format!("p{writer}")).node("x").change(&pods);
+                    cache.commit(change).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    let query = |mode| cache::Query { mode, filter: Filter::all(), limit: None };
+    let mut lists = Vec::new();
+    while !writers.iter().all(tokio::task::JoinHandle::is_finished) {
+        let list = pods.list(query(Mode::Current(Freshness::Any))).await.unwrap();
+        lists.push((list.revision, texts(list)));
+        tokio::task::yield_now().await;
+    }
+    for (revision, seen) in lists {
+        assert_eq!(texts(pods.list(query(Mode::Exact(revision))).await.unwrap()), seen, "at {revision}");
+    }
+    for watcher in watchers {
+        watcher.await.unwrap();
     }
 }
 
@@ -188,7 +252,7 @@ async fn bookmarkable(backing: Backing) {
         [Filter::all(), Filter::namespace("n"), Filter::namespace("other"), fields("spec.nodeName=q")]
     {
         let request = Request::new(Start::StreamingList(Freshness::MostRecent)).filter(filter);
-        let mut watching = f.watch(request).await;
+        let mut watching = f.watch(request.with_bookmarks()).await;
         let bookmark = loop {
             if let Item::Bookmark { revision, .. } = watching.item().await.unwrap() {
                 break revision;
@@ -280,7 +344,7 @@ async fn filtered_by_namespace_and_name(backing: Backing) {
     assert!(namespace.is_quiet().await && name.is_quiet().await && anywhere.is_quiet().await);
 }
 
-async fn a_deleted_object_is_told_as_it_was(backing: Backing) {
+async fn a_deleted_event_has_the_last_state_and_the_revision_of_the_delete(backing: Backing) {
     let f = fixture(backing).await;
     let mut watching = f.watch(after(0).filter(labels("app=web"))).await;
     f.put(pod("n", "a").app("web").node("x")).await;
@@ -292,9 +356,6 @@ async fn a_deleted_object_is_told_as_it_was(backing: Backing) {
     assert_eq!(object["metadata"]["resourceVersion"], "2");
     assert_eq!(object["metadata"]["labels"]["app"], "web");
     assert_eq!(object["spec"]["nodeName"], "x");
-    let line = event.told().json().concat();
-    let line: serde_json::Value = serde_json::from_slice(&line).unwrap();
-    assert_eq!((&line["type"], &line["object"]), (&"DELETED".into(), &object));
 }
 
 async fn state_first(backing: Backing) {
@@ -318,8 +379,12 @@ async fn streaming_list(backing: Backing) {
     for name in 0..600 {
         f.put(pod("n", &format!("p{name:03}"))).await;
     }
-    let mut watching = f.watch(Request::new(Start::StreamingList(Freshness::MostRecent))).await;
+    let request = || Request::new(Start::StreamingList(Freshness::MostRecent));
+    let mut watching = f.watch(request().with_bookmarks()).await;
+    let mut without_bookmarks = f.watch(request()).await;
     f.put(pod("n", "p000")).await;
+    let items = without_bookmarks.take(601).await;
+    assert_eq!(items[599..], ["ADDED n/p599@600", "MODIFIED n/p000@601"]);
     let items = watching.take(602).await;
     assert_eq!(items[0], "ADDED n/p000@1");
     assert_eq!(items[599..], ["ADDED n/p599@600", "BOOKMARK 600 InitialEventsEnd", "MODIFIED n/p000@601"]);
@@ -331,35 +396,35 @@ async fn streaming_list(backing: Backing) {
     assert_eq!(watching.watcher.revision(), None);
 }
 
-async fn the_future_is_waited_for(backing: Backing) {
+async fn a_watch_from_a_future_revision_waits_for_it(backing: Backing) {
     let f = fixture(backing).await;
     let mut future = f.watch(after(2)).await;
-    let mut lane = f.watch(after(2).filter(Filter::namespace("n"))).await;
+    let mut set = f.watch(after(2).filter(Filter::namespace("n"))).await;
     for name in ["a", "b", "c"] {
         f.put(pod("n", name)).await;
     }
     assert_eq!(future.take(1).await, ["ADDED n/c@3"]);
-    assert_eq!(lane.take(1).await, ["ADDED n/c@3"]);
+    assert_eq!(set.take(1).await, ["ADDED n/c@3"]);
 }
 
-async fn a_watcher_left_behind_reads_history(backing: Backing) {
+async fn a_watcher_older_than_the_log_reads_the_store_s_history(backing: Backing) {
     let f = Fixture::new(backing, Options { log_bytes: 0, ..Options::default() }).await;
     let mut slow = f.watch(after(0)).await;
-    let mut lane = f.watch(after(0).filter(fields("spec.nodeName=x"))).await;
+    let mut set = f.watch(after(0).filter(fields("spec.nodeName=x"))).await;
     for round in 0..20 {
         f.put(pod("n", "a").node(["x", "y"][round % 2])).await;
     }
     assert_eq!(f.pods.stats().log_bytes, 0);
     let all = slow.take(20).await;
     assert_eq!((&*all[0], &*all[19]), ("ADDED n/a@1", "MODIFIED n/a@20"));
-    let some = lane.take(20).await;
+    let some = set.take(20).await;
     assert_eq!(some[..3], ["ADDED n/a@1", "DELETED n/a@2", "ADDED n/a@3"]);
     f.put(pod("n", "a").node("x")).await;
     assert_eq!(slow.take(1).await, ["MODIFIED n/a@21"]);
-    assert_eq!(lane.take(1).await, ["ADDED n/a@21"]);
+    assert_eq!(set.take(1).await, ["ADDED n/a@21"]);
 }
 
-async fn a_watcher_past_history_is_told(backing: Backing) {
+async fn a_watcher_older_than_history_gets_too_old(backing: Backing) {
     let f = Fixture::new(backing, Options { log_bytes: 0, ..Options::default() }).await;
     let mut slow = f.watch(after(0)).await;
     for _ in 0..9 {
@@ -370,6 +435,23 @@ async fn a_watcher_past_history_is_told(backing: Backing) {
     let Err(error) = f.pods.watch(after(5)).await else { panic!("revision 5 is gone") };
     assert_eq!(error.to_string(), "too old resource version: 5 (7)");
     assert_eq!(f.watch(after(7)).await.take(2).await, ["MODIFIED n/a@8", "MODIFIED n/a@9"]);
+}
+
+/// The log in memory does not reach further back than the retention that the cache was given.
+async fn a_watch_older_than_the_history_retention_gets_too_old(backing: Backing) {
+    let retention = Duration::from_millis(200);
+    let stored = common::Stored::with_retention(backing, retention);
+    let f = Fixture::on(stored, Options { log_retention: retention, ..Options::default() }).await;
+    f.put(pod("n", "a")).await;
+    f.put(pod("n", "a")).await;
+    assert_eq!(f.watch(after(0)).await.take(1).await, ["ADDED n/a@1"]);
+    let deadline = std::time::Instant::now() + 20 * retention;
+    while f.pods.watch(after(0)).await.is_ok() {
+        assert!(std::time::Instant::now() < deadline, "the revision should have expired");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(matches!(f.pods.watch(after(0)).await, Err(Error::TooOld { .. })));
+    assert!(f.pods.watch(after(2)).await.is_ok());
 }
 
 async fn forgotten_history_cannot_be_watched(backing: Backing) {
@@ -385,7 +467,7 @@ async fn forgotten_history_cannot_be_watched(backing: Backing) {
     assert_eq!(f.watch(after(3)).await.take(2).await, ["MODIFIED n/a@4", "MODIFIED n/a@5"]);
 }
 
-async fn a_lane_made_late_has_its_past(backing: Backing) {
+async fn a_watcher_set_made_late_reads_older_changes_from_the_log(backing: Backing) {
     let f = fixture(backing).await;
     for round in 0..6 {
         f.put(pod(["x", "y"][round % 2], "a").node(["p", "q"][round % 2])).await;
@@ -398,7 +480,7 @@ async fn a_lane_made_late_has_its_past(backing: Backing) {
     }
 }
 
-async fn only_those_concerned_are_woken(backing: Backing) {
+async fn a_change_wakes_only_watchers_of_its_sets(backing: Backing) {
     let f = fixture(backing).await;
     let mut watchers = Vec::new();
     for node in 0..100 {
@@ -426,15 +508,15 @@ async fn a_signal_during_a_read_is_not_lost(backing: Backing) {
     let f = fixture(backing).await;
     let rounds = if backing == Backing::Memory { 20_000 } else { 1000 };
     let everything = f.watch(after(0)).await;
-    let lane = f.watch(after(0).filter(Filter::namespace("n"))).await;
-    let (told, mut last) = tokio::sync::mpsc::unbounded_channel();
-    let watchers = [everything, lane].map(|mut watching| {
-        let told = told.clone();
+    let set = f.watch(after(0).filter(Filter::namespace("n"))).await;
+    let (sender, mut last) = tokio::sync::mpsc::unbounded_channel();
+    let watchers = [everything, set].map(|mut watching| {
+        let sender = sender.clone();
         tokio::spawn(async move {
             for round in 1..=rounds {
                 assert_eq!(watching.take(1).await.len(), 1);
                 if round % 4 == 0 {
-                    told.send(()).unwrap();
+                    sender.send(()).unwrap();
                 }
             }
         })
@@ -455,24 +537,24 @@ async fn a_signal_during_a_read_is_not_lost(backing: Backing) {
 
 /// Many are woken for one change while the next is applied, and take what others have written of the one before: each has to be
 /// woken for the other all the same.
-async fn many_are_all_woken_for_the_last_change(backing: Backing) {
+async fn every_watcher_gets_the_last_change_without_a_later_one(backing: Backing) {
     const WATCHERS: usize = 12;
     let f = fixture(backing).await;
     let rounds = if backing == Backing::Memory { 4000 } else { 300 };
-    let (told, mut last) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut last) = tokio::sync::mpsc::unbounded_channel();
     let mut watchers = Vec::new();
     for number in 0..WATCHERS {
         let filter = if number % 2 == 0 { Filter::all() } else { Filter::namespace("n") };
         let mut watching = f.watch(after(0).filter(filter)).await;
-        let told = told.clone();
+        let sender = sender.clone();
         watchers.push(tokio::spawn(async move {
             loop {
                 match watching.watcher.next_written(FORM).await {
-                    Ok(Told::Chunk(chunk)) => told.send((number, chunk.last)).unwrap(),
-                    Ok(Told::Batch(batch)) => {
+                    Ok(Delivery::Chunk(chunk)) => sender.send((number, chunk.last)).unwrap(),
+                    Ok(Delivery::Batch(batch)) => {
                         watching.watcher.keep(FORM, &Bytes::from_static(b"events"));
                         let Some(watch::Item::Event(event)) = batch.iter().last() else { panic!("an event") };
-                        told.send((number, event.revision())).unwrap();
+                        sender.send((number, event.revision())).unwrap();
                     }
                     Err(error) => panic!("{error}"),
                 }
@@ -494,7 +576,7 @@ async fn many_are_all_woken_for_the_last_change(backing: Backing) {
     watchers.iter().for_each(|watcher| watcher.abort());
 }
 
-/// A waker of someone who does not do well.
+/// A waker that panics.
 struct Panics;
 
 impl Wake for Panics {
@@ -503,7 +585,7 @@ impl Wake for Panics {
     }
 }
 
-async fn a_waker_that_panics_keeps_no_one_from_being_told(backing: Backing) {
+async fn a_panicking_waker_does_not_stop_other_wake_ups(backing: Backing) {
     for others in [1, 10] {
         let f = fixture(backing).await;
         let mut broken = f.watch(after(0)).await;
@@ -532,13 +614,13 @@ async fn a_waker_that_panics_keeps_no_one_from_being_told(backing: Backing) {
 async fn watchers_of_a_closed_cache_end(backing: Backing) {
     let f = fixture(backing).await;
     let mut watching = f.watch(after(0)).await;
-    let mut lane = f.watch(after(0).filter(Filter::namespace("n"))).await;
+    let mut set = f.watch(after(0).filter(Filter::namespace("n"))).await;
     let Fixture { cache, pods, stored } = f;
     let waiting = tokio::spawn(async move { watching.error().await });
     tokio::time::sleep(Duration::from_millis(20)).await;
     drop(cache);
     assert!(matches!(waiting.await.unwrap(), Error::Closed));
-    assert!(matches!(lane.error().await, Error::Closed));
+    assert!(matches!(set.error().await, Error::Closed));
     assert!(matches!(pods.get("n", "a", Freshness::Any).await, Err(Error::Closed)));
     drop(stored);
 }
@@ -570,101 +652,10 @@ async fn event_bytes_are_shared(backing: Backing) {
         let mut bytes = Vec::new();
         for _ in 0..2 {
             let Item::Event(event) = watching.item().await.unwrap() else { panic!("an event") };
-            bytes.push(event.told().json()[1].as_ptr());
+            bytes.push(event.entry.bytes().as_ptr());
         }
         pointers.push(bytes);
     }
     assert_eq!(pointers[0][0], pointers[1][0]);
     assert!(pointers[1..].iter().all(|pointer| *pointer == pointers[1]));
-}
-
-const FORM: Encoding = Encoding(1);
-
-/// What a watcher is told next, and in what way.
-async fn told(watching: &mut common::Watching) -> String {
-    let told = tokio::time::timeout(Duration::from_secs(20), watching.watcher.next_written(FORM)).await;
-    match told.expect("something is due").unwrap() {
-        Told::Batch(batch) => {
-            let texts: Vec<String> = batch.iter().map(|item| text(&item.into())).collect();
-            let written = Bytes::from(texts.join(", "));
-            watching.watcher.keep(FORM, &written);
-            format!("wrote {}", texts.join(", "))
-        }
-        Told::Chunk(chunk) => format!("took {}", String::from_utf8_lossy(&chunk.bytes)),
-    }
-}
-
-async fn what_one_has_written_others_of_the_same_send(backing: Backing) {
-    let f = fixture(backing).await;
-    let mut alone = f.watch(after(0).filter(Filter::namespace("other"))).await;
-    let mut all = [f.watch(after(0)).await, f.watch(after(0)).await, f.watch(after(2)).await];
-    let mut named = f.watch(after(0).filter(Filter::namespace("n"))).await;
-    let mut labelled = f.watch(after(0).filter(labels("app=web"))).await;
-    f.put(pod("n", "a").app("web")).await;
-    f.put(pod("n", "b")).await;
-    assert_eq!(told(&mut all[0]).await, "wrote ADDED n/a@1, ADDED n/b@2");
-    assert_eq!(told(&mut all[1]).await, "took ADDED n/a@1, ADDED n/b@2");
-    assert_eq!(told(&mut named).await, "wrote ADDED n/a@1, ADDED n/b@2", "another lane");
-    assert_eq!(told(&mut labelled).await, "wrote ADDED n/a@1", "the same lane, but not all of it");
-    f.put(pod("n", "a")).await;
-    assert_eq!(told(&mut all[1]).await, "wrote MODIFIED n/a@3");
-    f.put(pod("other", "c")).await;
-    assert_eq!(told(&mut all[0]).await, "took MODIFIED n/a@3", "nothing beyond what was written is in it");
-    assert_eq!(told(&mut all[2]).await, "took MODIFIED n/a@3", "it started where the others were");
-    for (watching, how) in all.iter_mut().zip(["wrote", "took", "took"]) {
-        assert_eq!(told(watching).await, format!("{how} ADDED other/c@4"));
-        assert!(watching.is_quiet().await);
-    }
-    assert_eq!(told(&mut labelled).await, "wrote DELETED n/a@3");
-    assert_eq!(told(&mut alone).await, "wrote ADDED other/c@4");
-}
-
-async fn a_chunk_does_not_hide_a_bookmark(backing: Backing) {
-    let f = fixture(backing).await;
-    let mut watching = [f.watch(after(0)).await, f.watch(after(0).with_bookmarks()).await];
-    f.put(pod("n", "a")).await;
-    assert_eq!(told(&mut watching[0]).await, "wrote ADDED n/a@1");
-    watching[1].watcher.ask_for_bookmark();
-    assert_eq!(told(&mut watching[1]).await, "took ADDED n/a@1");
-    assert_eq!(told(&mut watching[1]).await, "wrote BOOKMARK 1 Periodic");
-    watching[1].watcher.ask_for_bookmark();
-    assert_eq!(told(&mut watching[1]).await, "wrote BOOKMARK 1 Periodic", "asked for while nothing happens");
-    assert!(watching[1].is_quiet().await);
-}
-
-async fn who_is_far_behind_takes_chunk_after_chunk(backing: Backing) {
-    let f = fixture(backing).await;
-    let mut all = [f.watch(after(0)).await, f.watch(after(0)).await];
-    let large = "x".repeat(20_000);
-    for _ in 0..8 {
-        f.put(pod("n", "a").phase(&large)).await;
-    }
-    let full =
-        ["ADDED n/a@1, MODIFIED n/a@2, MODIFIED n/a@3", "MODIFIED n/a@4, MODIFIED n/a@5, MODIFIED n/a@6"];
-    for (watching, how) in all.iter_mut().zip(["wrote", "took"]) {
-        for events in full.iter().chain(&["MODIFIED n/a@7, MODIFIED n/a@8"]) {
-            assert_eq!(told(watching).await, format!("{how} {events}"));
-        }
-        assert!(watching.is_quiet().await);
-    }
-}
-
-async fn who_stands_elsewhere_reads_up_to_where_a_chunk_begins(backing: Backing) {
-    let f = fixture(backing).await;
-    for filter in [Filter::all(), Filter::namespace("n")] {
-        let start = f.cache.revision().0;
-        let watch = |behind: u64| f.watch(after(start + behind).filter(filter.clone()));
-        let (mut first, mut second) = (watch(0).await, watch(1).await);
-        f.put(pod("n", "a").phase(&"x".repeat(20_000))).await;
-        for name in ["b", "c", "d"] {
-            f.put(pod("n", name).phase(&"x".repeat(20_000))).await;
-        }
-        let [a, b, c, d] = [1, 2, 3, 4].map(|number| start + number);
-        let kind = if start == 0 { "ADDED" } else { "MODIFIED" };
-        let beginning = format!("{kind} n/a@{a}, {kind} n/b@{b}, {kind} n/c@{c}");
-        assert_eq!(told(&mut first).await, format!("wrote {beginning}"));
-        assert_eq!(told(&mut first).await, format!("wrote {kind} n/d@{d}"));
-        assert_eq!(told(&mut second).await, format!("wrote {kind} n/b@{b}, {kind} n/c@{c}"));
-        assert_eq!(told(&mut second).await, format!("took {kind} n/d@{d}"));
-    }
 }

@@ -164,7 +164,8 @@ async fn registry(options: &Options, data_dir: &Path) -> Result<Registry, Error>
             Arc::new(tokio::task::block_in_place(|| Embedded::open(&directory, settings))?)
         }
     };
-    let cache = Cache::open(store, registry::specs()?, cache::Options::default()).await?;
+    let cache_options = cache::Options { log_retention: options.retention, ..Default::default() };
+    let cache = Cache::open(store, registry::specs()?, cache_options).await?;
     let config = registry::Config {
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! header   "KEELSNBK"  format u32
-//! entry    1u8  key_len u32  tag_len u32  value_len u32  create u64  mod u64  key  tag  value  xxh3 of the above u64
+//! entry    1u8  key_len u32  value_len u32  create u64  mod u64  key  value  xxh3 of the above u64
 //! trailer  0u8  revision u64  entries u64  xxh3 over the checksums of all entries and the trailer u64
 //! ```
 //!
 //! Integers are little-endian. A file without a sound trailer is no backup: it is written under another name, synced,
 //! and only then given its own.
 
-use crate::{Corrupt, Damage, Entry, Error, Head, Key, Revision, Tag, Visitor};
+use crate::{Corrupt, Damage, Entry, Error, Head, Key, Revision, Visitor};
 use bytes::Bytes;
 use std::{
     fs::{self, File},
@@ -20,7 +20,7 @@ use std::{
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 const MAGIC: &[u8; 8] = b"KEELSNBK";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const ENTRY: u8 = 1;
 const TRAILER: u8 = 0;
 const MAX_VALUE: usize = 256 * 1024 * 1024;
@@ -65,8 +65,8 @@ pub(crate) fn read(path: &Path, each: &mut dyn FnMut(Entry) -> Result<(), Error>
         return Err(reader.damage("it does not start as one"));
     }
     let format = reader.u32()?;
-    if format > FORMAT {
-        return Err(Error::NewerFormat { path: path.into(), found: format, supported: FORMAT });
+    if format != FORMAT {
+        return Err(Error::other_format(path, format, FORMAT));
     }
     let mut digest = Xxh3::new();
     let mut count = 0;
@@ -128,16 +128,15 @@ fn write_partial(
 }
 
 fn encode(entry: &Entry, buffer: &mut Vec<u8>, digest: &mut Xxh3) {
-    let (key, tag, value) = (entry.key.as_bytes(), &entry.head.tag.0, &entry.value);
+    let (key, value) = (entry.key.as_bytes(), &entry.value);
     buffer.clear();
     buffer.push(ENTRY);
-    for len in [key.len(), tag.len(), value.len()] {
+    for len in [key.len(), value.len()] {
         buffer.extend(u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
     }
     buffer.extend(entry.head.create_revision.0.to_le_bytes());
     buffer.extend(entry.head.mod_revision.0.to_le_bytes());
     buffer.extend(key);
-    buffer.extend(tag);
     buffer.extend(value);
     let sum = xxh3_64(buffer).to_le_bytes();
     digest.update(&sum);
@@ -172,7 +171,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn entry(&mut self, digest: &mut Xxh3) -> Result<Entry, Error> {
-        let mut head = [0; 28];
+        let mut head = [0; 24];
         self.fill(&mut head)?;
         let mut fields = &head[..];
         let mut number = |len: usize| {
@@ -180,13 +179,13 @@ impl Reader<'_> {
             fields = rest;
             field.iter().rev().fold(0u64, |number, byte| (number << 8) | u64::from(*byte))
         };
-        let lens = [number(4), number(4), number(4)].map(|len| usize::try_from(len).unwrap_or(usize::MAX));
+        let lens = [number(4), number(4)].map(|len| usize::try_from(len).unwrap_or(usize::MAX));
         let (create_revision, mod_revision) = (Revision(number(8)), Revision(number(8)));
-        let [key_len, tag_len, value_len] = lens;
-        if key_len > Key::MAX_LEN || tag_len > Tag::MAX_LEN || value_len > MAX_VALUE {
+        let [key_len, value_len] = lens;
+        if key_len > Key::MAX_LEN || value_len > MAX_VALUE {
             return Err(self.damage("an entry's size is impossible"));
         }
-        let mut body = vec![0; key_len + tag_len + value_len];
+        let mut body = vec![0; key_len + value_len];
         self.fill(&mut body)?;
         let mut sum = Xxh3::new();
         sum.update(&[ENTRY]);
@@ -199,9 +198,8 @@ impl Reader<'_> {
         digest.update(&stored.to_le_bytes());
         let mut body = Bytes::from(body);
         let key = body.split_to(key_len);
-        let tag = Tag(body.split_to(tag_len));
         let key = Key::new(key).map_err(|_| self.damage("an entry's key is impossible"))?;
-        Ok(Entry { key, head: Head { create_revision, mod_revision, tag }, value: body })
+        Ok(Entry { key, head: Head { create_revision, mod_revision }, value: body })
     }
 
     fn trailer(&mut self, mut digest: Xxh3, count: u64) -> Result<Revision, Error> {

@@ -1,10 +1,9 @@
-//! Changes, their preconditions, and the rules every store applies to a group.
+//! Changes, their preconditions, and the rules every store applies to them.
 
-use crate::{Conflict, Error, Head, Key, Revision, Stored, Tag};
+use crate::{Conflict, Error, Head, Key, Revision, Stored};
 use bytes::Bytes;
-use std::collections::HashSet;
 
-/// One change of a group: what to do with a key, and under which condition.
+/// One change: what to do with a key, and under which condition.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// The key to change.
@@ -12,32 +11,18 @@ pub struct Change {
     /// What to do with it.
     pub op: Op,
     /// What has to hold.
-    pub guard: Guard,
-    /// What the outcome should tell of the entry that was there before.
+    pub expect: Expect,
+    /// How much of the entry before the outcome carries.
     pub returning: Returning,
 }
 
 /// What a change does.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Stores a value and its tag.
-    Put {
-        /// The bytes to store, as they are.
-        value: Bytes,
-        /// The mark to keep beside them.
-        tag: Tag,
-    },
+    /// Stores these bytes.
+    Put(Bytes),
     /// Removes the key, which must exist.
     Delete,
-}
-
-/// The precondition of a change.
-#[derive(Clone, Debug, Default)]
-pub struct Guard {
-    /// What is expected of the current revision.
-    pub revision: Expect,
-    /// The tag that the current entry must carry.
-    pub tag: Option<Tag>,
 }
 
 /// What a change expects of the current revision of its key.
@@ -62,10 +47,10 @@ pub enum Returning {
     Value,
 }
 
-/// What became of one change of a committed group.
+/// The outcome of a committed change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// The revision of this change.
+    /// The revision of the change.
     pub revision: Revision,
     /// The create revision of the entry that was written or deleted.
     pub create_revision: Revision,
@@ -73,64 +58,37 @@ pub struct Committed {
     pub previous: Option<Stored>,
 }
 
-/// The sizes that a store accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// The most bytes in one value.
-    pub value: usize,
-    /// The most bytes of values in one group.
-    pub group: usize,
-    /// The most changes in one group.
-    pub changes: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { value: 3 * 1024 * 1024, group: 8 * 1024 * 1024, changes: 4096 }
-    }
-}
+/// The most bytes in one value, unless the options of a store say otherwise.
+pub(crate) const VALUE_LIMIT: usize = 3 * 1024 * 1024;
 
 impl Change {
     /// Stores `value` under `key`, whatever was there.
     #[must_use]
     pub fn put(key: Key, value: impl Into<Bytes>) -> Self {
-        let op = Op::Put { value: value.into(), tag: Tag::default() };
-        Self { key, op, guard: Guard::default(), returning: Returning::default() }
+        Self::new(key, Op::Put(value.into()))
     }
 
     /// Removes `key`, which must exist.
     #[must_use]
     pub fn delete(key: Key) -> Self {
-        Self { key, op: Op::Delete, guard: Guard::default(), returning: Returning::default() }
+        Self::new(key, Op::Delete)
     }
 
-    /// Keeps `mark` beside the value of a put; a delete has none to keep.
-    #[must_use]
-    pub fn tag(mut self, mark: impl Into<Tag>) -> Self {
-        if let Op::Put { tag, .. } = &mut self.op {
-            *tag = mark.into();
-        }
-        self
+    fn new(key: Key, op: Op) -> Self {
+        Self { key, op, expect: Expect::default(), returning: Returning::default() }
     }
 
     /// Only if the key does not exist.
     #[must_use]
     pub fn create_only(mut self) -> Self {
-        self.guard.revision = Expect::Absent;
+        self.expect = Expect::Absent;
         self
     }
 
     /// Only if the key exists with this mod revision.
     #[must_use]
     pub fn expect_revision(mut self, revision: Revision) -> Self {
-        self.guard.revision = Expect::At(revision);
-        self
-    }
-
-    /// Only if the key exists with this tag.
-    #[must_use]
-    pub fn expect_tag(mut self, tag: impl Into<Tag>) -> Self {
-        self.guard.tag = Some(tag.into());
+        self.expect = Expect::At(revision);
         self
     }
 
@@ -141,74 +99,34 @@ impl Change {
         self
     }
 
-    /// The bytes this change adds to the store.
-    pub(crate) fn value_len(&self) -> usize {
+    /// Refuses a value that is too large.
+    pub(crate) fn check_size(&self, limit: usize) -> Result<(), Error> {
         match &self.op {
-            Op::Put { value, .. } => value.len(),
-            Op::Delete => 0,
+            Op::Put(value) if value.len() > limit => {
+                Err(Error::TooLarge { what: "a value", size: value.len(), limit })
+            }
+            _ => Ok(()),
         }
     }
-}
 
-impl Limits {
-    /// Refuses a group that is too large, or names a key twice, before it is queued.
-    pub(crate) fn check(&self, group: &[Change]) -> Result<(), Error> {
-        let too_large = |what, size, limit| Err(Error::TooLarge { what, size, limit });
-        if group.len() > self.changes {
-            return too_large("a group's number of changes", group.len(), self.changes);
-        }
-        let mut total = 0usize;
-        let mut keys = HashSet::with_capacity(if group.len() > 1 { group.len() } else { 0 });
-        for (index, change) in group.iter().enumerate() {
-            let size = change.value_len();
-            if size > self.value {
-                return too_large("a value", size, self.value);
-            }
-            if let Op::Put { tag, .. } = &change.op
-                && tag.0.len() > Tag::MAX_LEN
-            {
-                return too_large("a tag", tag.0.len(), Tag::MAX_LEN);
-            }
-            total = total.saturating_add(size);
-            if group.len() > 1 && !keys.insert(&change.key) {
-                return Err(Error::RepeatedKey { index, key: change.key.clone() });
-            }
-        }
-        if total > self.group {
-            return too_large("a group", total, self.group);
-        }
-        Ok(())
-    }
-}
-
-impl Guard {
-    /// Judges the guard of change `index` against the entry that is there.
-    pub(crate) fn check(
-        &self,
-        index: usize,
-        change: &Change,
-        found: Option<&Head>,
-    ) -> Result<(), Box<Conflict>> {
-        let holds = match (self.revision, found) {
-            (Expect::Any, found) => found.is_some() || !matches!(change.op, Op::Delete),
-            (Expect::Absent, found) => found.is_none() && !matches!(change.op, Op::Delete),
+    /// Compares the precondition with the entry that is there.
+    pub(crate) fn check(&self, found: Option<&Head>) -> Result<(), Box<Conflict>> {
+        let is_delete = matches!(self.op, Op::Delete);
+        let holds = match (self.expect, found) {
+            (Expect::Any, found) => found.is_some() || !is_delete,
+            (Expect::Absent, found) => found.is_none() && !is_delete,
             (Expect::At(expected), Some(head)) => head.mod_revision == expected,
             (Expect::At(_), None) => false,
         };
-        let tagged = match (&self.tag, found) {
-            (None, _) => true,
-            (Some(expected), Some(head)) => head.tag == *expected,
-            (Some(_), None) => false,
-        };
-        if holds && tagged {
+        if holds {
             return Ok(());
         }
-        let found = found.map(|head| Stored { head: head.clone(), value: None });
-        Err(Box::new(Conflict { index, key: change.key.clone(), found }))
+        let found = found.map(|head| Stored { head: *head, value: None });
+        Err(Box::new(Conflict { key: self.key.clone(), found }))
     }
 
-    /// Whether a refusal of this guard tells the value that was found: not for create-only.
-    pub(crate) fn tells_value(&self) -> bool {
-        self.revision != Expect::Absent
+    /// Whether its conflict carries the value that was found: not for create-only.
+    pub(crate) fn wants_found_value(&self) -> bool {
+        self.expect != Expect::Absent
     }
 }

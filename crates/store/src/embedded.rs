@@ -2,7 +2,7 @@
 //!
 //! | thread | job |
 //! |---|---|
-//! | committer | judges, writes and syncs all waiting groups as one batch; mends the engine when it fails |
+//! | committer | judges, writes and syncs all waiting changes as one batch; mends the engine when it fails |
 //! | reader | reads for asynchronous callers: history for followers, values for answers |
 //! | reclaimer | expires history, removes what it kept |
 //! | ahead | up to four for the time of a long load or of opening: they read its parts ahead, in order |
@@ -26,8 +26,8 @@ mod recovery;
 mod shared;
 
 use crate::{
-    BackupReport, BoxFuture, Change, Committed, Entry, Error, Follow, Follower, Health, Key, Limits,
-    Revision, Store, Visitor, backup, feed::check_reach,
+    BackupReport, BoxFuture, Change, Committed, Entry, Error, Follow, Follower, Health, Key, Revision, Store,
+    Visitor, backup, change::VALUE_LIMIT, feed::check_reach,
 };
 use build::Builder;
 use committer::{Command, Committer};
@@ -41,6 +41,7 @@ use reclaim::Reclaimer;
 use shared::{Recovered, Shared};
 use std::{
     cell::Cell,
+    future::ready,
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
@@ -58,11 +59,11 @@ use tokio::sync::oneshot;
 pub struct Options {
     /// For how long history is kept.
     pub retention: Duration,
-    /// The sizes it accepts.
-    pub limits: Limits,
+    /// The most bytes in one value.
+    pub value_limit: usize,
     /// The bytes of recent events that are kept in memory for followers; the others are read from disk.
     pub window: usize,
-    /// What stands between the committer and the disk.
+    /// The layer between the committer and the disk.
     pub media: Arc<dyn Media>,
 }
 
@@ -70,7 +71,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             retention: Duration::from_secs(300),
-            limits: Limits::default(),
+            value_limit: VALUE_LIMIT,
             window: 8 << 20,
             media: Arc::new(Disk),
         }
@@ -189,20 +190,23 @@ pub fn restore(backup: &Path, path: &Path) -> Result<Revision, Error> {
 }
 
 impl Store for Embedded {
-    fn commit(&self, group: Vec<Change>) -> BoxFuture<'static, Result<Vec<Committed>, Error>> {
+    fn commit(&self, change: Change) -> BoxFuture<'static, Result<Committed, Error>> {
         let (reply, answer) = oneshot::channel();
-        let queued =
-            self.shared.options.limits.check(&group).and_then(|()| {
-                self.commands.send(Command::Commit { group, reply }).map_err(|_| Error::Closed)
-            });
+        let queued = change
+            .check_size(self.shared.options.value_limit)
+            .and_then(|()| self.commands.send(Command::Commit { change, reply }).map_err(|_| Error::Closed));
         Box::pin(async move {
             queued?;
             answer.await.unwrap_or(Err(Error::Closed))
         })
     }
 
-    fn revision(&self) -> Revision {
+    fn known_revision(&self) -> Revision {
         self.shared.feed.revision()
+    }
+
+    fn newest_revision(&self) -> BoxFuture<'static, Result<Revision, Error>> {
+        Box::pin(ready(Ok(self.shared.feed.revision())))
     }
 
     fn changed(&self, after: Revision) -> BoxFuture<'static, Result<(), Error>> {

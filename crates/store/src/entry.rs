@@ -1,10 +1,10 @@
-//! What a store holds and what it tells: revisions, entries, and the events of their changes.
+//! Revisions, entries, and the events of their changes.
 
 use crate::{Corrupt, Key};
 use bytes::Bytes;
 use std::fmt;
 
-/// The number of a committed change; zero stands for "before the first".
+/// The number of a commit: larger than that of every commit before it. Zero is before the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
@@ -12,7 +12,7 @@ impl Revision {
     /// Before the first change.
     pub const ZERO: Self = Self(0);
 
-    /// The revision of the next change.
+    /// The least revision after this one. The next commit may have a larger one.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -25,36 +25,13 @@ impl fmt::Display for Revision {
     }
 }
 
-/// A short mark stored beside a value (the object's uid), at most [`Tag::MAX_LEN`] bytes; empty when there is none.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Tag(pub Bytes);
-
-impl Tag {
-    /// The most bytes in a tag.
-    pub const MAX_LEN: usize = 255;
-}
-
-impl From<&str> for Tag {
-    fn from(text: &str) -> Self {
-        Self(Bytes::copy_from_slice(text.as_bytes()))
-    }
-}
-
-impl From<Bytes> for Tag {
-    fn from(bytes: Bytes) -> Self {
-        Self(bytes)
-    }
-}
-
 /// What is known of an entry without its value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The revision that created the key (again, after a delete).
     pub create_revision: Revision,
     /// The revision of the last change.
     pub mod_revision: Revision,
-    /// The mark that was written with the value.
-    pub tag: Tag,
 }
 
 /// A live entry at some revision.
@@ -62,7 +39,7 @@ pub struct Head {
 pub struct Entry {
     /// Its key.
     pub key: Key,
-    /// Its revisions and tag.
+    /// Its revisions.
     pub head: Head,
     /// The bytes as they were committed.
     pub value: Bytes,
@@ -74,7 +51,7 @@ pub type Value = Result<Bytes, Corrupt>;
 /// An entry named by another answer: its head always, its value where it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// Its revisions and tag.
+    /// Its revisions.
     pub head: Head,
     /// Its value, if the question asked for it.
     pub value: Option<Value>,
@@ -91,22 +68,20 @@ pub enum Kind {
 
 /// One committed change, as a follower receives it.
 ///
-/// A put with `previous` absent created the key. A delete's own head carries the create revision and the tag of what
-/// was deleted; its value is empty.
+/// A put with `previous` absent created the key. A delete's own head carries the create revision of what was
+/// deleted; its value is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The key that changed.
     pub key: Key,
     /// Put or delete.
     pub kind: Kind,
-    /// Revisions and tag; `head.mod_revision` is the revision of this change.
+    /// Its revisions; `head.mod_revision` is the revision of this change.
     pub head: Head,
     /// The new value.
     pub value: Value,
     /// What the key held before.
     pub previous: Option<Stored>,
-    /// Whether further changes of the same group follow this one.
-    pub group_goes_on: bool,
 }
 
 impl Event {
@@ -118,6 +93,6 @@ impl Event {
 
     pub(crate) fn size(&self) -> usize {
         let value = self.value.as_ref().map_or(0, Bytes::len);
-        value + self.key.as_bytes().len() + self.head.tag.0.len() + size_of::<Self>()
+        value + self.key.as_bytes().len() + size_of::<Self>()
     }
 }

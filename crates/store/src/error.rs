@@ -1,13 +1,17 @@
 //! Everything that can go wrong with a store.
 
 use crate::{Key, Revision, Stored};
-use std::{fmt, io, path::PathBuf, sync::Arc};
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// An error of a store. Cheap to clone, because one failed write answers many writers.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A precondition did not hold; nothing of the group was applied.
+    /// A precondition did not hold; nothing was changed.
     #[error(transparent)]
     Conflict(#[from] Box<Conflict>),
     /// The revision asked for is older than history reaches.
@@ -39,13 +43,13 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
-    /// A group names a key twice.
-    #[error("change {index} of the group names key {key} a second time")]
-    RepeatedKey {
-        /// The second change of the key.
-        index: usize,
-        /// The key.
+    /// The codec of the store cannot write an entry.
+    #[error("{key} cannot be encoded for the store: {reason}")]
+    Unencodable {
+        /// The key of the entry.
         key: Key,
+        /// Why not.
+        reason: String,
     },
     /// The disk is full.
     #[error("the disk of the store is full ({source}); {fate}")]
@@ -85,6 +89,19 @@ pub enum Error {
         /// The format found.
         found: u32,
         /// The newest format this version understands.
+        supported: u32,
+    },
+    /// The data was written in a format that this version no longer reads.
+    #[error(
+        "the data in {} has format {found}, but this version reads format {supported} alone: start with an empty directory",
+        path.display()
+    )]
+    OlderFormat {
+        /// The data directory or backup file.
+        path: PathBuf,
+        /// The format found.
+        found: u32,
+        /// The format that this version reads.
         supported: u32,
     },
     /// The files cannot be used as a store.
@@ -142,11 +159,9 @@ pub enum Damage {
 /// A precondition that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// The place of the change in its group.
-    pub index: usize,
-    /// Its key.
+    /// The key of the change.
     pub key: Key,
-    /// The current entry, or `None` if the key is absent. Its value is told unless the change was create-only.
+    /// The current entry, or `None` if the key is absent. Its value is there unless the change was create-only.
     pub found: Option<Stored>,
 }
 
@@ -154,7 +169,7 @@ impl std::error::Error for Conflict {}
 
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the precondition of change {} on key {} does not hold: ", self.index, self.key)?;
+        write!(f, "the precondition on key {} does not hold: ", self.key)?;
         match &self.found {
             Some(found) => write!(f, "it exists at revision {}", found.head.mod_revision),
             None => write!(f, "it does not exist"),
@@ -183,6 +198,15 @@ impl Error {
                 Self::Full { fate, source }
             }
             _ => Self::Io { fate, source },
+        }
+    }
+
+    /// The error of files in a format other than the one that this version reads.
+    pub(crate) fn other_format(path: &Path, found: u32, supported: u32) -> Self {
+        let path = path.into();
+        match found > supported {
+            true => Self::NewerFormat { path, found, supported },
+            false => Self::OlderFormat { path, found, supported },
         }
     }
 

@@ -3,22 +3,23 @@
 //!
 //! Invariants:
 //!
-//! 1. The window holds every event with a revision in `(start, newest]`, without gaps.
-//! 2. Progress is announced after the events it covers are in the window, and only at the end of a group.
-//! 3. A follower's cursor stands at the end of a group; it moves only over events that it handed out or filtered.
+//! 1. The window holds every event with a revision in `(start, newest]`. Revisions may have gaps, and events may share one.
+//! 2. Progress is announced after the events it covers are in the window, and only at the end of a revision.
+//! 3. A follower's cursor is the end of a revision; it moves only over events that it handed out or filtered.
 //! 4. A follower owns nothing but its cursor: a slow one costs no memory, and falls back to history.
 
 use crate::{BoxFuture, Error, Event, Key, Revision, Value};
 use bytes::Bytes;
 use std::{
     collections::VecDeque,
+    ops::ControlFlow,
     sync::{Arc, Mutex, PoisonError},
 };
 use tokio::sync::watch;
 
-/// The most events in one batch, unless a group is larger.
+/// The most events in one batch, unless more share a revision.
 pub(crate) const BATCH_EVENTS: usize = 512;
-/// The most bytes in one batch, unless a group is larger.
+/// The most bytes in one batch, unless the events of one revision have more.
 pub(crate) const BATCH_BYTES: usize = 1024 * 1024;
 
 /// What to follow.
@@ -28,7 +29,7 @@ pub struct Follow {
     pub from: Revision,
     /// Only keys that start with these bytes.
     pub prefix: Bytes,
-    /// How much of each previous entry to tell.
+    /// How much of each previous entry an event carries.
     pub previous: Previous,
 }
 
@@ -42,7 +43,7 @@ pub enum Previous {
     Value,
 }
 
-/// Some changes in the order of revisions.
+/// Some changes in the order of revisions: all of a revision, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// The changes under the prefix; empty when only others changed.
@@ -59,8 +60,8 @@ pub trait Follower: Send {
     /// closed. A damaged piece of history ends it with [`Error::Unusable`]: load again, and follow from there.
     fn next(&mut self) -> BoxFuture<'_, Result<Batch, Error>>;
 
-    /// What [`Follower::next`] would give, if that is at hand: `None` if it has to be waited for, or to be read from a disk.
-    fn at_hand(&mut self) -> Option<Result<Batch, Error>>;
+    /// The next batch if it is in memory; `None` if the caller has to wait for it with [`Follower::next`].
+    fn try_next(&mut self) -> Option<Result<Batch, Error>>;
 }
 
 impl Follow {
@@ -87,7 +88,7 @@ impl Follow {
 
 /// The source that a follower asks for what the window no longer holds.
 pub(crate) trait History: Send + Sync {
-    /// Events after `after` and up to `until`, a batch of them, ending at the end of a group.
+    /// Events after `after` and up to `until`, a batch of them, ending at the end of a revision.
     fn read(
         &self,
         after: Revision,
@@ -126,9 +127,8 @@ impl Feed {
         Self { window: Mutex::new(window), progress: watch::Sender::new(Progress { revision, open: true }) }
     }
 
-    /// Adds whole groups of events and announces them.
-    pub(crate) fn publish(&self, events: Vec<Event>) {
-        let Some(newest) = events.last().map(Event::revision) else { return };
+    /// Adds the events of whole revisions, and announces the newest revision.
+    pub(crate) fn publish(&self, events: Vec<Event>, newest: Revision) {
         self.window().extend(events);
         self.progress.send_modify(|progress| progress.revision = newest);
     }
@@ -157,9 +157,9 @@ impl Feed {
         self.progress.send_modify(|progress| progress.open = false);
     }
 
-    /// The value that the change with this revision wrote, if the window still holds it.
-    pub(crate) fn value(&self, revision: Revision) -> Option<Value> {
-        self.window().at(revision).map(|event| event.value.clone())
+    /// The value that a change of a key wrote, if the window still holds it.
+    pub(crate) fn value(&self, key: &Key, revision: Revision) -> Option<Value> {
+        self.window().find(key, revision).map(|event| event.value.clone())
     }
 
     /// A follower of this feed; the caller has checked that `follow.from` is within reach.
@@ -184,9 +184,10 @@ impl Window {
     }
 
     fn trim(&mut self, revision: Revision) {
-        while self.start < revision && !self.events.is_empty() {
+        while self.events.front().is_some_and(|event| event.revision() <= revision) {
             self.drop_front();
         }
+        self.start = self.start.max(revision);
     }
 
     fn drop_front(&mut self) {
@@ -196,29 +197,35 @@ impl Window {
         }
     }
 
-    fn at(&self, revision: Revision) -> Option<&Event> {
-        let index = revision.0.checked_sub(self.start.0)?.checked_sub(1)?;
-        self.events.get(usize::try_from(index).ok()?)
+    /// The events after a revision.
+    fn after(&self, revision: Revision) -> impl Iterator<Item = &Event> {
+        let from = self.events.partition_point(|event| event.revision() <= revision);
+        self.events.range(from..)
+    }
+
+    fn find(&self, key: &Key, revision: Revision) -> Option<&Event> {
+        let before = Revision(revision.0.checked_sub(1)?);
+        let mut same = self.after(before).take_while(|event| event.revision() == revision);
+        same.find(|event| event.key == *key)
     }
 
     /// A batch after `cursor` and up to `until`, or `None` if the window starts later than that.
     fn read(&self, cursor: Revision, until: Revision, prefix: &[u8]) -> Option<Batch> {
-        let skip = usize::try_from(cursor.0.checked_sub(self.start.0)?).ok()?;
+        if cursor < self.start {
+            return None;
+        }
         let mut batch = BatchBuilder::new(cursor);
-        for event in self.events.range(skip.min(self.events.len())..) {
-            if event.revision() > until {
-                break;
-            }
-            let matching = event.key.as_bytes().starts_with(prefix);
-            if batch.push(event.revision(), event.group_goes_on, matching.then(|| event.clone())).is_break() {
-                break;
+        for event in self.after(cursor).take_while(|event| event.revision() <= until) {
+            let is_followed = event.key.as_bytes().starts_with(prefix);
+            if batch.push(event.revision(), || is_followed.then(|| event.clone())).is_break() {
+                return Some(batch.full());
             }
         }
-        Some(batch.finish())
+        Some(batch.complete(until))
     }
 }
 
-/// Gathers events into a batch that ends at the end of a group.
+/// Gathers events into a batch that ends at the end of a revision.
 pub(crate) struct BatchBuilder {
     batch: Batch,
     bytes: usize,
@@ -230,27 +237,36 @@ impl BatchBuilder {
         Self { batch: Batch { events: Vec::new(), revision: cursor }, bytes: 0, seen: 0 }
     }
 
-    /// Takes the next event, or only its revision where the follower does not want it; breaks when the batch is full.
+    /// Takes the event of a revision, or only the revision if the follower does not follow its key; breaks without it if the
+    /// batch is full.
     pub(crate) fn push(
         &mut self,
         revision: Revision,
-        group_goes_on: bool,
-        event: Option<Event>,
-    ) -> std::ops::ControlFlow<()> {
+        event: impl FnOnce() -> Option<Event>,
+    ) -> ControlFlow<()> {
+        let is_full = self.batch.events.len() >= BATCH_EVENTS
+            || self.seen >= 64 * BATCH_EVENTS
+            || self.bytes >= BATCH_BYTES;
+        if is_full && revision > self.batch.revision {
+            return ControlFlow::Break(());
+        }
         self.seen += 1;
-        if let Some(event) = event {
+        if let Some(event) = event() {
             self.bytes += event.size();
             self.batch.events.push(event);
         }
         self.batch.revision = revision;
-        let many = self.batch.events.len() >= BATCH_EVENTS || self.seen >= 64 * BATCH_EVENTS;
-        if (many || self.bytes >= BATCH_BYTES) && !group_goes_on {
-            return std::ops::ControlFlow::Break(());
-        }
-        std::ops::ControlFlow::Continue(())
+        ControlFlow::Continue(())
     }
 
-    pub(crate) fn finish(self) -> Batch {
+    /// The batch after [`BatchBuilder::push`] has broken: it ends with the last revision that was taken.
+    pub(crate) fn full(self) -> Batch {
+        self.batch
+    }
+
+    /// The batch when there is no further change up to `until`.
+    pub(crate) fn complete(mut self, until: Revision) -> Batch {
+        self.batch.revision = self.batch.revision.max(until);
         self.batch
     }
 }
@@ -292,7 +308,7 @@ impl Tail {
     }
 
     async fn fill_previous(&self, batch: &mut Batch) -> Result<(), Error> {
-        let places = self.fill_previous_at_hand(batch);
+        let places = self.fill_previous_from_window(batch);
         if places.is_empty() {
             return Ok(());
         }
@@ -310,14 +326,14 @@ impl Tail {
         Ok(())
     }
 
-    /// Fills in the previous values that the window holds, and tells the places of events whose it does not.
-    fn fill_previous_at_hand(&self, batch: &mut Batch) -> Vec<usize> {
+    /// Fills in the previous values that the window holds, and returns the indexes of events whose it does not.
+    fn fill_previous_from_window(&self, batch: &mut Batch) -> Vec<usize> {
         let mut places = Vec::new();
         for (place, event) in batch.events.iter_mut().enumerate() {
             if let Some(previous) = &mut event.previous
                 && previous.value.is_none()
             {
-                previous.value = self.feed.value(previous.head.mod_revision);
+                previous.value = self.feed.value(&event.key, previous.head.mod_revision);
                 if previous.value.is_none() {
                     places.push(place);
                 }
@@ -332,7 +348,7 @@ impl Follower for Tail {
         Box::pin(self.pull())
     }
 
-    fn at_hand(&mut self) -> Option<Result<Batch, Error>> {
+    fn try_next(&mut self) -> Option<Result<Batch, Error>> {
         let progress = *self.progress.borrow_and_update();
         if !progress.open {
             return Some(Err(Error::Closed));
@@ -342,7 +358,7 @@ impl Follower for Tail {
         }
         let recent = self.feed.window().read(self.follow.from, progress.revision, &self.follow.prefix);
         let mut batch = recent?;
-        if self.follow.previous == Previous::Value && !self.fill_previous_at_hand(&mut batch).is_empty() {
+        if self.follow.previous == Previous::Value && !self.fill_previous_from_window(&mut batch).is_empty() {
             return None;
         }
         self.follow.from = batch.revision;

@@ -1,53 +1,63 @@
 //! The durable store of the control plane: keys, opaque values, one revision clock, and the history of changes.
 //!
 //! This crate knows nothing of objects or kinds. A key is a path such as `pods/default/web-1`; a value is a run of
-//! bytes that the layer above framed; a tag is a short mark kept beside the value (the object's uid). [`Store`] is the
-//! contract; [`embedded`] keeps it on disk, [`memory`] without one, and the suite in `contract` (feature `contract`)
-//! is run by every implementation.
+//! bytes that the layer above framed. [`Store`] is the contract; [`embedded`] keeps it on disk, [`memory`] without one, and the
+//! suite in `contract` (feature `contract`) is run by every implementation. A store with a layout of its own keeps it behind a
+//! [`Codec`].
 //!
 //! # Guarantees
 //!
-//! 1. **Unique.** Each committed change gets a revision of its own, one more than the change before it, across all keys.
-//! 2. **Atomic.** A group of changes commits as a whole or not at all. A follower receives a group in one batch, and
-//!    [`Store::revision`] never stops inside a group.
-//! 3. **Durable before visible.** A change can be read, followed, or counted in [`Store::revision`] only after it is on
-//!    disk (where there is one); the writer is answered after that.
+//! 1. **Increasing.** A committed change gets a revision that is larger than that of every change before it, across all keys.
+//!    Revisions may have gaps. Changes of different keys may share a revision if they are committed together; two changes of
+//!    one key never do.
+//! 2. **Atomic.** The changes of one revision become visible together. A follower receives them in one batch, and
+//!    [`Store::known_revision`] never lies before a change that can be read.
+//! 3. **Durable before visible.** A change can be read, followed, or counted in a revision only after it is durable (where the
+//!    store is); the writer is answered after that.
 //! 4. **Guarded.** A change's precondition is judged against the state that its revision follows directly. A refused
-//!    group names the change at fault and what was found in its place.
+//!    change carries what was found in its place.
 //! 5. **Ordered.** A follower receives changes in the order of revisions.
-//! 6. **Reliable.** A follower misses nothing and receives nothing twice, across the seam between history on disk and
-//!    live commits, however slow it is, for as long as history reaches back to it.
+//! 6. **Reliable.** A follower misses nothing and receives nothing twice, across the seam between history and live commits,
+//!    however slow it is, for as long as history reaches back to it.
 //! 7. **Resumable.** A follower that starts again from the last revision it saw continues where it stopped, also after
-//!    a restart of the process, for as long as that revision is not compacted.
+//!    a restart of the process, for as long as that revision is not compacted. Any revision between the compacted and the
+//!    newest one can be followed from and loaded at, also one in a gap.
 //! 8. **Bookmarkable.** Each batch carries the revision up to which the follower is complete, also when nothing under
-//!    its prefix changed.
+//!    its prefix changed. A follower comes to every revision that [`Store::newest_revision`] has answered, without further
+//!    changes.
 //! 9. **Filtered.** Prefixes select keys bytewise, and nothing else.
 //! 10. **Exact.** [`Store::load`] at revision N sees precisely the changes with revisions up to N, or fails with
 //!     [`Error::Compacted`] or [`Error::Future`].
-//! 11. **Damage stays where it is.** A stored value that fails its checksum is reported as [`Corrupt`] with its key; it
+//! 11. **Consistent.** [`Store::newest_revision`] is at least the revision of every change that was acknowledged before the
+//!     question, by any process that shares the data.
+//! 12. **Expiring.** History reaches back for the retention time: [`Store::compacted`] comes to be the revision that was the
+//!     newest one a retention ago, also while nothing is written.
+//! 13. **Damage stays where it is.** A stored value that fails its checksum is reported as [`Corrupt`] with its key; it
 //!     is never served, and every other key stays readable and writable.
-//! 12. **Failing writes do not stop reads.** When the disk is full or broken, commits fail with [`Error::Full`] or
+//! 14. **Failing writes do not stop reads.** When the disk is full or broken, commits fail with [`Error::Full`] or
 //!     [`Error::Io`], [`Store::health`] says so, and both mend by themselves when the disk does.
 //!
 //! # A worked example of revisions
 //!
 //! ```text
-//! commit [put a, put b]   -> revisions 1, 2        a: create 1, mod 1   b: create 2, mod 2
-//! commit [put a]          -> revision  3           a: create 1, mod 3
-//! commit [delete b]       -> revision  4           b: absent
-//! commit [put b]          -> revision  5           b: create 5, mod 5
-//! load at 2               -> a (mod 1), b (mod 2)  load at 4 -> a (mod 3)
-//! follow from 3           -> delete b (4), put b (5)
-//! compact to 4            -> load at 3 fails, follow from 3 fails; load at 4 and follow from 4 work
+//!                     embedded, memory             a store with gaps and shared revisions
+//! commit put a        -> revision 1                -> revision 4    a: create 4, mod 4
+//! commit put b        -> revision 2                -> revision 4    b: create 4, mod 4 (together with a)
+//! commit put a        -> revision 3                -> revision 7    a: create 4, mod 7
+//! commit delete b     -> revision 4                -> revision 8    b: absent
+//! load at             2 -> a (mod 1), b (mod 2)    4, 5 or 6 -> a (mod 4), b (mod 4)
+//! follow from         3 -> delete b (4)            7 -> delete b (8)
+//! compact to          4: load at 3 fails           8: load at 7 fails; load at 8 and follow from 8 work
 //! ```
 //!
 //! # What it leaves to others
 //!
 //! Encoding of values and the splice of `resourceVersion` into them, indexes, selectors, fan-out to many watchers: the
-//! crate above keeps one follower and serves everyone from memory.
+//! crate above keeps one follower and serves all watchers from memory.
 
 mod backup;
 mod change;
+mod codec;
 #[cfg(feature = "contract")]
 pub mod contract;
 pub mod embedded;
@@ -61,8 +71,9 @@ pub mod memory;
 use std::{future::Future, ops::ControlFlow, path::Path, pin::Pin};
 
 pub use backup::Report as BackupReport;
-pub use change::{Change, Committed, Expect, Guard, Limits, Op, Returning};
-pub use entry::{Entry, Event, Head, Kind, Revision, Stored, Tag, Value};
+pub use change::{Change, Committed, Expect, Op, Returning};
+pub use codec::{Codec, Coded};
+pub use entry::{Entry, Event, Head, Kind, Revision, Stored, Value};
 pub use error::{Conflict, Corrupt, Damage, Error, Fate};
 pub use feed::{Batch, Follow, Follower, Previous};
 pub use key::{InvalidKey, Key};
@@ -98,27 +109,29 @@ impl Health {
 /// [`load`](Store::load), [`backup`](Store::backup), [`close`](Store::close)) may read files: call those that touch
 /// more than one entry from a thread that may block.
 pub trait Store: Send + Sync + 'static {
-    /// Commits a group of changes: all of them, in order, or none.
-    ///
-    /// A key appears at most once in a group; deleting a key that is absent is a conflict. The outcome lists the
-    /// changes in the order given. An empty group succeeds without a revision. Dropping the future does not withdraw a
-    /// commit that was already queued.
-    fn commit(&self, group: Vec<Change>) -> BoxFuture<'static, Result<Vec<Committed>, Error>>;
+    /// Commits a change. Deleting a key that is absent is a conflict. Dropping the future does not withdraw a commit that was
+    /// already queued.
+    fn commit(&self, change: Change) -> BoxFuture<'static, Result<Committed, Error>>;
 
-    /// The newest committed revision; zero in a store that never held anything.
-    fn revision(&self) -> Revision;
+    /// The newest revision that this process knows: at least that of every commit it was answered, and of every batch that a
+    /// follower was given. Zero in a store that never held anything.
+    fn known_revision(&self) -> Revision;
+
+    /// Asks for the newest committed revision, of this process or another that shares the data. It may be a question to a
+    /// quorum: the store bounds its time, and fails if there is no answer.
+    fn newest_revision(&self) -> BoxFuture<'static, Result<Revision, Error>>;
 
     /// Waits until there are changes after a revision to follow; fails with [`Error::Closed`] after the store was closed.
     fn changed(&self, after: Revision) -> BoxFuture<'static, Result<(), Error>>;
 
-    /// The oldest revision that history reaches: loads and follows work from here on.
+    /// The oldest revision that history reaches: loads and follows work from here on. Goes by the age of revisions.
     fn compacted(&self) -> Revision;
 
     /// The current entry of a key. Blocking, one read.
     fn get(&self, key: &Key) -> Result<Option<Entry>, Error>;
 
     /// Visits every live entry whose key starts with `prefix`, in key order, at exactly one revision, and returns that
-    /// revision: `at`, or the newest. Blocking; memory is bounded by one entry at a time, and the visitor should be
+    /// revision: `at`, or the newest known one. Behind a codec, only keys with the same first segment are in order. Blocking; memory is bounded by one entry at a time, and the visitor should be
     /// quick, because space cannot be reclaimed under it.
     fn load(&self, prefix: &[u8], at: Option<Revision>, visit: &mut Visitor<'_>) -> Result<Revision, Error>;
 

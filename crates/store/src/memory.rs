@@ -1,23 +1,27 @@
 //! The contract without a disk, for tests and throw-away servers.
 //!
 //! Everything lives under one lock that is held for the time of a copy of pointers, never while a visitor or a writer
-//! runs. History is kept for the retention time and dropped a few steps at a time by the commits themselves, so an idle
-//! store keeps what it has.
+//! runs. History is kept for the retention time: a revision that is older can no longer be read or followed. Its memory is freed
+//! a few steps at a time by the commits themselves, so an idle store keeps what it has.
 
 use crate::{
     BackupReport, BoxFuture, Change, Committed, Entry, Error, Event, Follow, Follower, Head, Health, Key,
-    Kind, Limits, Op, Revision, Store, Stored, Value, Visitor, backup,
+    Kind, Op, Revision, Store, Stored, Value, Visitor, backup,
+    change::VALUE_LIMIT,
     feed::{Batch, Feed, History, check_reach},
 };
 use bytes::Bytes;
 use std::{
     collections::{BTreeMap, VecDeque},
+    future::ready,
     ops::Bound,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
+/// How far the times of revisions are noted apart.
+const TICK: Duration = Duration::from_millis(100);
 /// How many superseded versions one commit drops, beyond those it adds.
 const STEPS: usize = 64;
 
@@ -26,13 +30,13 @@ const STEPS: usize = 64;
 pub struct Options {
     /// For how long history is kept.
     pub retention: Duration,
-    /// The sizes it accepts.
-    pub limits: Limits,
+    /// The most bytes in one value.
+    pub value_limit: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { retention: Duration::from_secs(300), limits: Limits::default() }
+        Self { retention: Duration::from_secs(300), value_limit: VALUE_LIMIT }
     }
 }
 
@@ -111,44 +115,77 @@ impl Memory {
         Self { shared: Arc::new(Shared { state: Mutex::new(state), feed }), options }
     }
 
-    fn commit_now(&self, group: Vec<Change>) -> Result<Vec<Committed>, Error> {
-        self.options.limits.check(&group)?;
-        let mut state = self.shared.lock()?;
-        for (index, change) in group.iter().enumerate() {
-            let live = state.live(&change.key);
-            let checked = change.guard.check(index, change, live.map(|(head, _)| head));
-            if let Err(mut conflict) = checked {
-                if let (Some(found), Some((_, value))) = (&mut conflict.found, live)
-                    && change.guard.tells_value()
-                {
-                    found.value = Some(Ok(value.clone()));
-                }
-                return Err(conflict.into());
-            }
+    /// Commits changes of different keys under one revision, and refuses those whose preconditions do not hold. The revision
+    /// has to be newer than all before.
+    pub(crate) fn commit_at(
+        &self,
+        changes: Vec<Change>,
+        revision: impl FnOnce(Revision) -> Revision,
+    ) -> Vec<Result<Committed, Error>> {
+        let mut state = match self.shared.lock() {
+            Ok(state) => state,
+            Err(error) => return changes.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let checked: Vec<_> = changes.iter().map(|change| self.check(&state, change)).collect();
+        if checked.iter().all(Result::is_err) {
+            return checked.into_iter().map(|checked| checked.and(Err(Error::Closed))).collect();
         }
-        if group.is_empty() {
-            return Ok(Vec::new());
-        }
-        state.tick(Instant::now());
-        let last = group.len() - 1;
-        let mut outcome = Vec::with_capacity(group.len());
-        let mut events = Vec::with_capacity(group.len());
-        for (index, change) in group.into_iter().enumerate() {
-            let event = state.apply(change, index < last);
-            outcome.push(Committed {
-                revision: event.revision(),
-                create_revision: event.head.create_revision,
-                previous: event.previous.clone(),
-            });
+        let revision = revision(state.revision);
+        state.revision = revision;
+        state.tick(revision, Instant::now());
+        let mut events = Vec::with_capacity(changes.len());
+        let mut commit = |change: Change| {
+            let event = state.apply(change, revision);
+            let (create_revision, previous) = (event.head.create_revision, event.previous.clone());
             events.push(event);
-        }
-        let expired = Instant::now().checked_sub(self.options.retention);
-        let floor = expired.map_or(Revision::ZERO, |expired| state.expire(expired));
-        state.compacted = state.compacted.max(floor);
+            Committed { revision, create_revision, previous }
+        };
+        let committed = changes.into_iter().zip(checked);
+        let outcome: Vec<_> = committed.map(|(change, checked)| checked.map(|()| commit(change))).collect();
+        self.shared.feed.publish(events, revision);
+        self.expire(&mut state);
         state.sweep(STEPS + 2 * outcome.len());
-        self.shared.feed.publish(events);
-        self.shared.feed.trim(state.compacted);
-        Ok(outcome)
+        outcome
+    }
+
+    /// Moves the newest revision on without a change.
+    #[cfg(feature = "contract")]
+    pub(crate) fn skip(&self, revisions: u64) {
+        let Ok(mut state) = self.shared.lock() else { return };
+        state.revision = Revision(state.revision.0 + revisions);
+        let newest = state.revision;
+        state.tick(newest, Instant::now());
+        self.shared.feed.publish(Vec::new(), newest);
+    }
+
+    fn check(&self, state: &State, change: &Change) -> Result<(), Error> {
+        change.check_size(self.options.value_limit)?;
+        let live = state.live(&change.key);
+        change.check(live.map(|(head, _)| head)).map_err(|mut conflict| {
+            if let (Some(found), Some((_, value))) = (&mut conflict.found, live)
+                && change.wants_found_value()
+            {
+                found.value = Some(Ok(value.clone()));
+            }
+            conflict.into()
+        })
+    }
+
+    /// Gives up the history that is older than the retention time.
+    fn expire(&self, state: &mut State) {
+        let Some(expired) = Instant::now().checked_sub(self.options.retention) else { return };
+        let floor = state.newest_at(expired);
+        if floor > state.compacted {
+            state.compacted = floor;
+            self.shared.feed.trim(floor);
+        }
+    }
+
+    /// The state, without what has expired.
+    fn current(&self) -> Result<MutexGuard<'_, State>, Error> {
+        let mut state = self.shared.lock()?;
+        self.expire(&mut state);
+        Ok(state)
     }
 }
 
@@ -165,45 +202,45 @@ impl State {
         newest.value.as_ref().map(|value| (&newest.head, value))
     }
 
-    fn apply(&mut self, change: Change, group_goes_on: bool) -> Event {
-        let revision = self.revision.next();
-        self.revision = revision;
+    fn apply(&mut self, change: Change, revision: Revision) -> Event {
         let previous = self
             .live(&change.key)
-            .map(|(head, value)| Stored { head: head.clone(), value: Some(Ok(value.clone())) });
+            .map(|(head, value)| Stored { head: *head, value: Some(Ok(value.clone())) });
         let create_revision = previous.as_ref().map_or(revision, |previous| previous.head.create_revision);
-        let (kind, tag, value) = match change.op {
-            Op::Put { value, tag } => (Kind::Put, tag, Some(value)),
-            Op::Delete => {
-                (Kind::Delete, previous.as_ref().map(|p| p.head.tag.clone()).unwrap_or_default(), None)
-            }
+        let (kind, value) = match change.op {
+            Op::Put(value) => (Kind::Put, Some(value)),
+            Op::Delete => (Kind::Delete, None),
         };
-        let head = Head { create_revision, mod_revision: revision, tag };
-        let version = Version { head: head.clone(), value: value.clone() };
+        let head = Head { create_revision, mod_revision: revision };
+        let version = Version { head, value: value.clone() };
         self.keys.entry(change.key.clone()).or_default().push(version);
         self.log.push_back(Logged { revision, key: change.key.clone() });
         let value = Ok(value.unwrap_or_default());
-        Event { key: change.key, kind, head, value, previous, group_goes_on }
+        Event { key: change.key, kind, head, value, previous }
     }
 
-    /// Notes the time of the next revision, at most every tenth of a second.
-    fn tick(&mut self, now: Instant) {
-        let recent = self.clock.back().is_some_and(|tick| now - tick.at < Duration::from_millis(100));
+    /// Notes the time of a revision, at most every tenth of a second.
+    fn tick(&mut self, revision: Revision, now: Instant) {
+        let recent = self.clock.back().is_some_and(|tick| now - tick.at < TICK);
         if !recent {
-            self.clock.push_back(Tick { first: self.revision.next(), at: now });
+            self.clock.push_back(Tick { first: revision, at: now });
         }
     }
 
-    /// The revision before which everything is older than `expired`.
-    fn expire(&mut self, expired: Instant) -> Revision {
-        let mut floor = Revision::ZERO;
+    /// The revision that was the newest one at a time, or one shortly before it.
+    fn newest_at(&mut self, time: Instant) -> Revision {
+        if self.clock.back().is_none_or(|last| last.at + TICK <= time) {
+            self.clock.clear();
+            return self.revision;
+        }
+        let mut newest = Revision::ZERO;
         while let Some(tick) = self.clock.front()
-            && tick.at <= expired
+            && tick.at <= time
         {
-            floor = Revision(tick.first.0.saturating_sub(1));
+            newest = tick.first;
             self.clock.pop_front();
         }
-        floor
+        newest
     }
 
     /// Drops up to `steps` versions that no revision in reach shows any more.
@@ -235,7 +272,7 @@ impl State {
             .filter_map(|(key, versions)| {
                 let version = versions.iter().rfind(|version| version.head.mod_revision <= at)?;
                 let value = version.value.clone()?;
-                Some(Entry { key: key.clone(), head: version.head.clone(), value })
+                Some(Entry { key: key.clone(), head: version.head, value })
             })
             .collect()
     }
@@ -265,13 +302,17 @@ impl History for Shared {
 }
 
 impl Store for Memory {
-    fn commit(&self, group: Vec<Change>) -> BoxFuture<'static, Result<Vec<Committed>, Error>> {
-        let outcome = self.commit_now(group);
-        Box::pin(async move { outcome })
+    fn commit(&self, change: Change) -> BoxFuture<'static, Result<Committed, Error>> {
+        let outcome = self.commit_at(vec![change], Revision::next).pop();
+        Box::pin(ready(outcome.unwrap_or(Err(Error::Closed))))
     }
 
-    fn revision(&self) -> Revision {
+    fn known_revision(&self) -> Revision {
         self.shared.feed.revision()
+    }
+
+    fn newest_revision(&self) -> BoxFuture<'static, Result<Revision, Error>> {
+        Box::pin(ready(Ok(self.shared.feed.revision())))
     }
 
     fn changed(&self, after: Revision) -> BoxFuture<'static, Result<(), Error>> {
@@ -279,18 +320,20 @@ impl Store for Memory {
     }
 
     fn compacted(&self) -> Revision {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).compacted
+        let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.expire(&mut state);
+        state.compacted
     }
 
     fn get(&self, key: &Key) -> Result<Option<Entry>, Error> {
         let state = self.shared.lock()?;
         let live = state.live(key);
-        Ok(live.map(|(head, value)| Entry { key: key.clone(), head: head.clone(), value: value.clone() }))
+        Ok(live.map(|(head, value)| Entry { key: key.clone(), head: *head, value: value.clone() }))
     }
 
     fn load(&self, prefix: &[u8], at: Option<Revision>, visit: &mut Visitor<'_>) -> Result<Revision, Error> {
         let (entries, at) = {
-            let state = self.shared.lock()?;
+            let state = self.current()?;
             let at = at.unwrap_or(state.revision);
             check_reach(at, state.compacted, state.revision)?;
             (state.at(prefix, at), at)
@@ -304,7 +347,7 @@ impl Store for Memory {
     }
 
     fn follow(&self, follow: Follow) -> Result<Box<dyn Follower>, Error> {
-        let state = self.shared.lock()?;
+        let state = self.current()?;
         check_reach(follow.from, state.compacted, state.revision)?;
         Ok(self.shared.feed.follow(follow, self.shared.clone()))
     }

@@ -2,13 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "test code")]
 
+use bytes::Bytes;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
 use store::{
-    Error, Store,
-    contract::{Harness, Setup, Window},
+    Codec, Coded, Error, Key, Store,
+    contract::{Harness, Setup, Sparse, Window},
     embedded::{self, Embedded},
     memory::{self, Memory},
 };
@@ -37,9 +38,49 @@ impl Harness for InMemory {
     }
 }
 
+fn memory(setup: Setup) -> Memory {
+    Memory::new(memory::Options { retention: setup.retention, ..Default::default() })
+}
+
 fn in_memory(setup: Setup) -> Box<dyn Harness> {
-    let options = memory::Options { retention: setup.retention, ..Default::default() };
-    Box::new(InMemory { store: Arc::new(Memory::new(options)), directory: tempfile::tempdir().unwrap() })
+    Box::new(InMemory { store: Arc::new(memory(setup)), directory: tempfile::tempdir().unwrap() })
+}
+
+/// Revisions with gaps, shared by commits that come together.
+fn sparse(setup: Setup) -> Box<dyn Harness> {
+    let store = Arc::new(Sparse::new(memory(setup), seed()));
+    Box::new(InMemory { store, directory: tempfile::tempdir().unwrap() })
+}
+
+/// A layout of its own: other keys, other values, and keys of other software beside them.
+struct Mirrored;
+
+impl Codec for Mirrored {
+    fn encode_prefix(&self, prefix: &[u8]) -> Bytes {
+        [b"/registry/", prefix].concat().into()
+    }
+
+    fn encode_key(&self, key: &Key) -> Option<Key> {
+        Key::new(self.encode_prefix(key.as_bytes())).ok()
+    }
+
+    fn decode_key(&self, stored: &Key) -> Option<Key> {
+        Key::try_from(str::from_utf8(stored.as_bytes()).ok()?.strip_prefix("/registry/")?).ok()
+    }
+
+    fn encode_value(&self, _: &Key, value: Bytes) -> Result<Bytes, String> {
+        Ok(b"mirrored".iter().copied().chain(value.iter().rev().copied()).collect())
+    }
+
+    fn decode_value(&self, _: &Key, stored: Bytes) -> Result<Bytes, String> {
+        let mirrored = stored.strip_prefix(b"mirrored").ok_or("it is not mirrored")?;
+        Ok(mirrored.iter().rev().copied().collect())
+    }
+}
+
+fn coded(setup: Setup) -> Box<dyn Harness> {
+    let store = Arc::new(Coded::new(Arc::new(memory(setup)), Arc::new(Mirrored)));
+    Box::new(InMemory { store, directory: tempfile::tempdir().unwrap() })
 }
 
 struct OnDisk {
@@ -95,6 +136,62 @@ mod memory_keeps_the_contract {
     store::contract_tests!(super::in_memory);
 }
 
+mod sparse_revisions_keep_the_contract {
+    store::contract_tests!(super::sparse);
+}
+
+mod a_store_behind_a_codec_keeps_the_contract {
+    store::contract_tests!(super::coded);
+}
+
+/// Otherwise the suite would not see what it is run on this store for.
+#[tokio::test]
+async fn sparse_revisions_have_gaps_and_are_shared() {
+    use store::{Change, contract::key};
+    let store = Sparse::new(Memory::default(), seed());
+    let (mut shared, mut gaps, mut last) = (0, 0, 0);
+    for round in 0..20 {
+        let commits = (0..8).map(|n| store.commit(Change::put(key(&format!("k/{n}")), round.to_string())));
+        for commit in commits.collect::<Vec<_>>() {
+            let revision = commit.await.unwrap().revision.0;
+            shared += u32::from(revision == last);
+            gaps += u32::from(revision > last + 1);
+            last = revision;
+        }
+    }
+    assert!(shared > 20 && gaps > 5, "{shared} changes share a revision, {gaps} revisions follow a gap");
+}
+
+/// Keys of other software are not seen; a value that the codec cannot read is damaged, and can be overwritten.
+#[tokio::test]
+async fn a_codec_hides_foreign_keys_and_reports_foreign_values() {
+    use store::{Change, Follow, Revision, contract::key};
+    let memory = Arc::new(Memory::default());
+    let coded: Arc<dyn Store> = Arc::new(Coded::new(memory.clone(), Arc::new(Mirrored)));
+    for stored in ["/elsewhere/a", "/registry/pods/a"] {
+        memory.commit(Change::put(key(stored), "not ours")).await.unwrap();
+    }
+    let mut found = Vec::new();
+    coded
+        .load(b"", None, &mut |entry| {
+            found.push(entry.unwrap_err().to_string());
+            std::ops::ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(found, ["the stored object pods/a (revision 2) is corrupt: it is not mirrored"]);
+    assert!(
+        matches!(coded.get(&key("pods/a")), Err(Error::Corrupt(corrupt)) if corrupt.key == key("pods/a"))
+    );
+    coded.commit(Change::put(key("pods/a"), "ours").expect_revision(Revision(2))).await.unwrap();
+    assert_eq!(coded.get(&key("pods/a")).unwrap().unwrap().value, "ours");
+    assert_eq!(memory.get(&key("/registry/pods/a")).unwrap().unwrap().value, "mirroredsruo");
+    let batch = coded.follow(Follow::after(Revision::ZERO)).unwrap().next().await.unwrap();
+    let events: Vec<_> =
+        batch.events.iter().map(|event| (event.key.to_string(), event.value.is_ok())).collect();
+    assert_eq!(events, [("pods/a".to_owned(), false), ("pods/a".to_owned(), true)]);
+    assert_eq!(batch.revision, Revision(3));
+}
+
 mod embedded_keeps_the_contract {
     store::contract_tests!(super::on_disk);
 }
@@ -110,6 +207,11 @@ mod random_histories {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn memory_agrees_with_the_model() {
         check(&super::in_memory, Plan { seed: super::seed(), histories: 2000, per_store: 20 }).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn sparse_revisions_agree_with_the_model() {
+        check(&super::sparse, Plan { seed: super::seed(), histories: 1000, per_store: 20 }).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,7 +14,7 @@ use std::{
 };
 use store::{
     Change, Corrupt, Damage, Error, Follow, Revision, Store,
-    contract::{commit, key, load, next},
+    contract::{commit_all, key, load, next},
     embedded::{Embedded, Options},
 };
 use tempfile::TempDir;
@@ -43,15 +43,13 @@ impl Written {
         let directory = tempfile::tempdir().unwrap();
         let store = open(&directory.path().join("data")).unwrap();
         let mut entries = BTreeMap::new();
-        for chunk in (0..count).collect::<Vec<_>>().chunks(100) {
-            let group = chunk.iter().map(|n| {
-                let name = format!("pods/default/web-{n:05}");
-                let value = value(&name, size);
-                entries.insert(name.clone(), value.clone());
-                Change::put(key(&name), value)
-            });
-            store.commit(group.collect()).await.unwrap();
-        }
+        let changes = (0..count).map(|n| {
+            let name = format!("pods/default/web-{n:05}");
+            let value = value(&name, size);
+            entries.insert(name.clone(), value.clone());
+            Change::put(key(&name), value)
+        });
+        commit_all(&store, changes).await;
         store.close();
         Self { directory, entries }
     }
@@ -96,7 +94,7 @@ impl Written {
             assert!(matches!(store.get(key), Err(Error::Corrupt(told)) if told.key == *key));
         }
         self.judge_follower(&store).await;
-        assert!(commit(&store, Change::put(key("new"), "v")).await.is_ok());
+        assert!(store.commit(Change::put(key("new"), "v")).await.is_ok());
         store.close();
         if corrupt.is_empty() { Verdict::Whole } else { Verdict::Corrupt(corrupt.len()) }
     }
@@ -104,7 +102,7 @@ impl Written {
     async fn judge_follower(&self, store: &Arc<dyn Store>) {
         let mut at = store.compacted();
         let mut follower = store.follow(Follow::after(at)).unwrap();
-        while at < store.revision() {
+        while at < store.known_revision() {
             let batch = match next(&mut follower).await {
                 Ok(batch) => batch,
                 Err(Error::Unusable { .. }) => return,
@@ -190,9 +188,9 @@ async fn a_flipped_bit_in_a_value_is_reported_with_its_key_and_nothing_else_is_h
     let report = store.backup(&backup).unwrap();
     assert_eq!((report.entries, report.corrupt.len()), (3999, 1));
     let stale = Change::put(key(name), "v").expect_revision(Revision(1));
-    let Err(Error::Conflict(conflict)) = commit(&store, stale).await else { panic!("the revision differs") };
+    let Err(Error::Conflict(conflict)) = store.commit(stale).await else { panic!("the revision differs") };
     assert!(matches!(conflict.found.unwrap().value, Some(Err(_))));
-    let deleted = commit(&store, Change::delete(key(name)).returning_value()).await.unwrap();
+    let deleted = store.commit(Change::delete(key(name)).returning_value()).await.unwrap();
     assert!(matches!(deleted.previous.unwrap().value, Some(Err(_))));
     assert_eq!(store.get(&key(name)).unwrap(), None);
     store.close();
@@ -211,14 +209,14 @@ async fn a_value_only_in_the_journal_is_protected_too() {
     assert!(matches!(store.get(&key("pods/default/web-00007")), Err(Error::Corrupt(_))));
 }
 
-/// After a power failure the pages of the last write may have arrived out of order. Nobody was told of it.
+/// After a power failure the pages of the last write may have arrived out of order. It was not acknowledged.
 #[tokio::test]
 async fn a_last_write_with_a_hole_in_it_is_dropped() {
     let written = Written::new(50, 5000).await;
     let path = written.copy("hole");
     let watermark = fs::read(path.join("watermark")).unwrap();
     let store = open(&path).unwrap();
-    commit(&store, Change::put(key("last"), vec![b'#'; 20_000])).await.unwrap();
+    store.commit(Change::put(key("last"), vec![b'#'; 20_000])).await.unwrap();
     store.close();
     let acknowledged = written.directory.path().join("acknowledged");
     let (journal, place) = find(&path, &[b'#'; 100]);
@@ -231,7 +229,7 @@ async fn a_last_write_with_a_hole_in_it_is_dropped() {
         matches!(store.get(&key("last")), Err(Error::Corrupt(_))),
         "it was acknowledged, so it is missed"
     );
-    assert_eq!(store.revision(), Revision(51));
+    assert_eq!(store.known_revision(), Revision(51));
     fs::write(path.join("watermark"), watermark).unwrap();
     assert_eq!(written.judge(&path).await, Verdict::Whole);
 }
@@ -326,10 +324,14 @@ async fn merging_files_with_a_damaged_value_ends_in_a_store_that_takes_writes() 
     let started = Instant::now();
     let mut refused = 0;
     while file.exists() && started.elapsed() < Duration::from_secs(40) {
-        let group: Vec<Change> =
-            written.entries.iter().skip(8).take(1000).map(|(n, v)| Change::put(key(n), v.clone())).collect();
-        match store.commit(group).await {
-            Ok(_) => store.compact(store.revision()).await.map_or_else(|_| refused += 1, |()| {}),
+        let changes = written.entries.iter().skip(8).take(1000);
+        let commits: Vec<_> = changes.map(|(n, v)| store.commit(Change::put(key(n), v.clone()))).collect();
+        let mut outcome = Ok(());
+        for commit in commits {
+            outcome = outcome.and(commit.await.map(drop));
+        }
+        match outcome {
+            Ok(()) => store.compact(store.known_revision()).await.map_or_else(|_| refused += 1, |()| {}),
             Err(_) => {
                 refused += 1;
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -341,7 +343,7 @@ async fn merging_files_with_a_damaged_value_ends_in_a_store_that_takes_writes() 
     while !store.health().is_good() && started.elapsed() < Duration::from_secs(60) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert!(commit(&store, Change::put(key("new"), "v")).await.is_ok());
+    assert!(store.commit(Change::put(key("new"), "v")).await.is_ok());
     assert!(matches!(store.get(&key(name)), Err(Error::Corrupt(_))));
     let mut corrupt = 0;
     let mut sound = 0;
@@ -358,7 +360,7 @@ async fn merging_files_with_a_damaged_value_ends_in_a_store_that_takes_writes() 
         })
         .unwrap();
     assert_eq!((sound, corrupt), (3999, 1));
-    commit(&store, Change::put(key(name), written.entries[name].clone())).await.unwrap();
+    store.commit(Change::put(key(name), written.entries[name].clone())).await.unwrap();
     store.close();
     assert_eq!(load(&open(&path).unwrap(), "pods/", None).unwrap().entries.len(), 4000);
 }

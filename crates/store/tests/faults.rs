@@ -1,4 +1,4 @@
-//! A disk that fills up, fails, or is slow: what writers, readers and followers are told, and what remains.
+//! A disk that fills up, fails, or is slow: what writers, readers and followers get, and what remains.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
@@ -11,7 +11,7 @@ use std::{
 };
 use store::{
     Change, Error, Fate, Follow, Follower, Health, Kind, Revision, Store,
-    contract::{commit, events, key, load, next, put},
+    contract::{events, key, load, next, put},
     embedded::{Embedded, Options},
     fault::{Cause, Fault, Faults, Lasting},
 };
@@ -51,7 +51,7 @@ fn open(directory: &TempDir, options: Options) -> Arc<dyn Store> {
 }
 
 async fn follower_at_end(store: &Arc<dyn Store>) -> Box<dyn Follower> {
-    store.follow(Follow::after(store.revision())).unwrap()
+    store.follow(Follow::after(store.known_revision())).unwrap()
 }
 
 #[tokio::test]
@@ -63,15 +63,15 @@ async fn a_full_disk_fails_writes_while_reads_go_on_and_mends_by_itself() {
     let mut follower = follower_at_end(store).await;
 
     faulty.faults.inject(Fault::Write(Cause::Full), Lasting::UntilCleared);
-    let failed = commit(store, Change::put(key("a"), "3")).await;
+    let failed = store.commit(Change::put(key("a"), "3")).await;
     assert!(matches!(failed, Err(Error::Full { fate: Fate::Unknown, .. })), "{failed:?}");
-    let refused = commit(store, Change::put(key("a"), "4")).await;
+    let refused = store.commit(Change::put(key("a"), "4")).await;
     assert!(matches!(refused, Err(Error::Full { fate: Fate::NotWritten, .. })), "{refused:?}");
     assert!(matches!(store.compact(Revision(1)).await, Err(Error::Full { .. })));
     let Health::Failing(why) = store.health() else { panic!("writes fail") };
     assert!(why.to_string().contains("full"), "{why}");
 
-    assert_eq!(store.revision(), Revision(2));
+    assert_eq!(store.known_revision(), Revision(2));
     assert_eq!(store.get(&key("a")).unwrap().unwrap().value, "2");
     assert_eq!(load(store, "", None).unwrap().texts(), ["a=2"]);
     assert_eq!(load(store, "", Some(Revision(1))).unwrap().texts(), ["a=1"]);
@@ -87,42 +87,41 @@ async fn a_full_disk_fails_writes_while_reads_go_on_and_mends_by_itself() {
     );
     let (store, _directory) = faulty.reopen();
     assert_eq!(load(&store, "", None).unwrap().texts(), ["a=5"]);
-    assert_eq!(store.revision(), Revision(3));
+    assert_eq!(store.known_revision(), Revision(3));
 }
 
 #[tokio::test]
-async fn a_write_whose_sync_failed_is_not_acknowledged_but_told_if_it_survived() {
+async fn a_write_whose_sync_failed_is_unacknowledged_but_followed_if_it_survived() {
     let faulty = Faulty::open();
     let store = &faulty.store;
     put(store, "a", "1").await;
     let mut follower = follower_at_end(store).await;
     faulty.faults.inject(Fault::Sync(Cause::Broken), Lasting::Times(1));
-    let group = vec![Change::put(key("a"), "2").tag("uid"), Change::put(key("b"), "2")];
-    let failed = store.commit(group).await;
+    let failed = store.commit(Change::put(key("a"), "2")).await;
     assert!(matches!(failed, Err(Error::Io { fate: Fate::Unknown, .. })), "{failed:?}");
-    assert_eq!(store.revision(), Revision(1), "nothing is visible before it is known to be on disk");
+    assert_eq!(store.known_revision(), Revision(1), "nothing is visible before it is known to be on disk");
     assert_eq!(load(store, "", None).unwrap().texts(), ["a=1"]);
 
     faulty.until_healthy().await;
-    assert_eq!(store.revision(), Revision(3));
+    assert_eq!(store.known_revision(), Revision(2));
     let batch = next(&mut follower).await.unwrap();
-    assert_eq!((batch.events.len(), batch.revision), (2, Revision(3)));
+    assert_eq!((batch.events.len(), batch.revision), (1, Revision(2)));
     assert_eq!(batch.events[0].previous.as_ref().unwrap().head.mod_revision, Revision(1));
-    assert_eq!(load(store, "", None).unwrap().texts(), ["a=2", "b=2"]);
-    let guarded = Change::put(key("a"), "3").expect_revision(Revision(2)).expect_tag("uid");
-    assert_eq!(commit(store, guarded).await.unwrap().revision, Revision(4));
+    assert_eq!(load(store, "", None).unwrap().texts(), ["a=2"]);
+    let guarded = Change::put(key("a"), "3").expect_revision(Revision(2));
+    assert_eq!(store.commit(guarded).await.unwrap().revision, Revision(3));
     let (store, _directory) = faulty.reopen();
-    assert_eq!(load(&store, "", None).unwrap().texts(), ["a=3", "b=2"]);
+    assert_eq!(load(&store, "", None).unwrap().texts(), ["a=3"]);
 }
 
 #[tokio::test]
-async fn a_conflict_with_a_write_that_failed_is_not_told_as_a_conflict() {
+async fn a_conflict_with_a_failed_write_is_reported_as_the_failure() {
     let faulty = Faulty::open();
     let store = &faulty.store;
     faulty.faults.inject(Fault::SlowSync(Duration::from_millis(200)), Lasting::Times(1));
-    let first = store.commit(vec![Change::put(key("other"), "v")]);
+    let first = store.commit(Change::put(key("other"), "v"));
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let creates = [(); 2].map(|()| store.commit(vec![Change::put(key("a"), "v").create_only()]));
+    let creates = [(); 2].map(|()| store.commit(Change::put(key("a"), "v").create_only()));
     faulty.faults.inject(Fault::Sync(Cause::Broken), Lasting::Times(1));
     first.await.unwrap();
     let [winner, loser] = creates;
@@ -138,7 +137,7 @@ async fn a_slow_disk_delays_writers_together_and_readers_not_at_all() {
     faulty.faults.inject(Fault::SlowSync(Duration::from_millis(200)), Lasting::UntilCleared);
     let started = Instant::now();
     let writers: Vec<_> =
-        (0..64).map(|n| tokio::spawn(store.commit(vec![Change::put(key(&format!("k/{n}")), "v")]))).collect();
+        (0..64).map(|n| tokio::spawn(store.commit(Change::put(key(&format!("k/{n}")), "v")))).collect();
     tokio::time::sleep(Duration::from_millis(50)).await;
     let reading = Instant::now();
     assert_eq!(load(store, "", None).unwrap().texts(), ["a=1"]);
@@ -157,9 +156,9 @@ async fn a_close_that_waits_behind_a_failing_write_goes_through() {
     let faulty = Faulty::open();
     put(&faulty.store, "a", "1").await;
     faulty.faults.inject(Fault::SlowSync(Duration::from_millis(200)), Lasting::Times(1));
-    let slow = faulty.store.commit(vec![Change::put(key("a"), "2")]);
+    let slow = faulty.store.commit(Change::put(key("a"), "2"));
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let failing = faulty.store.commit(vec![Change::put(key("a"), "3")]);
+    let failing = faulty.store.commit(Change::put(key("a"), "3"));
     let closing = tokio::task::spawn_blocking({
         let store = faulty.store.clone();
         move || store.close()
@@ -176,7 +175,7 @@ async fn a_store_that_is_failing_can_be_closed() {
     let faulty = Faulty::open();
     put(&faulty.store, "a", "1").await;
     faulty.faults.inject(Fault::Write(Cause::Broken), Lasting::UntilCleared);
-    commit(&faulty.store, Change::put(key("a"), "2")).await.unwrap_err();
+    faulty.store.commit(Change::put(key("a"), "2")).await.unwrap_err();
     let (store, _directory) = faulty.reopen();
     assert_eq!(load(&store, "", None).unwrap().texts(), ["a=1"]);
 }
@@ -193,7 +192,7 @@ async fn count_up(store: Arc<dyn Store>, name: String, until: Instant) -> (Strin
     let mut known = Known::default();
     while Instant::now() < until {
         known.attempted += 1;
-        match commit(&store, Change::put(key(&name), known.attempted.to_string())).await {
+        match store.commit(Change::put(key(&name), known.attempted.to_string())).await {
             Ok(_) => known.acknowledged = known.attempted,
             Err(Error::Full { .. } | Error::Io { .. }) => tokio::time::sleep(Duration::from_millis(5)).await,
             Err(error) => panic!("unexpected: {error}"),
@@ -224,7 +223,7 @@ async fn random_faults_lose_nothing_acknowledged_and_hide_nothing_from_followers
     }
     faulty.until_healthy().await;
     assert!(faulty.faults.hits() >= 5, "only {} faults", faulty.faults.hits());
-    let newest = store.revision();
+    let newest = store.known_revision();
     let mut replayed = BTreeMap::new();
     for event in events(&store, Follow::after(Revision::ZERO), newest).await {
         assert_eq!(event.kind, Kind::Put);
@@ -234,7 +233,7 @@ async fn random_faults_lose_nothing_acknowledged_and_hide_nothing_from_followers
     }
     drop(store);
     let (store, _directory) = faulty.reopen();
-    assert_eq!(store.revision(), newest);
+    assert_eq!(store.known_revision(), newest);
     for entry in load(&store, "", None).unwrap().entries {
         let number: u64 = String::from_utf8_lossy(&entry.value).parse().unwrap();
         let name = entry.key.to_string();

@@ -2,7 +2,7 @@
 //!
 //! The cost of a change for its watchers is the processor time of the whole process with them, less that of the same changes
 //! without any. On all threads that includes waking one of them; on one thread there is no other to wake, so that what is left
-//! is the work. What it would cost to wake watchers for each change in the same setting stands beside it.
+//! is the work. Beside it is the cost of waking tasks for each change in the same setting.
 
 use super::{
     Failure, NODES, Pod, Size, again, bare, change, cost, micros, millis, pods_of, put, small, write,
@@ -10,7 +10,7 @@ use super::{
 use crate::{Outcome, process, report::Row};
 use cache::{
     Cache, Encoding, Filter, Options, Resource,
-    watch::{Item, Request, Start, Told, Watcher},
+    watch::{Delivery, Item, Kind, Request, Start, Watcher},
 };
 use object::field_selector::Selector;
 use std::{
@@ -35,7 +35,7 @@ pub(super) const REST: Duration = Duration::from_millis(60);
 /// How changes follow each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// Each waits until all watchers were told of the one before, and then some: watchers are woken for each, and with
+    /// Each waits until all watchers have delivered the one before, and some time more: watchers are woken for each, and with
     /// few of them most of the cost is that of a sleeping thread.
     OneByOne,
     /// As fast as one writer can, which waits for each to be committed.
@@ -58,7 +58,7 @@ impl Pace {
     }
 }
 
-/// How a watcher takes what it is told.
+/// How a watcher takes its events.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// Each event by itself, as the pieces of its JSON where they lie: what a watcher with selectors of its own costs before it
@@ -86,11 +86,11 @@ impl Way {
                 Ok(lines.filter(|line| !std::hint::black_box(line).is_empty()).count() as u64)
             }
             Self::Written => match watcher.next_written(LINES).await? {
-                Told::Chunk(chunk) => {
+                Delivery::Chunk(chunk) => {
                     Ok(chunk.bytes.first_chunk().map_or(0, |count| u64::from_be_bytes(*count)))
                 }
-                Told::Batch(batch) => {
-                    // The count first, so that those who take the lines need not look for their ends.
+                Delivery::Batch(batch) => {
+                    // The count first, so that other watchers need not search for line ends.
                     let room = batch.iter().map(room).sum::<usize>() + size_of::<u64>();
                     let mut lines = Vec::with_capacity(room);
                     lines.extend_from_slice(&[0; size_of::<u64>()]);
@@ -119,20 +119,27 @@ fn room(item: Item<'_>) -> usize {
 /// The line of an event, in pieces.
 fn line(item: Item<'_>) -> Option<[&[u8]; 3]> {
     match item {
-        Item::Event(event) => Some(event.json()),
+        Item::Event(event) => {
+            let head: &[u8] = match event.kind {
+                Kind::Added => br#"{"type":"ADDED","object":"#,
+                Kind::Modified => br#"{"type":"MODIFIED","object":"#,
+                Kind::Deleted => br#"{"type":"DELETED","object":"#,
+            };
+            Some([head, event.entry.bytes(), b"}\n"])
+        }
         Item::Bookmark { .. } => None,
     }
 }
 
 /// What is measured together.
 #[derive(Clone, Copy)]
-pub(super) struct Work {
+pub(super) struct FanoutWork {
     pub(super) watchers: u64,
     pub(super) pace: Pace,
     pub(super) way: Way,
 }
 
-impl Work {
+impl FanoutWork {
     /// What its row is called.
     pub(super) fn name(&self, runtime: &Runtime) -> String {
         let Self { watchers, pace, way } = self;
@@ -146,8 +153,8 @@ impl Work {
 
 /// Changes to many watchers of everything. Each round begins after the same rest, which threads, caches and the allocator make
 /// use of.
-pub(super) fn fan_out(runtime: &Runtime, work: Work) -> Result<Row, Failure> {
-    let Work { watchers, pace, way } = work;
+pub(super) fn fan_out(runtime: &Runtime, work: FanoutWork) -> Result<Row, Failure> {
+    let FanoutWork { watchers, pace, way } = work;
     // What few watchers cost is little beside the changes themselves: it takes many looks to see it.
     let (most, fours) = match pace {
         Pace::OneByOne => (200, 12),
@@ -155,7 +162,7 @@ pub(super) fn fan_out(runtime: &Runtime, work: Work) -> Result<Row, Failure> {
         _ => (1_000, 12),
     };
     let changes = (1_000_000 / watchers).clamp(100, most);
-    // What would be kept for long is let go a little at a time, so that all rounds find the same.
+    // The log is small enough to drop a little in every round, so that all rounds are alike.
     let brief = memory::Options { retention: Duration::from_millis(100), ..memory::Options::default() };
     let (size, log_bytes) = if watchers < 100 { (Size::Small, 4 << 20) } else { (Size::Whole, 16 << 20) };
     let options = Options { log_bytes, ..Options::default() };

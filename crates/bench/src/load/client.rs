@@ -293,7 +293,7 @@ fn tls(access: &Access, protocol: Protocol) -> Result<ClientConfig, Failure> {
     Ok(config)
 }
 
-/// Trusts whoever holds the key of the certificate that is shown.
+/// Trusts any server that holds the key of the certificate it shows.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 

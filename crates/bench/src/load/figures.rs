@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_has_no_ratio() {
+    fn a_missing_figure_has_no_ratio() {
         let unknown = Measured { cpu: None, ..measured(2) };
         let row = json(&ratio("get", &requests(&unknown, None), &requests(&measured(2), Some(1))));
         assert_eq!((row.get("cpu_x"), row.get("memory_x")), (None, None));

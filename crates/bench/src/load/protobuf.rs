@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_no_list() {
+    fn a_truncated_message_is_not_a_list() {
         let list = list(3);
         for length in [0, 3, 5, 40, list.len() - 20] {
             assert_eq!(items(&list[..length]), None, "{length} bytes");

@@ -35,7 +35,7 @@ the figures:
 
 /// What to do, and with whom.
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub(crate) struct LoadOptions {
     pub(crate) server: Server,
     pub(crate) against: Option<Server>,
     pub(crate) scenarios: Vec<&'static Scenario>,
@@ -77,7 +77,7 @@ pub(crate) struct Server {
     pub(crate) start: Option<String>,
 }
 
-impl Settings {
+impl LoadOptions {
     /// Reads the arguments after `load`.
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, Failure> {
         let mut settings = Self {

@@ -49,7 +49,7 @@ impl Started {
     /// Starts it and waits until it is ready.
     pub(crate) async fn new(server: &Server) -> Result<Self, Failure> {
         let folder = tempfile::tempdir()?;
-        // Free now; nobody else is likely to take it before the server does.
+        // Free now; another process is not likely to take it before the server does.
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let keelson = server.start.as_deref() == Some(KEELSON);
         let mut server = server.clone();

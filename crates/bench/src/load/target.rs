@@ -46,7 +46,7 @@ enum Stage {
 }
 
 impl Target {
-    /// Connects, and sees that the server knows who asks.
+    /// Connects, and checks that the server accepts the credentials.
     pub(crate) async fn connect(
         server: &Server,
         started: Option<Started>,
@@ -165,7 +165,7 @@ impl Target {
             if connection.ask(&Call::get(path.clone())).await?.status == StatusCode::NOT_FOUND {
                 return Ok(());
             }
-            // Without the controller it has one finalizer that nobody takes away.
+            // Without the controller no one removes its finalizer.
             if asked.elapsed() > REMOVAL / 2 {
                 finalize(&mut connection, &path).await?;
             }

@@ -1,6 +1,6 @@
 //! Changes of pods to many watchers.
 //!
-//! The same changes are made twice: while nobody watches, and while many do. The difference is what the watchers cost.
+//! The same changes are made twice: without watchers, and with many. The difference is what the watchers cost.
 
 use super::{
     client::{Call, Endpoint},
@@ -25,7 +25,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// What an event begins with that is none.
 const ERROR: &[u8] = br#"{"type":"ERROR""#;
-/// How much of an event is kept, to tell what it is.
+/// How much of an event is kept, to find its type.
 const HEAD: usize = 300;
 
 /// What the changes took.
@@ -53,7 +53,7 @@ struct Watchers {
 /// Makes the changes and watches them.
 pub(crate) async fn watch(target: &Target) -> Result<Watched, Failure> {
     let alone = target.drive(scenario::changes(&target.plan)).await?;
-    // The one request more that is checked would be one event more for those who watch already.
+    // The additional request that is checked would be an additional event for the watchers.
     let drive = Drive::prepare(&target.endpoint, scenario::changes(&target.plan)).await?;
     let changes = drive.operations() as u64;
     let mut watchers = Watchers::new(target).await?;
@@ -67,7 +67,7 @@ pub(crate) async fn watch(target: &Target) -> Result<Watched, Failure> {
 }
 
 impl Watched {
-    /// The server's CPU time of one event for one watcher; none if too little was done to tell it from chance.
+    /// The server's CPU time of one event for one watcher; none if it is within the measuring error.
     pub(crate) fn cpu_of_one(&self) -> Option<Duration> {
         let difference = self.with.cpu?.checked_sub(self.alone.cpu?).filter(|time| !time.is_zero())?;
         Some(difference.div_f64((self.with.operations * self.watchers).max(1) as f64))

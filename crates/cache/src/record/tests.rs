@@ -27,7 +27,7 @@ fn metadata_is_found() {
     let scanned = scan(&spec(), json).unwrap();
     assert_eq!(scanned.name(), b"a");
     assert_eq!(scanned.namespace(), b"b");
-    assert_eq!(scanned.uid(), b"u");
+    assert_eq!(scanned.record.uid(scanned.json.as_bytes()), b"u");
     let record = scanned.record;
     assert!(record.is_deleting());
     assert_eq!(texts(record.owners(json.as_bytes())), ["o1", "o2"]);
@@ -41,7 +41,7 @@ fn absence_and_null_count_as_empty() {
     let scanned = scan(&spec(), json).unwrap();
     assert!(!scanned.record.is_deleting());
     assert_eq!(scanned.record.labels(json.as_bytes()).len(), 0);
-    assert!(scanned.name().is_empty() && scanned.uid().is_empty());
+    assert!(scanned.name().is_empty() && scanned.record.uid(scanned.json.as_bytes()).is_empty());
 }
 
 #[test]

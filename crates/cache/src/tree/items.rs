@@ -1,4 +1,4 @@
-//! The items of a node, and what tells most of them apart without a look at them.
+//! The items of a node, and the first bytes of their keys.
 //!
 //! To look at an entry is to wait for memory, and once more for its key. So a node keeps what the places of all its items begin
 //! with, and of each the eight bytes that follow: only items that are the same in these are looked at.
@@ -8,23 +8,23 @@ use crate::Entry;
 use std::{mem, ops::Deref, ptr, sync::Arc};
 
 /// Something that lies at the place of an entry.
-pub(super) trait Placed {
+pub(super) trait Positioned {
     fn entry(&self) -> &Arc<Entry>;
 }
 
-impl Placed for Arc<Entry> {
+impl Positioned for Arc<Entry> {
     fn entry(&self) -> &Arc<Entry> {
         self
     }
 }
 
 /// A place in the order, and the same as one text, which sorts as it does.
-pub(super) struct Place<'a> {
+pub(super) struct Position<'a> {
     sort: Sort<'a>,
     text: Vec<u8>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Position<'a> {
     pub(super) fn new(sort: Sort<'a>) -> Self {
         let Sort { value, key } = sort;
         let mut text = Vec::with_capacity(value.len() + 1 + key.len());
@@ -61,7 +61,7 @@ impl<T> Deref for Items<T> {
     }
 }
 
-impl<T: Placed> Items<T> {
+impl<T: Positioned> Items<T> {
     /// Items that are in order.
     pub(super) fn new(order: Order, items: Vec<T>) -> Self {
         let mut new = Self { items, common: Box::default(), heads: Vec::new() };
@@ -70,7 +70,7 @@ impl<T: Placed> Items<T> {
     }
 
     /// Where the item of a place is, or would be.
-    pub(super) fn find(&self, order: Order, place: &Place<'_>) -> Result<usize, usize> {
+    pub(super) fn find(&self, order: Order, place: &Position<'_>) -> Result<usize, usize> {
         let Some(rest) = place.text.strip_prefix(&*self.common) else {
             return Err(if *place.text < *self.common { 0 } else { self.items.len() });
         };
@@ -82,7 +82,7 @@ impl<T: Placed> Items<T> {
         found.map(|at| from + at).map_err(|at| from + at)
     }
 
-    /// Puts an item where [`Items::find`] has told.
+    /// Inserts an item at the index that [`Items::find`] returned.
     pub(super) fn insert(&mut self, order: Order, at: usize, item: T) {
         self.items.insert(at, item);
         match self.head_of(order, at) {
@@ -130,13 +130,13 @@ impl<T: Placed> Items<T> {
 
     /// What the place of an item has after what is common; `None` if it does not start with that.
     fn head_of(&self, order: Order, at: usize) -> Option<u64> {
-        let place = Place::new(order.of(self.items.get(at)?.entry()));
+        let place = Position::new(order.of(self.items.get(at)?.entry()));
         Some(head(place.text.strip_prefix(&*self.common)?))
     }
 
     /// Restores both invariants.
     fn describe(&mut self, order: Order) {
-        let text = |item: &T| Place::new(order.of(item.entry())).text;
+        let text = |item: &T| Position::new(order.of(item.entry())).text;
         let ends = self.items.first().zip(self.items.last());
         let common = ends.map_or(Vec::new(), |(first, last)| {
             let (mut first, last) = (text(first), text(last));
@@ -151,7 +151,7 @@ impl<T: Placed> Items<T> {
     }
 }
 
-impl<T: Placed + Clone> Items<T> {
+impl<T: Positioned + Clone> Items<T> {
     /// Adds items that come after all others.
     pub(super) fn append(&mut self, order: Order, more: &[T]) {
         self.items.extend_from_slice(more);

@@ -33,9 +33,9 @@ fn check(node: &Node, order: Order, depth: usize, depths: &mut Vec<usize>, root:
 }
 
 /// Each item is found where it is.
-fn check_found<T: Placed>(order: Order, items: &Items<T>) {
+fn check_found<T: Positioned>(order: Order, items: &Items<T>) {
     for (at, item) in items.iter().enumerate() {
-        assert_eq!(items.find(order, &Place::new(order.of(item.entry()))), Ok(at));
+        assert_eq!(items.find(order, &Position::new(order.of(item.entry()))), Ok(at));
     }
 }
 

@@ -1,16 +1,16 @@
-//! What one watcher has written, for the others of its lane to send as it is.
+//! Events that one watcher has encoded, for the other watchers of its set to send as they are.
 //!
-//! Watchers of the same objects in the same form are told the same. Whoever comes first reads the log and writes the
-//! events down; those who come after it take the bytes, and do neither.
+//! Watchers of the same objects in the same encoding send the same bytes. The first one reads the log and encodes; the others
+//! take its bytes.
 //!
-//! 1. A chunk has every event of its lane after `from` up to `to`, and no other. There is none before `first`: whoever
-//!    has come to any place from `from` up to, but not including, `first` is told the same by it.
-//! 2. Only watchers that ask for nothing but the keys of their lane take or give chunks.
-//! 3. A lane keeps what was written last, up to some bytes, none that is large, and none for long: it serves those who
-//!    were woken together, be they at different places. Whoever comes later reads the log.
+//! 1. A chunk has every event of its set after `from` up to `to`, and no other. No event lies before `first`: a
+//!    watcher with any cursor in `[from, first)` continues with it.
+//! 2. Only watchers that ask for nothing but the keys of their set take or give chunks.
+//! 3. A set keeps the newest chunks, up to some bytes, none that is large, and none for long: they serve watchers that were
+//!    woken together, also with different cursors. A later watcher reads the log.
 //!
 //! ```text
-//! events of the lane    12        15 16               21
+//! events of the set    12        15 16               21
 //! chunk                    (13 ........... 18]              from 13, first 15, to 18
 //! a watcher at          13 or 14 takes it and is at 18; one at 11, 12, 15 or 18 does not
 //! ```
@@ -25,16 +25,16 @@ use std::{
 };
 use store::Revision;
 
-/// About how many bytes of chunks a lane keeps, and how many chunks. A watcher that keeps up writes event by event, and one
+/// About how many bytes of chunks a set keeps, and how many chunks. A watcher that keeps up writes event by event, and one
 /// that does not should find all of them.
 const ROOM: usize = 1024 * 1024;
 const KEPT: usize = 256;
 /// The largest that are kept.
 const LARGEST: usize = 128 * 1024;
-/// A chunk stays for so long at the least: those for whom it was written come one after the other, and each would find gone what
-/// the one before it let go for its own.
+/// A chunk is not evicted before this age: the watchers of a set come one after the other, and would evict what the next one
+/// needs.
 const NEW: Duration = Duration::from_millis(5);
-/// After what time a chunk is let go at the next look, if no newer one has taken its place.
+/// A chunk of this age is dropped at the next tick.
 const AGE: Duration = Duration::from_secs(1);
 
 /// Events that were written together.
@@ -56,20 +56,20 @@ pub(super) struct Span {
     pub(super) to: Revision,
 }
 
-/// The chunks of a lane that were written last.
+/// The chunks of a set that were written last.
 #[derive(Debug, Default)]
-pub(super) struct Chunks(ShardedLock<Shelf>);
+pub(super) struct Chunks(ShardedLock<KeptChunks>);
 
 #[derive(Debug, Default)]
-struct Shelf {
-    /// By their first events. Whoever stands before an event stands behind the one before it, so that all chunks that
-    /// could come next have the same first event.
-    kept: VecDeque<Kept>,
+struct KeptChunks {
+    /// In the order of their first events. All chunks that continue one cursor have the same first event: the next one after
+    /// the cursor.
+    kept: VecDeque<KeptChunk>,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct KeptChunk {
     encoding: Encoding,
     from: Revision,
     first: Revision,
@@ -77,14 +77,14 @@ struct Kept {
     chunk: Chunk,
 }
 
-impl Kept {
+impl KeptChunk {
     fn continues(&self, encoding: Encoding, cursor: Revision) -> bool {
         self.encoding == encoding && self.from <= cursor && cursor < self.first
     }
 }
 
-impl Shelf {
-    /// The place of the chunk that comes next for a watcher that has come to `cursor`; if there is none, of one like it.
+impl KeptChunks {
+    /// The index of the chunk that continues `cursor`; if there is none, where it would be.
     fn find(&self, encoding: Encoding, cursor: Revision) -> Result<usize, usize> {
         let place = self.kept.partition_point(|kept| kept.first <= cursor);
         let next = self.kept.get(place).map(|kept| kept.first);
@@ -93,11 +93,11 @@ impl Shelf {
         like.find(|(_, kept)| kept.continues(encoding, cursor)).map(|(at, _)| at).ok_or(place)
     }
 
-    /// Lets go what was written longest ago until there is room, but nothing that is new: false if there is none.
+    /// Evicts the oldest chunks until there is room, but none that is new; false if there is no room.
     fn make_room(&mut self, bytes: usize, now: Instant) -> bool {
         while self.kept.len() >= KEPT || self.bytes + bytes > ROOM {
             let oldest = (0..).zip(&self.kept).min_by_key(|(_, kept)| kept.at);
-            let Some((place, Kept { at, chunk, .. })) = oldest else { return true };
+            let Some((place, KeptChunk { at, chunk, .. })) = oldest else { return true };
             if now.saturating_duration_since(*at) < NEW {
                 return false;
             }
@@ -109,50 +109,52 @@ impl Shelf {
 }
 
 impl Chunks {
-    /// What comes next for a watcher that has come to `cursor`.
+    /// The chunk that continues `cursor`.
     pub(super) fn take(&self, encoding: Encoding, cursor: Revision) -> Option<Chunk> {
-        let shelf = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let place = shelf.find(encoding, cursor).ok()?;
-        shelf.kept.get(place).map(|kept| kept.chunk.clone())
+        let kept_chunks = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let place = kept_chunks.find(encoding, cursor).ok()?;
+        kept_chunks.kept.get(place).map(|kept| kept.chunk.clone())
     }
 
-    /// Where the first begins that lies ahead of a watcher that has come to `cursor`.
+    /// Where the first chunk begins that lies after `cursor`.
     pub(super) fn next(&self, encoding: Encoding, cursor: Revision) -> Option<Revision> {
-        let shelf = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let place = shelf.kept.partition_point(|kept| kept.first <= cursor);
-        let mut ahead = shelf.kept.range(place..).filter(|kept| kept.encoding == encoding);
+        let kept_chunks = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let place = kept_chunks.kept.partition_point(|kept| kept.first <= cursor);
+        let mut ahead = kept_chunks.kept.range(place..).filter(|kept| kept.encoding == encoding);
         ahead.find(|kept| kept.from > cursor).map(|kept| kept.from)
     }
 
-    /// Keeps what was written of a span, unless it is large; false if it is the only one.
+    /// Keeps the bytes of a span, unless they are large; false if it is now the only chunk.
     pub(super) fn keep(&self, encoding: Encoding, span: Span, bytes: Bytes, at: Instant) -> bool {
         if bytes.len() > LARGEST {
             return true;
         }
         let Span { from, first, last, to } = span;
-        let mut shelf = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if shelf.find(encoding, from).is_ok() {
+        let mut kept_chunks = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if kept_chunks.find(encoding, from).is_ok() {
             return true;
         }
-        let any = !shelf.kept.is_empty();
-        if !shelf.make_room(bytes.len(), at) {
+        let any = !kept_chunks.kept.is_empty();
+        if !kept_chunks.make_room(bytes.len(), at) {
             return true;
         }
-        shelf.bytes += bytes.len();
-        let place = shelf.kept.partition_point(|kept| kept.first < first);
-        shelf.kept.insert(place, Kept { encoding, from, first, at, chunk: Chunk { last, bytes, to } });
+        kept_chunks.bytes += bytes.len();
+        let place = kept_chunks.kept.partition_point(|kept| kept.first < first);
+        kept_chunks
+            .kept
+            .insert(place, KeptChunk { encoding, from, first, at, chunk: Chunk { last, bytes, to } });
         any
     }
 
-    /// Lets go what is old; false if nothing is left.
+    /// Drops old chunks; false if none is left.
     pub(super) fn expire(&self, now: Instant) -> bool {
-        let mut shelf = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        shelf.kept.retain(|kept| now.saturating_duration_since(kept.at) < AGE);
-        shelf.bytes = shelf.kept.iter().map(|kept| kept.chunk.bytes.len()).sum();
-        if shelf.kept.is_empty() {
-            shelf.kept.shrink_to_fit();
+        let mut kept_chunks = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        kept_chunks.kept.retain(|kept| now.saturating_duration_since(kept.at) < AGE);
+        kept_chunks.bytes = kept_chunks.kept.iter().map(|kept| kept.chunk.bytes.len()).sum();
+        if kept_chunks.kept.is_empty() {
+            kept_chunks.kept.shrink_to_fit();
         }
-        !shelf.kept.is_empty()
+        !kept_chunks.kept.is_empty()
     }
 }
 
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_stands_before_the_first_event_takes_it_and_no_one_else() {
+    fn a_chunk_continues_cursors_from_its_start_up_to_its_first_event() {
         let chunks = Chunks::default();
         keep(&chunks, span(13, 15, 16, 18), "15,16");
         for cursor in 0..30 {
@@ -192,14 +194,14 @@ mod tests {
         let chunks = Chunks::default();
         assert!(!keep(&chunks, span(1, 2, 2, 3), "2"));
         assert!(keep(&chunks, span(3, 5, 6, 6), "5,6"));
-        assert!(keep(&chunks, span(3, 5, 7, 7), "not kept: there is one from there"));
+        assert!(keep(&chunks, span(3, 5, 7, 7), "not kept: there is one with this start"));
         assert_eq!(taken(&chunks, 1).as_deref(), Some("2 to 3"));
         assert_eq!(taken(&chunks, 3).as_deref(), Some("5,6 to 6"));
         assert_eq!(taken(&chunks, 6), None);
     }
 
     #[test]
-    fn it_is_found_by_where_it_begins_whoever_wrote_it_and_when() {
+    fn a_chunk_is_found_by_its_first_event_in_any_order_of_writing() {
         let chunks = Chunks::default();
         keep(&chunks, span(8, 9, 9, 9), "9");
         keep(&chunks, span(9, 11, 12, 12), "11,12");
@@ -214,11 +216,11 @@ mod tests {
     }
 
     #[test]
-    fn whoever_stands_elsewhere_is_told_where_the_next_begins() {
+    fn a_cursor_between_chunks_reads_up_to_the_next_chunk() {
         let chunks = Chunks::default();
         keep(&chunks, span(2, 4, 9, 10), "4 to 9");
         keep(&chunks, span(10, 12, 12, 12), "12");
-        keep(&chunks, span(9, 12, 12, 12), "12, written by one who stands before 10");
+        keep(&chunks, span(9, 12, 12, 12), "12, written from 9");
         chunks.keep(Encoding(2), span(5, 6, 6, 6), Bytes::from_static(b"6, other form"), Instant::now());
         let next = |cursor| chunks.next(FORM, Revision(cursor)).map(|revision| revision.0);
         let expected = [(0, Some(2)), (1, Some(2)), (4, Some(9)), (8, Some(9)), (9, Some(10)), (12, None)];
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_does_not_make_room() {
+    fn chunks_younger_than_the_least_age_are_not_evicted() {
         let chunks = Chunks::default();
         let begun = Instant::now();
         let each = Bytes::from(vec![b'x'; ROOM / 8]);
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_longest_ago_makes_room_and_none_is_kept_for_long() {
+    fn the_oldest_chunk_is_evicted_and_all_expire() {
         let chunks = Chunks::default();
         let begun = Instant::now();
         let at = |number: u64| begun + Duration::from_millis(number);

@@ -1,9 +1,8 @@
 //! The cursor of one watcher.
 
 use super::{
-    Batch, Bookmarks, Chunk, Few, Kind, Mark, Request, Start,
-    chunks::Span,
-    interest::{Lane, Seat},
+    Batch, Bookmarks, Chunk, Few, Kind, Mark, Request, Start, chunks::Span, watcher_index::Subscription,
+    watcher_set::WatcherSet,
 };
 use crate::{
     Encoding, Entry, Error,
@@ -16,13 +15,13 @@ use bytes::Bytes;
 use std::{future::poll_fn, mem, ops::ControlFlow, sync::Arc};
 use store::{Follow, Follower, Revision};
 
-/// The most items in one batch, unless a group of changes is larger.
+/// The most items in one batch, unless more changes share a revision.
 const ITEMS: usize = 256;
 /// The most changes that are looked at for one batch.
 const LOOKS: usize = 8192;
 /// The most pieces of the log that are taken from it at once.
 const PIECES: usize = 8;
-/// The most changes of a lane that are taken from the log at once.
+/// The most changes of a set that are taken from the log at once.
 const NOTED: usize = 64;
 /// About how many bytes the objects of a batch have that is to be shared: one chunk, which is not too large to be kept.
 const SHARED: usize = 48 * 1024;
@@ -33,40 +32,40 @@ pub struct Watcher {
     selection: Box<Selection>,
     /// Whether the selection picks every object, and need not be asked.
     everything: bool,
-    seat: Seat,
-    /// Whether all watchers of the lane that are like this are told the same.
+    subscription: Subscription,
+    /// Whether it gets every event of its set, so that it can share chunks.
     is_like_others: bool,
-    /// Everything up to here has been told, or does not match.
+    /// Every matching event up to here was delivered.
     cursor: Revision,
-    /// Whether there was nothing to read beyond the cursor since the last signal was forgotten.
+    /// Whether there was nothing to read after the cursor since the signal was reset.
     is_through: bool,
-    /// What the batch that was given last covers, if others may be told the same.
+    /// What the last batch covers, if other watchers may share it.
     given: Option<Span>,
     phase: Phase,
     bookmarks: Bookmarks,
 }
 
-/// What a watcher is told, if those who are told the same may share what is written of it.
+/// What a watcher delivers.
 #[derive(Clone, Debug)]
-pub enum Told {
-    /// Items that are yet to be written.
+pub enum Delivery {
+    /// Items that the caller has to encode.
     Batch(Batch),
-    /// Events that another watcher has written.
+    /// Events that another watcher has encoded.
     Chunk(Chunk),
 }
 
 enum Phase {
-    /// Telling the initial state.
+    /// Delivering the initial state.
     Initial { range: tree::Range, mark: bool },
-    /// Reading what the log has let go from the store.
+    /// Reading changes that are older than the log from the store.
     History(Box<dyn Follower>),
     /// Reading the log.
     Live,
 }
 
-/// What a look came to.
+/// The outcome of one read.
 enum Read {
-    /// What there is to tell, and whether there may be more to look at.
+    /// The items, and whether there may be more to read.
     Items { items: Batch, more: bool },
     /// The log does not reach back to the cursor.
     Behind,
@@ -84,16 +83,17 @@ impl Resource {
             self.freshen(freshness).await?;
         }
         let selection = Box::new(Selection::new(self.spec(), filter));
-        let seat = self.interest().sit(&selection, || self.with_state(|view, _| view.revision));
+        let subscription =
+            self.watcher_index().subscribe(&selection, || self.with_state(|view, _| view.revision));
         if bookmarks == Bookmarks::Periodic {
-            self.schedule_bookmark(&seat.waiter);
+            self.schedule_bookmark(&subscription.waiter);
         }
         let (cursor, phase) = match start {
             Start::After(revision) => (revision, Phase::Live),
             Start::State(_) | Start::StreamingList(_) => {
                 let view = self.view();
                 let run = selection.narrow(&view, &selection.keys(None));
-                let mark = matches!(start, Start::StreamingList(_));
+                let mark = matches!(start, Start::StreamingList(_)) && bookmarks == Bookmarks::Periodic;
                 (view.revision, Phase::Initial { range: run.tree.range(run.from, run.to), mark })
             }
         };
@@ -102,7 +102,7 @@ impl Resource {
             everything: selection.is_everything(),
             is_like_others: selection.is_scope_alone(),
             selection,
-            seat,
+            subscription,
             cursor,
             is_through: false,
             given: None,
@@ -123,48 +123,47 @@ impl Watcher {
     /// [`Error::Removed`] if the type was, and with [`Error::Closed`].
     pub async fn next(&mut self) -> Result<Batch, Error> {
         loop {
-            if let Told::Batch(batch) = self.told(None).await? {
+            if let Delivery::Batch(batch) = self.delivery(None).await? {
                 return Ok(batch);
             }
         }
     }
 
-    /// Waits like [`Watcher::next`] for what is to be told, and takes what another watcher has written of it in the same
-    /// encoding, where there is such. What is written of a batch should be given to [`Watcher::keep`].
-    pub async fn next_written(&mut self, encoding: Encoding) -> Result<Told, Error> {
-        self.told(Some(encoding)).await
+    /// Waits like [`Watcher::next`], and takes a chunk that another watcher has encoded, if there is one. Give the bytes of a
+    /// batch to [`Watcher::keep`].
+    pub async fn next_written(&mut self, encoding: Encoding) -> Result<Delivery, Error> {
+        self.delivery(Some(encoding)).await
     }
 
-    /// Keeps what was written of the last batch, all of it and nothing else, for others who are told the same: only for a
-    /// short time, and only if there are any.
+    /// Shares the bytes of the last batch, all of them and nothing else, with the other watchers of the set.
     pub fn keep(&mut self, encoding: Encoding, bytes: &Bytes) {
         if let Some(span) = self.given.take() {
-            self.resource.interest().keep_chunk(&self.seat.lane, encoding, span, bytes);
+            self.resource.watcher_index().keep_chunk(&self.subscription.set, encoding, span, bytes);
         }
     }
 
-    async fn told(&mut self, encoding: Option<Encoding>) -> Result<Told, Error> {
+    async fn delivery(&mut self, encoding: Option<Encoding>) -> Result<Delivery, Error> {
         self.given = None;
         loop {
             if mem::take(&mut self.is_through) {
-                let waiter = &self.seat.waiter;
+                let waiter = &self.subscription.waiter;
                 poll_fn(|context| waiter.poll(context)).await;
             }
-            self.seat.waiter.clear();
+            self.subscription.waiter.clear();
             self.resource.check_served()?;
             let read = match &mut self.phase {
                 Phase::Initial { .. } => Read::Items { items: self.initial(), more: true },
                 Phase::History(_) => Read::Items { items: self.history().await?, more: true },
                 Phase::Live => match encoding.and_then(|encoding| self.chunk(encoding)) {
-                    Some(chunk) => return Ok(Told::Chunk(chunk)),
+                    Some(chunk) => return Ok(Delivery::Chunk(chunk)),
                     None => self.read(encoding.filter(|_| self.is_like_others)),
                 },
             };
             match read {
                 Read::Behind => self.open_history()?,
-                // It looked at many that do not match: others may have their turn.
+                // Many changes did not match: other tasks may run.
                 Read::Items { items, more: true } if items.is_empty() => tokio::task::yield_now().await,
-                Read::Items { items, more: true } => return Ok(Told::Batch(items)),
+                Read::Items { items, more: true } => return Ok(Delivery::Batch(items)),
                 Read::Items { mut items, more: false } => {
                     self.is_through = true;
                     if self.bookmark_due() {
@@ -172,35 +171,34 @@ impl Watcher {
                         items.push_bookmark(self.cursor, Mark::Periodic);
                     }
                     if !items.is_empty() {
-                        return Ok(Told::Batch(items));
+                        return Ok(Delivery::Batch(items));
                     }
                 }
             }
         }
     }
 
-    /// What another watcher has written of what comes next.
+    /// The next chunk that another watcher has encoded.
     fn chunk(&mut self, encoding: Encoding) -> Option<Chunk> {
         if !self.is_like_others {
             return None;
         }
-        let chunk = self.seat.lane.chunk(encoding, self.cursor)?;
+        let chunk = self.subscription.set.chunk(encoding, self.cursor)?;
         self.cursor = chunk.to;
-        // A change beyond it is announced after this look, and signalled after that.
+        // A change after it is announced later than this read, and signaled after that.
         let announced = self.resource.core().progress.revision();
-        self.is_through = announced <= chunk.to && !self.seat.waiter.is_due_bookmark();
+        self.is_through = announced <= chunk.to && !self.subscription.waiter.is_bookmark_due();
         Some(chunk)
     }
 
-    /// Everything up to this revision has been told: the place to resume from, once every batch has been passed on.
-    /// During the initial events there is none.
+    /// Every event up to this revision was delivered: the place to resume from. `None` during the initial events.
     pub fn revision(&self) -> Option<Revision> {
         (!matches!(self.phase, Phase::Initial { .. })).then_some(self.cursor)
     }
 
     /// Asks for a bookmark, if the watcher gets any at all: the next batch ends with one.
     pub fn ask_for_bookmark(&self) {
-        self.seat.waiter.ask_for_bookmark();
+        self.subscription.waiter.ask_for_bookmark();
     }
 
     /// The next part of the initial state.
@@ -225,33 +223,28 @@ impl Watcher {
         items
     }
 
-    /// Looks at the log; if what is read is to be shared, for a chunk at the most, and no further than where another begins.
+    /// Reads the log; if the batch is to be shared, at most a chunk of it, and no further than to where the next chunk begins.
     fn read(&mut self, shared: Option<Encoding>) -> Read {
-        let Self { resource, selection, everything, seat, cursor, .. } = self;
+        let Self { resource, selection, everything, subscription, cursor, .. } = self;
         let selection = (!*everything).then_some(&**selection);
-        let meeting = shared.and_then(|encoding| seat.lane.next_chunk(encoding, *cursor));
+        let meeting = shared.and_then(|encoding| subscription.set.next_chunk(encoding, *cursor));
         let mut reader = Reader {
             selection,
             items: Batch::default(),
-            told: None,
+            span: None,
             cursor: *cursor,
-            group: Revision::ZERO,
-            whole: (0, *cursor),
             looks: 0,
             room: shared.map(|_| SHARED),
             meeting: meeting.unwrap_or(Revision(u64::MAX)),
         };
-        let since = seat.lane.changes().map(|changes| changes.since);
+        let since = subscription.set.changes().map(|changes| changes.since);
         let outcome = match since {
             None => reader.scan(resource, None),
-            Some(since) => reader.lane(resource, &seat.lane, since),
+            Some(since) => reader.set(resource, &subscription.set, since),
         };
-        if outcome.is_none() {
-            reader.end_with_group();
-        }
         let from = mem::replace(cursor, reader.cursor);
         if self.is_like_others && outcome.is_some() {
-            self.given = reader.told.map(|[first, last]| Span { from, first, last, to: reader.cursor });
+            self.given = reader.span.map(|[first, last]| Span { from, first, last, to: reader.cursor });
         }
         match outcome {
             None if reader.items.is_empty() => Read::Behind,
@@ -260,7 +253,7 @@ impl Watcher {
         }
     }
 
-    /// Turns to the store's history for what the log has let go.
+    /// Continues with the store's history, for changes that are older than the log.
     fn open_history(&mut self) -> Result<(), Error> {
         let spec = self.resource.spec();
         let prefix = match self.selection.scope() {
@@ -296,7 +289,7 @@ impl Watcher {
         Ok(items)
     }
 
-    /// What a failure of the history means for a watcher.
+    /// The error of a watcher whose history ended with an error.
     fn ended(&self, error: store::Error) -> Error {
         let oldest = self.resource.core().store.compacted();
         match error {
@@ -309,9 +302,9 @@ impl Watcher {
 
     /// Whether it is time for a bookmark; if so, the next one is due an interval later.
     fn bookmark_due(&mut self) -> bool {
-        let due = self.bookmarks == Bookmarks::Periodic && self.seat.waiter.take_bookmark();
+        let due = self.bookmarks == Bookmarks::Periodic && self.subscription.waiter.take_bookmark();
         if due {
-            self.resource.schedule_bookmark(&self.seat.waiter);
+            self.resource.schedule_bookmark(&self.subscription.waiter);
         }
         due
     }
@@ -319,7 +312,7 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        self.resource.interest().leave(&self.selection, &self.seat);
+        self.resource.watcher_index().unsubscribe(&self.selection, &self.subscription);
     }
 }
 
@@ -329,16 +322,12 @@ struct Reader<'a> {
     selection: Option<&'a Selection>,
     items: Batch,
     /// The revisions of the first and the last event.
-    told: Option<[Revision; 2]>,
+    span: Option<[Revision; 2]>,
     cursor: Revision,
-    /// The end of the group that was looked at last.
-    group: Revision,
-    /// How many items there were before that group, and where the cursor stood.
-    whole: (usize, Revision),
     looks: usize,
-    /// How many bytes of objects are still wanted, if there is a limit.
+    /// How many bytes of objects are still to be read, if there is a limit.
     room: Option<usize>,
-    /// Where others are met.
+    /// Where the next chunk begins: the reader stops there.
     meeting: Revision,
 }
 
@@ -378,7 +367,7 @@ impl Reader<'_> {
                 self.cursor = self.cursor.max(until);
                 break;
             }
-            if self.ends_before(change.revision) {
+            if change.revision > self.cursor && self.ends_before(change.revision) {
                 return ControlFlow::Break(Enough);
             }
             self.take(change, piece, at);
@@ -386,15 +375,15 @@ impl Reader<'_> {
         ControlFlow::Continue(())
     }
 
-    /// Looks at the changes of a lane: those from before it was made in the log, the others where it noted them.
-    fn lane(&mut self, resource: &Resource, lane: &Lane, since: Revision) -> Option<bool> {
+    /// Looks at the changes of a set: those from before it was made in the log, the others where it noted them.
+    fn set(&mut self, resource: &Resource, set: &WatcherSet, since: Revision) -> Option<bool> {
         if self.cursor < since && self.scan(resource, Some(since))? {
             return Some(true);
         }
         let served = resource.core().progress.revision();
         loop {
             let noted: Vec<Revision> = {
-                let changes = lane.changes()?;
+                let changes = set.changes()?;
                 if self.cursor < changes.pruned {
                     return None;
                 }
@@ -414,18 +403,14 @@ impl Reader<'_> {
     }
 
     fn take(&mut self, change: &Transition, piece: &Arc<Piece>, at: usize) {
-        if change.revision > self.group {
-            self.whole = (self.items.len(), self.cursor);
-        }
         self.looks += 1;
         self.cursor = change.revision;
-        self.group = change.group;
         if let Some(kind) = tell(self.selection, change) {
             if let (Some(room), Some(object)) = (&mut self.room, change.object(kind)) {
                 *room = room.saturating_sub(object.bytes().len());
             }
-            let first = self.told.map_or(change.revision, |[first, _]| first);
-            self.told = Some([first, change.revision]);
+            let first = self.span.map_or(change.revision, |[first, _]| first);
+            self.span = Some([first, change.revision]);
             self.items.push_change(kind, piece, at);
         }
     }
@@ -437,20 +422,11 @@ impl Reader<'_> {
             self.cursor = self.cursor.max(self.meeting);
         }
         let is_full = self.items.len() >= ITEMS || self.looks >= LOOKS || self.room == Some(0);
-        (meets || is_full) && next > self.group
-    }
-
-    /// Goes back before a group whose rest the log has let go meanwhile.
-    fn end_with_group(&mut self) {
-        if self.cursor < self.group {
-            let (items, cursor) = self.whole;
-            self.items.truncate(items);
-            self.cursor = cursor;
-        }
+        meets || is_full
     }
 }
 
-/// What a change is for a watcher of a selection, or of everything.
+/// The event that a change is for a watcher of a selection, or of everything.
 fn tell(selection: Option<&Selection>, change: &Transition) -> Option<Kind> {
     let matches = |entry: &Arc<Entry>| selection.is_none_or(|selection| selection.matches(entry));
     let matching = |slot: &Slot| slot.entry().is_some_and(matches);

@@ -4,37 +4,49 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use cache::{
-    Cache, Change, Committed, Entry, Error, Field, Filter, Freshness, List, Mode, Options, Query, Resource,
-    Spec,
+    Cache, Change, Committed, Encoding, Entry, Error, Field, Filter, Freshness, List, Mode, Options, Query,
+    Resource, Spec,
     watch::{self, Kind, Mark, Request, Watcher},
 };
 use object::{field_selector, label};
 use std::{sync::Arc, time::Duration};
 use store::{
     Revision, Store,
+    contract::Sparse,
     embedded::{self, Embedded},
     memory::{self, Memory},
 };
 use tempfile::TempDir;
+
+/// The encoding in which watchers share chunks.
+pub const FORM: Encoding = Encoding(1);
 
 /// Which store to run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
     Memory,
     Embedded,
+    /// In memory, with gaps between revisions, and revisions that changes share.
+    Sparse,
 }
 
 /// A store that can be ended and started again.
 pub struct Stored {
     backing: Backing,
     directory: TempDir,
+    retention: Duration,
     store: Option<Arc<dyn Store>>,
 }
 
 impl Stored {
     pub fn new(backing: Backing) -> Self {
+        Self::with_retention(backing, Duration::from_secs(3600))
+    }
+
+    /// A store that keeps its history for a time.
+    pub fn with_retention(backing: Backing, retention: Duration) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let mut stored = Self { backing, directory, store: None };
+        let mut stored = Self { backing, directory, retention, store: None };
         stored.start();
         stored
     }
@@ -44,9 +56,11 @@ impl Stored {
     }
 
     fn start(&mut self) {
-        let retention = Duration::from_secs(3600);
+        let retention = self.retention;
+        let memory = || Memory::new(memory::Options { retention, ..Default::default() });
         self.store = Some(match self.backing {
-            Backing::Memory => Arc::new(Memory::new(memory::Options { retention, ..Default::default() })),
+            Backing::Memory => Arc::new(memory()),
+            Backing::Sparse => Arc::new(Sparse::new(memory(), fastrand::u64(..))),
             Backing::Embedded => {
                 let options = embedded::Options { retention, ..Default::default() };
                 Arc::new(Embedded::open(&self.directory.path().join("data"), options).unwrap())
@@ -91,7 +105,10 @@ pub struct Fixture {
 
 impl Fixture {
     pub async fn new(backing: Backing, options: Options) -> Self {
-        let stored = Stored::new(backing);
+        Self::on(Stored::new(backing), options).await
+    }
+
+    pub async fn on(stored: Stored, options: Options) -> Self {
         let cache = open(&stored, options).await;
         let pods = cache.resource("pods").unwrap();
         Self { stored, cache, pods }
@@ -194,7 +211,7 @@ pub struct Watching {
     ahead: Vec<Item>,
 }
 
-/// What a watcher was told, kept.
+/// An item of a watch, kept.
 #[derive(Clone)]
 pub enum Item {
     Event(Event),
@@ -209,12 +226,7 @@ pub struct Event {
 
 impl Event {
     pub fn revision(&self) -> Revision {
-        self.told().revision()
-    }
-
-    /// As the watcher was told.
-    pub fn told(&self) -> watch::Event<'_> {
-        watch::Event { kind: self.kind, entry: &self.entry }
+        self.entry.mod_revision()
     }
 }
 

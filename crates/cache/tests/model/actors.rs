@@ -1,4 +1,4 @@
-//! Those who act in a history, and what they note.
+//! The actors of a history, and what they record.
 
 use crate::{
     Record,
@@ -26,7 +26,7 @@ const APPS: &[&str] = &["", "p", "q"];
 const NODES: &[&str] = &["", "n1", "n2"];
 const PHASES: &[&str] = &["", "Running"];
 
-/// The encoding in which watchers share what they are told.
+/// The encoding in which watchers share chunks.
 const LINES: Encoding = Encoding(1);
 
 /// The contents of an object, as far as the model cares.
@@ -66,13 +66,12 @@ impl Version {
     }
 }
 
-/// One change of a group, as it was asked for.
+/// A change, as it was asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) key: String,
     pub(crate) put: Option<Object>,
     pub(crate) expect: Expect,
-    pub(crate) right_uid: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -85,8 +84,8 @@ pub(crate) enum Expect {
 /// A commit: what was asked, what was answered, and the revisions between which that happened.
 #[derive(Debug)]
 pub(crate) struct Write {
-    pub(crate) asked: Vec<Asked>,
-    pub(crate) answer: Result<Vec<Answer>, Refused>,
+    pub(crate) asked: Asked,
+    pub(crate) answer: Result<Answer, Refused>,
     pub(crate) from: Revision,
     pub(crate) to: Revision,
 }
@@ -99,31 +98,23 @@ pub(crate) struct Answer {
 
 #[derive(Debug)]
 pub(crate) struct Refused {
-    pub(crate) index: usize,
     pub(crate) found: Option<Version>,
 }
 
 pub(crate) async fn write(cache: Arc<Cache>, mut random: Rng, record: Arc<Record>) {
     for _ in 0..random.usize(4..14) {
-        let size = if random.u8(0..8) == 0 { random.usize(2..4) } else { 1 };
-        let mut asked: Vec<Asked> = Vec::new();
-        let mut group = Vec::new();
-        for _ in 0..size {
-            let (change, ask) = change(&cache, &mut random).await;
-            if asked.iter().all(|other| other.key != ask.key) {
-                group.push(change);
-                asked.push(ask);
-            }
-        }
+        let (change, asked) = change(&cache, &mut random).await;
         let from = cache.committed();
-        let answer = match cache.commit_all(group).await {
+        let answer = match cache.commit(change).await {
             Ok(committed) => {
-                let newest = committed.iter().map(Committed::revision).max();
-                assert!(newest <= Some(cache.revision()), "an answer came before its change could be read");
-                Ok(committed.iter().map(answer).collect())
+                assert!(
+                    committed.revision() <= cache.revision(),
+                    "an answer came before its change could be read"
+                );
+                Ok(answer(&committed))
             }
             Err(Error::Conflict(conflict)) => {
-                Err(Refused { index: conflict.index, found: conflict.found.as_deref().map(Version::of) })
+                Err(Refused { found: conflict.found.as_deref().map(Version::of) })
             }
             Err(error) => panic!("a commit failed: {error}"),
         };
@@ -177,15 +168,7 @@ async fn change(cache: &Cache, random: &mut Rng) -> (Change, Asked) {
         }
         _ => {}
     }
-    let right_uid = on_nodes || random.u8(0..8) > 0;
-    if !on_nodes && (!right_uid || random.bool()) {
-        // A uid can be expected only of an object that exists.
-        if matches!(expect, Expect::At(_)) {
-            change = change.expect_uid(if right_uid { format!("u-{name}") } else { "other".into() });
-            return (change, Asked { key, put: put.then_some(object), expect, right_uid });
-        }
-    }
-    (change, Asked { key, put: put.then_some(object), expect, right_uid: true })
+    (change, Asked { key, put: put.then_some(object), expect })
 }
 
 /// A filter that the model can judge.
@@ -323,7 +306,7 @@ pub(crate) struct Plan {
     /// How often it stops, out of ten batches.
     restless: u8,
     starts_with_state: bool,
-    /// Whether it writes down what it is told, and takes what others have written.
+    /// Whether it shares chunks.
     shares: bool,
 }
 
@@ -331,7 +314,7 @@ impl Plan {
     pub(crate) fn new(random: &mut Rng) -> Self {
         let bookmarks = if random.bool() { Bookmarks::Periodic } else { Bookmarks::Never };
         let (restless, starts_with_state, shares) = (random.u8(0..6), random.bool(), random.bool());
-        // Those who are to find something to share want the same as others.
+        // Watchers that share chunks watch the same objects.
         let wanted = match random.u8(0..4) {
             0 if shares => Wanted::default(),
             1 if shares => Wanted { namespace: NAMESPACES.first().copied(), ..Wanted::default() },
@@ -342,21 +325,23 @@ impl Plan {
 }
 
 impl Plan {
-    async fn next(&self, watcher: &mut Watcher) -> Result<Vec<Told>, Error> {
+    async fn next(&self, watcher: &mut Watcher) -> Result<Vec<Delivery>, Error> {
         if !self.shares {
-            return Ok(watcher.next().await?.iter().map(Told::of).collect());
+            return Ok(watcher.next().await?.iter().map(Delivery::of).collect());
         }
         match watcher.next_written(LINES).await? {
-            watch::Told::Batch(batch) => {
-                let told: Vec<Told> = batch.iter().map(Told::of).collect();
-                watcher.keep(LINES, &Told::write(&told));
-                Ok(told)
+            watch::Delivery::Batch(batch) => {
+                let delivered: Vec<Delivery> = batch.iter().map(Delivery::of).collect();
+                watcher.keep(LINES, &Delivery::write(&delivered));
+                Ok(delivered)
             }
-            watch::Told::Chunk(chunk) => {
-                let told = Told::read(&chunk.bytes);
-                let Some(Told::Event(_, last)) = told.last() else { panic!("a chunk without events") };
+            watch::Delivery::Chunk(chunk) => {
+                let delivered = Delivery::read(&chunk.bytes);
+                let Some(Delivery::Event(_, last)) = delivered.last() else {
+                    panic!("a chunk without events")
+                };
                 assert_eq!(last.revision, chunk.last);
-                Ok(told)
+                Ok(delivered)
             }
         }
     }
@@ -367,8 +352,9 @@ impl Plan {
 pub(crate) struct Seen {
     pub(crate) wanted: Wanted,
     pub(crate) start: Start,
+    pub(crate) bookmarks: Bookmarks,
     /// Where it stood after each batch, if it could say so, and what was in the batch.
-    pub(crate) batches: Vec<(Option<Revision>, Vec<Told>)>,
+    pub(crate) batches: Vec<(Option<Revision>, Vec<Delivery>)>,
     pub(crate) end: End,
     pub(crate) from: Revision,
     /// What the store had given up, if it ended for that.
@@ -386,13 +372,13 @@ pub(crate) enum End {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Delivery {
     Event(Kind, Version),
     Bookmark(Revision),
     InitialEnd(Revision),
 }
 
-impl Told {
+impl Delivery {
     fn of(item: Item<'_>) -> Self {
         match item {
             Item::Event(event) => Self::Event(event.kind, Version::of(event.entry)),
@@ -402,15 +388,15 @@ impl Told {
     }
 
     /// Writes events, a line each; of anything else there is nothing to share.
-    fn write(told: &[Self]) -> Bytes {
-        let line = |told: &Self| match told {
+    fn write(delivered: &[Self]) -> Bytes {
+        let line = |delivered: &Self| match delivered {
             Self::Event(kind, Version { key, created, revision, object }) => {
                 let Object { app, node, phase } = object;
                 format!("{}\t{key}\t{created}\t{revision}\t{app}\t{node}\t{phase}\n", kind.as_str())
             }
             other => format!("{other:?}\n"),
         };
-        told.iter().map(line).collect::<String>().into()
+        delivered.iter().map(line).collect::<String>().into()
     }
 
     fn read(bytes: &[u8]) -> Vec<Self> {
@@ -451,7 +437,7 @@ pub(crate) fn watch(
 }
 
 impl Watch {
-    /// Watches in parts until it is told to stop, and says where to go on.
+    /// Watches in parts until `stop`, and returns where to resume.
     pub(crate) async fn until(mut self, stop: Arc<AtomicBool>) -> Option<Revision> {
         loop {
             let (start, seen) = self.begin();
@@ -488,6 +474,7 @@ impl Watch {
         let seen = Seen {
             wanted: self.plan.wanted.clone(),
             start,
+            bookmarks: self.plan.bookmarks,
             batches: Vec::new(),
             end: End::Running,
             from,
@@ -506,18 +493,18 @@ impl Watch {
         stop: &AtomicBool,
     ) -> Option<Revision> {
         loop {
-            let told = tokio::select! {
-                told = self.plan.next(watcher) => told,
+            let delivered = tokio::select! {
+                delivered = self.plan.next(watcher) => delivered,
                 () = stopped(stop) => break,
             };
-            let told = match told {
-                Ok(told) => told,
+            let delivered = match delivered {
+                Ok(delivered) => delivered,
                 Err(error) => {
                     self.ended(seen, &error);
                     return None;
                 }
             };
-            seen.lock().unwrap().batches.push((watcher.revision(), told));
+            seen.lock().unwrap().batches.push((watcher.revision(), delivered));
             let rest = self.random.u8(0..10);
             if rest < self.plan.restless && watcher.revision().is_some() {
                 break;

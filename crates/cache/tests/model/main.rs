@@ -31,6 +31,16 @@ async fn memory_agrees_with_the_model() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sparse_revisions_agree_with_the_model() {
+    check(Backing::Sparse, 1, 1000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_sparse_revisions_agree_with_the_model_for_long() {
+    check(Backing::Sparse, 100_000, 5000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn embedded_agrees_with_the_model() {
     check(Backing::Embedded, 1, 30).await;
 }
@@ -58,7 +68,7 @@ async fn check(backing: Backing, first: u64, histories: u64) {
     }
 }
 
-/// What everyone in a history does and sees.
+/// What the actors of a history did and saw.
 #[derive(Default)]
 struct Record {
     writes: Mutex<Vec<Write>>,
@@ -141,7 +151,7 @@ async fn caught_up(record: &Record, reference: &Reference) -> Result<(), String>
             record.seen.lock().unwrap().iter().find_map(|seen| reference.is_late(&seen.lock().unwrap()));
         let Some(late) = late else { return Ok(()) };
         if tokio::time::Instant::now() > deadline {
-            return Err(format!("a watcher was not told {late}"));
+            return Err(format!("a watcher did not deliver {late}"));
         }
         tokio::time::sleep(Duration::from_micros(200)).await;
     }

@@ -1,65 +1,65 @@
 //! The reference: every version of every object, and what follows from it.
 
-use crate::actors::{Asked, End, Expect, Listed, Object, Read, Seen, Told, Version, Wanted, Write};
+use crate::actors::{Asked, Delivery, End, Expect, Listed, Object, Read, Seen, Version, Wanted, Write};
 use cache::{
     Error, Freshness, Mode,
-    watch::{Kind, Start},
+    watch::{Bookmarks, Kind, Start},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::RangeInclusive};
 use store::Revision;
 
 #[derive(Debug)]
 struct Step {
+    revision: Revision,
     before: Option<Version>,
     after: Option<Version>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Reference {
-    /// The change of each revision, from the first.
+    /// The changes, in the order of revisions and keys.
     steps: Vec<Step>,
     /// The versions of each object.
     versions: BTreeMap<String, Vec<(Revision, Option<Version>)>>,
 }
 
 impl Reference {
-    /// Makes the changes that were accepted, in the order of their revisions.
+    /// Makes the changes that were accepted, in the order of their revisions. Changes that share one are of different keys.
     pub(crate) fn replay(writes: &[Write]) -> Result<Self, String> {
         let mut accepted: Vec<_> = writes.iter().filter_map(|w| Some((w, w.answer.as_ref().ok()?))).collect();
-        accepted.sort_by_key(|(_, answers)| answers.first().map(|answer| answer.revision));
+        accepted.sort_by_key(|(write, answer)| (answer.revision, &write.asked.key));
         let mut reference = Self::default();
-        for (write, answers) in accepted {
-            let base = reference.newest();
-            for (asked, answer) in write.asked.iter().zip(answers) {
-                let revision = reference.newest().next();
-                let before = reference.at(&asked.key, base).cloned();
-                if answer.revision != revision {
-                    return Err(format!("revision {revision} was answered as {}", answer.revision));
-                }
-                if !holds(asked, before.as_ref()) {
-                    return Err(format!("revision {revision}: {asked:?} should have been refused"));
-                }
-                let created = before.as_ref().map_or(revision, |before| before.created);
-                let version = |object: &Object| Version {
-                    key: asked.key.clone(),
-                    created,
-                    revision,
-                    object: object.clone(),
-                };
-                let after = asked.put.as_ref().map(version);
-                let told = after.clone().or_else(|| before.as_ref().map(|before| departed(before, revision)));
-                if answer.entry != told {
-                    return Err(format!("revision {revision} was answered with {:?}", answer.entry));
-                }
-                reference.versions.entry(asked.key.clone()).or_default().push((revision, after.clone()));
-                reference.steps.push(Step { before, after });
+        for (Write { asked, .. }, answer) in accepted {
+            let revision = answer.revision;
+            let before = reference.at(&asked.key, revision).cloned();
+            let same_key = reference.versions.get(&asked.key).and_then(|versions| versions.last());
+            if revision == Revision::ZERO || same_key.is_some_and(|(own, _)| *own == revision) {
+                return Err(format!("{} changed twice at revision {revision}", asked.key));
             }
+            if !holds(asked, before.as_ref()) {
+                return Err(format!("revision {revision}: {asked:?} should have been refused"));
+            }
+            let created = before.as_ref().map_or(revision, |before| before.created);
+            let version = |object: &Object| Version {
+                key: asked.key.clone(),
+                created,
+                revision,
+                object: object.clone(),
+            };
+            let after = asked.put.as_ref().map(version);
+            let expected =
+                after.clone().or_else(|| before.as_ref().map(|before| tombstone(before, revision)));
+            if answer.entry != expected {
+                return Err(format!("revision {revision} was answered with {:?}", answer.entry));
+            }
+            reference.versions.entry(asked.key.clone()).or_default().push((revision, after.clone()));
+            reference.steps.push(Step { revision, before, after });
         }
         Ok(reference)
     }
 
     fn newest(&self) -> Revision {
-        Revision(self.steps.len() as u64)
+        self.steps.last().map_or(Revision::ZERO, |step| step.revision)
     }
 
     fn at(&self, key: &str, revision: Revision) -> Option<&Version> {
@@ -72,18 +72,18 @@ impl Reference {
         all.filter(|version| wanted.matches(version)).cloned().collect()
     }
 
-    /// The events that a watcher is due in `(from, to]`.
-    fn events(&self, wanted: &Wanted, from: Revision, to: Revision) -> Vec<Told> {
-        let steps = self.steps.iter().zip(1..).filter(|(_, revision)| (from.0 + 1..=to.0).contains(revision));
-        let event = |(step, revision): (&Step, u64)| {
+    /// The events of a watcher in `(from, to]`, in the order of revisions and keys.
+    fn events(&self, wanted: &Wanted, from: Revision, to: Revision) -> Vec<Delivery> {
+        let steps = self.steps.iter().filter(|step| from < step.revision && step.revision <= to);
+        let event = |step: &Step| {
             let (before, after) = (step.before.as_ref(), step.after.as_ref());
             let matching = |version: &&Version| wanted.matches(version);
             match (before.filter(matching), after.filter(matching)) {
                 (None, None) => None,
-                (None, Some(after)) => Some(Told::Event(Kind::Added, after.clone())),
-                (Some(_), Some(after)) => Some(Told::Event(Kind::Modified, after.clone())),
+                (None, Some(after)) => Some(Delivery::Event(Kind::Added, after.clone())),
+                (Some(_), Some(after)) => Some(Delivery::Event(Kind::Modified, after.clone())),
                 (Some(before), None) => {
-                    Some(Told::Event(Kind::Deleted, departed(before, Revision(revision))))
+                    Some(Delivery::Event(Kind::Deleted, tombstone(before, step.revision)))
                 }
             }
         };
@@ -92,7 +92,7 @@ impl Reference {
 
     pub(crate) fn judge_write(&self, write: &Write) -> Result<(), String> {
         let Err(refused) = &write.answer else { return Ok(()) };
-        let asked = write.asked.get(refused.index).ok_or("a conflict names no change")?;
+        let asked = &write.asked;
         let between = || (write.from.0..=write.to.0).map(|revision| self.at(&asked.key, Revision(revision)));
         if !between().any(|current| !holds(asked, current)) {
             return Err(format!("{asked:?} should not have been refused"));
@@ -149,14 +149,16 @@ impl Reference {
             return Err(format!("{} at {revision} answered {items:?}, not {expected:?}", about()));
         }
         let more = limit > 0 && left > 0;
-        let told = items.last().map(|last| format!("{}\0", within(last)));
+        let delivered = items.last().map(|last| format!("{}\0", within(last)));
         let right = match next {
             // With selectors there may turn out to be no more.
-            Some(_) => *next == told && limit > 0 && items.len() == limit && (more || read.wanted.selects()),
+            Some(_) => {
+                *next == delivered && limit > 0 && items.len() == limit && (more || read.wanted.selects())
+            }
             None => !more,
         };
         if !right {
-            return Err(format!("{} goes on at {next:?} after {told:?}", about()));
+            return Err(format!("{} goes on at {next:?} after {delivered:?}", about()));
         }
         if *remaining != (more && !read.wanted.selects()).then_some(left) {
             return Err(format!("{} has {remaining:?} left, not {left}", about()));
@@ -165,8 +167,11 @@ impl Reference {
     }
 
     pub(crate) fn judge_watch(&self, seen: &Seen) -> Result<(), String> {
-        let told: Vec<&Told> = seen.batches.iter().flat_map(|(_, told)| told).collect();
+        let delivered = in_order(seen);
         let about = || format!("{:?} {:?} from {}", seen.start, seen.wanted, seen.from);
+        if let Some(revision) = cut_revision(seen) {
+            return Err(format!("{}: two batches have events of revision {revision}", about()));
+        }
         if let End::TooOld(revision) = seen.end
             && revision >= seen.compacted
         {
@@ -175,15 +180,15 @@ impl Reference {
         let end = match (seen.end, seen.batches.iter().rev().find_map(|(revision, _)| *revision)) {
             (End::TooOld(revision), _) => revision,
             (_, Some(revision)) => revision,
-            (_, None) => return self.judge_initial_part(seen, &told),
+            (_, None) => return self.judge_initial_part(seen, &delivered),
         };
         let problem = match seen.start {
-            Start::After(revision) => self.judge_events(seen, revision, end, &told),
+            Start::After(revision) => self.judge_events(seen, revision, end, &delivered),
             Start::State(_) | Start::StreamingList(_) => {
                 let least = least(seen);
                 let starts = (least.0..=end.0).map(Revision);
                 let attempts: Vec<_> =
-                    starts.map(|start| self.judge_from_state(seen, start, end, &told)).collect();
+                    starts.map(|start| self.judge_from_state(seen, start, end, &delivered)).collect();
                 match attempts.iter().any(Result::is_ok) {
                     true => Ok(()),
                     false => Err(format!("no start explains it, nearest: {:?}", attempts.last())),
@@ -193,19 +198,32 @@ impl Reference {
         problem.map_err(|problem| format!("{}: {problem}", about()))
     }
 
-    /// A watcher that was stopped during its initial events was told the beginning of some state.
-    fn judge_initial_part(&self, seen: &Seen, told: &[&Told]) -> Result<(), String> {
-        let possible = (least(seen).0..=self.newest().0).map(|start| self.initial(seen, Revision(start)));
-        match possible.into_iter().any(|initial| initial.iter().zip(told).all(|(a, b)| a == *b)) {
+    /// The revisions of the states that a watcher may have started with.
+    fn starts(&self, seen: &Seen) -> RangeInclusive<u64> {
+        let marked =
+            seen.batches.iter().flat_map(|(_, delivered)| delivered).find_map(|delivered| match delivered {
+                Delivery::InitialEnd(revision) => Some(revision.0),
+                _ => None,
+            });
+        let least = least(seen).0;
+        marked.map_or(least..=self.newest().0.max(least), |revision| revision..=revision)
+    }
+
+    /// A watcher that was stopped during its initial events has delivered the beginning of some state.
+    fn judge_initial_part(&self, seen: &Seen, delivered: &[&Delivery]) -> Result<(), String> {
+        let possible = self.starts(seen).map(|start| self.initial(seen, Revision(start)));
+        match possible.into_iter().any(|initial| initial.iter().zip(delivered).all(|(a, b)| a == *b)) {
             true => Ok(()),
-            false => Err(format!("the initial events {told:?} are those of no state")),
+            false => Err(format!("the initial events {delivered:?} are those of no state")),
         }
     }
 
-    fn initial(&self, seen: &Seen, start: Revision) -> Vec<Told> {
+    fn initial(&self, seen: &Seen, start: Revision) -> Vec<Delivery> {
         let added =
-            self.state(&seen.wanted, start).into_iter().map(|version| Told::Event(Kind::Added, version));
-        let end = matches!(seen.start, Start::StreamingList(_)).then_some(Told::InitialEnd(start));
+            self.state(&seen.wanted, start).into_iter().map(|version| Delivery::Event(Kind::Added, version));
+        let is_marked =
+            matches!(seen.start, Start::StreamingList(_)) && seen.bookmarks == Bookmarks::Periodic;
+        let end = is_marked.then_some(Delivery::InitialEnd(start));
         added.chain(end).collect()
     }
 
@@ -214,10 +232,10 @@ impl Reference {
         seen: &Seen,
         start: Revision,
         end: Revision,
-        told: &[&Told],
+        delivered: &[&Delivery],
     ) -> Result<(), String> {
         let initial = self.initial(seen, start);
-        match told.split_at_checked(initial.len()) {
+        match delivered.split_at_checked(initial.len()) {
             Some((first, rest)) if first.iter().copied().eq(&initial) => {
                 self.judge_events(seen, start, end, rest)
             }
@@ -231,32 +249,35 @@ impl Reference {
         seen: &Seen,
         start: Revision,
         end: Revision,
-        told: &[&Told],
+        delivered: &[&Delivery],
     ) -> Result<(), String> {
-        let events: Vec<Told> =
-            told.iter().filter(|told| matches!(told, Told::Event(..))).map(|told| (*told).clone()).collect();
+        let events: Vec<Delivery> = delivered
+            .iter()
+            .filter(|delivered| matches!(delivered, Delivery::Event(..)))
+            .map(|delivered| (*delivered).clone())
+            .collect();
         let expected = self.events(&seen.wanted, start, end.max(start));
         if events != expected {
-            return Err(format!("between {start} and {end} it was told {events:?}, not {expected:?}"));
+            return Err(format!("between {start} and {end} it delivered {events:?}, not {expected:?}"));
         }
         let mut last = start;
-        for told in told {
-            match told {
-                Told::Event(_, version) if version.revision > last => last = version.revision,
-                Told::Bookmark(revision) if *revision >= last => last = *revision,
-                told => return Err(format!("{told:?} came after {last}")),
+        for delivered in delivered {
+            match delivered {
+                Delivery::Event(_, version) if version.revision >= last => last = version.revision,
+                Delivery::Bookmark(revision) if *revision >= last => last = *revision,
+                delivered => return Err(format!("{delivered:?} came after {last}")),
             }
         }
         Ok(())
     }
 
-    /// What a running watcher is due and has not been told.
+    /// The events that a running watcher has not delivered yet.
     pub(crate) fn is_late(&self, seen: &Seen) -> Option<String> {
         if seen.end != End::Running {
             return None;
         }
-        let told = seen.batches.iter().flat_map(|(_, told)| told);
-        let told: Vec<&Told> = told.filter(|told| !matches!(told, Told::Bookmark(_))).collect();
+        let mut delivered = in_order(seen);
+        delivered.retain(|delivered| !matches!(delivered, Delivery::Bookmark(_)));
         let all = |start: Revision| {
             let mut due = match seen.start {
                 Start::After(_) => Vec::new(),
@@ -267,11 +288,47 @@ impl Reference {
         };
         let starts = match seen.start {
             Start::After(revision) => revision.0..=revision.0,
-            _ => least(seen).0..=self.newest().0,
+            _ => self.starts(seen),
         };
-        let done = starts.into_iter().any(|start| told.iter().copied().eq(&all(Revision(start))));
-        (!done).then(|| format!("all: {:?} from {} was told {told:?}", seen.start, seen.from))
+        let done = starts.into_iter().any(|start| delivered.iter().copied().eq(&all(Revision(start))));
+        (!done).then(|| format!("all: {:?} from {} delivered {delivered:?}", seen.start, seen.from))
     }
+}
+
+/// What a watcher has delivered, with the events of a revision in the order of keys. The initial events are in that order.
+fn in_order(seen: &Seen) -> Vec<&Delivery> {
+    let mut delivered: Vec<&Delivery> = seen.batches.iter().flat_map(|(_, delivered)| delivered).collect();
+    let revision = |delivered: &Delivery| match delivered {
+        Delivery::Event(_, version) => Some(version.revision),
+        Delivery::Bookmark(_) | Delivery::InitialEnd(_) => None,
+    };
+    for same in delivered.chunk_by_mut(|one, next| revision(one).is_some() && revision(one) == revision(next))
+    {
+        same.sort_by_key(|delivered| match delivered {
+            Delivery::Event(_, version) => Some(&version.key),
+            Delivery::Bookmark(_) | Delivery::InitialEnd(_) => None,
+        });
+    }
+    delivered
+}
+
+/// A revision whose events were not delivered together. Initial events have the revisions of their objects.
+fn cut_revision(seen: &Seen) -> Option<Revision> {
+    if !matches!(seen.start, Start::After(_)) {
+        return None;
+    }
+    let revisions = |delivered: &[Delivery]| -> Vec<Revision> {
+        let event = |delivered: &Delivery| match delivered {
+            Delivery::Event(_, version) => Some(version.revision),
+            _ => None,
+        };
+        delivered.iter().filter_map(event).collect()
+    };
+    let batches =
+        seen.batches.iter().map(|(_, delivered)| revisions(delivered)).filter(|batch| !batch.is_empty());
+    let batches: Vec<Vec<Revision>> = batches.collect();
+    let mut pairs = batches.iter().zip(batches.iter().skip(1));
+    pairs.find_map(|(one, next)| next.first().copied().filter(|first| one.last() == Some(first)))
 }
 
 /// The oldest state that a watcher could have started with.
@@ -284,15 +341,14 @@ fn least(seen: &Seen) -> Revision {
     }
 }
 
-fn departed(version: &Version, revision: Revision) -> Version {
+fn tombstone(version: &Version, revision: Revision) -> Version {
     Version { revision, ..version.clone() }
 }
 
 fn holds(asked: &Asked, current: Option<&Version>) -> bool {
-    let revision = match asked.expect {
+    match asked.expect {
         Expect::Any => current.is_some() || asked.put.is_some(),
         Expect::Absent => current.is_none(),
         Expect::At(revision) => current.is_some_and(|current| current.revision == revision),
-    };
-    revision && asked.right_uid
+    }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cache::Encoding;
-use cache::watch::{Batch, Item, Told, Watcher};
+use cache::watch::{Batch, Delivery, Item, Watcher};
 use http::StatusCode;
 use http_body::Frame;
 use registry::Watch;
@@ -84,7 +84,7 @@ impl Slot {
 
 /// What ended a wait.
 enum Next {
-    Told(Result<Told, cache::Error>),
+    Told(Result<Delivery, cache::Error>),
     AlmostUp,
     TimeUp,
 }
@@ -119,11 +119,11 @@ async fn run(mut watcher: Watcher, mut events: Events, until: Until, slot: Arc<S
                 asks = false;
                 watcher.ask_for_bookmark();
             }
-            Next::Told(Ok(Told::Chunk(chunk))) => {
+            Next::Told(Ok(Delivery::Chunk(chunk))) => {
                 events.told(chunk.last);
                 slot.send(chunk.bytes).await;
             }
-            Next::Told(Ok(Told::Batch(batch))) => {
+            Next::Told(Ok(Delivery::Batch(batch))) => {
                 let end = match send(batch, &mut events, &slot).await {
                     Ok(Sent::Whole(bytes)) => {
                         if let Some(encoding) = encoding {
@@ -147,10 +147,10 @@ async fn run(mut watcher: Watcher, mut events: Events, until: Until, slot: Arc<S
     }
 }
 
-async fn next(watcher: &mut Watcher, encoding: Option<Encoding>) -> Result<Told, cache::Error> {
+async fn next(watcher: &mut Watcher, encoding: Option<Encoding>) -> Result<Delivery, cache::Error> {
     match encoding {
         Some(encoding) => watcher.next_written(encoding).await,
-        None => watcher.next().await.map(Told::Batch),
+        None => watcher.next().await.map(Delivery::Batch),
     }
 }
 

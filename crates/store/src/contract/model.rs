@@ -1,8 +1,8 @@
 //! The model checker: random concurrent histories against a store, judged by a reference model.
 //!
 //! A history runs writers, followers that stop and resume, loads at current and old revisions, gets and a compactor at
-//! the same time, and notes what each was answered. Since a commit tells its revisions, the order of commits is known
-//! afterwards without a search: the model replays it, and every answer is compared with the state that the model had at
+//! the same time, and notes what each was answered. Since a commit returns its revision, the order of commits is known
+//! afterwards without a search (changes that share a revision are of different keys, so their order does not matter): the model replays it, and every answer is compared with the state that the model had at
 //! the revision the answer belongs to, or at some revision within the time of the call.
 //!
 //! Everything random comes from a seed, which is part of every failure's message. The interleaving is the scheduler's,
@@ -10,8 +10,7 @@
 
 use super::{Factory, Harness, Loaded, Setup, Window, key};
 use crate::{
-    Change, Committed, Conflict, Entry, Error, Event, Expect, Follow, Head, Kind, Op, Revision, Store,
-    Stored, Tag,
+    Change, Committed, Conflict, Entry, Error, Event, Expect, Follow, Head, Kind, Op, Revision, Store, Stored,
 };
 use bytes::Bytes;
 use fastrand::Rng;
@@ -55,7 +54,7 @@ pub async fn check(factory: Factory<'_>, plan: Plan) {
 async fn run(harness: &mut dyn Harness, model: &mut Model, seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let store = harness.store();
-    let start = store.revision();
+    let start = store.known_revision();
     let stop = Arc::new(AtomicBool::new(false));
     let writers: Vec<_> = (0..rng.usize(1..=4))
         .map(|writer| tokio::spawn(write(store.clone(), Rng::with_seed(rng.u64(..)), writer)))
@@ -90,7 +89,7 @@ async fn run(harness: &mut dyn Harness, model: &mut Model, seed: u64) {
         panic!("seed {seed}: {why}");
     }
 
-    let (newest, compacted) = (store.revision(), store.compacted());
+    let (newest, compacted) = (store.known_revision(), store.compacted());
     drop(store);
     if rng.u8(..4) == 0 && harness.restart() {
         let store = harness.store();
@@ -99,7 +98,7 @@ async fn run(harness: &mut dyn Harness, model: &mut Model, seed: u64) {
         if let Err(why) = judged {
             panic!("seed {seed}, after a restart: {why}");
         }
-        assert_eq!((store.revision(), store.compacted()), (newest, compacted), "seed {seed}");
+        assert_eq!((store.known_revision(), store.compacted()), (newest, compacted), "seed {seed}");
     }
 }
 
@@ -111,7 +110,7 @@ struct Timed<Q, A> {
     to: Revision,
 }
 
-type Write = Timed<Vec<Change>, Result<Vec<Committed>, Error>>;
+type Write = Timed<Change, Result<Committed, Error>>;
 
 enum Read {
     Get(Timed<String, Option<Entry>>),
@@ -134,40 +133,27 @@ async fn write(store: Arc<dyn Store>, mut rng: Rng, writer: usize) -> Vec<Write>
     let mut writes = Vec::new();
     let mut known: BTreeMap<String, Revision> = BTreeMap::new();
     for turn in 0..rng.usize(2..12) {
-        let mut keys = KEYS.to_vec();
-        rng.shuffle(&mut keys);
-        let size = if rng.u8(..4) == 0 { rng.usize(2..4) } else { 1 };
-        let group: Vec<Change> = keys
-            .iter()
-            .take(size)
-            .map(|name| {
-                let mut change = if rng.u8(..4) == 0 {
-                    Change::delete(key(name))
-                } else {
-                    let filler = if rng.u8(..8) == 0 { 2000 } else { 0 };
-                    let value = format!("{writer}.{turn}.{name}{}", ".".repeat(filler));
-                    Change::put(key(name), value).tag(if rng.bool() { "x" } else { "y" })
-                };
-                match rng.u8(..6) {
-                    0 => change = change.create_only(),
-                    1 | 2 => {
-                        let guess = known.get(*name).copied().unwrap_or_default();
-                        change = change.expect_revision(guess);
-                    }
-                    3 => change = change.expect_tag(if rng.bool() { "x" } else { "y" }),
-                    _ => {}
-                }
-                if rng.u8(..4) == 0 { change.returning_value() } else { change }
-            })
-            .collect();
-        let from = store.revision();
-        let answer = store.commit(group.clone()).await;
-        let to = store.revision();
+        let name = *rng.choice(KEYS.iter()).unwrap_or(&"b");
+        let mut change = if rng.u8(..4) == 0 {
+            Change::delete(key(name))
+        } else {
+            let filler = if rng.u8(..8) == 0 { 2000 } else { 0 };
+            Change::put(key(name), format!("{writer}.{turn}.{name}{}", ".".repeat(filler)))
+        };
+        match rng.u8(..6) {
+            0 => change = change.create_only(),
+            1 | 2 => change = change.expect_revision(known.get(name).copied().unwrap_or_default()),
+            _ => {}
+        }
+        if rng.u8(..4) == 0 {
+            change = change.returning_value();
+        }
+        let from = store.known_revision();
+        let answer = store.commit(change.clone()).await;
+        let to = store.known_revision();
         match &answer {
-            Ok(outcome) => {
-                for (change, committed) in group.iter().zip(outcome) {
-                    known.insert(change.key.to_string(), committed.revision);
-                }
+            Ok(committed) => {
+                known.insert(name.to_owned(), committed.revision);
             }
             Err(Error::Conflict(conflict)) => {
                 let found = conflict.found.as_ref().map_or(Revision::ZERO, |found| found.head.mod_revision);
@@ -175,7 +161,7 @@ async fn write(store: Arc<dyn Store>, mut rng: Rng, writer: usize) -> Vec<Write>
             }
             Err(_) => {}
         }
-        writes.push(Write { asked: group, answer, from, to });
+        writes.push(Write { asked: change, answer, from, to });
         if rng.bool() {
             tokio::task::yield_now().await;
         }
@@ -186,7 +172,7 @@ async fn write(store: Arc<dyn Store>, mut rng: Rng, writer: usize) -> Vec<Write>
 async fn read(store: Arc<dyn Store>, mut rng: Rng, stop: Arc<AtomicBool>) -> Vec<Read> {
     let mut reads = Vec::new();
     while !stop.load(Ordering::SeqCst) || reads.is_empty() {
-        let from = store.revision();
+        let from = store.known_revision();
         match rng.u8(..16) {
             0 => {
                 let to = Revision(rng.u64(store.compacted().min(from).0..=from.0));
@@ -196,7 +182,7 @@ async fn read(store: Arc<dyn Store>, mut rng: Rng, stop: Arc<AtomicBool>) -> Vec
             1..5 => {
                 let asked = (*rng.choice(KEYS.iter()).unwrap_or(&"b")).to_owned();
                 let answer = store.get(&key(&asked)).expect("a get works");
-                reads.push(Read::Get(Timed { asked, answer, from, to: store.revision() }));
+                reads.push(Read::Get(Timed { asked, answer, from, to: store.known_revision() }));
             }
             pick => {
                 let old = Revision(rng.u64(from.0.saturating_sub(20)..=from.0));
@@ -207,7 +193,7 @@ async fn read(store: Arc<dyn Store>, mut rng: Rng, stop: Arc<AtomicBool>) -> Vec
                     ControlFlow::Continue(())
                 });
                 let answer = answer.map(|revision| Loaded { entries, revision });
-                reads.push(Read::Load(Timed { asked, answer, from, to: store.revision() }));
+                reads.push(Read::Load(Timed { asked, answer, from, to: store.known_revision() }));
             }
         }
         tokio::task::yield_now().await;
@@ -221,7 +207,7 @@ async fn follow(store: Arc<dyn Store>, mut rng: Rng, start: Revision, stop: Arc<
     let mut followed = Followed { from: start, to: start, prefix, events: Vec::new() };
     loop {
         let done = stop.load(Ordering::SeqCst);
-        if done && followed.to >= store.revision() {
+        if done && followed.to >= store.known_revision() {
             return followed;
         }
         let mut follow = Follow::after(followed.to).prefix(prefix);
@@ -277,8 +263,9 @@ struct Version {
 }
 
 impl Model {
+    /// The revision of the last change.
     fn revision(&self) -> Revision {
-        Revision(self.changes.len() as u64)
+        self.changes.last().map_or(Revision::ZERO, |applied| applied.version.revision)
     }
 
     fn at(&self, name: &str, revision: Revision) -> Option<&Entry> {
@@ -292,11 +279,11 @@ impl Model {
 
     /// Replays the commits in the order of their revisions, and judges every answer.
     fn replay(&mut self, writes: &[Write]) -> Result<(), String> {
-        let mut accepted: Vec<(&Write, &Vec<Committed>)> =
+        let mut accepted: Vec<(&Write, &Committed)> =
             writes.iter().filter_map(|write| Some((write, write.answer.as_ref().ok()?))).collect();
-        accepted.sort_by_key(|(_, outcome)| outcome.first().map(|committed| committed.revision));
-        for (write, outcome) in accepted {
-            self.apply(write, outcome)?;
+        accepted.sort_by_key(|(write, committed)| (committed.revision, write.asked.key.clone()));
+        for (write, committed) in accepted {
+            self.apply(&write.asked, committed)?;
         }
         for write in writes {
             match &write.answer {
@@ -308,55 +295,53 @@ impl Model {
         Ok(())
     }
 
-    fn apply(&mut self, write: &Write, outcome: &[Committed]) -> Result<(), String> {
-        let before = self.revision();
-        if outcome.len() != write.asked.len() {
-            return Err("an outcome misses changes".into());
+    fn apply(&mut self, change: &Change, committed: &Committed) -> Result<(), String> {
+        let name = change.key.to_string();
+        let (revision, newest) = (committed.revision, self.revision());
+        let current = self.at(&name, newest).cloned();
+        let same_key = self.versions.get(&name).and_then(|versions| versions.last());
+        if revision < newest || same_key.is_some_and(|version| version.revision >= revision) {
+            return Err(format!("revision {revision} of {name} came after {newest}"));
         }
-        for (change, committed) in write.asked.iter().zip(outcome) {
-            let name = change.key.to_string();
-            let current = self.at(&name, before).cloned();
-            if !holds(change, current.as_ref()) {
-                return Err(format!(
-                    "revision {}: the precondition of {name} did not hold",
-                    committed.revision
-                ));
-            }
-            let revision = self.revision().next();
-            let created = current.as_ref().map_or(revision, |entry| entry.head.create_revision);
-            if committed.revision != revision || committed.create_revision != created {
-                return Err(format!("revision {revision} of {name} was told as {committed:?}"));
-            }
-            if !same(committed.previous.as_ref(), current.as_ref()) {
-                return Err(format!("revision {revision}: the previous entry of {name} was told wrong"));
-            }
-            let live = match &change.op {
-                Op::Put { value, tag } => Some(entry(&name, value, tag, created, revision)),
-                Op::Delete => None,
-            };
-            let version = Version { revision, live };
-            self.versions.entry(name.clone()).or_default().push(version.clone());
-            self.changes.push(Applied { key: name, version, previous: current });
+        if !holds(change, current.as_ref()) {
+            return Err(format!("revision {revision}: the precondition of {name} did not hold"));
         }
+        let created = current.as_ref().map_or(revision, |entry| entry.head.create_revision);
+        if committed.create_revision != created {
+            return Err(format!("revision {revision} of {name} was answered with {committed:?}"));
+        }
+        if !same(committed.previous.as_ref(), current.as_ref()) {
+            return Err(format!("revision {revision}: the previous entry of {name} is wrong"));
+        }
+        let live = match &change.op {
+            Op::Put(value) => Some(entry(&name, value, created, revision)),
+            Op::Delete => None,
+        };
+        let version = Version { revision, live };
+        self.versions.entry(name.clone()).or_default().push(version.clone());
+        self.changes.push(Applied { key: name, version, previous: current });
         Ok(())
     }
 
     /// A conflict is right if at some revision during the call the change could not be made on what was found.
     fn judge_conflict(&self, write: &Write, conflict: &Conflict) -> Result<(), String> {
-        let change = write.asked.get(conflict.index).ok_or("a conflict names no change")?;
+        let change = &write.asked;
         let name = change.key.to_string();
+        if conflict.key != change.key {
+            return Err(format!("a conflict on {name} names {}", conflict.key));
+        }
         let explained = (write.from.0..=write.to.0).any(|revision| {
             let current = self.at(&name, Revision(revision));
             !holds(change, current) && same(conflict.found.as_ref(), current)
         });
-        let told = change.guard.revision == Expect::Absent
+        let has_value = change.expect == Expect::Absent
             || conflict.found.as_ref().is_none_or(|found| found.value.is_some());
-        match (explained, told) {
+        match (explained, has_value) {
             (true, true) => Ok(()),
             (false, _) => {
                 Err(format!("a conflict on {name} in {}..={} is not explained", write.from, write.to))
             }
-            (true, false) => Err(format!("a conflict on {name} does not tell the value")),
+            (true, false) => Err(format!("a conflict on {name} has no value")),
         }
     }
 
@@ -389,28 +374,25 @@ impl Model {
     }
 
     fn judge_follower(&self, followed: &Followed) -> Result<(), String> {
-        let range = self
-            .changes
-            .iter()
-            .zip(1..)
-            .filter(|(_, revision)| (followed.from.0 + 1..=followed.to.0).contains(revision));
-        let expected: Vec<&Applied> = range
-            .map(|(change, _)| change)
-            .filter(|change| change.key.starts_with(followed.prefix))
-            .collect();
-        if expected.len() != followed.events.len() {
-            let (want, got) = (expected.len(), followed.events.len());
+        let is_covered = |revision| followed.from < revision && revision <= followed.to;
+        let followed_changes = self.changes.iter().filter(|change| is_covered(change.version.revision));
+        let expected: Vec<&Applied> =
+            followed_changes.filter(|change| change.key.starts_with(followed.prefix)).collect();
+        if !followed.events.iter().map(Event::revision).is_sorted() {
+            return Err(format!("a follower of {}..={} got events out of order", followed.from, followed.to));
+        }
+        let mut events: Vec<&Event> = followed.events.iter().collect();
+        events.sort_by_key(|event| (event.revision(), &event.key));
+        if expected.len() != events.len() {
+            let (want, got) = (expected.len(), events.len());
             return Err(format!(
                 "a follower of {}..={} got {got} of {want} events",
                 followed.from, followed.to
             ));
         }
-        for (applied, event) in expected.into_iter().zip(&followed.events) {
+        for (applied, event) in expected.into_iter().zip(events) {
             if !same_event(applied, event) {
-                return Err(format!(
-                    "a follower was told {event:?} for revision {}",
-                    applied.version.revision
-                ));
+                return Err(format!("a follower got {event:?} for revision {}", applied.version.revision));
             }
         }
         Ok(())
@@ -418,10 +400,14 @@ impl Model {
 
     fn judge_now(&self, store: &Arc<dyn Store>) -> Result<(), String> {
         let loaded = super::load(store, "", None).map_err(|error| error.to_string())?;
-        if (loaded.revision, store.revision()) != (self.revision(), self.revision()) {
-            return Err(format!("the store is at {}, the model at {}", store.revision(), self.revision()));
+        if loaded.revision < self.revision() || store.known_revision() < loaded.revision {
+            return Err(format!(
+                "the store is at {}, the model at {}",
+                store.known_revision(),
+                self.revision()
+            ));
         }
-        if loaded.entries != self.all_at(self.revision()) {
+        if loaded.entries != self.all_at(loaded.revision) {
             return Err("the final states differ".into());
         }
         if store.compacted() < self.compacted {
@@ -431,22 +417,21 @@ impl Model {
     }
 }
 
-/// The preconditions again, told differently from the stores' own.
+/// The preconditions again, written differently from the stores' own.
 fn holds(change: &Change, current: Option<&Entry>) -> bool {
     let deletes = matches!(change.op, Op::Delete);
     let Some(current) = current else {
-        return !deletes && change.guard.tag.is_none() && !matches!(change.guard.revision, Expect::At(_));
+        return !deletes && !matches!(change.expect, Expect::At(_));
     };
-    let revision = match change.guard.revision {
+    match change.expect {
         Expect::Any => true,
         Expect::Absent => false,
         Expect::At(revision) => current.head.mod_revision == revision,
-    };
-    revision && change.guard.tag.as_ref().is_none_or(|tag| current.head.tag == *tag)
+    }
 }
 
-fn entry(name: &str, value: &Bytes, tag: &Tag, create_revision: Revision, mod_revision: Revision) -> Entry {
-    let head = Head { create_revision, mod_revision, tag: tag.clone() };
+fn entry(name: &str, value: &Bytes, create_revision: Revision, mod_revision: Revision) -> Entry {
+    let head = Head { create_revision, mod_revision };
     Entry { key: key(name), head, value: value.clone() }
 }
 

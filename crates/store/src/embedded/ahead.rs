@@ -19,7 +19,7 @@ const HANDED_OVER: usize = 4;
 pub(super) struct Sink<'a, T>(&'a mut dyn FnMut(T, usize) -> ControlFlow<()>);
 
 impl<T> Sink<'_, T> {
-    /// Takes an item of about this many bytes. `Break`: nobody wants more.
+    /// Takes an item of about this many bytes. `Break`: the reader wants no more.
     pub(super) fn put(&mut self, item: T, bytes: usize) -> ControlFlow<()> {
         (self.0)(item, bytes)
     }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_reads_far_ahead_nor_on_when_nothing_is_wanted() {
+    fn reading_ahead_is_bounded_and_stops_with_the_reader() {
         let (taken, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let mut visited = 0;
         in_order(

@@ -41,7 +41,7 @@ impl Builder {
 
     /// Adds a live entry; without a value it will be reported as corrupt.
     pub(super) fn add(&mut self, key: Key, head: Head, value: Option<Bytes>) -> Result<(), Error> {
-        let logged = Logged { key, kind: Kind::Put, head, previous: None, group_goes_on: false };
+        let logged = Logged { key, kind: Kind::Put, head, previous: None };
         put_rows(&mut self.rows, &logged, value.as_deref());
         if self.rows.bytes() >= CHUNK {
             self.flush()?;

@@ -11,6 +11,13 @@ use std::{
 #[derive(Debug, Default)]
 pub(super) struct Clock(VecDeque<Tick>);
 
+/// For how long history is kept, and how far ticks are apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub(super) retention: Duration,
+    pub(super) interval: Duration,
+}
+
 /// A revision and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tick {
@@ -43,14 +50,22 @@ impl Clock {
         self.0.push_back(tick);
     }
 
-    /// The revision before which everything was committed longer than `retention` ago.
-    pub(super) fn expired(&self, now: u64, retention: Duration) -> Revision {
-        let retention = u64::try_from(retention.as_millis()).unwrap_or(u64::MAX);
+    /// The revision that was the newest one `retention` ago, or one shortly before it: revisions before that can go.
+    ///
+    /// `newest` is the newest revision now. It was committed within an interval after the last tick.
+    pub(super) fn expired(&self, now: u64, newest: Revision, times: Times) -> Revision {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let (retention, interval) = (millis(times.retention), millis(times.interval));
+        if let Some(last) = self.0.back()
+            && last.millis.saturating_add(interval).saturating_add(retention) <= now
+        {
+            return newest;
+        }
         let old = self.0.iter().rfind(|tick| tick.millis.saturating_add(retention) <= now);
-        old.map_or(Revision::ZERO, |tick| Revision(tick.first.0.saturating_sub(1)))
+        old.map_or(Revision::ZERO, |tick| tick.first)
     }
 
-    /// Takes out the ticks that no longer tell anything once history starts at `compacted`: all but the last of those
+    /// Takes out the ticks that are not needed once history starts at `compacted`: all but the last of those
     /// before it.
     pub(super) fn take_before(&mut self, compacted: Revision) -> Vec<Tick> {
         let keep = self.0.iter().rposition(|tick| tick.first <= compacted).unwrap_or(0);
@@ -86,11 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_committed_before_an_old_tick_is_expired() {
-        let minute = Duration::from_secs(60);
-        assert_eq!(clock().expired(61_999, minute), Revision(0));
-        assert_eq!(clock().expired(62_000, minute), Revision(9));
-        assert_eq!(clock().expired(99_999, minute), Revision(24));
+    fn history_starts_at_the_revision_that_was_the_newest_a_retention_ago() {
+        let times = Times { retention: Duration::from_secs(60), interval: Duration::from_secs(1) };
+        let expired = |now| clock().expired(now, Revision(30), times);
+        assert_eq!(expired(60_999), Revision(0));
+        assert_eq!(expired(62_000), Revision(10));
+        assert_eq!(expired(63_999), Revision(25));
+        assert_eq!(expired(64_000), Revision(30), "everything was committed by 4,000");
+        assert_eq!(Clock::default().expired(64_000, Revision(30), times), Revision(0));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The committing thread: the only writer of the engine.
 //!
-//! It takes every group that is waiting, judges each against the heads and the groups before it, writes all of them as
-//! one batch with one sync, and only then makes them visible and answers. A refused group is answered with its batch
+//! It takes every change that is waiting, judges each against the heads and the changes before it, writes all of them as
+//! one batch with one sync, and only then makes them visible and answers. A refused change is answered with its batch
 //! too, because what refused it may be a change of that very batch, which is not durable before the sync.
 //!
-//! When a write fails, nothing of its batch is acknowledged, everyone in it is told that the outcome is unknown, and the
+//! When a write fails, nothing of its batch is acknowledged, every writer in it gets an error with an unknown outcome, and the
 //! store takes no writes until [`recovery`](super::recovery) has made the engine usable again.
 
 use super::{
@@ -33,9 +33,9 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// A batch takes no further group past this many bytes.
+/// A batch takes no further change past this many bytes.
 const BATCH_BYTES: usize = 4 << 20;
-/// A batch takes no further group past this many changes, or groups.
+/// A batch takes no more changes, accepted or refused.
 const BATCH_CHANGES: usize = 4096;
 /// The first and the longest pause between attempts to recover.
 const RETRY: Duration = Duration::from_millis(50);
@@ -43,8 +43,8 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 
 /// What the committer is asked to do.
 pub(super) enum Command {
-    /// Commit a group.
-    Commit { group: Vec<Change>, reply: Reply },
+    /// Commit a change.
+    Commit { change: Change, reply: Reply },
     /// Give up history before a revision.
     Compact { to: Revision, reply: oneshot::Sender<Result<(), Error>> },
     /// Remove rows that history no longer needs, up to a revision.
@@ -62,18 +62,25 @@ pub(super) struct Committer {
     pub(super) journal: Cell<Journal>,
 }
 
-/// A group on its way through a batch.
+/// A change on its way through a batch.
 struct Pending {
     verdict: Verdict,
     reply: Reply,
 }
 
 enum Verdict {
-    Accepted { outcome: Vec<Committed>, wanted: Vec<(usize, Key)> },
-    Refused { conflict: Box<Conflict>, tells_value: bool },
+    /// With the key if the value of the previous entry has to be read.
+    Accepted {
+        outcome: Committed,
+        wanted: Option<Key>,
+    },
+    Refused {
+        conflict: Box<Conflict>,
+        wants_value: bool,
+    },
 }
 
-/// The groups of one batch and what they write.
+/// The changes of one batch and the rows that they write.
 struct Batch {
     next: Revision,
     overlay: HashMap<Key, Option<Head>>,
@@ -110,7 +117,7 @@ impl Committer {
 
     fn handle(&mut self, command: Command, carried: &mut Option<Command>) -> Flow {
         match command {
-            Command::Commit { group, reply } => self.commit(group, reply, carried),
+            Command::Commit { change, reply } => self.commit(change, reply, carried),
             Command::Compact { to, reply } => {
                 reply.send(self.compact(to)).ok();
             }
@@ -123,16 +130,13 @@ impl Committer {
         Flow::Go
     }
 
-    /// Commits `group` and every group that waits behind it; `carried` takes a command that is something else.
-    fn commit(&mut self, group: Vec<Change>, reply: Reply, carried: &mut Option<Command>) {
+    /// Commits `change` and every change that waits behind it; `carried` takes a command that is something else.
+    fn commit(&mut self, change: Change, reply: Reply, carried: &mut Option<Command>) {
         let mut batch = Batch::new(self.shared.feed.revision());
-        batch.add(&self.shared, group, reply);
-        while batch.rows.bytes() < BATCH_BYTES
-            && batch.events.len() < BATCH_CHANGES
-            && batch.pending.len() < BATCH_CHANGES
-        {
+        batch.add(&self.shared, change, reply);
+        while batch.rows.bytes() < BATCH_BYTES && batch.pending.len() < BATCH_CHANGES {
             match self.commands.try_recv() {
-                Ok(Command::Commit { group, reply }) => batch.add(&self.shared, group, reply),
+                Ok(Command::Commit { change, reply }) => batch.add(&self.shared, change, reply),
                 Ok(other) => {
                     *carried = Some(other);
                     break;
@@ -199,7 +203,7 @@ impl Committer {
         }
     }
 
-    /// Makes durable changes visible. The heads stay locked until the revision is announced, so that nobody reads an
+    /// Makes durable changes visible. The heads stay locked until the revision is announced, so that no reader sees an
     /// entry that is newer than the newest revision.
     fn publish(&self, events: Vec<Event>, overlay: HashMap<Key, Option<Head>>) {
         let Some(newest) = events.last().map(Event::revision) else { return };
@@ -212,36 +216,35 @@ impl Committer {
                 None => heads.remove(key.as_bytes()),
             }
         }
-        self.shared.feed.publish(events);
+        self.shared.feed.publish(events, newest);
     }
 
     fn answer(&self, pending: Vec<Pending>) {
         for Pending { verdict, reply } in pending {
             match verdict {
-                Verdict::Accepted { outcome, wanted } if wanted.is_empty() => {
+                Verdict::Accepted { outcome, wanted: None } => {
                     reply.send(Ok(outcome)).ok();
                 }
-                Verdict::Accepted { outcome, wanted } => {
-                    self.reader.send(Job::Committed { outcome, wanted, reply }).ok();
+                Verdict::Accepted { outcome, wanted: Some(key) } => {
+                    self.reader.send(Job::Committed { outcome, key, reply }).ok();
                 }
-                Verdict::Refused { conflict, tells_value: false } => {
+                Verdict::Refused { conflict, wants_value: false } => {
                     reply.send(Err(conflict.into())).ok();
                 }
-                Verdict::Refused { conflict, tells_value: true } => {
+                Verdict::Refused { conflict, wants_value: true } => {
                     self.reader.send(Job::Refused { conflict, reply }).ok();
                 }
             }
         }
     }
 
-    /// Tells the groups of a failed batch: those it would have written, that their outcome is unknown; the others, that
-    /// they changed nothing.
+    /// Answers the writers of a failed batch: the outcome of accepted changes is unknown, refused ones changed nothing.
     fn refuse(&self, pending: Vec<Pending>, error: WriteError) {
         let error = self.fail(error);
         for Pending { verdict, reply } in pending {
             let fate = match verdict {
-                Verdict::Accepted { outcome, .. } if !outcome.is_empty() => Fate::Unknown,
-                _ => Fate::NotWritten,
+                Verdict::Accepted { .. } => Fate::Unknown,
+                Verdict::Refused { .. } => Fate::NotWritten,
             };
             reply.send(Err(error.with_fate(fate))).ok();
         }
@@ -330,7 +333,7 @@ impl Committer {
     /// Makes visible what a failed write left on disk after all.
     fn adopt(&self, survivors: Vec<Event>) {
         let overlay = survivors.iter().map(|event| {
-            let head = (event.kind == Kind::Put).then(|| event.head.clone());
+            let head = (event.kind == Kind::Put).then_some(event.head);
             (event.key.clone(), head)
         });
         let overlay = overlay.collect();
@@ -353,51 +356,38 @@ impl Batch {
         }
     }
 
-    /// Judges a group, and stages its changes if all of them may be made.
-    fn add(&mut self, shared: &Shared, group: Vec<Change>, reply: Reply) {
-        let mut found = Vec::with_capacity(group.len());
-        for (index, change) in group.iter().enumerate() {
-            let head = match self.overlay.get(&change.key) {
-                Some(staged) => staged.clone(),
-                None => shared.head(change.key.as_bytes()),
-            };
-            if let Err(conflict) = change.guard.check(index, change, head.as_ref()) {
-                let tells_value = change.guard.tells_value() && conflict.found.is_some();
-                self.pending.push(Pending { verdict: Verdict::Refused { conflict, tells_value }, reply });
-                return;
+    /// Judges a change, and stages it if its precondition holds.
+    fn add(&mut self, shared: &Shared, change: Change, reply: Reply) {
+        let found = match self.overlay.get(&change.key) {
+            Some(staged) => *staged,
+            None => shared.head(change.key.as_bytes()),
+        };
+        let verdict = match change.check(found.as_ref()) {
+            Err(conflict) => {
+                let wants_value = change.wants_found_value() && conflict.found.is_some();
+                Verdict::Refused { conflict, wants_value }
             }
-            found.push(head);
-        }
-        let last = group.len().saturating_sub(1);
-        let mut outcome = Vec::with_capacity(group.len());
-        let mut wanted = Vec::new();
-        for (index, (change, previous)) in group.into_iter().zip(found).enumerate() {
-            if change.returning == Returning::Value && previous.is_some() {
-                wanted.push((index, change.key.clone()));
+            Ok(()) => {
+                let is_wanted = change.returning == Returning::Value && found.is_some();
+                let wanted = is_wanted.then(|| change.key.clone());
+                Verdict::Accepted { outcome: self.stage(change, found), wanted }
             }
-            outcome.push(self.stage(change, previous, index < last));
-        }
-        self.pending.push(Pending { verdict: Verdict::Accepted { outcome, wanted }, reply });
+        };
+        self.pending.push(Pending { verdict, reply });
     }
 
-    fn stage(&mut self, change: Change, previous: Option<Head>, group_goes_on: bool) -> Committed {
+    fn stage(&mut self, change: Change, previous: Option<Head>) -> Committed {
         let revision = self.next;
         self.next = revision.next();
-        let create_revision = previous.as_ref().map_or(revision, |head| head.create_revision);
-        let (kind, tag, value) = match change.op {
-            Op::Put { value, tag } => (Kind::Put, tag, value),
-            Op::Delete => (
-                Kind::Delete,
-                previous.as_ref().map(|head| head.tag.clone()).unwrap_or_default(),
-                Bytes::new(),
-            ),
+        let create_revision = previous.map_or(revision, |head| head.create_revision);
+        let (kind, value) = match change.op {
+            Op::Put(value) => (Kind::Put, value),
+            Op::Delete => (Kind::Delete, Bytes::new()),
         };
-        let head = Head { create_revision, mod_revision: revision, tag };
-        let live = (kind == Kind::Put).then(|| head.clone());
-        let logged =
-            Logged { key: change.key.clone(), kind, head, previous: previous.clone(), group_goes_on };
+        let head = Head { create_revision, mod_revision: revision };
+        let logged = Logged { key: change.key.clone(), kind, head, previous };
         put_rows(&mut self.rows, &logged, (kind == Kind::Put).then_some(&value));
-        self.overlay.insert(change.key, live);
+        self.overlay.insert(change.key, (kind == Kind::Put).then_some(head));
         self.events.push(logged.event(Ok(value)));
         Committed { revision, create_revision, previous: previous.map(|head| Stored { head, value: None }) }
     }

@@ -20,7 +20,7 @@ use std::{
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The newest layout that this version reads and writes.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 const FORMAT_TEXT: &str = "keelson store ";
 
@@ -82,8 +82,8 @@ impl Directory {
         let Some(format) = self.format()? else {
             return self.settle_without_format();
         };
-        if format > FORMAT {
-            return Err(Error::NewerFormat { path: self.path.clone(), found: format, supported: FORMAT });
+        if format != FORMAT {
+            return Err(Error::other_format(&self.path, format, FORMAT));
         }
         let settled = (|| {
             if !self.engine().try_exists()? && self.rebuilt_engine().try_exists()? {
@@ -97,7 +97,7 @@ impl Directory {
         Ok(Contents::Store)
     }
 
-    /// A crash before the format was written leaves an engine that nobody was ever answered from.
+    /// A crash before the format was written leaves an engine that never acknowledged anything.
     fn settle_without_format(&self) -> Result<Contents, Error> {
         for entry in fs::read_dir(&self.path).map_err(Error::read)? {
             let name = entry.map_err(Error::read)?.file_name();

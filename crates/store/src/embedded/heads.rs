@@ -5,7 +5,7 @@ use super::{
     engine::{ReadError, View},
     layout::{self, Logged},
 };
-use crate::{Head, Key, Kind, Revision, Tag};
+use crate::{Head, Key, Kind, Revision};
 use bytes::Bytes;
 use std::{
     collections::BTreeMap,
@@ -16,26 +16,20 @@ use std::{
 const PARTS: u64 = 32;
 const LEAST_PART: u64 = 4096;
 
-/// Keys and heads without values, packed: two allocations for each entry.
+/// Keys and heads without values.
 #[derive(Default)]
-pub(super) struct Heads(BTreeMap<Box<[u8]>, Packed>);
-
-struct Packed {
-    create_revision: Revision,
-    mod_revision: Revision,
-    tag: Box<[u8]>,
-}
+pub(super) struct Heads(BTreeMap<Box<[u8]>, Head>);
 
 impl Heads {
     pub(super) fn get(&self, key: &[u8]) -> Option<Head> {
-        self.0.get(key).map(Packed::head)
+        self.0.get(key).copied()
     }
 
     pub(super) fn put(&mut self, key: &[u8], head: &Head) {
         match self.0.get_mut(key) {
-            Some(packed) => packed.set(head),
+            Some(own) => *own = *head,
             None => {
-                self.0.insert(key.into(), Packed::new(head));
+                self.0.insert(key.into(), *head);
             }
         }
     }
@@ -47,7 +41,7 @@ impl Heads {
     /// A copy of the heads under a prefix.
     pub(super) fn under(&self, prefix: &[u8]) -> BTreeMap<Bytes, Option<Head>> {
         let under = self.range(prefix);
-        under.map(|(key, packed)| (Bytes::copy_from_slice(key), Some(packed.head()))).collect()
+        under.map(|(key, head)| (Bytes::copy_from_slice(key), Some(*head))).collect()
     }
 
     /// The keys under a prefix, in order.
@@ -55,7 +49,7 @@ impl Heads {
         self.range(prefix).map(|(key, _)| &**key)
     }
 
-    fn range(&self, prefix: &[u8]) -> impl Iterator<Item = (&Box<[u8]>, &Packed)> {
+    fn range(&self, prefix: &[u8]) -> impl Iterator<Item = (&Box<[u8]>, &Head)> {
         let range = self.0.range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded));
         range.take_while(move |(key, _)| key.starts_with(prefix))
     }
@@ -70,7 +64,7 @@ impl Heads {
 
     /// Reads the heads of everything that is live.
     ///
-    /// The log tells them; where it is damaged, the versions themselves do.
+    /// They are read from the log; where it is damaged, from the versions.
     pub(super) fn read(view: &View, compacted: Revision, newest: Revision) -> Result<Self, ReadError> {
         Self::from_log(view, compacted, newest).or_else(|_| Self::from_versions(view))
     }
@@ -117,29 +111,6 @@ impl Heads {
             seen = found.key;
         }
         Ok(heads)
-    }
-}
-
-impl Packed {
-    fn new(head: &Head) -> Self {
-        let Head { create_revision, mod_revision, tag } = head;
-        Self { create_revision: *create_revision, mod_revision: *mod_revision, tag: tag.0.as_ref().into() }
-    }
-
-    fn set(&mut self, head: &Head) {
-        self.create_revision = head.create_revision;
-        self.mod_revision = head.mod_revision;
-        if *self.tag != *head.tag.0 {
-            self.tag = head.tag.0.as_ref().into();
-        }
-    }
-
-    fn head(&self) -> Head {
-        Head {
-            create_revision: self.create_revision,
-            mod_revision: self.mod_revision,
-            tag: Tag(Bytes::copy_from_slice(&self.tag)),
-        }
     }
 }
 

@@ -187,7 +187,7 @@ impl<R: Read> Reader<R> {
         Ok(read == len)
     }
 
-    /// The change that the item tells of, if it is a row of the log.
+    /// The revision of the item, if it is a row of the log.
     fn change(&self) -> Option<Revision> {
         let row = self.item.get(HEAD..)?.get(..9)?;
         (row.first() == Some(&layout::LOG)).then(|| layout::parse_numbered(row))?
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use fjall::{Database, KeyspaceCreateOptions, PersistMode};
 
-    /// A journal with three records of three items each, as fjall writes it; they tell of changes 1, 2 and 3.
+    /// A journal with three records of three items each, as fjall writes it, of changes 1, 2 and 3.
     fn written() -> (tempfile::TempDir, PathBuf, Vec<u8>) {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::builder(directory.path()).open().unwrap();

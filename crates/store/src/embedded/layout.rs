@@ -9,7 +9,7 @@
 //!
 //! Numbers in row keys are big-endian, so that rows lie in order. A value is stored once, in its `i` row; the engine
 //! keeps large ones in files of their own, and moves only their places when it merges. The `l` row of a live entry stays
-//! as long as the entry: the log tells all heads without touching values, and each kind of row can stand in for the
+//! as long as the entry: all heads can be read from the log without touching values, and each kind of row can stand in for the
 //! other when one is damaged. Every row ends or starts with a checksum of its key and contents.
 //!
 //! Worked example: `put a` (1), `put a` (2), `delete a` (3), compacted to 2:
@@ -19,7 +19,7 @@
 //! l 2 -> put a         l 3 -> delete a, previous 2         (l 1 is swept with it)
 //! ```
 
-use crate::{Event, Head, Key, Kind, Revision, Stored, Tag, Value};
+use crate::{Event, Head, Key, Kind, Revision, Stored, Value};
 use bytes::Bytes;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -29,8 +29,6 @@ pub(super) const TICK: u8 = b't';
 pub(super) const STATE: &[u8] = b"m";
 
 const DELETE: u8 = 1;
-const GROUP_GOES_ON: u8 = 2;
-const OTHER_TAG: u8 = 4;
 
 /// How far history reaches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +47,6 @@ pub(super) struct Logged {
     pub(super) kind: Kind,
     pub(super) head: Head,
     pub(super) previous: Option<Head>,
-    pub(super) group_goes_on: bool,
 }
 
 impl Logged {
@@ -60,7 +57,6 @@ impl Logged {
             head: self.head,
             value,
             previous: self.previous.map(|head| Stored { head, value: None }),
-            group_goes_on: self.group_goes_on,
         }
     }
 }
@@ -116,10 +112,10 @@ pub(super) fn parse_numbered(row: &[u8]) -> Option<Revision> {
 /// The contents of an `i` row. A put without a value is an entry whose value is lost: it reads as damaged.
 pub(super) fn version_row(row_key: &[u8], kind: Kind, head: &Head, value: Option<&[u8]>) -> Vec<u8> {
     let len = value.map_or(0, <[u8]>::len);
-    let mut row = Vec::with_capacity(18 + head.tag.0.len() + len);
+    let mut row = Vec::with_capacity(17 + len);
     row.extend([0; 8]);
     row.push(if kind == Kind::Delete { DELETE } else { 0 });
-    push_head(&mut row, head);
+    row.extend(head.create_revision.0.to_le_bytes());
     row.extend(value.unwrap_or_default());
     if value.is_some() || kind == Kind::Delete {
         let sum = version_sum(row_key, row.get(8..).unwrap_or_default());
@@ -149,22 +145,10 @@ pub(super) fn parse_version_row(row_key: &[u8], revision: Revision, row: Bytes) 
 /// The contents of an `l` row.
 pub(super) fn log_row(row_key: &[u8], logged: &Logged) -> Vec<u8> {
     let key = logged.key.as_bytes();
-    let mut row = Vec::with_capacity(24 + logged.head.tag.0.len() + key.len());
-    let mut flags = if logged.kind == Kind::Delete { DELETE } else { 0 };
-    if logged.group_goes_on {
-        flags |= GROUP_GOES_ON;
-    }
-    let other_tag =
-        logged.previous.as_ref().map(|previous| &previous.tag).filter(|tag| **tag != logged.head.tag);
-    if other_tag.is_some() {
-        flags |= OTHER_TAG;
-    }
-    row.push(flags);
-    push_head(&mut row, &logged.head);
+    let mut row = Vec::with_capacity(21 + key.len());
+    row.push(if logged.kind == Kind::Delete { DELETE } else { 0 });
+    row.extend(logged.head.create_revision.0.to_le_bytes());
     row.extend(logged.previous.as_ref().map_or(0, |previous| previous.mod_revision.0).to_le_bytes());
-    if let Some(tag) = other_tag {
-        push_tag(&mut row, tag);
-    }
     row.extend(key);
     seal(row_key, row)
 }
@@ -176,14 +160,10 @@ pub(super) fn parse_log_row(row_key: &[u8], row: &Bytes) -> Option<Logged> {
     let flags = row.u8()?;
     let head = row.head(revision)?;
     let mod_revision = Revision(row.u64()?);
-    let tag = if flags & OTHER_TAG == 0 { head.tag.clone() } else { row.tag()? };
-    let previous = (mod_revision != Revision::ZERO).then_some(Head {
-        create_revision: head.create_revision,
-        mod_revision,
-        tag,
-    });
+    let previous = (mod_revision != Revision::ZERO)
+        .then_some(Head { create_revision: head.create_revision, mod_revision });
     let key = Key::new(row.0).ok()?;
-    Some(Logged { key, kind: kind(flags), head, previous, group_goes_on: flags & GROUP_GOES_ON != 0 })
+    Some(Logged { key, kind: kind(flags), head, previous })
 }
 
 /// The contents of the `m` row.
@@ -206,16 +186,6 @@ fn version_sum(row_key: &[u8], contents: &[u8]) -> [u8; 8] {
 
 fn kind(flags: u8) -> Kind {
     if flags & DELETE == 0 { Kind::Put } else { Kind::Delete }
-}
-
-fn push_head(row: &mut Vec<u8>, head: &Head) {
-    row.extend(head.create_revision.0.to_le_bytes());
-    push_tag(row, &head.tag);
-}
-
-fn push_tag(row: &mut Vec<u8>, tag: &Tag) {
-    row.push(u8::try_from(tag.0.len()).unwrap_or(u8::MAX));
-    row.extend(&tag.0);
 }
 
 fn row_sum(row_key: &[u8], row: &[u8]) -> [u8; 4] {
@@ -250,13 +220,8 @@ impl Parser {
         Some(u64::from_le_bytes(self.take(8)?.as_ref().try_into().ok()?))
     }
 
-    fn tag(&mut self) -> Option<Tag> {
-        let len = self.u8()?;
-        Some(Tag(self.take(len.into())?))
-    }
-
     fn head(&mut self, mod_revision: Revision) -> Option<Head> {
-        Some(Head { create_revision: Revision(self.u64()?), mod_revision, tag: self.tag()? })
+        Some(Head { create_revision: Revision(self.u64()?), mod_revision })
     }
 
     fn end(&self) -> Option<()> {

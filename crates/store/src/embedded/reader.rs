@@ -10,13 +10,13 @@ use std::sync::{
 use tokio::sync::oneshot;
 
 /// Where the outcome of a commit goes.
-pub(super) type Reply = oneshot::Sender<Result<Vec<Committed>, Error>>;
+pub(super) type Reply = oneshot::Sender<Result<Committed, Error>>;
 
 /// A read to do.
 pub(super) enum Job {
-    /// Answers a committed group, with the values of previous entries that it asked for.
-    Committed { outcome: Vec<Committed>, wanted: Vec<(usize, Key)>, reply: Reply },
-    /// Answers a refused group, with the value that was found.
+    /// Answers a commit that asked for the value of the previous entry of this key.
+    Committed { outcome: Committed, key: Key, reply: Reply },
+    /// Answers a refused commit, with the value that was found.
     Refused { conflict: Box<Conflict>, reply: Reply },
     /// Closes `passed` once all jobs before it are done.
     Barrier { passed: Sender<()> },
@@ -32,12 +32,9 @@ pub(super) enum Job {
 pub(super) fn run(shared: &Shared, jobs: &Receiver<Job>) {
     while let Ok(job) = jobs.recv() {
         match job {
-            Job::Committed { mut outcome, wanted, reply } => {
-                for (index, key) in wanted {
-                    let previous = outcome.get_mut(index).and_then(|committed| committed.previous.as_mut());
-                    if let Some(previous) = previous {
-                        previous.value = shared.value(&key, previous.head.mod_revision).ok();
-                    }
+            Job::Committed { mut outcome, key, reply } => {
+                if let Some(previous) = &mut outcome.previous {
+                    previous.value = shared.value(&key, previous.head.mod_revision).ok();
                 }
                 reply.send(Ok(outcome)).ok();
             }

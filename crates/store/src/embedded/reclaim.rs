@@ -7,7 +7,13 @@
 //! A step waits for the reading thread to finish what it was asked before: an answer to a writer may still need the value
 //! that its own change superseded. Such a request is made before `compacted` can pass that change, so before the step.
 
-use super::{clock, committer::Command, layout, reader::Job, shared::Shared};
+use super::{
+    clock::{self, Times},
+    committer::Command,
+    layout,
+    reader::Job,
+    shared::Shared,
+};
 use crate::{Kind, Revision};
 use std::{
     sync::{
@@ -50,8 +56,11 @@ pub(super) fn run(reclaimer: &Reclaimer, wake: &Receiver<()>) {
 
 /// Gives up the history that is older than the retention time.
 fn expire(shared: &Shared, commands: &Sender<Command>) {
+    let times = Times { retention: shared.options.retention, interval: shared.options.tick() };
+    // Before the clock is read: a later revision may have a later tick.
+    let newest = shared.feed.revision();
     let clock = shared.clock.lock().unwrap_or_else(PoisonError::into_inner);
-    let expired = clock.expired(clock::now(), shared.options.retention);
+    let expired = clock.expired(clock::now(), newest, times);
     drop(clock);
     if expired > shared.compacted() {
         let (reply, done) = oneshot::channel();

@@ -1,6 +1,6 @@
 //! What the threads of an embedded store share, and every way of reading it.
 //!
-//! 1. `heads`, `feed` and the announced revision change only after the change they tell of is on disk.
+//! 1. `heads`, `feed` and the announced revision change only after the change they show is on disk.
 //! 2. `compacted` is raised before the rows that it gives up are removed; a reader takes its view of the rows first and
 //!    checks `compacted` after, so what it was promised is in its view.
 //! 3. Rows with revisions past the announced one may exist (a commit under way, or one that failed): no reader looks
@@ -140,7 +140,7 @@ impl Shared {
 
     /// The value that a change wrote, from the window or from disk.
     pub(super) fn value(&self, key: &Key, revision: Revision) -> Result<Value, Error> {
-        if let Some(value) = self.feed.value(revision) {
+        if let Some(value) = self.feed.value(key, revision) {
             return Ok(value);
         }
         Ok(self.reading()?.view.value(key, revision))
@@ -252,20 +252,19 @@ impl Shared {
             if logged.head.mod_revision != expected {
                 break;
             }
-            let (revision, group_goes_on) = (expected, logged.group_goes_on);
-            let event = logged.key.as_bytes().starts_with(prefix).then(|| {
-                let value = reading.view.value_of(&logged);
-                logged.event(value)
-            });
-            if batch.push(revision, group_goes_on, event).is_break() {
-                return Ok(batch.finish());
+            let event = || {
+                let value = || reading.view.value_of(&logged);
+                logged.key.as_bytes().starts_with(prefix).then(|| logged.clone().event(value()))
+            };
+            if batch.push(expected, event).is_break() {
+                return Ok(batch.full());
             }
-            expected = revision.next();
+            expected = expected.next();
         }
         if expected <= until {
             return Err(self.unreadable(ReadError::Damaged(format!("the log has no change {expected}"))));
         }
-        Ok(batch.finish())
+        Ok(batch.complete(until))
     }
 
     /// The rows of the log in `(after, until]`, at most `count`.
@@ -289,7 +288,7 @@ impl Shared {
     }
 }
 
-/// What an engine tells about itself when it is opened.
+/// What is read from an engine when it is opened.
 pub(super) struct Recovered {
     pub(super) heads: Heads,
     pub(super) revision: Revision,
@@ -305,7 +304,7 @@ impl Recovered {
         Ok(Self { heads, revision, reach, clock: Clock::read(view) })
     }
 
-    /// How far history reaches. If the row that tells it is damaged, history starts now, and everything before is swept
+    /// How far history reaches. If its row is damaged, history starts now, and everything before is swept
     /// again.
     pub(super) fn reach(view: &View) -> Result<Reach, ReadError> {
         let row = match view.get(layout::STATE) {
@@ -334,7 +333,7 @@ impl View {
             .unwrap_or_else(|error| Err(unreadable_value(key.clone(), revision, &ReadError::Io(error))))
     }
 
-    /// The same, but tells a disk that does not answer, perhaps for now, from damage that is there to stay.
+    /// The same, but a disk that does not answer, perhaps for now, is another error than damage that is there to stay.
     pub(super) fn try_value(&self, key: &Key, revision: Revision) -> io::Result<Value> {
         let row_key = layout::index_key(key.as_bytes(), revision);
         Ok(match self.get(&row_key) {

@@ -1,13 +1,19 @@
 use super::*;
-use crate::{Head, Kind, Tag};
+use crate::{Head, Kind};
 
-fn event(revision: u64, group_goes_on: bool) -> Event {
-    let head =
-        Head { create_revision: Revision(revision), mod_revision: Revision(revision), tag: Tag::default() };
-    let key =
-        Key::try_from(format!("{}/{revision}", if revision.is_multiple_of(2) { "even" } else { "odd" }));
+fn event(revision: u64) -> Event {
+    named(&format!("{}/{revision}", if revision.is_multiple_of(2) { "even" } else { "odd" }), revision)
+}
+
+fn named(key: &str, revision: u64) -> Event {
+    let head = Head { create_revision: Revision(revision), mod_revision: Revision(revision) };
     let value = Ok(Bytes::from(vec![0; 100]));
-    Event { key: key.unwrap(), kind: Kind::Put, head, value, previous: None, group_goes_on }
+    Event { key: Key::try_from(key).unwrap(), kind: Kind::Put, head, value, previous: None }
+}
+
+fn publish(feed: &Feed, events: Vec<Event>) {
+    let newest = events.last().unwrap().revision();
+    feed.publish(events, newest);
 }
 
 fn revisions(batch: &Batch) -> Vec<u64> {
@@ -16,10 +22,9 @@ fn revisions(batch: &Batch) -> Vec<u64> {
 
 #[test]
 fn the_window_forgets_the_oldest_events_past_its_bound() {
-    let one = event(1, false).size();
-    let feed = Feed::new(Revision::ZERO, 3 * one);
+    let feed = Feed::new(Revision::ZERO, 3 * event(1).size());
     for revision in 1..=10 {
-        feed.publish(vec![event(revision, false)]);
+        publish(&feed, vec![event(revision)]);
     }
     let window = feed.window();
     assert!(window.read(Revision(5), Revision(10), b"").is_none());
@@ -31,33 +36,50 @@ fn the_window_forgets_the_oldest_events_past_its_bound() {
 }
 
 #[test]
-fn a_batch_never_ends_inside_a_group() {
+fn a_batch_never_ends_inside_a_revision() {
     let feed = Feed::new(Revision::ZERO, usize::MAX);
-    let group = 2 * BATCH_EVENTS as u64;
-    feed.publish((1..=group).map(|r| event(r, r < group)).collect());
-    feed.publish(vec![event(group + 1, false)]);
-    let batch = feed.window().read(Revision::ZERO, Revision(group + 1), b"").unwrap();
-    assert_eq!(batch.revision, Revision(group));
-    assert_eq!(batch.events.len() as u64, group);
+    let many = 2 * BATCH_EVENTS;
+    publish(&feed, (0..many).map(|n| named(&format!("k/{n}"), 3)).collect());
+    publish(&feed, vec![event(9)]);
+    let batch = feed.window().read(Revision::ZERO, Revision(9), b"").unwrap();
+    assert_eq!((batch.revision, batch.events.len()), (Revision(3), many));
+    let batch = feed.window().read(Revision(3), Revision(9), b"").unwrap();
+    assert_eq!((batch.revision, batch.events.len()), (Revision(9), 1));
+}
+
+#[test]
+fn the_window_is_read_from_any_revision_also_one_in_a_gap() {
+    let feed = Feed::new(Revision(2), usize::MAX);
+    publish(&feed, vec![named("a", 4), named("b", 4), named("c", 7)]);
+    feed.publish(Vec::new(), Revision(9));
+    let read = |from, until| {
+        let batch = feed.window().read(Revision(from), Revision(until), b"")?;
+        Some((revisions(&batch), batch.revision.0))
+    };
+    assert_eq!(read(1, 9), None);
+    assert_eq!([2, 3].map(|from| read(from, 9)), [Some((vec![4, 4, 7], 9)), Some((vec![4, 4, 7], 9))]);
+    assert_eq!((read(4, 6), read(5, 9)), (Some((vec![], 6)), Some((vec![7], 9))));
+    assert_eq!((read(8, 9), feed.revision()), (Some((vec![], 9)), Revision(9)));
+    feed.trim(Revision(5));
+    assert_eq!((read(4, 9), read(5, 9)), (None, Some((vec![7], 9))));
 }
 
 #[test]
 fn a_filtered_batch_carries_progress_past_the_events_it_leaves_out() {
     let feed = Feed::new(Revision::ZERO, usize::MAX);
-    feed.publish((1..=7).map(|r| event(r, false)).collect());
+    publish(&feed, (1..=7).map(event).collect());
     let batch = feed.window().read(Revision::ZERO, Revision(7), b"even/").unwrap();
     assert_eq!(revisions(&batch), [2, 4, 6]);
     assert_eq!(batch.revision, Revision(7));
 }
 
 #[test]
-fn values_are_found_by_revision_while_the_window_holds_them() {
+fn values_are_found_by_key_and_revision_while_the_window_holds_them() {
     let feed = Feed::new(Revision(5), usize::MAX);
-    feed.publish(vec![event(6, false), event(7, false)]);
-    assert!(feed.value(Revision(5)).is_none());
-    assert!(feed.value(Revision(6)).is_some());
+    publish(&feed, vec![named("a", 6), named("b", 6), named("a", 7)]);
+    let has = |key: &str, revision| feed.value(&Key::try_from(key).unwrap(), Revision(revision)).is_some();
+    assert_eq!([has("a", 5), has("a", 6), has("b", 6), has("a", 7)], [false, true, true, true]);
+    assert_eq!([has("b", 7), has("a", 8)], [false, false]);
     feed.trim(Revision(6));
-    assert!(feed.value(Revision(6)).is_none());
-    assert!(feed.value(Revision(7)).is_some());
-    assert!(feed.value(Revision(8)).is_none());
+    assert_eq!([has("a", 6), has("b", 6), has("a", 7)], [false, false, true]);
 }

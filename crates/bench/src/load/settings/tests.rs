@@ -1,11 +1,11 @@
 use super::*;
 
-fn parse(line: &str) -> Result<Settings, String> {
+fn parse(line: &str) -> Result<LoadOptions, String> {
     let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-    Settings::parse(&arguments).map_err(|error| error.to_string())
+    LoadOptions::parse(&arguments).map_err(|error| error.to_string())
 }
 
-fn names(settings: &Settings) -> Vec<&str> {
+fn names(settings: &LoadOptions) -> Vec<&str> {
     settings.scenarios.iter().map(|scenario| scenario.name).collect()
 }
 
@@ -64,7 +64,7 @@ fn with_a_command_to_start_the_start_is_measured() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_by_name() {
+fn contradicting_options_are_refused_by_name() {
     for (line, words) in [
         ("", "give --server URL"),
         ("--server", "--server needs a value"),

@@ -19,7 +19,11 @@ impl Setup {
         let (accept, media_type) = view.accept.stream(SETTINGS).unwrap();
         view.accept = accept;
         let resource = self.fixture.cache.resource("configmaps").unwrap();
-        let watcher = resource.watch(Request::new(start)).await.unwrap();
+        let request = match start {
+            Start::StreamingList(_) => Request::new(start).with_bookmarks(),
+            _ => Request::new(start),
+        };
+        let watcher = resource.watch(request).await.unwrap();
         let until = Until { timeout, bookmarks: false, lifecycle: self.lifecycle.clone() };
         respond(view, media_type, Watch::Running(watcher), until)
     }

@@ -1,0 +1,198 @@
+//! The seam between Keelson's keys and values and those of a store with a layout of its own.
+//!
+//! The layers above write keys such as `pods/default/web-1` and framed JSON. A store that shares its data with other software
+//! has to keep another layout, such as the reference's keys under `/registry/` and Protobuf values in etcd. [`Coded`] translates
+//! on the way in and on the way out, so that neither side knows of the other. A store with Keelson's own layout needs none.
+
+use crate::{
+    BackupReport, Batch, BoxFuture, Change, Committed, Conflict, Corrupt, Entry, Error, Event, Follow,
+    Follower, Health, Key, Op, Revision, Store, Stored, Value, Visitor, backup,
+};
+use bytes::Bytes;
+use std::{ops::ControlFlow, path::Path, sync::Arc};
+
+/// Translates keys and values to the layout of a store, and back.
+///
+/// 1. Decoding undoes encoding, for keys and for values.
+/// 2. `encode_key(key)` starts with `encode_prefix(prefix)` exactly if `key` starts with `prefix`, for prefixes that are empty or
+///    have a whole first segment (`pods/`, `pods/default/web`).
+/// 3. Keys with the same first segment keep their order.
+pub trait Codec: Send + Sync + 'static {
+    /// What the keys of the store start with, for keys that start with a prefix.
+    fn encode_prefix(&self, prefix: &[u8]) -> Bytes;
+
+    /// The key in the store; `None` if the store cannot have such a key.
+    fn encode_key(&self, key: &Key) -> Option<Key>;
+
+    /// The key of a key in the store; `None` if it is not one of Keelson's.
+    fn decode_key(&self, stored: &Key) -> Option<Key>;
+
+    /// The value in the store, or what is wrong with the value.
+    fn encode_value(&self, key: &Key, value: Bytes) -> Result<Bytes, String>;
+
+    /// The value of a value in the store, or what is wrong with it.
+    fn decode_value(&self, key: &Key, stored: Bytes) -> Result<Bytes, String>;
+}
+
+/// A store behind a codec.
+pub struct Coded {
+    store: Arc<dyn Store>,
+    codec: Arc<dyn Codec>,
+}
+
+impl Coded {
+    /// Translates for a store.
+    pub fn new(store: Arc<dyn Store>, codec: Arc<dyn Codec>) -> Self {
+        Self { store, codec }
+    }
+
+    fn encode(&self, change: Change) -> Result<Change, Error> {
+        let Change { key, op, expect, returning } = change;
+        let unfit = |reason| Error::Unencodable { key: key.clone(), reason };
+        let stored = self.codec.encode_key(&key).ok_or_else(|| unfit("the key has no place".into()))?;
+        let op = match op {
+            Op::Put(value) => Op::Put(self.codec.encode_value(&key, value).map_err(unfit)?),
+            Op::Delete => Op::Delete,
+        };
+        Ok(Change { key: stored, op, expect, returning })
+    }
+}
+
+/// A value that the store has, translated; what the codec cannot read is damaged.
+fn value(codec: &dyn Codec, key: &Key, revision: Revision, value: Value) -> Value {
+    let corrupt = |reason| Corrupt { key: key.clone(), revision, reason };
+    match value {
+        Ok(stored) => codec.decode_value(key, stored).map_err(corrupt),
+        Err(Corrupt { reason, .. }) => Err(corrupt(reason)),
+    }
+}
+
+fn stored(codec: &dyn Codec, key: &Key, stored: Stored) -> Stored {
+    let Stored { head, value: found } = stored;
+    Stored { head, value: found.map(|found| value(codec, key, head.mod_revision, found)) }
+}
+
+fn entry(codec: &dyn Codec, entry: Entry) -> Option<Result<Entry, Corrupt>> {
+    let Entry { key, head, value: found } = entry;
+    let key = codec.decode_key(&key)?;
+    Some(value(codec, &key, head.mod_revision, Ok(found)).map(|value| Entry { key, head, value }))
+}
+
+fn corrupt(codec: &dyn Codec, corrupt: Corrupt) -> Option<Corrupt> {
+    Some(Corrupt { key: codec.decode_key(&corrupt.key)?, ..corrupt })
+}
+
+fn event(codec: &dyn Codec, event: Event) -> Option<Event> {
+    let Event { key, kind, head, value: found, previous } = event;
+    let key = codec.decode_key(&key)?;
+    let found = match kind {
+        crate::Kind::Put => value(codec, &key, head.mod_revision, found),
+        crate::Kind::Delete => found,
+    };
+    let previous = previous.map(|previous| stored(codec, &key, previous));
+    Some(Event { key, kind, head, value: found, previous })
+}
+
+fn error(codec: &dyn Codec, error: Error) -> Error {
+    match error {
+        Error::Conflict(conflict) => {
+            let Conflict { key, found } = *conflict;
+            let key = codec.decode_key(&key).unwrap_or(key);
+            let found = found.map(|found| stored(codec, &key, found));
+            Box::new(Conflict { key, found }).into()
+        }
+        Error::Corrupt(damaged) => corrupt(codec, damaged.clone()).unwrap_or(damaged).into(),
+        other => other,
+    }
+}
+
+impl Store for Coded {
+    fn commit(&self, change: Change) -> BoxFuture<'static, Result<Committed, Error>> {
+        let (key, codec) = (change.key.clone(), self.codec.clone());
+        let committed = self.encode(change).map(|change| self.store.commit(change));
+        Box::pin(async move {
+            let outcome = committed?.await.map_err(|failed| error(&*codec, failed))?;
+            let previous = outcome.previous.map(|previous| stored(&*codec, &key, previous));
+            Ok(Committed { previous, ..outcome })
+        })
+    }
+
+    fn known_revision(&self) -> Revision {
+        self.store.known_revision()
+    }
+
+    fn newest_revision(&self) -> BoxFuture<'static, Result<Revision, Error>> {
+        self.store.newest_revision()
+    }
+
+    fn changed(&self, after: Revision) -> BoxFuture<'static, Result<(), Error>> {
+        self.store.changed(after)
+    }
+
+    fn compacted(&self) -> Revision {
+        self.store.compacted()
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Entry>, Error> {
+        let Some(stored) = self.codec.encode_key(key) else { return Ok(None) };
+        let found = self.store.get(&stored).map_err(|failed| error(&*self.codec, failed))?;
+        found.and_then(|found| entry(&*self.codec, found)).transpose().map_err(Error::from)
+    }
+
+    fn load(&self, prefix: &[u8], at: Option<Revision>, visit: &mut Visitor<'_>) -> Result<Revision, Error> {
+        let codec = &*self.codec;
+        self.store.load(&codec.encode_prefix(prefix), at, &mut |found| {
+            let found = match found {
+                Ok(found) => entry(codec, found),
+                Err(damaged) => corrupt(codec, damaged).map(Err),
+            };
+            found.map_or(ControlFlow::Continue(()), &mut *visit)
+        })
+    }
+
+    fn follow(&self, follow: Follow) -> Result<Box<dyn Follower>, Error> {
+        let prefix = self.codec.encode_prefix(&follow.prefix);
+        let follower = self.store.follow(Follow { prefix, ..follow })?;
+        Ok(Box::new(CodedFollower { follower, codec: self.codec.clone() }))
+    }
+
+    fn compact(&self, to: Revision) -> BoxFuture<'static, Result<(), Error>> {
+        self.store.compact(to)
+    }
+
+    fn backup(&self, path: &Path) -> Result<BackupReport, Error> {
+        backup::write(path, |visit| self.load(b"", None, visit))
+    }
+
+    fn health(&self) -> Health {
+        self.store.health()
+    }
+
+    fn close(&self) {
+        self.store.close();
+    }
+}
+
+struct CodedFollower {
+    follower: Box<dyn Follower>,
+    codec: Arc<dyn Codec>,
+}
+
+fn batch(codec: &dyn Codec, batch: Batch) -> Batch {
+    let events = batch.events.into_iter().filter_map(|told| event(codec, told)).collect();
+    Batch { events, revision: batch.revision }
+}
+
+impl Follower for CodedFollower {
+    fn next(&mut self) -> BoxFuture<'_, Result<Batch, Error>> {
+        Box::pin(async {
+            let next = self.follower.next().await.map_err(|failed| error(&*self.codec, failed))?;
+            Ok(batch(&*self.codec, next))
+        })
+    }
+
+    fn try_next(&mut self) -> Option<Result<Batch, Error>> {
+        let next = self.follower.try_next()?;
+        Some(next.map(|next| batch(&*self.codec, next)).map_err(|failed| error(&*self.codec, failed)))
+    }
+}
