@@ -39,7 +39,7 @@ impl Registry {
         loop {
             let found = stored.resource.get(target.namespace, target.name, Freshness::MostRecent).await;
             let entry = found.map_err(status)?.ok_or_else(|| target.not_found())?;
-            let old = Old { object: stored.decode(&entry)?, entry };
+            let old = Old { object: stored.decode(&entry).await?, entry };
             let mut pod = old.object.clone();
             {
                 let (binding, pod) = (map(&binding)?, map_mut(&mut pod)?);

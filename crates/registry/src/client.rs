@@ -92,7 +92,7 @@ impl Client {
         let (catalog, proof) = self.begin(address, "get").await?;
         let target = Target::find(&proof, &catalog)?;
         let content = self.registry.get(&target, "").await?;
-        value(&target, content)
+        value(&target, content).await
     }
 
     /// The newest state of a collection.
@@ -106,7 +106,7 @@ impl Client {
         let (catalog, proof) = self.begin(Address { name: "", ..address }, "create").await?;
         let target = Target::find(&proof, &catalog)?;
         let Answer { content, .. } = self.registry.create(&target, object, &self.options()).await?;
-        value(&target, content)
+        value(&target, content).await
     }
 
     /// Replaces an object, or a part of it.
@@ -114,7 +114,7 @@ impl Client {
         let (catalog, proof) = self.begin(address, "update").await?;
         let target = Target::find(&proof, &catalog)?;
         let Answer { content, .. } = self.registry.update(&target, object, &self.options()).await?;
-        value(&target, content)
+        value(&target, content).await
     }
 
     /// Deletes an object.
@@ -161,12 +161,11 @@ impl Client {
 }
 
 /// What a verb answered with, in the version of the request.
-fn value(target: &Target<'_>, content: Content) -> Result<Value, Status> {
-    let mut object = match content {
-        Content::Entry(entry) => target.stored()?.decode(&entry)?,
+async fn value(target: &Target<'_>, content: Content) -> Result<Value, Status> {
+    let object = match content {
+        Content::Entry(entry) => target.stored()?.decode(&entry).await?,
         Content::Tree(tree) => tree,
         Content::Other { value, .. } => return Ok(value),
     };
-    target.served.from_storage(&mut object)?;
-    Ok(object)
+    target.served.from_storage(object).await
 }

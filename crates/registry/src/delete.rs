@@ -90,7 +90,7 @@ impl Registry {
                 stored.resource.get(target.namespace, name, Freshness::MostRecent).await.map_err(status)?;
             let entry = entry.ok_or_else(|| named.not_found())?;
             check_preconditions(target.served, &entry, options)?;
-            let old = Old { object: stored.decode(&entry)?, entry };
+            let old = Old { object: stored.decode(&entry).await?, entry };
             let step = step(&named, old.object.clone(), options)?;
             if let Step::Nothing = step {
                 return Ok(Deletion::Pending(Content::Entry(old.entry)));

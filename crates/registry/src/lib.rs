@@ -38,7 +38,7 @@ pub use apply::Format as ApplyFormat;
 pub use catalog::{Catalog, GroupVersion, Served};
 pub use client::{Address, Client};
 pub use content::{Answer, Content, List};
-pub use convert::Conversion;
+pub use convert::{Conversion, Convert};
 pub use error::status;
 pub use hooks::{WriteHook, WriteHooks};
 pub use merge::managed::Force;

@@ -1,6 +1,7 @@
 //! The managed fields of a request: [`merge::managed`] with the kinds and versions that are served.
 
 use crate::{Served, Target, WriteOptions, object_meta};
+use futures_util::FutureExt as _;
 use kinds::ScaleFields;
 use merge::managed::{Error, Force, Manager, Scale, Typed, Versions, Writer};
 use object::path_set::Set;
@@ -8,42 +9,74 @@ use object::time::Time;
 use object::{Text, Value};
 use schema::status::{Cause, Details, Reason};
 use schema::{Ref, Status, Type};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Keeps the managed fields of what a request writes.
+///
+/// Owners of other versions are compared in their versions. [`merge::managed`] is a pure function that asks for conversions; one
+/// that waits is noted, carried out, and the function asked again with its result.
 pub(crate) struct Fields<'a> {
     target: &'a Target<'a>,
     now: Text,
+    waiting: Mutex<Waiting>,
+}
+
+/// Conversions that wait.
+#[derive(Default)]
+struct Waiting {
+    /// Those that were asked for, and are yet to be carried out.
+    asked: Vec<Asked>,
+    /// Those that were carried out.
+    done: Vec<(Asked, Value)>,
+}
+
+/// An object that was to be converted, and the version.
+#[derive(Clone, PartialEq)]
+struct Asked {
+    object: Value,
+    to: Text,
 }
 
 impl<'a> Fields<'a> {
     pub(crate) fn of(target: &'a Target<'a>) -> Self {
-        Self { target, now: Time::now().text() }
+        Self { target, now: Time::now().text(), waiting: Mutex::default() }
     }
 
-    /// Notes who owns what, now that `live` has become `new`, or `new` was made. Both are in the stored version.
-    pub(crate) fn update(
+    /// Notes who owns what, now that `live` has become `new`, or `new` was made. Both are in the storage version.
+    pub(crate) async fn update(
         &self,
         live: Option<&Value>,
         new: &mut Value,
         options: &WriteOptions,
     ) -> Result<(), Status> {
-        let (manager, writer) = (self.manager(), self.writer(options));
         let served = self.target.served;
         if let Some(map) = new.as_map_mut() {
             served.strategy.complete(map);
         }
         if served.stored.as_ref().is_none_or(|stored| stored.is_storage_version) {
-            manager.update(live, new, writer);
-            return Ok(());
+            if !served.read_waits() {
+                // Without a copy, which would be shared and copied once more as soon as it is changed.
+                self.manager().update(live, new, self.writer(options));
+                return Ok(());
+            }
+            let before = new.clone();
+            let update = || {
+                *new = before.clone();
+                self.manager().update(live, new, self.writer(options));
+            };
+            return self.repeated(update).await;
         }
-        let in_version = |object: &Value| {
-            let mut object = object.clone();
-            served.from_storage(&mut object)?;
-            Ok::<_, Status>(object)
+        let asked = served.from_storage(new.clone()).await?;
+        let live = match live {
+            Some(live) => Some(served.from_storage(live.clone()).await?),
+            None => None,
         };
-        let mut written = in_version(new)?;
-        manager.update(live.map(in_version).transpose()?.as_ref(), &mut written, writer);
+        let mut written = asked.clone();
+        self.repeated(|| {
+            written = asked.clone();
+            self.manager().update(live.as_ref(), &mut written, self.writer(options));
+        })
+        .await?;
         let entries = written.get("metadata").and_then(|metadata| metadata.get("managedFields"));
         let Some(new) = new.as_map_mut() else { return Ok(()) };
         match entries {
@@ -54,14 +87,40 @@ impl<'a> Fields<'a> {
     }
 
     /// What an applied configuration makes of an object, or of nothing, in the version of the request.
-    pub(crate) fn apply(
+    pub(crate) async fn apply(
         &self,
         live: Option<&Value>,
         config: &Value,
         options: &WriteOptions,
     ) -> Result<Value, Status> {
-        let applied = self.manager().apply(live, config, self.writer(options), options.force);
-        applied.map_err(|error| refusal(&error))
+        let apply = || self.manager().apply(live, config, self.writer(options), options.force);
+        self.repeated(apply).await?.map_err(|error| refusal(&error))
+    }
+
+    /// What `act` answers once every conversion that it asks for is there.
+    async fn repeated<T>(&self, mut act: impl FnMut() -> T) -> Result<T, Status> {
+        loop {
+            let answer = act();
+            let asked = std::mem::take(&mut self.waiting().asked);
+            if asked.is_empty() {
+                return Ok(answer);
+            }
+            for asked in asked {
+                let converted = self.convert_now(asked.object.clone(), &asked.to).await?;
+                self.waiting().done.push((asked, converted));
+            }
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An object of one of the kind's versions in another of them.
+    async fn convert_now(&self, object: Value, to: &str) -> Result<Value, Status> {
+        let from = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (Some(from), Some(to)) = (self.served(&from), self.served(to)) else { return Ok(object) };
+        to.from_storage(from.to_storage(object).await?).await
     }
 
     fn manager(&self) -> Manager<'_> {
@@ -91,11 +150,23 @@ impl Versions for Fields<'_> {
         self.served(version).map(|served| served.ty.clone())
     }
 
-    fn convert(&self, mut object: Value, from: &str, to: &str) -> Option<Typed> {
+    fn convert(&self, object: Value, from: &str, to: &str) -> Option<Typed> {
         let (from, to) = (self.served(from)?, self.served(to)?);
-        from.to_storage(&mut object).ok()?;
-        to.from_storage(&mut object).ok()?;
-        Some(Typed { ty: to.ty.clone(), value: object })
+        if !from.read_waits() && !to.read_waits() {
+            // Ready at once, because nothing waits.
+            let value = from.to_storage(object).now_or_never()?.ok()?;
+            let value = to.from_storage(value).now_or_never()?.ok()?;
+            return Some(Typed { ty: to.ty.clone(), value });
+        }
+        let mut waiting = self.waiting();
+        let asked = Asked { object, to: to.api_version.clone() };
+        match waiting.done.iter().find(|(known, _)| *known == asked) {
+            Some((_, value)) => Some(Typed { ty: to.ty.clone(), value: value.clone() }),
+            None => {
+                waiting.asked.push(asked);
+                None
+            }
+        }
     }
 
     fn resets(&self, version: &str) -> Option<&Set> {

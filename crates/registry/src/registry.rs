@@ -216,7 +216,7 @@ impl Registry {
         };
         let stored_version = |version: &CustomVersion| {
             let ResourceType { kind, api_version, ty, .. } = &version.resource_type;
-            StoredVersion::new(kind, api_version, ty.clone(), version.conversion)
+            StoredVersion::new(kind, api_version, ty.clone(), version.conversion.clone())
         };
         let versions = Arc::new(StoredVersions {
             storage: stored_version(storage),

@@ -13,14 +13,14 @@ use object::{Map, Text, Value};
 use schema::{Ref, Status, Type, builtin};
 
 /// The scale of a stored object.
-pub(crate) fn content(stored: &Stored, entry: &Entry, fields: &ScaleFields) -> Result<Content, Status> {
-    Ok(Content::Other { ty: Ref::Static(ty()?), value: of(&stored.decode(entry)?, fields)? })
+pub(crate) async fn content(stored: &Stored, entry: &Entry, fields: &ScaleFields) -> Result<Content, Status> {
+    Ok(Content::Other { ty: Ref::Static(ty()?), value: of(&stored.decode(entry).await?, fields)? })
 }
 
 /// An answer about an object, as one about its scale.
-pub(crate) fn answer(stored: &Stored, answer: Answer, fields: &ScaleFields) -> Result<Answer, Status> {
+pub(crate) async fn answer(stored: &Stored, answer: Answer, fields: &ScaleFields) -> Result<Answer, Status> {
     let content = match answer.content {
-        Content::Entry(entry) => content(stored, &entry, fields)?,
+        Content::Entry(entry) => content(stored, &entry, fields).await?,
         Content::Tree(tree) => Content::Other { ty: Ref::Static(ty()?), value: of(&tree, fields)? },
         other @ Content::Other { .. } => other,
     };

@@ -5,7 +5,7 @@
 //! storage version when they change.
 
 use crate::catalog::head;
-use crate::convert::Conversion;
+use crate::convert::{Conversion, set_kind};
 use bytes::Bytes;
 use cache::{Entry, Resource};
 use object::{Text, Value};
@@ -71,18 +71,32 @@ impl Stored {
     }
 
     /// The tree of a stored object, in the storage version.
-    pub fn decode(&self, entry: &Entry) -> Result<Value, Status> {
-        let StoredVersions { storage, others } = &*self.versions;
-        let found = others.iter().find(|version| version.wrote(entry.bytes()));
-        match found.filter(|_| !self.is_in_storage_version(entry)) {
-            None => decode(&storage.ty, entry),
-            Some(version) => {
-                let mut object = decode(&version.ty, entry)?;
-                version.conversion.to_storage(&mut object)?;
-                crate::convert::set_kind(&mut object, &storage.kind, &storage.api_version);
-                Ok(object)
-            }
+    pub async fn decode(&self, entry: &Entry) -> Result<Value, Status> {
+        let Some(version) = self.old_version(entry) else { return decode(self.ty(), entry) };
+        let storage = &self.versions.storage;
+        let object = decode(&version.ty, entry)?;
+        let mut object = version.conversion.to_storage(object, &storage.api_version).await?;
+        set_kind(&mut object, &storage.kind, &storage.api_version);
+        Ok(object)
+    }
+
+    /// The same for an object that needs no conversion that waits; otherwise as it is stored.
+    pub fn decode_now(&self, entry: &Entry) -> Result<Value, Status> {
+        let Some(version) = self.old_version(entry) else { return decode(self.ty(), entry) };
+        let mut object = decode(&version.ty, entry)?;
+        if let Conversion::Builtin(conversion) = &version.conversion {
+            (conversion.to_stored)(&mut object);
         }
+        set_kind(&mut object, &self.versions.storage.kind, &self.versions.storage.api_version);
+        Ok(object)
+    }
+
+    /// The version of bytes that are not in the storage version.
+    fn old_version(&self, entry: &Entry) -> Option<&StoredVersion> {
+        if self.is_in_storage_version(entry) {
+            return None;
+        }
+        self.versions.others.iter().find(|version| version.wrote(entry.bytes()))
     }
 
     /// The canonical bytes of a tree in the storage version.

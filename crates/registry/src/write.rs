@@ -90,7 +90,7 @@ impl Registry {
             Some(SubresourceAction::Bind) => return self.bind(target, object, options).await,
             Some(_) => return Err(Status::method_not_allowed()),
         }
-        let mut object = incoming(target, object)?;
+        let mut object = incoming(target, object).await?;
         {
             let object = map_mut(&mut object)?;
             object_meta::wipe_system_fields(object);
@@ -111,7 +111,10 @@ impl Registry {
             target.subresource.map(|subresource| &subresource.action),
             Some(SubresourceAction::Scale(_))
         );
-        let mut object = if is_scale { in_namespace(target, object)? } else { incoming(target, object)? };
+        let mut object = match is_scale {
+            true => in_namespace(target, object)?,
+            false => incoming(target, object).await?,
+        };
         {
             let object = map_mut(&mut object)?;
             check_name(object, target)?;
@@ -148,10 +151,9 @@ impl Registry {
 }
 
 /// Step 1: the body in the storage version, with its defaults, in the namespace of the request.
-fn incoming(target: &Target<'_>, mut object: Value) -> Result<Value, Status> {
+async fn incoming(target: &Target<'_>, mut object: Value) -> Result<Value, Status> {
     default(target, &mut object);
-    target.served.to_storage(&mut object)?;
-    in_namespace(target, object)
+    in_namespace(target, target.served.to_storage(object).await?)
 }
 
 fn in_namespace(target: &Target<'_>, mut object: Value) -> Result<Value, Status> {
@@ -185,7 +187,7 @@ impl<'a> Write<'a> {
             let old = self.read().await?;
             self.check_preconditions(old.as_ref())?;
             let old_view = old.as_ref().map(|old| self.view(&old.object)).transpose()?;
-            let mut new = self.build(old_view.as_deref())?;
+            let mut new = self.build(old_view.as_deref()).await?;
             let attributes = self.attributes(old_view.as_deref());
             self.registry.config().admission.mutate(&attributes, Some(&mut new)).await?;
             let repeated = object_meta::dedup_owners(map_mut(&mut new)?, Stage::AfterAdmission);
@@ -195,7 +197,7 @@ impl<'a> Write<'a> {
                 None => self.make(new, &attributes).await?,
             };
             match outcome {
-                Outcome::Done(content) => return self.answer(old.is_none(), content),
+                Outcome::Done(content) => return self.answer(old.is_none(), content).await,
                 Outcome::Conflict(refused) if matches!(self.body, Body::New(_)) => return Err(refused),
                 Outcome::Conflict(_) => {}
             }
@@ -210,7 +212,7 @@ impl<'a> Write<'a> {
         let stored = self.target.stored()?;
         let found = stored.resource.get(self.target.namespace, self.target.name, Freshness::MostRecent).await;
         match found.map_err(status)? {
-            Some(entry) => Ok(Some(Old { object: stored.decode(&entry)?, entry })),
+            Some(entry) => Ok(Some(Old { object: stored.decode(&entry).await?, entry })),
             None if self.may_create() => Ok(None),
             None => {
                 self.check_preconditions(None)?;
@@ -245,7 +247,7 @@ impl<'a> Write<'a> {
     }
 
     /// Steps 4 and 5: the new state, in the storage version, with its managed fields. Of a scale, `old` and the new state are scales.
-    fn build(&self, old: Option<&Value>) -> Result<Value, Status> {
+    async fn build(&self, old: Option<&Value>) -> Result<Value, Status> {
         if let Some(scale) = &self.scale {
             return self.build_scale(scale, old);
         }
@@ -254,12 +256,12 @@ impl<'a> Write<'a> {
         let mut new = match &self.body {
             Body::New(object) => {
                 let mut new = object.clone();
-                fields.update(None, &mut new, options)?;
+                fields.update(None, &mut new, options).await?;
                 return Ok(new);
             }
             Body::Whole(object) => {
                 let mut new = object.clone();
-                fields.update(old, &mut new, options)?;
+                fields.update(old, &mut new, options).await?;
                 if old.is_none() {
                     object_meta::remove(map_mut(&mut new)?, &["resourceVersion"]);
                     object_meta::wipe_system_fields(map_mut(&mut new)?);
@@ -268,18 +270,22 @@ impl<'a> Write<'a> {
             }
             Body::Patch(format, bytes) => {
                 let old = old.ok_or_else(|| target.not_found())?;
-                let current = self.in_version(old)?;
+                let current = self.in_version(old).await?;
                 let ty = &target.served.ty;
-                let mut new = incoming(target, patch::apply(*format, ty, &current, bytes, options)?)?;
-                fields.update(Some(old), &mut new, options)?;
+                let patched = patch::apply(*format, ty, &current, bytes, options)?;
+                let mut new = incoming(target, patched).await?;
+                fields.update(Some(old), &mut new, options).await?;
                 new
             }
             Body::Apply(format, bytes) => {
                 let config = apply::read(*format, bytes)?;
-                let live = old.map(|old| self.in_version(old)).transpose()?;
-                let new = fields.apply(live.as_deref(), &config.value, options)?;
+                let live = match old {
+                    Some(old) => Some(self.in_version(old).await?),
+                    None => None,
+                };
+                let new = fields.apply(live.as_deref(), &config.value, options).await?;
                 apply::report(&config, options)?;
-                incoming(target, new)?
+                incoming(target, new).await?
             }
         };
         let map = map_mut(&mut new)?;
@@ -319,13 +325,11 @@ impl<'a> Write<'a> {
     }
 
     /// An object in the version of the request.
-    fn in_version<'v>(&self, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
+    async fn in_version<'v>(&self, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
         if self.target.stored()?.is_storage_version {
             return Ok(Cow::Borrowed(object));
         }
-        let mut object = object.clone();
-        self.target.served.from_storage(&mut object)?;
-        Ok(Cow::Owned(object))
+        Ok(Cow::Owned(self.target.served.from_storage(object.clone()).await?))
     }
 
     /// What the request reads and writes of an object: the object itself, or its scale.
@@ -496,12 +500,12 @@ impl<'a> Write<'a> {
         }
     }
 
-    fn answer(&self, created: bool, content: Content) -> Result<Answer, Status> {
+    async fn answer(&self, created: bool, content: Content) -> Result<Answer, Status> {
         let code = if created { 201 } else { 200 };
         let answer = Answer { code, content };
         match &self.scale {
             None => Ok(answer),
-            Some(fields) => scale::answer(self.target.stored()?, answer, fields.fields),
+            Some(fields) => scale::answer(self.target.stored()?, answer, fields.fields).await,
         }
     }
 }

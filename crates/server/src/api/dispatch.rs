@@ -18,7 +18,7 @@ use registry::{
 use super::compress::{self, Coding};
 use super::negotiate::{self, Forms, PatchType, Wanted};
 use super::path::{self, Prefix, Resource, Verb};
-use super::represent::{Include, View};
+use super::represent::{Converted, Include, View};
 use super::{Api, decode, list_body, represent, routes, watch_body};
 use crate::{Error, Query, Request, Response, Status, body, deadline};
 
@@ -155,7 +155,7 @@ impl Api {
         }
         let version = first(call.query, "resourceVersion");
         let content = self.registry.get(&call.target, &version).await?;
-        self.answer(&call, &view, Answer { code: 200, content })
+        self.answer(&call, &view, Answer { code: 200, content }).await
     }
 
     async fn list_or_watch(&self, call: Call<'_>, prefix: Prefix) -> Result<Response, Error> {
@@ -196,7 +196,7 @@ impl Api {
             .registry
             .create(&call.target, body.value, &WriteOptions { empty: body.empty, ..options })
             .await?;
-        self.answer(&call, &view, answer)
+        self.answer(&call, &view, answer).await
     }
 
     async fn update(&self, call: Call<'_>) -> Result<Response, Error> {
@@ -209,7 +209,7 @@ impl Api {
             .registry
             .update(&call.target, body.value, &WriteOptions { empty: body.empty, ..options })
             .await?;
-        self.answer(&call, &view, answer)
+        self.answer(&call, &view, answer).await
     }
 
     async fn patch(&self, call: Call<'_>) -> Result<Response, Error> {
@@ -231,14 +231,14 @@ impl Api {
             PatchType::Apply => apply(ApplyFormat::Yaml).await?,
             PatchType::ApplyCbor => apply(ApplyFormat::Cbor).await?,
         };
-        self.answer(&call, &view, answer)
+        self.answer(&call, &view, answer).await
     }
 
     async fn delete(&self, call: Call<'_>) -> Result<Response, Error> {
         let view = self.view(&call, Forms::All)?;
         let options = self.delete_options(&call)?;
         let answer = self.registry.delete(&call.target, &options).await?;
-        self.answer(&call, &view, answer)
+        self.answer(&call, &view, answer).await
     }
 
     async fn delete_collection(&self, call: Call<'_>) -> Result<Response, Error> {
@@ -275,6 +275,7 @@ impl Api {
             accept,
             include: Include::read(call.query, accept)?,
             now: MicroTime::now(),
+            converted: Converted::default(),
         })
     }
 
@@ -283,8 +284,8 @@ impl Api {
         if self.settings.compression && wanted.gzip() { Coding::Gzip } else { Coding::Identity }
     }
 
-    fn answer(&self, call: &Call<'_>, view: &View, answer: Answer) -> Result<Response, Error> {
-        let body = view.object(&answer.content)?;
+    async fn answer(&self, call: &Call<'_>, view: &View, answer: Answer) -> Result<Response, Error> {
+        let body = view.object(&view.ready(answer.content).await?)?;
         let code = StatusCode::from_u16(answer.code).unwrap_or(StatusCode::OK);
         Ok(compress::whole(code, view.accept.format.media_type(), body, self.coding(&call.wanted)))
     }

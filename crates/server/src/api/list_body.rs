@@ -13,6 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use auth::BoxFuture;
 use bytes::Bytes;
 use cache::Entry;
 use http::StatusCode;
@@ -43,6 +44,7 @@ pub(crate) async fn respond(view: View, list: List, coding: Coding) -> Result<Re
     loop {
         match producer.step()? {
             Step::Again => tokio::task::yield_now().await,
+            Step::Convert(entries) => producer.view.convert_ahead(&entries).await?,
             Step::Chunk(bytes) => {
                 size += bytes.len();
                 chunks.push_back(bytes);
@@ -68,7 +70,7 @@ pub(crate) async fn respond(view: View, list: List, coding: Coding) -> Result<Re
     }
     let compressor = (coding == Coding::Gzip).then(Compressor::new);
     let is_compressed = compressor.is_some();
-    let body = ListBody { producer: Some(producer), chunks, compressor };
+    let body = ListBody { producer: Some(producer), chunks, compressor, converting: None };
     Ok(compress::response(StatusCode::OK, media_type, Body::Stream(Box::pin(body)), is_compressed))
 }
 
@@ -80,6 +82,8 @@ enum Step {
     Last(Bytes),
     /// Nothing yet.
     Again,
+    /// These objects have to be converted before they are written.
+    Convert(Vec<Arc<Entry>>),
 }
 
 /// Writes a list.
@@ -88,6 +92,8 @@ struct Producer {
     item: Item,
     phase: Phase,
     list: Meta,
+    /// Objects that were taken from the list and converted, of a kind whose conversion waits.
+    ahead: std::vec::IntoIter<Arc<Entry>>,
 }
 
 /// What is told of a list beside its objects.
@@ -147,7 +153,7 @@ impl Producer {
                 Self::start(&view, &list, rest, frame::Measure::default())?
             }
         };
-        Ok(Self { view, item, phase, list })
+        Ok(Self { view, item, phase, list, ahead: Vec::new().into_iter() })
     }
 
     fn start(view: &View, list: &Meta, rest: Rest, measure: frame::Measure) -> Result<Phase, Status> {
@@ -158,13 +164,21 @@ impl Producer {
     }
 
     fn step(&mut self) -> Result<Step, Status> {
+        let waits = self.view.served.read_waits();
         match &mut self.phase {
             Phase::Measuring { rest, measured, size } => {
-                for entry in rest.by_ref().take(TURN) {
+                if waits && self.ahead.len() == 0 {
+                    let next: Vec<_> = rest.by_ref().take(TURN).collect();
+                    if !next.is_empty() {
+                        self.ahead = next.clone().into_iter();
+                        return Ok(Step::Convert(next));
+                    }
+                }
+                for entry in self.ahead.by_ref().chain(rest.by_ref().take(if waits { 0 } else { TURN })) {
                     *size += self.item.size(&self.view, &entry)?;
                     measured.push(entry);
                 }
-                if measured.len().is_multiple_of(TURN) && rest.size_hint().1 != Some(0) {
+                if (waits || measured.len().is_multiple_of(TURN)) && rest.size_hint().1 != Some(0) {
                     return Ok(Step::Again);
                 }
                 let measure = frame::Measure { count: measured.len(), size: *size };
@@ -174,7 +188,14 @@ impl Producer {
             }
             Phase::Writing { rest, buffer, frame, any } => {
                 while buffer.len() < CHUNK {
-                    let Some(entry) = rest.next() else {
+                    if waits && self.ahead.len() == 0 {
+                        let next: Vec<_> = rest.by_ref().take(TURN).collect();
+                        if !next.is_empty() {
+                            self.ahead = next.clone().into_iter();
+                            return Ok(Step::Convert(next));
+                        }
+                    }
+                    let Some(entry) = self.ahead.next().or_else(|| rest.next()) else {
                         if *any {
                             buffer.extend_from_slice(&frame.after);
                         } else {
@@ -206,7 +227,7 @@ fn ordered(
     let mut keyed = Vec::new();
     for entry in objects {
         let Some(stored) = &view.served.stored else { continue };
-        keyed.push((order(table::map_of(&stored.decode(&entry)?)), entry));
+        keyed.push((order(table::map_of(&stored.decode_now(&entry)?)), entry));
     }
     keyed.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.name().cmp(other.name())));
     Ok(keyed.into_iter().map(|(_, entry)| entry).collect())
@@ -219,6 +240,8 @@ struct ListBody {
     /// What was made already, and is not compressed yet.
     chunks: VecDeque<Bytes>,
     compressor: Option<Compressor>,
+    /// A conversion that is under way.
+    converting: Option<BoxFuture<'static, Result<(), Status>>>,
 }
 
 impl ListBody {
@@ -229,7 +252,7 @@ impl ListBody {
             None => {
                 let Some(producer) = &mut self.producer else { return Ok(None) };
                 match producer.step().map_err(|status| status.message)? {
-                    Step::Again => return Ok(Some(Step::Again)),
+                    again @ (Step::Again | Step::Convert(_)) => return Ok(Some(again)),
                     Step::Chunk(chunk) => chunk,
                     Step::Last(chunk) => {
                         self.producer = None;
@@ -261,14 +284,32 @@ impl http_body::Body for ListBody {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<BodyFrame<Bytes>, StreamError>>> {
-        match self.get_mut().next() {
-            Ok(None) => Poll::Ready(None),
-            Ok(Some(Step::Again)) => {
-                cx.waker().wake_by_ref();
-                Poll::Pending
+        let this = self.get_mut();
+        loop {
+            if let Some(converting) = &mut this.converting {
+                match std::task::ready!(converting.as_mut().poll(cx)) {
+                    Ok(()) => this.converting = None,
+                    Err(status) => return Poll::Ready(Some(Err(status.message.into()))),
+                }
             }
-            Ok(Some(Step::Chunk(bytes) | Step::Last(bytes))) => Poll::Ready(Some(Ok(BodyFrame::data(bytes)))),
-            Err(error) => Poll::Ready(Some(Err(error))),
+            return match this.next() {
+                Ok(None) => Poll::Ready(None),
+                Ok(Some(Step::Again)) => {
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+                Ok(Some(Step::Convert(entries))) => {
+                    let view = this.producer.as_ref().map(|producer| producer.view.clone());
+                    this.converting = view.map(|view| -> BoxFuture<'static, _> {
+                        Box::pin(async move { view.convert_ahead(&entries).await })
+                    });
+                    continue;
+                }
+                Ok(Some(Step::Chunk(bytes) | Step::Last(bytes))) => {
+                    Poll::Ready(Some(Ok(BodyFrame::data(bytes))))
+                }
+                Err(error) => Poll::Ready(Some(Err(error))),
+            };
         }
     }
 }

@@ -14,7 +14,8 @@ pub(crate) mod wire;
 pub(crate) use status::status_response;
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use cache::{Cache, Entry};
@@ -22,6 +23,7 @@ use object::Value;
 use object::time::MicroTime;
 use registry::{Content, Served};
 use schema::{Limits, Ref, Shape, Status, Type, builtin, cbor, json, protobuf, yaml};
+use store::Revision;
 
 use super::decode::go_name;
 use super::negotiate::{Accept, Format, MetaVersion, Target, TargetKind};
@@ -72,7 +74,12 @@ pub(crate) struct View {
     pub(crate) include: Include,
     /// The time of the request, from which ages count.
     pub(crate) now: MicroTime,
+    /// Objects that were converted ahead, of a kind whose conversion waits.
+    pub(crate) converted: Converted,
 }
+
+/// Objects in the version of the request, by their keys and revisions.
+pub(crate) type Converted = Arc<Mutex<HashMap<(String, Revision), Value>>>;
 
 impl View {
     /// The body of an answer about one object.
@@ -112,7 +119,7 @@ impl View {
                 true => self.tree(&self.served.ty, tree),
                 false => {
                     let mut tree = tree.clone();
-                    self.served.from_storage(&mut tree)?;
+                    self.served.from_storage_now(&mut tree);
                     self.tree(&self.served.ty, &tree)
                 }
             },
@@ -190,6 +197,34 @@ impl View {
     /// The object as JSON in the version that was asked for: the stored bytes themselves where that is the stored one.
     pub(crate) fn json(&self, entry: &Entry) -> Result<Bytes, Status> {
         if self.is_as_stored(entry) { Ok(entry.bytes().clone()) } else { self.form(entry, Form::Json) }
+    }
+
+    /// Converts objects that are about to be sent, if their conversion waits; without this, they could not be sent. Those of the
+    /// call before are dropped.
+    pub(crate) async fn convert_ahead(&self, entries: &[Arc<Entry>]) -> Result<(), Status> {
+        if !self.served.read_waits() {
+            return Ok(());
+        }
+        let due: Vec<_> = entries.iter().filter(|entry| !self.is_as_stored(entry)).cloned().collect();
+        let objects = self.served.read(&due).await?;
+        let keys = due.iter().map(|entry| (entry.key().to_owned(), entry.mod_revision()));
+        *self.converted.lock().unwrap_or_else(PoisonError::into_inner) = keys.zip(objects).collect();
+        Ok(())
+    }
+
+    /// An answer whose object can be sent: converted, if that waits.
+    pub(crate) async fn ready(&self, content: Content) -> Result<Content, Status> {
+        match content {
+            Content::Entry(entry) => {
+                self.convert_ahead(std::slice::from_ref(&entry)).await?;
+                Ok(Content::Entry(entry))
+            }
+            Content::Tree(tree) if self.served.read_waits() && !self.is_canonical() => {
+                let value = self.served.from_storage(tree).await?;
+                Ok(Content::Other { ty: self.served.ty.clone(), value })
+            }
+            other => Ok(other),
+        }
     }
 
     /// Whether the version that was asked for is the storage version.

@@ -58,6 +58,7 @@ impl Fixture {
             accept: SETTINGS.accept(&wanted, Forms::All).unwrap(),
             include: Include::default(),
             now: NOW.parse().unwrap(),
+            converted: Default::default(),
         }
     }
 

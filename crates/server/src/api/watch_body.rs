@@ -169,6 +169,13 @@ enum Sent {
 /// Writes a batch, and sends it if it does not fit in one chunk. Fails where the watch has to end: with what is told, if
 /// anything is.
 async fn send(batch: Batch, events: &mut Events, slot: &Slot) -> Result<Sent, Option<Status>> {
+    if events.served().read_waits() {
+        let entries = batch.iter().filter_map(|item| match item {
+            Item::Event(event) => Some(event.entry.clone()),
+            Item::Bookmark { .. } => None,
+        });
+        events.convert_ahead(&entries.collect::<Vec<_>>()).await.map_err(Some)?;
+    }
     let mut buffer = Vec::with_capacity(events.size_of(&batch).min(CHUNK + CHUNK / 4));
     let mut in_parts = false;
     for item in batch.iter() {

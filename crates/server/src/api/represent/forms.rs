@@ -4,8 +4,11 @@
 //! [`Served`] it was made for. A kind that changes is another `Served`, so that nothing is shown in a form that was made for what
 //! the kind was before.
 
+use std::sync::PoisonError;
+
 use bytes::Bytes;
 use cache::{Encoding, Entry};
+use kinds::RowFn;
 use object::Value;
 use registry::Served;
 use schema::{Limits, Status, cbor, json, protobuf};
@@ -97,7 +100,11 @@ impl View {
                 let Some(stored) = &self.served.stored else {
                     return Err(Status::internal_error("the kind has no objects"));
                 };
-                let tree = stored.decode(entry)?;
+                // The columns of a custom kind are those of the version that was asked for.
+                let tree = match &self.served.row {
+                    RowFn::Builtin(_) => stored.decode_now(entry)?,
+                    RowFn::Custom(_) => self.decoded(entry)?,
+                };
                 let row = self.served.row.row(table::map_of(&tree));
                 Ok(table::Row::make(&row, span::metadata_range(entry.bytes())))
             }
@@ -109,9 +116,15 @@ impl View {
         let Some(stored) = &self.served.stored else {
             return Err(Status::internal_error("the kind has no objects"));
         };
-        let mut tree = stored.decode(entry)?;
+        if self.served.read_waits() && !self.is_as_stored(entry) {
+            let key = (entry.key().to_owned(), entry.mod_revision());
+            let converted = self.converted.lock().unwrap_or_else(PoisonError::into_inner);
+            let object = converted.get(&key).cloned();
+            return object.ok_or_else(|| Status::internal_error("an object was not converted ahead"));
+        }
+        let mut tree = stored.decode_now(entry)?;
         if !stored.is_storage_version {
-            self.served.from_storage(&mut tree)?;
+            self.served.from_storage_now(&mut tree);
         }
         Ok(tree)
     }

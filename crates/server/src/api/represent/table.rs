@@ -272,7 +272,7 @@ impl View {
                 _ if self.is_canonical() => json::encode(&self.served.ty, tree, out),
                 _ => {
                     let mut tree = tree.clone();
-                    self.served.from_storage(&mut tree)?;
+                    self.served.from_storage_now(&mut tree);
                     json::encode(&self.served.ty, &tree, out);
                 }
             },

@@ -56,7 +56,7 @@ async fn protobuf_is_what_the_schema_writes() {
     let fixture = Fixture::new().await;
     let entry = fixture.config_map("a", "1").await;
     let view = fixture.view("", "configmaps", "application/vnd.kubernetes.protobuf");
-    let tree = view.served.stored.as_ref().unwrap().decode(&entry).unwrap();
+    let tree = view.served.stored.as_ref().unwrap().decode(&entry).await.unwrap();
     let mut wanted = Vec::new();
     protobuf::encode(&view.served.ty, &tree, &mut wanted);
     assert_eq!(view.object(&entry.into()).unwrap(), wanted);

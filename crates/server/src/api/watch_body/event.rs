@@ -3,8 +3,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{BufMut, Bytes};
-use cache::Encoding;
 use cache::watch::{Batch, Event, INITIAL_EVENTS_END, Item, Mark};
+use cache::{Encoding, Entry};
 use object::{Map, Value};
 use registry::{Content, Served};
 use schema::{Status, builtin, cbor};
@@ -49,6 +49,11 @@ impl Events {
     /// The kind whose events these are.
     pub(super) fn served(&self) -> &Arc<Served> {
         &self.view.served
+    }
+
+    /// Converts the objects of events that are about to be written, if their conversion waits.
+    pub(super) async fn convert_ahead(&self, entries: &[Arc<Entry>]) -> Result<(), Status> {
+        self.view.convert_ahead(entries).await
     }
 
     /// The number of the form for those who share what is written in it; none if each writes its own, as of tables, which
