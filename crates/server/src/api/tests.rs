@@ -13,6 +13,7 @@ use super::{Api, Settings};
 use crate::{Handler as _, Lifecycle, Peer, Request};
 
 mod bindings;
+mod custom_kinds;
 mod documents;
 mod reads;
 mod writes;

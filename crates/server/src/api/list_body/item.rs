@@ -51,7 +51,7 @@ impl Item {
     /// Writes an object.
     pub(super) fn write(self, view: &View, entry: &Entry, out: &mut Vec<u8>) -> Result<(), Status> {
         match self {
-            Self::Json if view.is_canonical() => {
+            Self::Json if view.is_as_stored(entry) => {
                 out.push(b'{');
                 out.extend_from_slice(view.after_head(entry.bytes()));
             }
