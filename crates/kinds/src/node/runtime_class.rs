@@ -1,6 +1,6 @@
 //! `runtimeclasses`.
 
-use crate::{About, Cell, Column, Columns, Context, Kind, MetadataRules, Row, Scope, Strategy};
+use crate::{About, Cell, Column, Columns, Context, Kind, Row, Scope, Strategy};
 use object::Map;
 use schema::view::View;
 use schema::views::node::v1::RuntimeClass;
@@ -14,7 +14,6 @@ pub(crate) const KIND: Kind = Kind {
     scope: Scope::Cluster,
     columns: Columns { list: &[Column::NAME, Column::text("Handler", About::Text("")), Column::AGE], row },
     strategy: &Behaviour,
-    metadata_rules: MetadataRules::General,
     ..Kind::PLAIN
 };
 
