@@ -10,11 +10,11 @@ mod priority_level_configuration;
 pub(crate) const KINDS: &[&Kind] = &[&flow_schema::KIND, &priority_level_configuration::KIND];
 
 /// What both kinds have in common: a status is written alone, metadata stays what it is.
-struct Configuration {
+struct FlowControlStrategy {
     default: fn(&mut Map),
 }
 
-impl Strategy for Configuration {
+impl Strategy for FlowControlStrategy {
     fn default(&self, object: &mut Map) {
         (self.default)(object);
     }

@@ -1,6 +1,6 @@
 //! What a kind is: the row from which routing, discovery, OpenAPI, tables and authorization attributes derive.
 
-use crate::{Columns, Plain, Resets, Strategy};
+use crate::{Columns, ResetFields, Strategy, WithoutStatus};
 use object::{Map, Value};
 
 /// A built-in resource type in all its versions.
@@ -36,7 +36,7 @@ pub struct Kind {
     /// Annotations that stand for fields of the object: they are in the object, and not in its metadata by itself.
     pub field_annotations: &'static [&'static str],
     /// What field selectors can ask for beside `metadata.name` and `metadata.namespace`.
-    pub fields: Fields,
+    pub fields: SelectableFields,
     /// Whether the server counts the changes of what is wanted in `metadata.generation`.
     pub generation: Generation,
     /// What becomes of an object's dependents if a delete does not say.
@@ -51,7 +51,7 @@ pub struct Kind {
     pub key_prefix: Option<&'static str>,
     /// The fields that a write takes back whatever a client sends, by the subresource that is written (empty for the object itself):
     /// no manager gets to own them that way. [`Strategy`] does what this says; managed fields have to know it before it runs.
-    pub resets: Resets,
+    pub resets: ResetFields,
     /// Its behaviour.
     pub strategy: &'static dyn Strategy,
 }
@@ -74,7 +74,7 @@ impl Kind {
         columns: Columns::NAME_AND_CREATION,
         row_order: None,
         field_annotations: &[],
-        fields: Fields::NONE,
+        fields: SelectableFields::NONE,
         generation: Generation::Unused,
         dependents: Dependents::Background,
         deleted: Deleted::Status,
@@ -82,7 +82,7 @@ impl Kind {
         metadata_rules: MetadataRules::Core,
         key_prefix: None,
         resets: &[],
-        strategy: &Plain,
+        strategy: &WithoutStatus,
     };
 
     /// The version called `name`.
@@ -232,7 +232,7 @@ pub struct Subresource {
     /// What can be done with it.
     pub verbs: &'static [Verb],
     /// What its bodies are.
-    pub body: Body,
+    pub body: SubresourceBody,
     /// What it does.
     pub action: Action,
     /// What its requests and answers are.
@@ -264,7 +264,7 @@ impl Subresource {
     pub const STATUS: Self = Self {
         name: "status",
         verbs: Verb::READ_AND_CHANGE,
-        body: Body::Object,
+        body: SubresourceBody::Object,
         action: Action::Part(Part::Status),
         traffic: Traffic::Objects,
     };
@@ -273,7 +273,7 @@ impl Subresource {
         Self {
             name: "scale",
             verbs: Verb::READ_AND_CHANGE,
-            body: Body::Kind { group: "autoscaling", version: "v1", kind: "Scale" },
+            body: SubresourceBody::Kind { group: "autoscaling", version: "v1", kind: "Scale" },
             action: Action::Scale(paths),
             traffic: Traffic::Objects,
         }
@@ -282,7 +282,7 @@ impl Subresource {
 
 /// What the bodies of a subresource are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Body {
+pub enum SubresourceBody {
     /// The object itself.
     Object,
     /// Another kind.
@@ -355,14 +355,14 @@ pub enum Storage {
 }
 
 /// What field selectors can ask for.
-pub struct Fields {
+pub struct SelectableFields {
     /// The fields beside `metadata.name` and `metadata.namespace`.
-    pub list: &'static [Selectable],
+    pub list: &'static [SelectableRow],
     /// How a field that is not among them is refused.
     pub refusal: Refusal,
 }
 
-impl Fields {
+impl SelectableFields {
     /// Name and namespace alone.
     pub const NONE: Self = Self { list: &[], refusal: Refusal::Known };
 }
@@ -382,7 +382,7 @@ pub enum Refusal {
 }
 
 /// A field that selectors can ask for.
-pub struct Selectable {
+pub struct SelectableRow {
     /// The name in the selector.
     pub name: &'static str,
     /// Where the value lies in the stored object: the first of these that is there and not empty. Of a field that is
@@ -394,7 +394,7 @@ pub struct Selectable {
     pub indexed: bool,
 }
 
-impl Selectable {
+impl SelectableRow {
     /// A field whose name is its path.
     pub const fn at(path: &'static [&'static str; 1]) -> Self {
         Self { name: path[0], paths: path, absent: "", indexed: false }

@@ -36,16 +36,16 @@ mod table;
 mod template;
 
 pub use kind::{
-    Action, Body, Conversion, Deleted, Dependents, Fields, Generation, Kind, MetadataRules, Part, Refusal,
-    ScalePaths, Scope, Selectable, Storage, Subresource, Traffic, Verb, Version,
+    Action, Conversion, Deleted, Dependents, Generation, Kind, MetadataRules, Part, Refusal, ScalePaths,
+    Scope, SelectableFields, SelectableRow, Storage, Subresource, SubresourceBody, Traffic, Verb, Version,
 };
-pub use resets::{FieldPath, Resets};
+pub use resets::{FieldPath, ResetFields};
 pub use resource_type::{
     BodyType, ColumnDefinition, Description, ResourceType, RowFn, ScaleFields, SelectableField,
     SubresourceAction, SubresourceType, api_version,
 };
 pub use strategy::{
-    Caller, Context, NameRule, Plain, Strategy, WithStatus, differs_but_for, keep, keep_all_but,
+    Caller, Context, NameRule, Strategy, WithStatus, WithoutStatus, differs_but_for, keep, keep_all_but,
     keep_metadata, map_at,
 };
 pub use table::{About, Cell, Column, Columns, Condition, Row, age, human_duration, metadata};

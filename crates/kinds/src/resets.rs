@@ -4,13 +4,13 @@
 pub type FieldPath = &'static [&'static str];
 
 /// By the name of the subresource that is written, empty for the object itself: the fields, with everything below them.
-pub type Resets = &'static [(&'static str, &'static [FieldPath])];
+pub type ResetFields = &'static [(&'static str, &'static [FieldPath])];
 
 /// Of a kind whose status is written apart from the rest.
-pub(crate) const STATUS: Resets = &[("", &[&["status"]]), ("status", &[&["spec"]])];
+pub(crate) const STATUS: ResetFields = &[("", &[&["status"]]), ("status", &[&["spec"]])];
 
 /// Of a kind whose status is written apart from the rest, metadata included.
-pub(crate) const STATUS_WITHOUT_METADATA: Resets =
+pub(crate) const STATUS_WITHOUT_METADATA: ResetFields =
     &[("", &[&["status"]]), ("status", &[&["metadata"], &["spec"]])];
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 //! serves a request sees this form alone, and cannot tell the two apart.
 
 use crate::{
-    About, Action, Body, Column, Deleted, Dependents, FieldPath, Generation, Kind, MetadataRules, Part,
-    Refusal, Row, ScalePaths, Scope, Selectable, Strategy, Subresource, Traffic, Verb, Version,
+    About, Action, Column, Deleted, Dependents, FieldPath, Generation, Kind, MetadataRules, Part, Refusal,
+    Row, ScalePaths, Scope, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, Version,
 };
 use object::path::Element;
 use object::path_set::Set;
@@ -232,7 +232,7 @@ impl ResourceType {
     ///
     /// ```
     /// use kinds::{ResourceType, Scope, Verb};
-    /// use schema::{Builder, Slot, Shape, GroupVersionKind};
+    /// use schema::{Builder, FieldBuilder, Shape, GroupVersionKind};
     ///
     /// let kind = GroupVersionKind { group: "example.com".into(), version: "v1".into(), kind: "Widget".into() };
     /// let ty = Builder::new("com.example.v1.Widget").kind(kind.clone()).object().build();
@@ -274,7 +274,7 @@ impl ResourceType {
             metadata_rules: MetadataRules::General,
             key_prefix: format!("{}/{resource}", kind.group).into(),
             resets: Vec::new(),
-            strategy: Ref::Static(&crate::Plain),
+            strategy: Ref::Static(&crate::WithoutStatus),
         }
     }
 
@@ -307,11 +307,11 @@ impl SubresourceType {
             name: Text::known(row.name),
             verbs: row.verbs.to_vec(),
             body: match row.body {
-                Body::Object => BodyType::Object,
-                Body::Kind { group, version, kind } => {
+                SubresourceBody::Object => BodyType::Object,
+                SubresourceBody::Kind { group, version, kind } => {
                     BodyType::Kind(Ref::Static(builtin::by_kind(group, version, kind)?))
                 }
-                Body::Options(kind) => BodyType::Options(Text::known(kind)),
+                SubresourceBody::Options(kind) => BodyType::Options(Text::known(kind)),
             },
             action: match row.action {
                 Action::Part(part) => SubresourceAction::Part(part),
@@ -350,7 +350,7 @@ impl From<&Column> for ColumnDefinition {
 }
 
 impl SelectableField {
-    fn of(row: &Selectable, kind: &Kind) -> Self {
+    fn of(row: &SelectableRow, kind: &Kind) -> Self {
         let owner = kind.storage_owner().unwrap_or(kind);
         let own = owner.group == kind.group;
         let index = owner.fields.list.iter().find(|other| !own && other.paths == row.paths);
@@ -358,8 +358,8 @@ impl SelectableField {
     }
 }
 
-impl From<&Selectable> for SelectableField {
-    fn from(row: &Selectable) -> Self {
+impl From<&SelectableRow> for SelectableField {
+    fn from(row: &SelectableRow) -> Self {
         Self {
             name: Text::known(row.name),
             index: Text::known(row.name),

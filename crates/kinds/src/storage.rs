@@ -21,9 +21,9 @@ pub(crate) const KINDS: &[&Kind] = &[
 ];
 
 /// The behaviour of kinds that are changed only by who has read them.
-struct Conditional;
+struct ConditionalUpdate;
 
-impl Strategy for Conditional {
+impl Strategy for ConditionalUpdate {
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}

@@ -127,9 +127,9 @@ pub trait Strategy: Send + Sync {
 
 /// The behaviour of a kind that has none of its own.
 #[derive(Debug)]
-pub struct Plain;
+pub struct WithoutStatus;
 
-impl Strategy for Plain {
+impl Strategy for WithoutStatus {
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 }

@@ -14,7 +14,7 @@ fn every_version_of_every_kind_has_a_type() {
             );
         }
         for subresource in kind.subresources {
-            if let Body::Kind { group, version, kind } = subresource.body {
+            if let SubresourceBody::Kind { group, version, kind } = subresource.body {
                 assert!(schema::builtin::by_kind(group, version, kind).is_some(), "{kind}");
             }
         }

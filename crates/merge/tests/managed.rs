@@ -28,7 +28,8 @@ fn written_histories_match_the_reference() {
 fn managed_fields_of_scales_match_the_reference() {
     let ty = Ref::Static(builtin::by_kind("apps", "v1", "Deployment").unwrap());
     let versions = ["apps/v1".to_owned()];
-    let scale = Scale { replicas: &["spec".into(), "replicas".into()], api_version: "apps/v1", versions: &versions };
+    let scale =
+        Scale { replicas: &["spec".into(), "replicas".into()], api_version: "apps/v1", versions: &versions };
     let mut seen = 0;
     for line in include_str!("reference/scales.jsonl").lines() {
         let facts = any(line);

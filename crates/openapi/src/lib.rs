@@ -11,7 +11,7 @@
 //! serves a document often keeps its bytes, compressed, and its [`hash`]. Nothing here fails: what a document cannot
 //! describe is left out.
 
-mod described;
+mod descriptions;
 pub mod discovery;
 mod operations;
 mod parameters;
@@ -21,6 +21,6 @@ mod tree;
 pub mod v2;
 pub mod v3;
 
-pub use described::description;
+pub use descriptions::description;
 pub use served::Served;
 pub use tree::hash;

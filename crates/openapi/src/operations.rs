@@ -124,7 +124,7 @@ pub(crate) fn about_the_server<'a>(served: &Served) -> Paths<'a> {
         "get the version information for this server",
         &[JSON],
         &[JSON],
-        Model::Leaf(&VERSION_INFO),
+        Model::SpecialType(&VERSION_INFO),
     );
     add(
         "/.well-known/openid-configuration/",

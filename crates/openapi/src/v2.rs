@@ -3,8 +3,8 @@
 mod protobuf;
 
 use crate::operations::{Operation, Paths, about_the_server, is_shared, of_resource, shared_parameters};
-use crate::parameters::{In, Parameter};
-use crate::schemas::{Form, Model, Schemas};
+use crate::parameters::{Location, Parameter};
+use crate::schemas::{Model, OpenApiVersion, Schemas};
 use crate::served::Served;
 use crate::tree::{Escape, Object, json as write_json, texts};
 use crate::v3::info;
@@ -27,8 +27,8 @@ pub fn protobuf(served: &Served) -> Vec<u8> {
 }
 
 fn document(served: &Served) -> Value {
-    let mut schemas = Schemas::new(Form::V2);
-    let mut shared = Shared::default();
+    let mut schemas = Schemas::new(OpenApiVersion::V2);
+    let mut shared = SharedParameters::default();
     let mut operations: Paths<'_> = about_the_server(served);
     for group in served.groups() {
         for version in group.versions {
@@ -61,7 +61,11 @@ fn document(served: &Served) -> Value {
         .into()
 }
 
-fn path_item<'a>(operations: &[Operation<'a>], schemas: &mut Schemas<'a>, shared: &mut Shared) -> Object {
+fn path_item<'a>(
+    operations: &[Operation<'a>],
+    schemas: &mut Schemas<'a>,
+    shared: &mut SharedParameters,
+) -> Object {
     let mut by_method: Vec<&Operation<'a>> = operations.iter().collect();
     by_method.sort_by_key(|operation| operation.method);
     let of_path = shared_parameters(operations);
@@ -81,7 +85,7 @@ fn of_operation<'a>(
     operation: &Operation<'a>,
     of_path: &[&Parameter],
     schemas: &mut Schemas<'a>,
-    shared: &mut Shared,
+    shared: &mut SharedParameters,
 ) -> Object {
     let mut object = Object::new().with("description", operation.description.as_str());
     if !operation.consumes.is_empty() {
@@ -137,8 +141,8 @@ fn of_parameter(parameter: &Parameter) -> Value {
     }
     object.put("name", parameter.name.clone());
     match parameter.place {
-        In::Query => object.with("in", "query"),
-        In::Path => object.with("in", "path").with("required", true),
+        Location::Query => object.with("in", "query"),
+        Location::Path => object.with("in", "path").with("required", true),
     }
     .into()
 }
@@ -148,11 +152,11 @@ const OWN_BODY: &str = "body ";
 
 /// The parameters that many operations have stand once in the document, under a name made of their content.
 #[derive(Default)]
-struct Shared {
+struct SharedParameters {
     by_name: BTreeMap<String, Value>,
 }
 
-impl Shared {
+impl SharedParameters {
     /// What to put where `parameter` stands: a reference, or the parameter where it belongs to the one place, or clients
     /// look for it there.
     fn place(&mut self, name: &str, parameter: Value) -> Value {
@@ -181,7 +185,7 @@ mod tests {
 
     #[test]
     fn shared_parameters_have_the_names_that_the_reference_gives_them() {
-        let mut shared = Shared::default();
+        let mut shared = SharedParameters::default();
         let reference = shared.place("namespace", of_parameter(&Parameter::namespace()));
         assert_eq!(reference.get("$ref").and_then(Value::as_str), Some("#/parameters/namespace-vgWSWtn3"));
         let reference = shared.place("pretty", of_parameter(&Parameter::pretty()));

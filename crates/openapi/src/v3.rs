@@ -3,8 +3,8 @@
 use crate::operations::{
     Operation, Paths, Response, about_the_server, is_shared, of_resource, root, shared_parameters,
 };
-use crate::parameters::{In, Parameter};
-use crate::schemas::{Form, Schemas};
+use crate::parameters::{Location, Parameter};
+use crate::schemas::{OpenApiVersion, Schemas};
 use crate::served::Served;
 use crate::tree::{Escape, Object, hash, json};
 use object::Value;
@@ -35,7 +35,7 @@ pub fn paths(served: &Served) -> Vec<String> {
 /// assert_eq!(openapi::v3::document(&served, "apis/apps/v9"), None);
 /// ```
 pub fn document(served: &Served, path: &str) -> Option<Vec<u8>> {
-    let mut schemas = Schemas::new(Form::V3);
+    let mut schemas = Schemas::new(OpenApiVersion::V3);
     let mut about = about_the_server(served);
     let mut operations = Paths::new();
     let own = format!("/{path}/");
@@ -169,7 +169,7 @@ fn of_content(content: BTreeMap<&str, Object>) -> Object {
 }
 
 fn of_parameter(parameter: &Parameter) -> Value {
-    let is_in_path = parameter.place == In::Path;
+    let is_in_path = parameter.place == Location::Path;
     let mut object = Object::new()
         .with("name", parameter.name.clone())
         .with("in", if is_in_path { "path" } else { "query" });

@@ -1,15 +1,17 @@
 //! Types made at run time, in the same form as the built-in ones: custom kinds are made of these.
 
 use crate::lookup::{Lookup, layout};
-use crate::model::{Facts, Field, GroupVersionKind, Part, Patch, Ref, Rule, Shape, Topology, Type, Union};
+use crate::model::{
+    Field, FieldOptions, GroupVersionKind, MessageField, Patch, Ref, Rule, Shape, Topology, Type, Union,
+};
 use object::{Key, Text, Value};
 use std::sync::Arc;
 
 /// Puts a type together, field by field in JSON order.
 ///
 /// ```
-/// use schema::{Builder, Limits, Shape, Slot, json};
-/// let point = Builder::new("example.v1.Point").field("x", Slot::new(Shape::Int64)).field("y", Slot::new(Shape::Int64)).build();
+/// use schema::{Builder, Limits, Shape, FieldBuilder, json};
+/// let point = Builder::new("example.v1.Point").field("x", FieldBuilder::new(Shape::Int64)).field("y", FieldBuilder::new(Shape::Int64)).build();
 /// let decoded = json::decode_shape(&Shape::Struct(point.clone()), br#"{"y":2,"x":1,"z":3}"#, &Limits::default()).unwrap();
 /// let mut out = Vec::new();
 /// json::encode(&point, &decoded.value, &mut out);
@@ -28,18 +30,18 @@ pub struct Builder {
 
 /// What stands at a field of a type that is being made. A new one is left out when it is absent, and is
 /// different from an empty one.
-pub struct Slot {
+pub struct FieldBuilder {
     shape: Shape,
     number: u32,
     optional: bool,
     always: bool,
-    facts: Facts,
+    options: FieldOptions,
 }
 
-impl Slot {
+impl FieldBuilder {
     /// A value of a shape.
     pub fn new(shape: Shape) -> Self {
-        let facts = Facts {
+        let options = FieldOptions {
             go: shape.go_name().into(),
             required: false,
             values: Ref::Static(&[]),
@@ -48,7 +50,7 @@ impl Slot {
             patch: Patch::default(),
             rules: Ref::Static(&[]),
         };
-        Self { shape, number: 0, optional: true, always: false, facts }
+        Self { shape, number: 0, optional: true, always: false, options }
     }
 
     /// Carried in Protobuf under this number.
@@ -71,26 +73,26 @@ impl Slot {
 
     /// What an absent one becomes.
     pub fn default(mut self, value: Value) -> Self {
-        self.facts.default = Some(value);
+        self.options.default = Some(value);
         self
     }
 
     /// How server-side apply merges it.
     pub fn topology(mut self, topology: Topology) -> Self {
-        self.facts.topology = topology;
+        self.options.topology = topology;
         self
     }
 
     /// The values that it may have, for [`Rule::Listed`] and OpenAPI.
     pub fn values(mut self, values: impl IntoIterator<Item = Text>) -> Self {
-        self.facts.values = Ref::Shared(values.into_iter().collect());
+        self.options.values = Ref::Shared(values.into_iter().collect());
         self
     }
 
     /// One more constraint.
     pub fn rule(mut self, rule: Rule) -> Self {
-        let rules = self.facts.rules.iter().cloned().chain([rule]);
-        self.facts.rules = Ref::Shared(rules.collect());
+        let rules = self.options.rules.iter().cloned().chain([rule]);
+        self.options.rules = Ref::Shared(rules.collect());
         self
     }
 }
@@ -160,7 +162,7 @@ impl Builder {
     }
 
     /// One more field; a second one of the same name takes the place of the first.
-    pub fn field(mut self, name: &str, slot: Slot) -> Self {
+    pub fn field(mut self, name: &str, slot: FieldBuilder) -> Self {
         self.fields.retain(|field| field.name != name);
         let mut quoted = vec![b','];
         crate::json::write_string(name, &mut quoted);
@@ -174,7 +176,7 @@ impl Builder {
             boxed: false,
             always: slot.always,
             shape: slot.shape,
-            facts: Ref::Shared(Arc::new(slot.facts)),
+            options: Ref::Shared(Arc::new(slot.options)),
         });
         self
     }
@@ -187,13 +189,13 @@ impl Builder {
             let fields = fields.iter().enumerate();
             fields.filter(move |(_, field)| keep(field)).map(|(at, _)| at as u16)
         };
-        let mut wire: Vec<Part> = fields
+        let mut wire: Vec<MessageField> = fields
             .iter()
             .zip(0..)
             .filter(|(field, _)| field.number != 0)
-            .map(|(field, place)| Part::Field { number: field.number, place })
+            .map(|(field, index)| MessageField::Field { number: field.number, index })
             .collect();
-        wire.sort_by_key(Part::number);
+        wire.sort_by_key(MessageField::number);
         let struct_name = self.name.rsplit('.').next().unwrap_or_default().into();
         Ref::Shared(Arc::new(Type {
             struct_name,
@@ -205,11 +207,11 @@ impl Builder {
             open: self.open,
             has_defaults: fields
                 .iter()
-                .any(|field| field.facts.default.is_some() || leads_to(&field.shape, |ty| ty.has_defaults)),
+                .any(|field| field.options.default.is_some() || leads_to(&field.shape, |ty| ty.has_defaults)),
             has_rules: self.union.as_ref().is_some_and(|union| union.checked)
-                || fields
-                    .iter()
-                    .any(|field| !field.facts.rules.is_empty() || leads_to(&field.shape, |ty| ty.has_rules)),
+                || fields.iter().any(|field| {
+                    !field.options.rules.is_empty() || leads_to(&field.shape, |ty| ty.has_rules)
+                }),
             union: self.union,
             lookup: Lookup { slots: Ref::Shared(layout(fields.iter().map(|field| &*field.name)).into()) },
             always: Ref::Shared(places(|field| field.always).collect()),

@@ -2,8 +2,8 @@
 
 use crate::lookup::Lookup;
 use crate::model::{
-    Alternative, Facts, Field, Format, GroupVersionKind, Member, Part, Patch, Raw, Ref, Rule, Shape,
-    Topology, Type, Union,
+    Alternative, Field, FieldOptions, Format, GroupVersionKind, Member, MessageField, Patch, Raw, Ref, Rule,
+    Shape, Topology, Type, Union,
 };
 use object::{Key, Text, Value};
 

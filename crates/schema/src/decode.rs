@@ -118,8 +118,8 @@ impl Mismatch {
 }
 
 /// A place in the object being decoded: a list on the call stack, read only when there is something to report.
-pub(crate) struct Place<'p> {
-    parent: Option<&'p Place<'p>>,
+pub(crate) struct DecodePath<'p> {
+    parent: Option<&'p DecodePath<'p>>,
     segment: Segment<'p>,
 }
 
@@ -132,23 +132,23 @@ enum Segment<'p> {
     Apart,
 }
 
-impl<'p> Place<'p> {
-    pub(crate) const ROOT: Place<'static> = Place { parent: None, segment: Segment::Root };
+impl<'p> DecodePath<'p> {
+    pub(crate) const ROOT: DecodePath<'static> = DecodePath { parent: None, segment: Segment::Root };
 
-    pub(crate) fn field(&'p self, ty: &'p Type, field: &'p Field) -> Place<'p> {
-        Place { parent: Some(self), segment: Segment::Field(ty, field) }
+    pub(crate) fn field(&'p self, ty: &'p Type, field: &'p Field) -> DecodePath<'p> {
+        DecodePath { parent: Some(self), segment: Segment::Field(ty, field) }
     }
 
-    pub(crate) fn index(&'p self, at: usize) -> Place<'p> {
-        Place { parent: Some(self), segment: Segment::Index(at) }
+    pub(crate) fn index(&'p self, at: usize) -> DecodePath<'p> {
+        DecodePath { parent: Some(self), segment: Segment::Index(at) }
     }
 
-    pub(crate) fn key(&'p self, key: &'p str) -> Place<'p> {
-        Place { parent: Some(self), segment: Segment::Key(key) }
+    pub(crate) fn key(&'p self, key: &'p str) -> DecodePath<'p> {
+        DecodePath { parent: Some(self), segment: Segment::Key(key) }
     }
 
-    pub(crate) fn apart(&'p self) -> Place<'p> {
-        Place { parent: Some(self), segment: Segment::Apart }
+    pub(crate) fn apart(&'p self) -> DecodePath<'p> {
+        DecodePath { parent: Some(self), segment: Segment::Apart }
     }
 
     /// The full path with indexes: `spec.containers[0]`.
@@ -224,7 +224,7 @@ impl<'p> Place<'p> {
     fn go_name(&self) -> Option<String> {
         match (&self.segment, self.parent) {
             (Segment::Root | Segment::Apart, _) | (_, None) => None,
-            (Segment::Field(_, field), _) => Some(field.facts.go.to_string()),
+            (Segment::Field(_, field), _) => Some(field.options.go.to_string()),
             (Segment::Index(_), Some(list)) => list.go_name()?.strip_prefix("[]").map(str::to_string),
             (Segment::Key(_), Some(map)) => {
                 let name = map.go_name()?;
@@ -311,12 +311,12 @@ pub(crate) fn merge_again(earlier: Value, later: Value) -> Value {
 
 /// Which fields of a struct have been read.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct SeenFields {
     low: u64,
     high: Vec<usize>,
 }
 
-impl Seen {
+impl SeenFields {
     /// Marks a field; whether it was marked before.
     #[inline]
     pub(crate) fn again(&mut self, at: usize) -> bool {

@@ -15,7 +15,7 @@ pub fn default(ty: &Type, value: &mut Value) {
 
 fn fill(ty: &Type, map: &mut Map) {
     // Most fields have no default, and are not looked for.
-    let concerned = |field: &&Field| field.facts.default.is_some() || reaches_defaults(&field.shape);
+    let concerned = |field: &&Field| field.options.default.is_some() || reaches_defaults(&field.shape);
     for field in ty.fields.iter().filter(concerned) {
         match map.get_mut(&field.name) {
             Some(value) => descend(&field.shape, value),
@@ -55,7 +55,7 @@ fn reaches_defaults(shape: &Shape) -> bool {
 
 /// What an absent field becomes, if it becomes anything.
 fn absent(field: &Field) -> Option<Value> {
-    if let Some(value) = &field.facts.default {
+    if let Some(value) = &field.options.default {
         return Some(value.clone());
     }
     match &field.shape {

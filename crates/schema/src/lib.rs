@@ -25,12 +25,12 @@ mod validate;
 pub mod view;
 pub mod yaml;
 
-pub use builder::{Builder, Slot};
+pub use builder::{Builder, FieldBuilder};
 pub use decode::{Decoded, Error, Limits, Mismatch, Strict};
 pub use defaults::default;
 pub use model::{
-    Alternative, Facts, Field, Format, GroupVersionKind, Member, Part, Patch, Raw, Ref, Rule, Shape,
-    Topology, Type, Union,
+    Alternative, Field, FieldOptions, Format, GroupVersionKind, Member, MessageField, Patch, Raw, Ref, Rule,
+    Shape, Topology, Type, Union,
 };
 pub use status::Status;
 pub use validate::validate;

@@ -8,7 +8,7 @@
 //!    encoders write them where the API does ([`Field::always`]). Equal objects are equal trees.
 //! 2. *Fields stand in the order in which they are written in JSON*, inlined ones in the place of the type that
 //!    they come from; [`Type::wire`] says how the same fields nest in Protobuf.
-//! 3. *What every decode needs lies in [`Field`]*, what only some callers ask for in [`Facts`].
+//! 3. *What every decode needs lies in [`Field`]*, what only some callers ask for in [`FieldOptions`].
 
 use crate::lookup::Lookup;
 use object::{Key, Map, Text, Value};
@@ -75,7 +75,7 @@ pub struct Type {
     /// All fields in JSON order, inlined ones included.
     pub fields: Ref<[Field]>,
     /// The same fields as Protobuf nests them, by rising number.
-    pub wire: Ref<[Part]>,
+    pub wire: Ref<[MessageField]>,
     /// Server-side apply treats the whole as one value.
     pub atomic: bool,
     /// Which fields exclude each other, by the value of a discriminator.
@@ -194,7 +194,7 @@ pub struct Field {
     /// What stands there.
     pub shape: Shape,
     /// The rest.
-    pub facts: Ref<Facts>,
+    pub options: Ref<FieldOptions>,
 }
 
 impl Field {
@@ -209,29 +209,29 @@ impl Field {
 }
 
 /// How a field nests in Protobuf.
-pub enum Part {
+pub enum MessageField {
     /// A field.
     Field {
         /// Its number.
         number: u32,
         /// Its place in [`Type::fields`].
-        place: u16,
+        index: u16,
     },
     /// Fields of an inlined type: flat in JSON, a message of their own in Protobuf.
     Inline {
         /// The message's field number.
         number: u32,
         /// The fields in it, by rising number.
-        parts: Ref<[Part]>,
+        fields: Ref<[MessageField]>,
     },
 }
 
-impl Part {
+impl MessageField {
     /// The field number under which this part stands.
     #[inline]
     pub fn number(&self) -> u32 {
         match self {
-            Part::Field { number, .. } | Part::Inline { number, .. } => *number,
+            MessageField::Field { number, .. } | MessageField::Inline { number, .. } => *number,
         }
     }
 }
@@ -343,7 +343,7 @@ impl Shape {
 
 /// What is known of a field beyond its shape.
 #[derive(Clone)]
-pub struct Facts {
+pub struct FieldOptions {
     /// The type's name in decoding errors: `int32`, `[]v1.Container`, `v1.PullPolicy`.
     pub go: Text,
     /// OpenAPI lists the field as required.
@@ -393,7 +393,7 @@ pub struct Patch {
 pub enum Rule {
     /// Must be there and not empty.
     Required,
-    /// Must be one of [`Facts::values`] when it is not empty.
+    /// Must be one of [`FieldOptions::values`] when it is not empty.
     Listed,
     /// Must not be less.
     Min(i64),

@@ -5,7 +5,7 @@ use crate::model::{Field, Type};
 use object::{Key, Map, Value};
 
 /// The entries of one map of one type.
-pub(crate) struct Slots<'m> {
+pub(crate) struct FieldSlots<'m> {
     map: &'m Map,
     /// Those of `map`, borrowed once.
     entries: &'m [(Key, Value)],
@@ -15,7 +15,7 @@ pub(crate) struct Slots<'m> {
     far: bool,
 }
 
-impl<'m> Slots<'m> {
+impl<'m> FieldSlots<'m> {
     pub(crate) fn of(ty: &Type, map: &'m Map) -> Self {
         let mut near = [0; 64];
         let entries = map.entries();

@@ -24,18 +24,18 @@ fn check_struct(ty: &Type, new: &Map, old: Option<&Map>, path: &Path<'_>, errors
         return;
     }
     // Most fields have no rule, and are not looked for.
-    let concerned = |field: &&Field| !field.facts.rules.is_empty() || reaches_rules(&field.shape);
+    let concerned = |field: &&Field| !field.options.rules.is_empty() || reaches_rules(&field.shape);
     for field in ty.fields.iter().filter(concerned) {
         let path = path.child(&field.name);
         let value = new.get(&field.name).filter(|value| !field.drops(value));
         let before = old.and_then(|old| old.get(&field.name)).filter(|value| !field.drops(value));
-        let missing = field.facts.rules.contains(&Rule::Required)
+        let missing = field.options.rules.contains(&Rule::Required)
             && value.is_none_or(|value| field.shape.is_empty_value(value));
         if missing {
             errors.push(Error::required(&path, ""));
             continue;
         }
-        for rule in field.facts.rules.iter() {
+        for rule in field.options.rules.iter() {
             if *rule == Rule::Immutable {
                 if old.is_some() && value != before {
                     errors.push(Error::invalid(
@@ -49,7 +49,7 @@ fn check_struct(ty: &Type, new: &Map, old: Option<&Map>, path: &Path<'_>, errors
             }
         }
         match (value, &field.shape) {
-            (Some(value), shape) => descend(shape, &field.facts.topology, value, before, &path, errors),
+            (Some(value), shape) => descend(shape, &field.options.topology, value, before, &path, errors),
             (None, Shape::Struct(ty)) if !field.optional => {
                 check_struct(ty, &EMPTY, before.and_then(Value::as_map), &path, errors);
             }
@@ -128,7 +128,7 @@ fn check_rule(rule: &Rule, field: &Field, value: &Value, path: &Path<'_>, errors
     match rule {
         Rule::Required | Rule::Immutable => {}
         Rule::Listed => {
-            let values = || field.facts.values.iter().map(|value| value.as_str());
+            let values = || field.options.values.iter().map(|value| value.as_str());
             errors.extend(
                 value
                     .as_str()

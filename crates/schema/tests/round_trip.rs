@@ -6,7 +6,7 @@ mod generate;
 
 use generate::{Random, instance, seed};
 use object::Value;
-use schema::{Limits, Part, Shape, Type, builtin, cbor, json, protobuf, yaml};
+use schema::{Limits, MessageField, Shape, Type, builtin, cbor, json, protobuf, yaml};
 
 /// Instances of each type in a run.
 const EACH: u64 = 20;
@@ -120,11 +120,11 @@ fn protobuf_fields_may_come_in_any_order_and_again() {
         fields.sort_by_key(|field| std::cmp::Reverse(field.number));
         let backwards: Vec<u8> = fields.iter().flat_map(|field| field.bytes).copied().collect();
         assert_eq!(protobuf::decode_message(ty, &backwards, &Limits::default()), Ok(expected.clone()));
-        // A text that comes again takes the place of the one before.
+        // A text that comes again takes the index of the one before.
         let texts = fields.iter().filter(|field| {
             ty.wire.iter().any(|part| match part {
-                Part::Field { number, place } if *number == field.number => {
-                    matches!(ty.fields[usize::from(*place)].shape, Shape::String)
+                MessageField::Field { number, index } if *number == field.number => {
+                    matches!(ty.fields[usize::from(*index)].shape, Shape::String)
                 }
                 _ => false,
             })

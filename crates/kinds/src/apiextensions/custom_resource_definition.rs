@@ -21,13 +21,13 @@ pub(crate) const KIND: Kind = Kind {
     generation: Generation::Counted,
     key_prefix: Some("apiextensions.k8s.io/customresourcedefinitions"),
     resets: resets::STATUS_WITHOUT_METADATA,
-    strategy: &Behaviour,
+    strategy: &CustomResourceDefinitionStrategy,
     ..Kind::PLAIN
 };
 
-struct Behaviour;
+struct CustomResourceDefinitionStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for CustomResourceDefinitionStrategy {
     fn default(&self, object: &mut Map) {
         within(object, "spec", |spec| {
             within(spec, "names", names);

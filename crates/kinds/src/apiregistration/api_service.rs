@@ -33,7 +33,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     key_prefix: Some("apiregistration.k8s.io/apiservices"),
     resets: resets::STATUS_WITHOUT_METADATA,
-    strategy: &Behaviour,
+    strategy: &APIServiceStrategy,
     ..Kind::PLAIN
 };
 
@@ -61,9 +61,9 @@ fn availability(status: APIServiceStatus<'_>) -> String {
     }
 }
 
-struct Behaviour;
+struct APIServiceStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for APIServiceStrategy {
     fn default(&self, object: &mut Map) {
         at(object, "spec", |spec| at(spec, "service", |service| fill(service, "port", 443i64)));
     }

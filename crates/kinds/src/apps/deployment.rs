@@ -43,7 +43,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     resets: &[("", &[&["status"]]), ("status", &[&["spec"], &["metadata", "labels"]])],
-    strategy: &Behaviour,
+    strategy: &DeploymentStrategy,
     ..Kind::PLAIN
 };
 
@@ -70,9 +70,9 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-struct Behaviour;
+struct DeploymentStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for DeploymentStrategy {
     fn default(&self, object: &mut Map) {
         at(object, "metadata", rollback);
         within(object, "spec", |spec| {

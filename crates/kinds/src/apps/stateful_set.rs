@@ -34,7 +34,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     resets: resets::STATUS,
-    strategy: &Behaviour,
+    strategy: &StatefulSetStrategy,
     ..Kind::PLAIN
 };
 
@@ -57,9 +57,9 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-struct Behaviour;
+struct StatefulSetStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for StatefulSetStrategy {
     fn default(&self, object: &mut Map) {
         within(object, "spec", |spec| {
             within(spec, "template", pod_spec::default_template);

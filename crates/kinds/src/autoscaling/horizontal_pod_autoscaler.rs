@@ -55,7 +55,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     resets: resets::STATUS,
-    strategy: &Behaviour,
+    strategy: &HorizontalPodAutoscalerStrategy,
     ..Kind::PLAIN
 };
 
@@ -152,9 +152,9 @@ fn usage(name: &str, target: Option<MetricTarget<'_>>, current: Option<MetricVal
     format!("{name}: {current}/{target}")
 }
 
-struct Behaviour;
+struct HorizontalPodAutoscalerStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for HorizontalPodAutoscalerStrategy {
     fn default(&self, object: &mut Map) {
         v1::drop_annotations(object);
         within(object, "spec", |spec| {

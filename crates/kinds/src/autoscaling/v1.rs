@@ -169,27 +169,27 @@ enum Direction {
 }
 
 /// What a source of metrics is called in both versions, and where the versions have its parts.
-struct Source {
+struct MetricSource {
     name: &'static str,
-    fields: &'static [Twin],
+    fields: &'static [FieldMapping],
     /// How v2 calls the kind of a target.
     target: fn(&Value) -> Option<&'static str>,
 }
 
 /// One part of a source: its key in v1, its path in v2.
-struct Twin {
+struct FieldMapping {
     v1: &'static str,
     v2: &'static [&'static str],
     /// What the reference takes for an amount that is not there.
     absent: Option<&'static str>,
 }
 
-const fn twin(v1: &'static str, v2: &'static [&'static str]) -> Twin {
-    Twin { v1, v2, absent: None }
+const fn field(v1: &'static str, v2: &'static [&'static str]) -> FieldMapping {
+    FieldMapping { v1, v2, absent: None }
 }
 
-const fn amount(v1: &'static str, v2: &'static [&'static str]) -> Twin {
-    Twin { v1, v2, absent: Some("0") }
+const fn amount(v1: &'static str, v2: &'static [&'static str]) -> FieldMapping {
+    FieldMapping { v1, v2, absent: Some("0") }
 }
 
 fn has(target: &Value, key: &str) -> bool {
@@ -200,112 +200,112 @@ fn share_or_average(target: &Value) -> Option<&'static str> {
     Some(if has(target, "averageUtilization") { "Utilization" } else { "AverageValue" })
 }
 
-static SPECS: [Source; 5] = [
-    Source {
+static SPECS: [MetricSource; 5] = [
+    MetricSource {
         name: "object",
         fields: &[
-            twin("target", &["describedObject"]),
-            twin("metricName", &["metric", "name"]),
+            field("target", &["describedObject"]),
+            field("metricName", &["metric", "name"]),
             amount("targetValue", &["target", "value"]),
-            twin("selector", &["metric", "selector"]),
-            twin("averageValue", &["target", "averageValue"]),
+            field("selector", &["metric", "selector"]),
+            field("averageValue", &["target", "averageValue"]),
         ],
         target: |target| Some(if has(target, "averageValue") { "AverageValue" } else { "Value" }),
     },
-    Source {
+    MetricSource {
         name: "pods",
         fields: &[
-            twin("metricName", &["metric", "name"]),
+            field("metricName", &["metric", "name"]),
             amount("targetAverageValue", &["target", "averageValue"]),
-            twin("selector", &["metric", "selector"]),
+            field("selector", &["metric", "selector"]),
         ],
         target: |_| Some("AverageValue"),
     },
-    Source {
+    MetricSource {
         name: "resource",
         fields: &[
-            twin("name", &["name"]),
-            twin("targetAverageUtilization", &["target", "averageUtilization"]),
-            twin("targetAverageValue", &["target", "averageValue"]),
+            field("name", &["name"]),
+            field("targetAverageUtilization", &["target", "averageUtilization"]),
+            field("targetAverageValue", &["target", "averageValue"]),
         ],
         target: share_or_average,
     },
-    Source {
+    MetricSource {
         name: "containerResource",
         fields: &[
-            twin("name", &["name"]),
-            twin("targetAverageUtilization", &["target", "averageUtilization"]),
-            twin("targetAverageValue", &["target", "averageValue"]),
-            twin("container", &["container"]),
+            field("name", &["name"]),
+            field("targetAverageUtilization", &["target", "averageUtilization"]),
+            field("targetAverageValue", &["target", "averageValue"]),
+            field("container", &["container"]),
         ],
         target: share_or_average,
     },
-    Source {
+    MetricSource {
         name: "external",
         fields: &[
-            twin("metricName", &["metric", "name"]),
-            twin("metricSelector", &["metric", "selector"]),
-            twin("targetValue", &["target", "value"]),
-            twin("targetAverageValue", &["target", "averageValue"]),
+            field("metricName", &["metric", "name"]),
+            field("metricSelector", &["metric", "selector"]),
+            field("targetValue", &["target", "value"]),
+            field("targetAverageValue", &["target", "averageValue"]),
         ],
         target: |target| Some(if has(target, "value") { "Value" } else { "AverageValue" }),
     },
 ];
 
-static STATUSES: [Source; 5] = [
-    Source {
+static STATUSES: [MetricSource; 5] = [
+    MetricSource {
         name: "object",
         fields: &[
-            twin("target", &["describedObject"]),
-            twin("metricName", &["metric", "name"]),
+            field("target", &["describedObject"]),
+            field("metricName", &["metric", "name"]),
             amount("currentValue", &["current", "value"]),
-            twin("selector", &["metric", "selector"]),
-            twin("averageValue", &["current", "averageValue"]),
+            field("selector", &["metric", "selector"]),
+            field("averageValue", &["current", "averageValue"]),
         ],
         target: |_| None,
     },
-    Source {
+    MetricSource {
         name: "pods",
         fields: &[
-            twin("metricName", &["metric", "name"]),
+            field("metricName", &["metric", "name"]),
             amount("currentAverageValue", &["current", "averageValue"]),
-            twin("selector", &["metric", "selector"]),
+            field("selector", &["metric", "selector"]),
         ],
         target: |_| None,
     },
-    Source {
+    MetricSource {
         name: "resource",
         fields: &[
-            twin("name", &["name"]),
-            twin("currentAverageUtilization", &["current", "averageUtilization"]),
+            field("name", &["name"]),
+            field("currentAverageUtilization", &["current", "averageUtilization"]),
             amount("currentAverageValue", &["current", "averageValue"]),
         ],
         target: |_| None,
     },
-    Source {
+    MetricSource {
         name: "containerResource",
         fields: &[
-            twin("name", &["name"]),
-            twin("currentAverageUtilization", &["current", "averageUtilization"]),
+            field("name", &["name"]),
+            field("currentAverageUtilization", &["current", "averageUtilization"]),
             amount("currentAverageValue", &["current", "averageValue"]),
-            twin("container", &["container"]),
+            field("container", &["container"]),
         ],
         target: |_| None,
     },
-    Source {
+    MetricSource {
         name: "external",
         fields: &[
-            twin("metricName", &["metric", "name"]),
-            twin("metricSelector", &["metric", "selector"]),
+            field("metricName", &["metric", "name"]),
+            field("metricSelector", &["metric", "selector"]),
             amount("currentValue", &["current", "value"]),
-            twin("currentAverageValue", &["current", "averageValue"]),
+            field("currentAverageValue", &["current", "averageValue"]),
         ],
         target: |_| None,
     },
 ];
 
 /// A metric in the other version.
-fn convert(metric: &Value, sources: &[Source; 5], direction: Direction) -> Value {
+fn convert(metric: &Value, sources: &[MetricSource; 5], direction: Direction) -> Value {
     let mut out = Map::new();
     if let Some(ty) = metric.get("type") {
         out.insert(Key::known("type"), ty.clone());
@@ -318,9 +318,9 @@ fn convert(metric: &Value, sources: &[Source; 5], direction: Direction) -> Value
     out.into()
 }
 
-fn convert_source(value: &Value, source: &Source, direction: Direction) -> Map {
+fn convert_source(value: &Value, source: &MetricSource, direction: Direction) -> Map {
     let mut out = Map::new();
-    for Twin { v1, v2, absent } in source.fields {
+    for FieldMapping { v1, v2, absent } in source.fields {
         let found = match direction {
             Direction::ToStored => value.get(v1).cloned(),
             Direction::FromStored => v2.iter().try_fold(value, |value, key| value.get(key)).cloned(),

@@ -9,8 +9,8 @@ use crate::resets;
 use crate::table::human_duration;
 use crate::template::{self, POD_SPEC};
 use crate::{
-    About, Cell, Column, Columns, Context, Dependents, Fields, Generation, Kind, Refusal, Row, Selectable,
-    Strategy, Subresource, keep, map_at, metadata,
+    About, Cell, Column, Columns, Context, Dependents, Generation, Kind, Refusal, Row, SelectableFields,
+    SelectableRow, Strategy, Subresource, keep, map_at, metadata,
 };
 use object::time::Time;
 use object::{Key, Map};
@@ -38,8 +38,8 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
-    fields: Fields {
-        list: &[Selectable {
+    fields: SelectableFields {
+        list: &[SelectableRow {
             name: "status.successful",
             paths: &["status.succeeded"],
             absent: "0",
@@ -50,7 +50,7 @@ pub(crate) const KIND: Kind = Kind {
     generation: Generation::Counted,
     dependents: Dependents::Orphan,
     resets: resets::STATUS,
-    strategy: &Behaviour,
+    strategy: &JobStrategy,
     ..Kind::PLAIN
 };
 
@@ -112,9 +112,9 @@ fn duration(status: JobStatus<'_>) -> Cell {
     }
 }
 
-struct Behaviour;
+struct JobStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for JobStrategy {
     fn default(&self, object: &mut Map) {
         within(object, "spec", |spec| {
             within(spec, "template", pod_spec::default_template);

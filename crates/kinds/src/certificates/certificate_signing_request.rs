@@ -5,8 +5,9 @@
 use crate::cells::NONE;
 use crate::table::human_duration;
 use crate::{
-    About, Action, Body, Cell, Column, Columns, Context, Fields, Kind, NameRule, Part, Refusal, Row, Scope,
-    Selectable, Strategy, Subresource, Traffic, Verb, keep, keep_all_but, map_at,
+    About, Action, Cell, Column, Columns, Context, Kind, NameRule, Part, Refusal, Row, Scope,
+    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, keep,
+    keep_all_but, map_at,
 };
 use object::{Key, List, Map, Value};
 use schema::view::View;
@@ -24,7 +25,7 @@ pub(crate) const KIND: Kind = Kind {
         Subresource {
             name: "approval",
             verbs: Verb::READ_AND_CHANGE,
-            body: Body::Object,
+            body: SubresourceBody::Object,
             action: Action::Part(Part::Approval),
             traffic: Traffic::Objects,
         },
@@ -57,13 +58,16 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
-    fields: Fields { list: &[Selectable::at(&["spec.signerName"])], refusal: Refusal::NotSupported },
+    fields: SelectableFields {
+        list: &[SelectableRow::at(&["spec.signerName"])],
+        refusal: Refusal::NotSupported,
+    },
     resets: &[
         ("", &[&["spec"], &["status"]]),
         ("status", &[&["spec"], &["status", "conditions"]]),
         ("approval", &[&["spec"], &["status", "certificate"]]),
     ],
-    strategy: &Behaviour,
+    strategy: &CertificateSigningRequestStrategy,
     ..Kind::PLAIN
 };
 
@@ -96,9 +100,9 @@ fn condition(status: CertificateSigningRequestStatus<'_>) -> String {
     format!("{answer}{failed}{issued}")
 }
 
-struct Behaviour;
+struct CertificateSigningRequestStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for CertificateSigningRequestStrategy {
     fn prepare_create(&self, object: &mut Map, context: &Context<'_>) {
         object.remove("status");
         let Some(spec) = map_at(object, "spec") else { return };

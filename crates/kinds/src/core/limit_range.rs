@@ -10,13 +10,13 @@ pub(crate) const KIND: Kind = Kind {
     singular: "limitrange",
     kind: "LimitRange",
     short_names: &["limits"],
-    strategy: &Behaviour,
+    strategy: &LimitRangeStrategy,
     ..Kind::PLAIN
 };
 
-struct Behaviour;
+struct LimitRangeStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for LimitRangeStrategy {
     fn default(&self, object: &mut Map) {
         at(object, "spec", |spec| each(spec, "limits", default_item));
     }

@@ -2,8 +2,8 @@
 
 use crate::defaults::{fill_text, within};
 use crate::{
-    About, Action, Body, Cell, Column, Columns, Context, Deleted, Fields, Kind, NameRule, Part, Refusal, Row,
-    Scope, Selectable, Strategy, Subresource, Traffic, Verb, keep, map_at,
+    About, Action, Cell, Column, Columns, Context, Deleted, Kind, NameRule, Part, Refusal, Row, Scope,
+    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, keep, map_at,
 };
 use object::field::{Error, List, Path};
 use object::name::{invalid, qualified_name};
@@ -23,18 +23,21 @@ pub(crate) const KIND: Kind = Kind {
         Subresource {
             name: "finalize",
             verbs: &[Verb::Update],
-            body: Body::Object,
+            body: SubresourceBody::Object,
             action: Action::Part(Part::Finalize),
             traffic: Traffic::Objects,
         },
         Subresource::STATUS,
     ],
     columns: Columns { list: COLUMNS, row },
-    fields: Fields { list: &[Selectable::at(&["status.phase"])], refusal: Refusal::NotSupported },
+    fields: SelectableFields {
+        list: &[SelectableRow::at(&["status.phase"])],
+        refusal: Refusal::NotSupported,
+    },
     deleted: Deleted::Object,
     undeletable: &["default", "kube-public", "kube-system"],
     resets: &[("", &[&["status"]]), ("status", &[&["spec"]]), ("finalize", &[&["status"]])],
-    strategy: &Behaviour,
+    strategy: &NamespaceStrategy,
     ..Kind::PLAIN
 };
 
@@ -46,9 +49,9 @@ fn row(object: &Map) -> Row {
     vec![Cell::name(object), Cell::text(phase), Cell::age(object)].into()
 }
 
-struct Behaviour;
+struct NamespaceStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for NamespaceStrategy {
     /// Also writes the label with the namespace's name, as far as the name is known.
     fn default(&self, namespace: &mut Map) {
         label_with_name(namespace);

@@ -22,7 +22,7 @@ pub(crate) const KIND: Kind = Kind {
     columns: Columns { list: COLUMNS, row },
     deleted: Deleted::Object,
     resets: resets::STATUS,
-    strategy: &Behaviour,
+    strategy: &PersistentVolumeStrategy,
     ..Kind::PLAIN
 };
 
@@ -96,9 +96,9 @@ pub(super) fn protect(object: &mut Map, finalizer: &'static str) {
     }
 }
 
-struct Behaviour;
+struct PersistentVolumeStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for PersistentVolumeStrategy {
     fn default(&self, volume: &mut Map) {
         within(volume, "status", |status| fill_text(status, "phase", "Pending"));
         within(volume, "spec", |spec| {

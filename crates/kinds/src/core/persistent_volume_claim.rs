@@ -21,7 +21,7 @@ pub(crate) const KIND: Kind = Kind {
     columns: Columns { list: COLUMNS, row },
     deleted: Deleted::Object,
     resets: resets::STATUS,
-    strategy: &Behaviour,
+    strategy: &PersistentVolumeClaimStrategy,
     ..Kind::PLAIN
 };
 
@@ -58,9 +58,9 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-struct Behaviour;
+struct PersistentVolumeClaimStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for PersistentVolumeClaimStrategy {
     fn default(&self, claim: &mut Map) {
         within(claim, "status", |status| {
             fill_text(status, "phase", "Pending");

@@ -3,8 +3,9 @@
 use super::{app_armor, pod_defaults, pod_gates, pod_row, pod_spec, qos};
 use crate::defaults::{at, each, within};
 use crate::{
-    About, Action, Body, Column, Columns, Context, Deleted, Fields, Generation, Kind, Part, Refusal,
-    Selectable, Strategy, Subresource, Traffic, Verb, keep, keep_all_but, keep_metadata, map_at,
+    About, Action, Column, Columns, Context, Deleted, Generation, Kind, Part, Refusal, SelectableFields,
+    SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, keep, keep_all_but, keep_metadata,
+    map_at,
 };
 use object::{Key, Map, Value};
 use schema::view::View;
@@ -22,81 +23,81 @@ pub(crate) const KIND: Kind = Kind {
         Subresource {
             name: "attach",
             verbs: &[Verb::Create, Verb::Get],
-            body: Body::Options("PodAttachOptions"),
+            body: SubresourceBody::Options("PodAttachOptions"),
             action: Action::Unserved,
             traffic: Traffic::Connection,
         },
         Subresource {
             name: "binding",
             verbs: Verb::CREATE,
-            body: Body::Kind { group: "", version: "v1", kind: "Binding" },
+            body: SubresourceBody::Kind { group: "", version: "v1", kind: "Binding" },
             action: Action::Bind,
             traffic: Traffic::Objects,
         },
         Subresource {
             name: "ephemeralcontainers",
             verbs: Verb::READ_AND_CHANGE,
-            body: Body::Object,
+            body: SubresourceBody::Object,
             action: Action::Part(Part::EphemeralContainers),
             traffic: Traffic::Objects,
         },
         Subresource {
             name: "eviction",
             verbs: Verb::CREATE,
-            body: Body::Kind { group: "policy", version: "v1", kind: "Eviction" },
+            body: SubresourceBody::Kind { group: "policy", version: "v1", kind: "Eviction" },
             action: Action::Unserved,
             traffic: Traffic::Objects,
         },
         Subresource {
             name: "exec",
             verbs: &[Verb::Create, Verb::Get],
-            body: Body::Options("PodExecOptions"),
+            body: SubresourceBody::Options("PodExecOptions"),
             action: Action::Unserved,
             traffic: Traffic::Connection,
         },
         Subresource {
             name: "log",
             verbs: &[Verb::Get],
-            body: Body::Object,
+            body: SubresourceBody::Object,
             action: Action::Unserved,
             traffic: Traffic::Log,
         },
         Subresource {
             name: "portforward",
             verbs: &[Verb::Create, Verb::Get],
-            body: Body::Options("PodPortForwardOptions"),
+            body: SubresourceBody::Options("PodPortForwardOptions"),
             action: Action::Unserved,
             traffic: Traffic::Connection,
         },
         Subresource {
             name: "proxy",
             verbs: &[Verb::Create, Verb::Delete, Verb::Get, Verb::Patch, Verb::Update],
-            body: Body::Options("PodProxyOptions"),
+            body: SubresourceBody::Options("PodProxyOptions"),
             action: Action::Unserved,
             traffic: Traffic::Proxy,
         },
         Subresource {
             name: "resize",
             verbs: Verb::READ_AND_CHANGE,
-            body: Body::Object,
+            body: SubresourceBody::Object,
             action: Action::Part(Part::Resize),
             traffic: Traffic::Objects,
         },
         Subresource::STATUS,
     ],
     columns: Columns { list: COLUMNS, row: pod_row::row },
-    fields: Fields {
+    fields: SelectableFields {
         list: &[
-            Selectable { indexed: true, ..Selectable::at(&["spec.nodeName"]) },
-            Selectable { name: "spec.host", ..Selectable::at(&["spec.nodeName"]) },
-            Selectable::at(&["spec.restartPolicy"]),
-            Selectable::at(&["spec.schedulerName"]),
-            Selectable::at(&["spec.serviceAccountName"]),
-            Selectable { absent: "false", ..Selectable::at(&["spec.hostNetwork"]) },
-            Selectable::at(&["status.phase"]),
-            Selectable::at(&["status.podIP"]),
-            Selectable { name: "status.podIPs", paths: &[], absent: "", indexed: false },
-            Selectable::at(&["status.nominatedNodeName"]),
+            SelectableRow { indexed: true, ..SelectableRow::at(&["spec.nodeName"]) },
+            SelectableRow { name: "spec.host", ..SelectableRow::at(&["spec.nodeName"]) },
+            SelectableRow::at(&["spec.restartPolicy"]),
+            SelectableRow::at(&["spec.schedulerName"]),
+            SelectableRow::at(&["spec.serviceAccountName"]),
+            SelectableRow { absent: "false", ..SelectableRow::at(&["spec.hostNetwork"]) },
+            SelectableRow::at(&["status.phase"]),
+            SelectableRow::at(&["status.podIP"]),
+            SelectableRow { name: "status.podIPs", paths: &[], absent: "", indexed: false },
+            SelectableRow::at(&["status.nominatedNodeName"]),
         ],
         refusal: Refusal::NotSupported,
     },
@@ -106,7 +107,7 @@ pub(crate) const KIND: Kind = Kind {
         ("", &[&["status"]]),
         ("status", &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]),
     ],
-    strategy: &Behaviour,
+    strategy: &PodStrategy,
     ..Kind::PLAIN
 };
 
@@ -127,9 +128,9 @@ const COLUMNS: &[Column] = &[
     Column::text("Readiness Gates", About::Field("core.v1.PodSpec", "readinessGates")).wide(),
 ];
 
-struct Behaviour;
+struct PodStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for PodStrategy {
     fn default(&self, pod: &mut Map) {
         pod_spec::drop_legacy_annotations(pod);
         within(pod, "spec", pod_defaults::spec);

@@ -41,7 +41,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
-    strategy: &Behaviour,
+    strategy: &EndpointSliceStrategy,
     ..Kind::PLAIN
 };
 
@@ -66,9 +66,9 @@ fn port(port: EndpointPort<'_>) -> String {
     }
 }
 
-struct Behaviour;
+struct EndpointSliceStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for EndpointSliceStrategy {
     fn default(&self, object: &mut Map) {
         each(object, "ports", |port| {
             fill_text(port, "name", "");

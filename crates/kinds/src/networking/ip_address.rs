@@ -22,7 +22,7 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
-    strategy: &Behaviour,
+    strategy: &IPAddressStrategy,
     ..Kind::PLAIN
 };
 
@@ -41,9 +41,9 @@ fn owner(parent: ParentReference<'_>) -> String {
     }
 }
 
-struct Behaviour;
+struct IPAddressStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for IPAddressStrategy {
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}

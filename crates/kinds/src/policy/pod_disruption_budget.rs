@@ -33,7 +33,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     resets: resets::STATUS,
-    strategy: &Behaviour,
+    strategy: &PodDisruptionBudgetStrategy,
     ..Kind::PLAIN
 };
 
@@ -58,9 +58,9 @@ fn amount(value: Option<&Value>) -> Cell {
     })
 }
 
-struct Behaviour;
+struct PodDisruptionBudgetStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for PodDisruptionBudgetStrategy {
     /// An expression on a label that an older version used to select everything or nothing does not stand beside others.
     fn default(&self, object: &mut Map) {
         at(object, "spec", |spec| at(spec, "selector", strip));

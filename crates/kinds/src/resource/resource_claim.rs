@@ -33,7 +33,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     deleted: Deleted::Object,
     resets: resets::STATUS,
-    strategy: &Behaviour,
+    strategy: &ResourceClaimStrategy,
     ..Kind::PLAIN
 };
 
@@ -54,9 +54,9 @@ fn state(object: &Map) -> &'static str {
     }
 }
 
-struct Behaviour;
+struct ResourceClaimStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for ResourceClaimStrategy {
     fn default(&self, object: &mut Map) {
         at(object, "spec", default_claim);
     }

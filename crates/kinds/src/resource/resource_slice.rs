@@ -3,8 +3,8 @@
 use super::{conversion, versions};
 use crate::defaults::{at, each, fill};
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Fields, Generation, Kind, Refusal, Row, Scope,
-    Selectable, Strategy, Version,
+    About, Cell, Column, Columns, Context, Deleted, Generation, Kind, Refusal, Row, Scope, SelectableFields,
+    SelectableRow, Strategy, Version,
 };
 use object::Map;
 use schema::view::View;
@@ -28,13 +28,13 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
-    fields: Fields {
-        list: &[Selectable::at(&["spec.nodeName"]), Selectable::at(&["spec.driver"])],
+    fields: SelectableFields {
+        list: &[SelectableRow::at(&["spec.nodeName"]), SelectableRow::at(&["spec.driver"])],
         refusal: Refusal::NotSupportedForVersion,
     },
     generation: Generation::Counted,
     deleted: Deleted::Object,
-    strategy: &Behaviour,
+    strategy: &ResourceSliceStrategy,
     ..Kind::PLAIN
 };
 
@@ -50,9 +50,9 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-struct Behaviour;
+struct ResourceSliceStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for ResourceSliceStrategy {
     fn default(&self, object: &mut Map) {
         at(object, "spec", |spec| each(spec, "devices", |device| fill(device, "basic", Map::new())));
     }

@@ -29,7 +29,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::CountedLater,
     deleted: Deleted::Object,
-    strategy: &Behaviour,
+    strategy: &CSIDriverStrategy,
     ..Kind::PLAIN
 };
 
@@ -63,9 +63,9 @@ fn modes(spec: CSIDriverSpec<'_>) -> String {
     if text.is_empty() { NONE.into() } else { text }
 }
 
-struct Behaviour;
+struct CSIDriverStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for CSIDriverStrategy {
     fn default(&self, object: &mut Map) {
         within(object, "spec", |spec| {
             fill(spec, "attachRequired", true);

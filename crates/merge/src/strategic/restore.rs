@@ -63,7 +63,7 @@ impl Restorer<'_> {
             self.path.push('.');
         }
         self.path.push_str(&field.name);
-        let value = self.value(&field.shape, &field.facts.go, node);
+        let value = self.value(&field.shape, &field.options.go, node);
         self.path.truncate(length);
         value
     }

@@ -2,7 +2,7 @@
 
 use super::names::{id_and_tag, title, with_article};
 use super::{GroupVersionKind, JSON, Method, OBJECTS, Operation, Paths, RequestBody, Response, root};
-use crate::described::Described;
+use crate::descriptions::Descriptions;
 use crate::parameters::{Parameter, of_options};
 use crate::schemas::{Model, PATCH};
 use kinds::{BodyType, Deleted, ResourceType, SubresourceType, Traffic, Verb};
@@ -26,7 +26,11 @@ const PATCHES: &[&str] = &[
 ];
 
 /// The paths of a resource and of what stands below it.
-pub(crate) fn of_resource<'a>(resource: &'a ResourceType, described: &mut Described, paths: &mut Paths<'a>) {
+pub(crate) fn of_resource<'a>(
+    resource: &'a ResourceType,
+    described: &mut Descriptions,
+    paths: &mut Paths<'a>,
+) {
     let options = Options::new(described);
     let of_kind = Endpoint::of(resource, None, &options);
     of_kind.add(&resource.verbs, described, paths);
@@ -46,7 +50,7 @@ struct Options {
 }
 
 impl Options {
-    fn new(described: &mut Described) -> Self {
+    fn new(described: &mut Descriptions) -> Self {
         let mut of = |name: &str, except: &[&str]| {
             by_name(name).map(|ty| of_options(ty, except, described)).unwrap_or_default()
         };
@@ -100,7 +104,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
         Self { resource, subresource, options, model, body }
     }
 
-    fn add(&self, verbs: &[Verb], described: &mut Described, paths: &mut Paths<'a>) {
+    fn add(&self, verbs: &[Verb], described: &mut Descriptions, paths: &mut Paths<'a>) {
         if let Some(SubresourceType { body: BodyType::Options(options), .. }) = self.subresource {
             self.add_connections(verbs, options, described, paths);
             return;
@@ -111,9 +115,11 @@ impl<'a, 'o> Endpoint<'a, 'o> {
         let collection = if self.subresource.is_some() { item.clone() } else { self.collection_path() };
         let watched = has(Verb::Watch);
         for (scope, path) in
-            [(Across::Scope, collection), (Across::Namespaces, self.path_across_namespaces())]
+            [(ListScope::Scope, collection), (ListScope::Namespaces, self.path_across_namespaces())]
         {
-            if scope == Across::Namespaces && (!self.resource.is_namespaced() || self.subresource.is_some()) {
+            if scope == ListScope::Namespaces
+                && (!self.resource.is_namespaced() || self.subresource.is_some())
+            {
                 continue;
             }
             if has(Verb::List)
@@ -121,10 +127,10 @@ impl<'a, 'o> Endpoint<'a, 'o> {
             {
                 self.push(&path, self.list(list, scope, watched), paths);
                 if watched {
-                    self.push(&watch_path(&path, self), self.watch(scope, Watched::Collection), paths);
+                    self.push(&watch_path(&path, self), self.watch(scope, WatchTarget::Collection), paths);
                 }
             }
-            if scope == Across::Namespaces {
+            if scope == ListScope::Namespaces {
                 continue;
             }
             if has(Verb::Create) {
@@ -147,7 +153,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
             self.push(&item, self.delete(), paths);
         }
         if watched {
-            self.push(&watch_path(&item, self), self.watch(Across::Scope, Watched::Object), paths);
+            self.push(&watch_path(&item, self), self.watch(ListScope::Scope, WatchTarget::Object), paths);
         }
     }
 
@@ -165,7 +171,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
         paths.entry(path.to_owned()).or_default().push(operation);
     }
 
-    fn read(&self, described: &mut Described) -> Operation<'a> {
+    fn read(&self, described: &mut Descriptions) -> Operation<'a> {
         let kind = &self.resource.kind;
         let description = match self.subresource {
             Some(subresource) => format!("read {} of the specified {kind}", subresource.name),
@@ -183,7 +189,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
         operation.answering(&["200"], self.model)
     }
 
-    fn list(&self, list: &'a Type, scope: Across, watched: bool) -> Operation<'a> {
+    fn list(&self, list: &'a Type, scope: ListScope, watched: bool) -> Operation<'a> {
         let what = if watched { "list or watch objects of kind" } else { "list objects of kind" };
         let description = format!("{what} {}", self.resource.kind);
         self.operation(Method::Get, "list", "list", scope.suffix(), description)
@@ -192,18 +198,18 @@ impl<'a, 'o> Endpoint<'a, 'o> {
             .answering(&["200"], Model::Type(list))
     }
 
-    fn watch(&self, scope: Across, watched: Watched) -> Operation<'a> {
+    fn watch(&self, scope: ListScope, watched: WatchTarget) -> Operation<'a> {
         let kind = &self.resource.kind;
         let event = by_name("meta.v1.WatchEvent").map_or(Model::Text, Model::Type);
         let (action, suffix, description) = match watched {
-            Watched::Collection => (
+            WatchTarget::Collection => (
                 "watchlist",
                 format!("List{}", scope.suffix()),
                 format!(
                     "watch individual changes to a list of {kind}. deprecated: use the 'watch' parameter with a list operation instead."
                 ),
             ),
-            Watched::Object => (
+            WatchTarget::Object => (
                 "watch",
                 String::new(),
                 format!(
@@ -250,7 +256,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
         let operation = self.operation(Method::Patch, "patch", "patch", "", description);
         Operation { consumes: PATCHES, ..operation }
             .taking(&self.options.patch)
-            .carrying(Model::Leaf(&PATCH))
+            .carrying(Model::SpecialType(&PATCH))
             .answering(&["200", "201"], self.model)
     }
 
@@ -280,7 +286,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
         &self,
         verbs: &[Verb],
         options: &str,
-        described: &mut Described,
+        described: &mut Descriptions,
         paths: &mut Paths<'a>,
     ) {
         let is_proxy = verbs.contains(&Verb::Update);
@@ -399,14 +405,14 @@ impl<'a> Operation<'a> {
 
 /// Whether a list is of one namespace (or of the cluster), or of all namespaces at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Across {
+enum ListScope {
     Scope,
     Namespaces,
 }
 
 const FOR_ALL_NAMESPACES: &str = "ForAllNamespaces";
 
-impl Across {
+impl ListScope {
     fn suffix(self) -> &'static str {
         match self {
             Self::Scope => "",
@@ -416,7 +422,7 @@ impl Across {
 }
 
 /// What a deprecated path watches.
-enum Watched {
+enum WatchTarget {
     Collection,
     Object,
 }

@@ -70,35 +70,35 @@ fn write_schema(ty: &Type, value: &Value, out: &mut Vec<u8>) {
 }
 
 /// What stands at a key of a struct.
-enum Entry<'v> {
+enum StructEntry<'v> {
     Field(&'v Field, &'v Value),
     Absent(&'v Field),
     Other(&'v Value),
 }
 
 fn write_struct(ty: &Type, map: &Map, out: &mut Vec<u8>) {
-    let mut entries: Vec<(&str, Entry<'_>)> = Vec::with_capacity(map.len() + ty.always.len());
+    let mut entries: Vec<(&str, StructEntry<'_>)> = Vec::with_capacity(map.len() + ty.always.len());
     let mut written = vec![false; ty.fields.len()];
     for (key, value) in map.iter() {
         let known = ty.position(key).and_then(|at| Some((ty.fields.get(at)?, written.get_mut(at)?)));
         match known {
-            None => entries.push((key, Entry::Other(value))),
+            None => entries.push((key, StructEntry::Other(value))),
             Some((field, _)) if field.drops(value) => {}
             Some((field, written)) => {
                 *written = true;
-                entries.push((&field.name, Entry::Field(field, value)));
+                entries.push((&field.name, StructEntry::Field(field, value)));
             }
         }
     }
     for at in ty.always.iter().map(|at| usize::from(*at)) {
         if let (Some(field), Some(false)) = (ty.fields.get(at), written.get(at)) {
-            entries.push((&field.name, Entry::Absent(field)));
+            entries.push((&field.name, StructEntry::Absent(field)));
         }
     }
     write_sorted(entries, out, |entry, out| match entry {
-        Entry::Field(field, value) => write_value(&field.shape, value, out),
-        Entry::Absent(field) => write_absent(field, out),
-        Entry::Other(value) => write_any(value, out),
+        StructEntry::Field(field, value) => write_value(&field.shape, value, out),
+        StructEntry::Absent(field) => write_absent(field, out),
+        StructEntry::Other(value) => write_any(value, out),
     });
 }
 

@@ -3,7 +3,7 @@
 
 use super::escape::{write_markup_escaped, write_string};
 use crate::model::{Field, Shape, Type};
-use crate::slots::Slots;
+use crate::slots::FieldSlots;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use object::{Key, Map, Value, float};
@@ -83,7 +83,7 @@ fn write_ordered(ty: &Type, map: &Map, out: &mut Vec<u8>) -> bool {
 /// Looks every field up; keys that are no field follow, sorted, where the type is open.
 fn write_unordered(ty: &Type, map: &Map, out: &mut Vec<u8>) {
     let mut first = true;
-    let slots = Slots::of(ty, map);
+    let slots = FieldSlots::of(ty, map);
     for (at, field) in ty.fields.iter().enumerate() {
         match slots.value(at, field) {
             Some(value) => write_field(field, value, &mut first, out),

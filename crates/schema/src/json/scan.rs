@@ -16,8 +16,8 @@ pub(crate) struct Skipped<'i> {
     pub(crate) spaced: bool,
 }
 
-/// Entries that were passed over: where they end, and what comes next there.
-struct Entries {
+/// SkippedEntries that were passed over: where they end, and what comes next there.
+struct SkippedEntries {
     end: usize,
     expected: Expected,
 }
@@ -374,7 +374,12 @@ impl<'i> Scanner<'i> {
 
     /// Passes over the entries of an object, at the opening quote of a key, for as long as their values are objects and
     /// nothing stands between the tokens: sets of fields are nothing else, and are most of what is skipped.
-    fn skip_entries(&mut self, mut at: usize, levels: &mut Vec<u8>, depth: usize) -> Result<Entries, Fault> {
+    fn skip_entries(
+        &mut self,
+        mut at: usize,
+        levels: &mut Vec<u8>,
+        depth: usize,
+    ) -> Result<SkippedEntries, Fault> {
         let bytes = self.text.as_bytes();
         // Levels that were opened here, all of them objects: the next one of `levels` is one as well.
         let mut opened = 0;
@@ -403,7 +408,7 @@ impl<'i> Scanner<'i> {
             at += 1;
         };
         levels.resize(levels.len() + opened, b'}');
-        Ok(Entries { end: at, expected })
+        Ok(SkippedEntries { end: at, expected })
     }
 
     /// A string that is skipped, at its opening quote: where it ends.

@@ -3,7 +3,7 @@
 use super::wire::{Reader, Tag, Wire, fault};
 use super::{Envelope, PREFIX};
 use crate::decode::{Budget, Error, Fault, Limits, merge_again};
-use crate::model::{Alternative, Field, Part, Ref, Shape, Type};
+use crate::model::{Alternative, Field, MessageField, Ref, Shape, Type};
 use crate::scalar;
 use crate::stack::{Stack, put};
 use object::time::Time;
@@ -120,7 +120,7 @@ impl Decoder {
         self.budget.value()?;
         self.budget.enter()?;
         let base = self.fields.len();
-        self.parts(ty, &ty.wire, message, base, BEFORE_ALL)?;
+        self.message_fields(ty, &ty.wire, message, base, BEFORE_ALL)?;
         self.budget.leave();
         Ok(base)
     }
@@ -132,10 +132,10 @@ impl Decoder {
 
     /// The fields of one message; those of inlined messages go to the same struct. A field whose number is not above
     /// `last`, that of the field before it, may have come before.
-    fn parts(
+    fn message_fields(
         &mut self,
         ty: &Type,
-        parts: &[Part],
+        message_fields: &[MessageField],
         message: &[u8],
         base: usize,
         mut last: u32,
@@ -145,20 +145,20 @@ impl Decoder {
         let mut next = 0;
         while !reader.is_empty() {
             let tag = reader.tag()?;
-            let Some((place, part)) = find(parts, next, tag.number) else {
+            let Some((index, message_field)) = find(message_fields, next, tag.number) else {
                 reader.skip(tag)?;
                 continue;
             };
-            next = place + 1;
+            next = index + 1;
             let rises = tag.number > last;
             last = last.max(tag.number);
-            let at = match part {
-                Part::Field { place, .. } => usize::from(*place),
-                Part::Inline { parts, .. } => {
+            let at = match message_field {
+                MessageField::Field { index, .. } => usize::from(*index),
+                MessageField::Inline { fields, .. } => {
                     tag.expect(Wire::Bytes, &ty.struct_name)?;
                     self.budget.enter()?;
                     let last = if rises { BEFORE_ALL } else { AFTER_ALL };
-                    self.parts(ty, parts, reader.bytes()?, base, last)?;
+                    self.message_fields(ty, fields, reader.bytes()?, base, last)?;
                     self.budget.leave();
                     continue;
                 }
@@ -469,16 +469,16 @@ impl Decoder {
 
 /// The part with this number and its place: most often the one after the last, or the one whose place says so.
 #[inline]
-fn find(parts: &[Part], next: usize, number: u32) -> Option<(usize, &Part)> {
+fn find(message_fields: &[MessageField], next: usize, number: u32) -> Option<(usize, &MessageField)> {
     for near in [next, (number as usize).wrapping_sub(1)] {
-        if let Some(part) = parts.get(near)
-            && part.number() == number
+        if let Some(message_field) = message_fields.get(near)
+            && message_field.number() == number
         {
-            return Some((near, part));
+            return Some((near, message_field));
         }
     }
-    let place = parts.binary_search_by_key(&number, Part::number).ok()?;
-    parts.get(place).map(|part| (place, part))
+    let index = message_fields.binary_search_by_key(&number, MessageField::number).ok()?;
+    message_fields.get(index).map(|message_field| (index, message_field))
 }
 
 /// The whole number of a variable-length one.

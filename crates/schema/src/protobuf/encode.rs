@@ -2,9 +2,9 @@
 
 use super::wire::{Wire, Writer};
 use super::{Envelope, PREFIX};
-use crate::model::{Alternative, Field, Part, Shape, Type};
+use crate::model::{Alternative, Field, MessageField, Shape, Type};
 use crate::scalar;
-use crate::slots::Slots;
+use crate::slots::FieldSlots;
 use object::{Map, Value};
 
 /// Writes an object with its envelope; the kind comes from the object itself, or else from its type.
@@ -44,15 +44,15 @@ fn write_message(ty: &Type, value: &Value, writer: &mut Writer) {
 }
 
 fn write_struct(ty: &Type, map: &Map, writer: &mut Writer) {
-    let slots = Slots::of(ty, map);
-    write_parts(ty, &ty.wire, &slots, writer);
+    let slots = FieldSlots::of(ty, map);
+    write_fields(ty, &ty.wire, &slots, writer);
 }
 
-fn write_parts(ty: &Type, parts: &[Part], slots: &Slots<'_>, writer: &mut Writer) {
-    for part in parts.iter().rev() {
-        match part {
-            Part::Field { place, .. } => {
-                let at = usize::from(*place);
+fn write_fields(ty: &Type, fields: &[MessageField], slots: &FieldSlots<'_>, writer: &mut Writer) {
+    for field in fields.iter().rev() {
+        match field {
+            MessageField::Field { index, .. } => {
+                let at = usize::from(*index);
                 let Some(field) = ty.fields.get(at) else { continue };
                 match slots.value(at, field).filter(|value| !field.drops(value)) {
                     Some(value) if field.boxed => write_one(field.number, &field.shape, value, writer),
@@ -61,9 +61,9 @@ fn write_parts(ty: &Type, parts: &[Part], slots: &Slots<'_>, writer: &mut Writer
                     None => write_absent(field, writer),
                 }
             }
-            Part::Inline { number, parts } => {
+            MessageField::Inline { number, fields } => {
                 let before = writer.len();
-                write_parts(ty, parts, slots, writer);
+                write_fields(ty, fields, slots, writer);
                 writer.close(*number, before);
             }
         }

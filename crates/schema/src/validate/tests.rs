@@ -59,17 +59,20 @@ fn a_required_field_of_an_absent_struct_is_missing() {
 
 #[test]
 fn lengths_and_counts_are_bounded() {
-    use crate::{Builder, Slot};
+    use crate::{Builder, FieldBuilder};
     let ty = Builder::new("test.v1.Thing")
-        .field("text", Slot::new(Shape::String).rule(Rule::MaxLength(3)))
+        .field("text", FieldBuilder::new(Shape::String).rule(Rule::MaxLength(3)))
         .field(
             "list",
-            Slot::new(Shape::List(crate::Ref::Static(&Shape::Int64)))
+            FieldBuilder::new(Shape::List(crate::Ref::Static(&Shape::Int64)))
                 .rule(Rule::MaxItems(2))
                 .rule(Rule::Unique(None)),
         )
-        .field("few", Slot::new(Shape::List(crate::Ref::Static(&Shape::Int64))).rule(Rule::MinItems(2)))
-        .field("most", Slot::new(Shape::Int64).rule(Rule::Max(9)))
+        .field(
+            "few",
+            FieldBuilder::new(Shape::List(crate::Ref::Static(&Shape::Int64))).rule(Rule::MinItems(2)),
+        )
+        .field("most", FieldBuilder::new(Shape::Int64).rule(Rule::Max(9)))
         .build();
     let text = br#"{"text":"long","list":[1,2,1],"few":[1],"most":10}"#;
     let value =
@@ -89,16 +92,16 @@ fn lengths_and_counts_are_bounded() {
 
 #[test]
 fn the_members_of_a_union_follow_its_discriminator() {
-    use crate::{Builder, Member, Slot, Union};
+    use crate::{Builder, FieldBuilder, Member, Union};
     static MEMBERS: [Member; 2] = [
         Member { value: object::Text::known("A"), field: object::Text::known("a") },
         Member { value: object::Text::known("B"), field: object::Text::known("b") },
     ];
     let union = Union { discriminator: "type".into(), members: crate::Ref::Static(&MEMBERS), checked: true };
     let ty = Builder::new("test.v1.Choice")
-        .field("type", Slot::new(Shape::String))
-        .field("a", Slot::new(Shape::Int64))
-        .field("b", Slot::new(Shape::Int64))
+        .field("type", FieldBuilder::new(Shape::String))
+        .field("a", FieldBuilder::new(Shape::Int64))
+        .field("b", FieldBuilder::new(Shape::Int64))
         .union(union)
         .build();
     let shape = Shape::Struct(ty.clone());

@@ -1,7 +1,7 @@
 //! How Go writes numbers and shows values, since both stand in what clients see.
 
 use super::resolve::Scalar;
-use super::to_json::Item;
+use super::to_json::YamlValue;
 use object::float::{self, Scientific};
 use object::quote::Quoted;
 use std::cmp::Ordering;
@@ -56,14 +56,14 @@ pub(super) fn show_scalar(scalar: &Scalar, out: &mut String) {
 }
 
 /// A value as `%#v` shows it: `map[interface {}]interface {}{"a":interface {}(nil)}`. Longer ones are cut off.
-pub(super) fn show(item: &Item, out: &mut String) {
+pub(super) fn show(item: &YamlValue, out: &mut String) {
     const LONGEST: usize = 64 * 1024;
     if out.len() > LONGEST {
         return;
     }
     match item {
-        Item::Scalar(scalar) => show_scalar(scalar, out),
-        Item::List(list) => {
+        YamlValue::Scalar(scalar) => show_scalar(scalar, out),
+        YamlValue::List(list) => {
             out.push_str("[]interface {}{");
             for (at, element) in list.iter().enumerate() {
                 out.push_str(if at > 0 { ", " } else { "" });
@@ -71,7 +71,7 @@ pub(super) fn show(item: &Item, out: &mut String) {
             }
             out.push('}');
         }
-        Item::Map(entries) => {
+        YamlValue::Map(entries) => {
             out.push_str("map[interface {}]interface {}{");
             let mut sorted: Vec<_> = entries.iter().collect();
             sorted.sort_by(|(a, _), (b, _)| compare(a, b));
@@ -89,9 +89,9 @@ pub(super) fn show(item: &Item, out: &mut String) {
     }
 }
 
-fn show_within(item: &Item, out: &mut String) {
+fn show_within(item: &YamlValue, out: &mut String) {
     match item {
-        Item::Scalar(Scalar::Null) => out.push_str("interface {}(nil)"),
+        YamlValue::Scalar(Scalar::Null) => out.push_str("interface {}(nil)"),
         item => show(item, out),
     }
 }

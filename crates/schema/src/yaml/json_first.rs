@@ -18,7 +18,7 @@ pub(super) fn decode_shape(shape: &Shape, input: &[u8], limits: &Limits) -> Opti
         return None;
     }
     let text = std::str::from_utf8(input).ok()?;
-    if !Scan::new(text, limits.depth).is_alike() {
+    if !SubsetScan::new(text, limits.depth).is_alike() {
         return None;
     }
     let decoded = crate::json::decode_shape(shape, input, limits).ok()?;
@@ -29,7 +29,7 @@ pub(super) fn decode_shape(shape: &Shape, input: &[u8], limits: &Limits) -> Opti
 fn raw_is_sorted(value: &Value, depth: usize) -> bool {
     match value {
         Value::Raw(raw) => {
-            let mut scan = Scan::new(raw.as_str(), depth);
+            let mut scan = SubsetScan::new(raw.as_str(), depth);
             scan.is_alike() && scan.sorted
         }
         Value::List(list) => list.iter().all(|value| raw_is_sorted(value, depth)),
@@ -39,7 +39,7 @@ fn raw_is_sorted(value: &Value, depth: usize) -> bool {
 }
 
 /// A pass over the tokens of JSON; what is not JSON at all is left to the decoder to find.
-struct Scan<'t> {
+struct SubsetScan<'t> {
     text: &'t str,
     at: usize,
     /// The keys of the objects that are open, innermost last; none for a list.
@@ -49,7 +49,7 @@ struct Scan<'t> {
     sorted: bool,
 }
 
-impl<'t> Scan<'t> {
+impl<'t> SubsetScan<'t> {
     fn new(text: &'t str, depth: usize) -> Self {
         Self { text, at: 0, open: Vec::new(), depth, sorted: true }
     }
@@ -192,7 +192,7 @@ impl<'t> Scan<'t> {
 
 #[cfg(test)]
 mod tests {
-    use super::Scan;
+    use super::SubsetScan;
 
     #[test]
     fn json_that_yaml_reads_alike_takes_the_short_way() {
@@ -203,7 +203,7 @@ mod tests {
             "{\"a\":{\"a\":1},\"b\":{\"a\":1}}",
             "{\"~\":\"é😀\"}",
         ] {
-            assert!(Scan::new(json, 64).is_alike(), "{json}");
+            assert!(SubsetScan::new(json, 64).is_alike(), "{json}");
         }
     }
 
@@ -227,16 +227,16 @@ mod tests {
             "{a: 1}",
             "{'a': 1}",
         ] {
-            assert!(!Scan::new(json, 64).is_alike(), "{json}");
+            assert!(!SubsetScan::new(json, 64).is_alike(), "{json}");
         }
         let long = format!("{{\"{}\":1}}", "k".repeat(1024));
-        assert!(!Scan::new(&long, 64).is_alike());
+        assert!(!SubsetScan::new(&long, 64).is_alike());
     }
 
     #[test]
     fn the_order_of_keys_is_noted() {
         let sorted = |json| {
-            let mut scan = Scan::new(json, 64);
+            let mut scan = SubsetScan::new(json, 64);
             scan.is_alike() && scan.sorted
         };
         assert!(sorted(r#"{"a":{"x":1,"y":1},"b":1}"#));

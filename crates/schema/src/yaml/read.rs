@@ -218,8 +218,10 @@ impl<'i> Reader<'i> {
         };
         let (character, width) = match decoded {
             Ok(decoded) => decoded,
-            Err(Flaw::Incomplete(_)) if !self.ended => return Ok(false),
-            Err(Flaw::Incomplete(problem) | Flaw::Invalid(problem)) => return Err(fault(problem)),
+            Err(InvalidBytes::Incomplete(_)) if !self.ended => return Ok(false),
+            Err(InvalidBytes::Incomplete(problem) | InvalidBytes::Invalid(problem)) => {
+                return Err(fault(problem));
+            }
         };
         if !matches!(character, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..)
         {
@@ -234,51 +236,53 @@ impl<'i> Reader<'i> {
 }
 
 /// Why bytes are no character.
-enum Flaw {
+enum InvalidBytes {
     Incomplete(&'static str),
     Invalid(&'static str),
 }
 
 /// The first character of UTF-8 and how many bytes it takes.
-fn utf8(bytes: &[u8]) -> Result<(char, usize), Flaw> {
+fn utf8(bytes: &[u8]) -> Result<(char, usize), InvalidBytes> {
     let lead = bytes.first().copied().unwrap_or(0);
     let width = width(lead);
     if width == 0 {
-        return Err(Flaw::Invalid("invalid leading UTF-8 octet"));
+        return Err(InvalidBytes::Invalid("invalid leading UTF-8 octet"));
     }
     let Some(bytes) = bytes.get(..width) else {
-        return Err(Flaw::Incomplete("incomplete UTF-8 octet sequence"));
+        return Err(InvalidBytes::Incomplete("incomplete UTF-8 octet sequence"));
     };
     let bits = [0x7f, 0x1f, 0x0f, 0x07].get(width - 1).copied().unwrap_or(0);
     let mut code = u32::from(lead & bits);
     for byte in bytes.iter().skip(1) {
         if byte & 0xc0 != 0x80 {
-            return Err(Flaw::Invalid("invalid trailing UTF-8 octet"));
+            return Err(InvalidBytes::Invalid("invalid trailing UTF-8 octet"));
         }
         code = (code << 6) | u32::from(byte & 0x3f);
     }
     let least = [0, 0x80, 0x800, 0x10000].get(width - 1).copied().unwrap_or(0);
     if code < least {
-        return Err(Flaw::Invalid("invalid length of a UTF-8 sequence"));
+        return Err(InvalidBytes::Invalid("invalid length of a UTF-8 sequence"));
     }
-    char::from_u32(code).map(|character| (character, width)).ok_or(Flaw::Invalid("invalid Unicode character"))
+    char::from_u32(code)
+        .map(|character| (character, width))
+        .ok_or(InvalidBytes::Invalid("invalid Unicode character"))
 }
 
 /// The first character of UTF-16 and how many bytes it takes.
-fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<(char, usize), Flaw> {
+fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<(char, usize), InvalidBytes> {
     let (units, _) = bytes.as_chunks::<2>();
     let Some(first) = units.first().map(|pair| unit(*pair)) else {
-        return Err(Flaw::Incomplete("incomplete UTF-16 character"));
+        return Err(InvalidBytes::Incomplete("incomplete UTF-16 character"));
     };
     match first {
-        0xdc00..=0xdfff => Err(Flaw::Invalid("unexpected low surrogate area")),
+        0xdc00..=0xdfff => Err(InvalidBytes::Invalid("unexpected low surrogate area")),
         0xd800..=0xdbff => {
             let Some(second) = units.get(1).map(|pair| unit(*pair)) else {
-                return Err(Flaw::Incomplete("incomplete UTF-16 surrogate pair"));
+                return Err(InvalidBytes::Incomplete("incomplete UTF-16 surrogate pair"));
             };
             match char::decode_utf16([first, second]).next() {
                 Some(Ok(character)) => Ok((character, 4)),
-                _ => Err(Flaw::Invalid("expected low surrogate area")),
+                _ => Err(InvalidBytes::Invalid("expected low surrogate area")),
             }
         }
         _ => Ok((char::from_u32(first.into()).unwrap_or(char::REPLACEMENT_CHARACTER), 2)),

@@ -5,7 +5,7 @@ mod property;
 mod scalar;
 
 use super::read::{Mark, Reader};
-use super::token::{Kind, Token};
+use super::token::{Token, TokenType};
 use super::{fault, fault_at};
 use crate::decode::Fault;
 use std::collections::{HashMap, VecDeque};
@@ -46,7 +46,7 @@ pub(super) struct Scanner<'i> {
 /// The first token of the queue.
 #[derive(Clone, Copy)]
 pub(super) struct Peeked {
-    pub(super) kind: Kind,
+    pub(super) kind: TokenType,
     pub(super) start: usize,
     pub(super) end: usize,
 }
@@ -117,7 +117,7 @@ impl<'i> Scanner<'i> {
         self.reader.want(1)?;
         if !self.started {
             self.started = true;
-            self.push(Kind::StreamStart, self.reader.mark);
+            self.push(TokenType::StreamStart, self.reader.mark);
             return Ok(());
         }
         self.skip_to_token()?;
@@ -133,7 +133,7 @@ impl<'i> Scanner<'i> {
             self.queue.push_back(token);
             return Ok(());
         }
-        for (mark, kind) in [(b'-', Kind::DocumentStart), (b'.', Kind::DocumentEnd)] {
+        for (mark, kind) in [(b'-', TokenType::DocumentStart), (b'.', TokenType::DocumentEnd)] {
             if self.reader.is_document_mark(mark) {
                 self.leave_blocks()?;
                 self.push_skipping(kind, 3);
@@ -143,14 +143,14 @@ impl<'i> Scanner<'i> {
         let in_flow = self.flow_level > 0;
         let gap_follows = self.reader.is_gap(1);
         match byte {
-            b'[' => self.fetch_flow_start(Kind::FlowSequenceStart),
-            b'{' => self.fetch_flow_start(Kind::FlowMappingStart),
-            b']' => self.fetch_flow_end(Kind::FlowSequenceEnd),
-            b'}' => self.fetch_flow_end(Kind::FlowMappingEnd),
+            b'[' => self.fetch_flow_start(TokenType::FlowSequenceStart),
+            b'{' => self.fetch_flow_start(TokenType::FlowMappingStart),
+            b']' => self.fetch_flow_end(TokenType::FlowSequenceEnd),
+            b'}' => self.fetch_flow_end(TokenType::FlowMappingEnd),
             b',' => {
                 self.remove_key()?;
                 self.key_allowed = true;
-                self.push_skipping(Kind::FlowEntry, 1);
+                self.push_skipping(TokenType::FlowEntry, 1);
                 Ok(())
             }
             b'-' if gap_follows => self.fetch_block_entry(),
@@ -159,7 +159,8 @@ impl<'i> Scanner<'i> {
             b'*' | b'&' => {
                 self.save_key()?;
                 self.key_allowed = false;
-                let token = self.scan_anchor(if byte == b'*' { Kind::Alias } else { Kind::Anchor })?;
+                let token =
+                    self.scan_anchor(if byte == b'*' { TokenType::Alias } else { TokenType::Anchor })?;
                 self.queue.push_back(token);
                 Ok(())
             }
@@ -206,12 +207,12 @@ impl<'i> Scanner<'i> {
         }
     }
 
-    fn push(&mut self, kind: Kind, at: Mark) {
+    fn push(&mut self, kind: TokenType, at: Mark) {
         self.queue.push_back(Token::new(kind, at.line, at.line));
     }
 
     /// A token of so many characters from here on.
-    fn push_skipping(&mut self, kind: Kind, characters: usize) {
+    fn push_skipping(&mut self, kind: TokenType, characters: usize) {
         self.push(kind, self.reader.mark);
         for _ in 0..characters {
             self.reader.skip();
@@ -262,7 +263,7 @@ impl<'i> Scanner<'i> {
 
     /// Begins a block collection if the column is further in than the one at hand; its token goes to `place` in
     /// the queue.
-    fn roll_indent(&mut self, mark: Mark, place: Option<usize>, kind: Kind) {
+    fn roll_indent(&mut self, mark: Mark, place: Option<usize>, kind: TokenType) {
         let column = mark.column as isize;
         if self.flow_level > 0 || self.indent >= column {
             return;
@@ -285,7 +286,7 @@ impl<'i> Scanner<'i> {
             return;
         }
         while self.indent > column {
-            self.push(Kind::BlockEnd, self.reader.mark);
+            self.push(TokenType::BlockEnd, self.reader.mark);
             self.indent = self.indents.pop().unwrap_or(-1);
         }
     }
@@ -304,11 +305,11 @@ impl<'i> Scanner<'i> {
             self.reader.mark.line += 1;
         }
         self.leave_blocks()?;
-        self.push(Kind::StreamEnd, self.reader.mark);
+        self.push(TokenType::StreamEnd, self.reader.mark);
         Ok(())
     }
 
-    fn fetch_flow_start(&mut self, kind: Kind) -> Result<(), Fault> {
+    fn fetch_flow_start(&mut self, kind: TokenType) -> Result<(), Fault> {
         self.save_key()?;
         let token = self.passed + self.queue.len();
         self.keys.push(SimpleKey { token, mark: self.reader.mark, ..SimpleKey::default() });
@@ -318,7 +319,7 @@ impl<'i> Scanner<'i> {
         Ok(())
     }
 
-    fn fetch_flow_end(&mut self, kind: Kind) -> Result<(), Fault> {
+    fn fetch_flow_end(&mut self, kind: TokenType) -> Result<(), Fault> {
         self.remove_key()?;
         if self.flow_level > 0 {
             self.flow_level -= 1;
@@ -336,11 +337,11 @@ impl<'i> Scanner<'i> {
             if !self.key_allowed {
                 return Err(self.problem("block sequence entries are not allowed in this context"));
             }
-            self.roll_indent(self.reader.mark, None, Kind::BlockSequenceStart);
+            self.roll_indent(self.reader.mark, None, TokenType::BlockSequenceStart);
         }
         self.remove_key()?;
         self.key_allowed = true;
-        self.push_skipping(Kind::BlockEntry, 1);
+        self.push_skipping(TokenType::BlockEntry, 1);
         Ok(())
     }
 
@@ -349,11 +350,11 @@ impl<'i> Scanner<'i> {
             if !self.key_allowed {
                 return Err(self.problem("mapping keys are not allowed in this context"));
             }
-            self.roll_indent(self.reader.mark, None, Kind::BlockMappingStart);
+            self.roll_indent(self.reader.mark, None, TokenType::BlockMappingStart);
         }
         self.remove_key()?;
         self.key_allowed = self.flow_level == 0;
-        self.push_skipping(Kind::Key, 1);
+        self.push_skipping(TokenType::Key, 1);
         Ok(())
     }
 
@@ -362,8 +363,8 @@ impl<'i> Scanner<'i> {
         if self.still_key(level)? {
             let key = self.keys.last().copied().unwrap_or_default();
             let place = key.token.checked_sub(self.passed);
-            self.insert(place, Token::new(Kind::Key, key.mark.line, key.mark.line));
-            self.roll_indent(key.mark, place, Kind::BlockMappingStart);
+            self.insert(place, Token::new(TokenType::Key, key.mark.line, key.mark.line));
+            self.roll_indent(key.mark, place, TokenType::BlockMappingStart);
             if let Some(key) = self.keys.last_mut() {
                 key.possible = false;
             }
@@ -374,11 +375,11 @@ impl<'i> Scanner<'i> {
                 if !self.key_allowed {
                     return Err(self.problem("mapping values are not allowed in this context"));
                 }
-                self.roll_indent(self.reader.mark, None, Kind::BlockMappingStart);
+                self.roll_indent(self.reader.mark, None, TokenType::BlockMappingStart);
             }
             self.key_allowed = self.flow_level == 0;
         }
-        self.push_skipping(Kind::Value, 1);
+        self.push_skipping(TokenType::Value, 1);
         Ok(())
     }
 

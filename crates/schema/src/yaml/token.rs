@@ -2,7 +2,7 @@
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenType {
     StreamStart,
     StreamEnd,
     /// `%YAML`, with the version.
@@ -35,7 +35,7 @@ pub(super) enum Kind {
 /// A token, where it begins and ends.
 #[derive(Debug)]
 pub(super) struct Token {
-    pub(super) kind: Kind,
+    pub(super) kind: TokenType,
     /// The line that it begins on, from zero.
     pub(super) start: usize,
     /// The line that it ends on, from zero.
@@ -45,7 +45,7 @@ pub(super) struct Token {
 }
 
 impl Token {
-    pub(super) fn new(kind: Kind, start: usize, end: usize) -> Self {
+    pub(super) fn new(kind: TokenType, start: usize, end: usize) -> Self {
         Self { kind, start, end, text: String::new(), suffix: String::new() }
     }
 

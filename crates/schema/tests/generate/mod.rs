@@ -66,7 +66,7 @@ fn complete(shape: &Shape, value: &mut Value, random: &mut Random) {
                 }
                 let mut missing = match &field.shape {
                     Shape::Struct(_) if !field.optional => Map::new().into(),
-                    _ if field.facts.required => match field_value(field, 8, random) {
+                    _ if field.options.required => match field_value(field, 8, random) {
                         Some(value) => value,
                         None => continue,
                     },
@@ -93,7 +93,7 @@ fn fields(ty: &Type, depth: usize, random: &mut Random) -> Map {
     let mut entries = vec![];
     for field in ty.fields.iter() {
         let type_meta = matches!(&*field.name, "kind" | "apiVersion") && field.number == 0;
-        let wanted = if field.facts.required { depth < 9 } else { random.one_in(2 + depth) && depth < 7 };
+        let wanted = if field.options.required { depth < 9 } else { random.one_in(2 + depth) && depth < 7 };
         if type_meta || !wanted {
             continue;
         }

@@ -6,22 +6,22 @@ use crate::yaml::resolve::is_ambiguous;
 
 /// The styles of scalars.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Style {
+pub(super) enum ScalarStyle {
     Plain,
     Single,
     Double,
     Literal,
 }
 
-impl Style {
+impl ScalarStyle {
     /// The style for text, if it allows that.
     pub(super) fn wanted(text: &str) -> Self {
         if text.contains('\n') {
-            Style::Literal
+            ScalarStyle::Literal
         } else if is_ambiguous(text) {
-            Style::Double
+            ScalarStyle::Double
         } else {
-            Style::Plain
+            ScalarStyle::Plain
         }
     }
 }
@@ -75,13 +75,13 @@ impl Analysis {
     }
 
     /// The style that comes nearest to the one that is wanted.
-    pub(super) fn style(&self, wanted: Style, in_key: bool) -> Style {
+    pub(super) fn style(&self, wanted: ScalarStyle, in_key: bool) -> ScalarStyle {
         match wanted {
-            _ if in_key && self.multiline => Style::Double,
-            Style::Plain if self.plain => Style::Plain,
-            Style::Plain | Style::Single if self.single => Style::Single,
-            Style::Literal if self.literal && !in_key => Style::Literal,
-            _ => Style::Double,
+            _ if in_key && self.multiline => ScalarStyle::Double,
+            ScalarStyle::Plain if self.plain => ScalarStyle::Plain,
+            ScalarStyle::Plain | ScalarStyle::Single if self.single => ScalarStyle::Single,
+            ScalarStyle::Literal if self.literal && !in_key => ScalarStyle::Literal,
+            _ => ScalarStyle::Double,
         }
     }
 }

@@ -5,8 +5,8 @@ use schema::{Field, Type};
 
 /// The values that a field can have, or the elements of a list or map.
 pub(super) fn values<'a>(ty: &Type, field: &'a Field) -> Vec<&'a str> {
-    if !field.facts.values.is_empty() {
-        return field.facts.values.iter().map(Text::as_str).collect();
+    if !field.options.values.is_empty() {
+        return field.options.values.iter().map(Text::as_str).collect();
     }
     let found = ELEMENTS.iter().find(|(places, _)| contains(places, ty, field));
     found.map(|(_, values)| values.to_vec()).unwrap_or_default()
@@ -23,15 +23,15 @@ pub(super) fn counts_as_list(ty: &Type, field: &Field) -> bool {
 }
 
 /// A type by its name in the schema, and a field.
-type Place = (&'static str, &'static str);
+type TypeField = (&'static str, &'static str);
 
-fn contains(places: &[Place], ty: &Type, field: &Field) -> bool {
+fn contains(places: &[TypeField], ty: &Type, field: &Field) -> bool {
     places.contains(&(ty.name.as_str(), field.name.as_str()))
 }
 
-const ATOMIC_STRUCTS_CALLED_LISTS: &[Place] = &[("meta.v1.Status", "details")];
+const ATOMIC_STRUCTS_CALLED_LISTS: &[TypeField] = &[("meta.v1.Status", "details")];
 
-const EMPTY_BY_DEFAULT: &[Place] = &[
+const EMPTY_BY_DEFAULT: &[TypeField] = &[
     ("core.v1.AzureDiskVolumeSource", "readOnly"),
     ("core.v1.ConfigMapEnvSource", "name"),
     ("core.v1.ConfigMapKeySelector", "name"),
@@ -46,7 +46,7 @@ const EMPTY_BY_DEFAULT: &[Place] = &[
 ];
 
 /// Lists and maps whose elements have listed values.
-const ELEMENTS: &[(&[Place], &[&str])] = &[
+const ELEMENTS: &[(&[TypeField], &[&str])] = &[
     (
         &[
             ("core.v1.PersistentVolumeClaimSpec", "accessModes"),

@@ -23,33 +23,33 @@ static BLOCKS: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/descriptio
 /// ```
 pub fn description(type_name: &str, field: &str) -> Option<String> {
     let openapi = schema::builtin::by_name(type_name).map_or(type_name, |ty: &'static Type| &ty.openapi);
-    Described::default().text(openapi, field).map(str::to_owned)
+    Descriptions::default().text(openapi, field).map(str::to_owned)
 }
 
 /// The texts of the packages that were asked for.
 #[derive(Default)]
-pub(crate) struct Described {
-    packages: HashMap<&'static str, Package>,
+pub(crate) struct Descriptions {
+    packages: HashMap<&'static str, PackageDescriptions>,
 }
 
-impl Described {
+impl Descriptions {
     /// The text of a field, or, with an empty `field`, of a type by its OpenAPI name.
     pub(crate) fn text(&mut self, openapi: &str, field: &str) -> Option<&str> {
         let (package, ty) = openapi.rsplit_once('.')?;
         let at = BLOCKS.binary_search_by(|(name, _)| (*name).cmp(package)).ok()?;
         let (name, block) = BLOCKS.get(at)?;
-        self.packages.entry(name).or_insert_with(|| Package::inflate(block)).text(ty, field)
+        self.packages.entry(name).or_insert_with(|| PackageDescriptions::inflate(block)).text(ty, field)
     }
 }
 
 /// The texts of one package.
-struct Package {
+struct PackageDescriptions {
     text: String,
     /// Where the records start, in the order of type and field.
     records: Vec<usize>,
 }
 
-impl Package {
+impl PackageDescriptions {
     fn inflate(block: &[u8]) -> Self {
         let mut text = String::new();
         // The build wrote the block; one that cannot be read describes nothing.
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn every_field_of_every_kind_is_described_but_for_few() {
-        let mut described = Described::default();
+        let mut described = Descriptions::default();
         let (mut with, mut without) = (0, Vec::new());
         for kind in kinds::all() {
             for version in kind.versions {
