@@ -16,7 +16,7 @@ pub(crate) const STATUS_WITHOUT_METADATA: ResetFields =
 #[cfg(test)]
 mod tests {
     #[test]
-    fn resets_name_subresources_of_their_kind() {
+    fn reset_fields_name_existing_subresources() {
         for kind in crate::all() {
             for (name, paths) in kind.resets {
                 assert!(name.is_empty() || kind.subresource(name).is_some(), "{} {name}", kind.resource);
@@ -26,7 +26,7 @@ mod tests {
     }
 
     #[test]
-    fn status_is_not_owned_through_the_object_nor_spec_through_status() {
+    fn reset_fields_separate_spec_and_status() {
         let kind = |resource: &str| crate::all().find(|kind| kind.resource == resource).unwrap();
         assert_eq!(kind("jobs").resets, super::STATUS);
         assert_eq!(kind("flowschemas").resets, super::STATUS_WITHOUT_METADATA);

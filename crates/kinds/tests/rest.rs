@@ -90,7 +90,7 @@ fn each(word: &str, mut check: impl FnMut(&Sent, &[&'static str])) {
 }
 
 #[test]
-fn every_version_reads_back_what_the_reference_does() {
+fn served_versions_match_the_reference_after_defaulting_and_conversion() {
     each("as", |sent, parts| {
         let version = parts[0].rsplit_once('/').unwrap().1;
         let ty = sent.ty(version);
@@ -102,7 +102,7 @@ fn every_version_reads_back_what_the_reference_does() {
 }
 
 #[test]
-fn cells_are_those_of_the_reference() {
+fn table_cells_match_the_reference() {
     each("row", |sent, parts| {
         let kept = sent.kept();
         let row = (sent.kind.columns.row)(kept.as_map().unwrap());
@@ -127,7 +127,7 @@ fn shown(cell: &Cell) -> Value {
 }
 
 #[test]
-fn columns_are_those_of_the_reference() {
+fn table_columns_match_the_reference() {
     each("columns", |sent, parts| {
         let columns = sent.kind.columns.list.iter();
         let columns = columns

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_found_by_both_of_their_names() {
+    fn descriptions_are_found_by_schema_name_and_openapi_name() {
         let by_schema = description("apps.v1.Deployment", "");
         assert_eq!(
             by_schema.as_deref(),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_no_type_or_field_have_no_description() {
+    fn unknown_type_or_field_has_no_description() {
         for (ty, field) in
             [("", ""), ("Pod", ""), ("core.v1.Pod", "x"), ("core.v9.Pod", ""), ("core.v1.", "")]
         {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_options_are_described_too() {
+    fn list_and_options_types_have_descriptions() {
         assert_eq!(description("core.v1.PodList", "").as_deref(), Some("PodList is a list of Pods."));
         let follow = description("core.v1.PodLogOptions", "follow");
         assert_eq!(follow.as_deref(), Some("Follow the log stream of the pod. Defaults to false."));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_of_every_kind_is_described_but_for_few() {
+    fn nearly_every_field_of_every_kind_has_a_description() {
         let mut described = Descriptions::default();
         let (mut with, mut without) = (0, Vec::new());
         for kind in kinds::all() {

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_core_group_is_announced_with_addresses() {
+    fn core_versions_document_lists_server_addresses() {
         let address = Address { client_cidr: "0.0.0.0/0".into(), server_address: "10.0.0.1:6443".into() };
         assert_eq!(
             text(api_versions(&Served::by_default(), &[address])),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_names_its_preferred_version() {
+    fn group_document_names_its_preferred_version() {
         assert_eq!(
             text(group(&Served::by_default(), "autoscaling")),
             concat!(
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_other_groups_are_named_in_full() {
+    fn subresource_kind_of_another_group_has_group_and_version() {
         let resources = text(resources(&Served::by_default(), "", "v1"));
         for expected in [
             r#"{"name":"pods/eviction","singularName":"","namespaced":true,"group":"policy","version":"v1","kind":"Eviction","verbs":["create"]}"#,
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn storage_hashes_are_those_of_the_reference() {
+    fn storage_version_hashes_match_the_reference() {
         let hash = |group: &str, resource: &str| {
             let everything = Served::everything();
             let groups = everything.groups();
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_served_is_not_announced() {
+    fn group_versions_not_served_are_not_in_discovery() {
         let served = Served::by_default();
         assert!(group(&served, "").is_none());
         assert!(group(&served, "nobody.example").is_none());

@@ -107,14 +107,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stable_versions_come_before_others_and_larger_before_smaller() {
+    fn versions_sort_by_stability_then_number() {
         let mut versions = vec!["v1alpha1", "other", "v1", "v2beta1", "v10", "v1beta2", "v2"];
         versions.sort_by(|a, b| preferred_first(a, b));
         assert_eq!(versions, ["v10", "v2", "v1", "v2beta1", "v1beta2", "v1alpha1", "other"]);
     }
 
     #[test]
-    fn groups_are_announced_in_the_order_of_their_kinds() {
+    fn discovery_lists_groups_in_registration_order() {
         let served = Served::by_default();
         let names: Vec<_> = served.groups().iter().map(|group| group.name.to_string()).collect();
         assert_eq!(names[..4], ["", "apiregistration.k8s.io", "apps", "events.k8s.io"]);

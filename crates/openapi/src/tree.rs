@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_stay_in_their_order_and_markup_is_escaped_where_it_is_asked_for() {
+    fn write_json_keeps_key_order_and_escapes_markup_on_request() {
         let tree: Value =
             Object::new().with("b", 1).with("a", texts(["<\"\n"])).with("c", Object::new()).into();
         assert_eq!(json(&tree, Escape::Nothing), br#"{"b":1,"a":["<\"\n"],"c":{}}"#);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_are_in_upper_case() {
+    fn hash_is_upper_case_hexadecimal() {
         assert!(hash(b"").starts_with("CF83E1357EEFB8BDF1542850D66D8007"));
         assert_eq!(hash(b"").len(), 128);
     }

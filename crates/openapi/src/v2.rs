@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shared_parameters_have_the_names_that_the_reference_gives_them() {
+    fn shared_parameter_names_match_the_reference() {
         let mut shared = SharedParameters::default();
         let reference = shared.place("namespace", of_parameter(&Parameter::namespace()));
         assert_eq!(reference.get("$ref").and_then(Value::as_str), Some("#/parameters/namespace-vgWSWtn3"));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn references_stand_for_parameters_that_are_there() {
+    fn parameter_references_resolve() {
         let document = document(&Served::everything());
         let mut pending = vec![&document];
         let mut count = 0;

@@ -73,7 +73,7 @@ mod tests {
     use crate::{Limits, builtin, json};
 
     #[test]
-    fn defaults_reach_into_lists_and_leave_what_is_set() {
+    fn defaulting_fills_list_elements_and_keeps_set_fields() {
         let pod = builtin::by_kind("", "v1", "Pod").expect("pods are built in");
         let text = br#"{"spec":{"containers":[{"name":"a","ports":[{"containerPort":1},{"containerPort":2,"protocol":"UDP"}]}]}}"#;
         let mut value = json::decode(pod, text, &Limits::default()).expect("valid").value;

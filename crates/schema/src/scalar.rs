@@ -105,13 +105,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_padded_and_may_break_lines() {
+    fn base64_needs_padding_and_may_contain_line_breaks() {
         assert_eq!(base64("aGVs\nbG8=").as_deref(), Ok(&b"hello"[..]));
         assert_eq!(base64("").as_deref(), Ok(&b""[..]));
     }
 
     #[test]
-    fn faults_in_base64_are_where_the_reference_sees_them() {
+    fn base64_error_offsets_match_the_reference() {
         for (text, at) in
             [("abc", 0), ("abcde", 4), ("ab!d", 2), ("a===", 1), ("ab=c", 2), ("ab=", 3), ("abc=d", 4)]
         {

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_is_what_came_since() {
+    fn take_returns_the_values_added_since_base() {
         let mut stack = Stack::default();
         for round in 0..3 {
             for number in 0..100 {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_empty_again_after_what_stood_there_was_taken_out() {
+    fn removed_field_leaves_a_null_value_for_the_next_field() {
         let mut fields = Stack::default();
         for name in ["a", "b", "c"] {
             fields.text_field(&Key::from(name), |text| text.set_lossy(name.as_bytes()));

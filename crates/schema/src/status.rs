@@ -394,7 +394,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_unknown_resource_has_empty_details() {
+    fn unknown_resource_status_has_empty_details() {
         assert_eq!(
             Status::unknown_resource().to_json(),
             "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"the server could not \
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn unauthorized_has_no_details() {
+    fn unauthorized_status_has_no_details() {
         assert_eq!(
             Status::unauthorized().to_json(),
             "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"Unauthorized\",\
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn details_and_causes_leave_out_what_is_empty() {
+    fn empty_fields_of_details_and_causes_are_omitted() {
         let status = Status {
             code: 422,
             reason: Reason::Invalid,
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_reason_is_not_written() {
+    fn unknown_reason_is_omitted() {
         let status = Status { reason: Reason::Unknown, ..Status::bad_request("x") };
         assert!(!status.to_json().contains("reason"));
     }

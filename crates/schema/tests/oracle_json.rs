@@ -67,7 +67,7 @@ macro_rules! kinds {
 }
 
 #[test]
-fn serde_reads_what_is_written_and_the_other_way_round() {
+fn objects_round_trip_through_k8s_openapi_types() {
     let seed = seed();
     for (name, check) in KINDS {
         check(name, seed);

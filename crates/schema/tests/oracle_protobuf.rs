@@ -39,7 +39,7 @@ macro_rules! types {
 }
 
 #[test]
-fn prost_reads_what_is_written_and_the_other_way_round() {
+fn objects_round_trip_through_k8s_pb_messages() {
     let seed = seed();
     for (name, check) in TYPES {
         check(name, seed);
@@ -47,7 +47,7 @@ fn prost_reads_what_is_written_and_the_other_way_round() {
 }
 
 #[test]
-fn every_type_with_a_protobuf_form_is_compared() {
+fn every_protobuf_type_is_compared_with_k8s_pb() {
     for ty in builtin::types() {
         assert!(
             TYPES.iter().any(|(name, _)| *name == ty.name)

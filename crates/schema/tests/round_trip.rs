@@ -40,7 +40,7 @@ fn each(check: impl Fn(&'static Type, &Value) + std::panic::RefUnwindSafe) {
 }
 
 #[test]
-fn json_gives_the_same_tree_and_the_same_text() {
+fn objects_round_trip_through_json() {
     each(|ty, value| {
         let text = to_json(ty, value);
         let read = from_json(ty, &text);
@@ -50,7 +50,7 @@ fn json_gives_the_same_tree_and_the_same_text() {
 }
 
 #[test]
-fn pretty_json_reads_as_the_same_tree() {
+fn objects_round_trip_through_pretty_json() {
     each(|ty, value| {
         let mut pretty = Vec::new();
         json::indent(&to_json(ty, value), &mut pretty);
@@ -59,7 +59,7 @@ fn pretty_json_reads_as_the_same_tree() {
 }
 
 #[test]
-fn cbor_gives_the_same_tree() {
+fn objects_round_trip_through_cbor() {
     each(|ty, value| {
         let mut bytes = Vec::new();
         cbor::encode(ty, value, &mut bytes);
@@ -70,7 +70,7 @@ fn cbor_gives_the_same_tree() {
 }
 
 #[test]
-fn yaml_gives_the_same_tree() {
+fn objects_round_trip_through_yaml() {
     each(|ty, value| {
         let mut text = Vec::new();
         yaml::encode(ty, value, &mut text).expect("a tree that can be written");
@@ -82,7 +82,7 @@ fn yaml_gives_the_same_tree() {
 }
 
 #[test]
-fn json_reads_as_yaml_with_the_same_tree() {
+fn json_decoded_as_yaml_gives_the_same_object() {
     each(|ty, value| {
         let read = yaml::decode(ty, &to_json(ty, value), &Limits::default()).expect("JSON is YAML");
         assert_eq!(read.strict, []);
@@ -91,7 +91,7 @@ fn json_reads_as_yaml_with_the_same_tree() {
 }
 
 #[test]
-fn protobuf_gives_the_same_tree() {
+fn objects_round_trip_through_protobuf() {
     each(|ty, value| {
         if ty.fields.iter().any(|field| field.number == 0 && !matches!(&*field.name, "kind" | "apiVersion")) {
             return; // A type that exists in JSON only.
@@ -108,7 +108,7 @@ fn protobuf_gives_the_same_tree() {
 }
 
 #[test]
-fn protobuf_fields_may_come_in_any_order_and_again() {
+fn protobuf_fields_may_be_reordered_and_repeated() {
     each(|ty, value| {
         if ty.fields.iter().any(|field| field.number == 0 && !matches!(&*field.name, "kind" | "apiVersion")) {
             return; // A type that exists in JSON only.

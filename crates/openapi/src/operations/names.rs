@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identifiers_have_the_verb_before_the_group() {
+    fn operation_ids_put_the_verb_before_the_group() {
         let id = |path, verb, rest| id_and_tag(path, verb, rest).0;
         assert_eq!(id("/api/v1", "list", "NamespacedPod"), "listCoreV1NamespacedPod");
         assert_eq!(id("/apis/apps/v1", "deletecollection", "X"), "deleteAppsV1CollectionX");
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn plural_nouns_have_no_article() {
+    fn plural_kinds_have_no_article() {
         assert_eq!(with_article("Endpoints"), "Endpoints");
         assert_eq!(with_article("Ingress"), "an Ingress");
         assert_eq!(with_article("Pod"), "a Pod");

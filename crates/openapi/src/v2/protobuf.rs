@@ -301,7 +301,7 @@ mod tests {
 
     /// A document with something of every message, and what the reference's library makes of it.
     #[test]
-    fn a_document_is_encoded_as_the_reference_does() {
+    fn protobuf_document_matches_the_reference() {
         let json = include_bytes!("../../tests/reference/small.json");
         let expected: String =
             include_str!("../../tests/reference/small.pb.base64").split_whitespace().collect();
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_document_is_empty() {
+    fn value_that_is_no_document_encodes_to_nothing() {
         assert!(encode(&Value::Null).is_empty());
     }
 }

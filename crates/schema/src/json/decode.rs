@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_field_is_reported_before_what_is_in_it() {
+    fn duplicate_field_is_reported_before_unknown_fields_inside_it() {
         let text = r#"{"metadata":{},"metadata":{"labels":{"b":"1","a":"2","b":"3"},"labels":{"x":"","x":""},"q":1}}"#;
         let expected = [
             r#"duplicate field "metadata""#,
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_name_has_its_dot() {
+    fn field_path_of_an_empty_key_ends_in_a_dot() {
         let text = r#"{"":1,"metadata":{"":2}}"#;
         assert_eq!(strict(text), [r#"unknown field """#, r#"unknown field "metadata.""#]);
     }

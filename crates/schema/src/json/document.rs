@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_order_and_repeated_keys_are_kept() {
+    fn node_keeps_number_text_key_order_and_duplicate_keys() {
         let node = Node::read(r#" {"b":[1e2, null,true],"a":"\n","b":{}} "#, &Limits::default()).unwrap();
         let Node::Object(entries) = &node else { panic!("{node:?}") };
         assert_eq!(entries.iter().map(|entry| &*entry.key).collect::<Vec<_>>(), ["b", "a", "b"]);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_reported_as_by_every_reader() {
+    fn node_read_reports_syntax_errors_as_the_reference_does() {
         assert_eq!(refused(""), "unexpected end of JSON input");
         assert_eq!(refused(r#"{"a":1"#), "unexpected end of JSON input");
         assert_eq!(refused("[1 2]"), "invalid character '2' after array element");

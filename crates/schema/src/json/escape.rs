@@ -187,7 +187,7 @@ mod tests {
 
     /// Every length on both sides of the words that are read at once, with each special character at each place.
     #[test]
-    fn a_character_is_escaped_wherever_it_stands() {
+    fn special_character_is_escaped_at_every_offset() {
         let specials = [
             ("\"", "\\\""),
             ("\\", "\\\\"),

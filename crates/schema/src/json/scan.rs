@@ -487,7 +487,7 @@ mod tests {
     /// A set of fields with each of its bytes changed, left out, or the last one: it is taken exactly where a JSON reader
     /// that goes byte by byte takes it.
     #[test]
-    fn a_damaged_set_of_fields_is_refused() {
+    fn skip_refuses_the_same_damaged_fields_v1_as_a_bytewise_reader() {
         let set = r#"{"f:a":{},"f:list":{".":{},"k:{\"n\":\"x\"}":{"f:b":{}},"v:1":{}},"o":[{"f:c":{}},1],"n":null}"#;
         let valid = |text: &str| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
         let skips = |text: &str| {
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_held_to_the_depth() {
+    fn skip_refuses_entries_nested_past_the_depth_limit() {
         let nested = r#"{"a":{"b":{"c":{}}}}"#;
         assert!(Scanner::new(nested).skip(4).is_ok());
         for depth in 0..4 {

@@ -9,7 +9,7 @@ fn errors(group: &str, version: &str, kind: &str, new: &str, old: Option<&str>) 
 }
 
 #[test]
-fn ports_are_checked_where_they_stand() {
+fn port_errors_carry_their_field_path() {
     let pod = r#"{"spec":{"containers":[{"name":"a","ports":[
         {"containerPort":80,"protocol":"TCP"},{"protocol":"TCP"},{"containerPort":70000,"protocol":"udp","name":"UPPER-a"}]}]}}"#;
     assert_eq!(
@@ -24,7 +24,7 @@ fn ports_are_checked_where_they_stand() {
 }
 
 #[test]
-fn numbers_have_a_least_value() {
+fn number_below_the_minimum_is_invalid() {
     let deployment = r#"{"spec":{"replicas":-1,"minReadySeconds":-2,"revisionHistoryLimit":0,"template":{"spec":{"containers":[{"name":"a"}]}}}}"#;
     assert_eq!(
         errors("apps", "v1", "Deployment", deployment, None),
@@ -36,7 +36,7 @@ fn numbers_have_a_least_value() {
 }
 
 #[test]
-fn what_must_not_change_is_compared_with_the_old_object() {
+fn immutable_field_is_compared_with_the_old_object() {
     let class = |handler: &str| format!(r#"{{"metadata":{{"name":"a"}},"handler":"{handler}"}}"#);
     assert_eq!(errors("node.k8s.io", "v1", "RuntimeClass", &class("runc"), None), [""; 0]);
     assert_eq!(errors("node.k8s.io", "v1", "RuntimeClass", &class("runc"), Some(&class("runc"))), [""; 0]);
@@ -47,18 +47,18 @@ fn what_must_not_change_is_compared_with_the_old_object() {
 }
 
 #[test]
-fn elements_are_told_apart_by_their_key() {
+fn list_elements_with_the_same_key_are_duplicates() {
     let pod = r#"{"spec":{"containers":[{"name":"a"},{"name":"b"},{"name":"a"}]}}"#;
     assert_eq!(errors("", "v1", "Pod", pod, None), ["spec.containers[2].name: Duplicate value: \"a\""]);
 }
 
 #[test]
-fn a_required_field_of_an_absent_struct_is_missing() {
+fn required_field_is_reported_in_an_empty_object() {
     assert_eq!(errors("node.k8s.io", "v1", "RuntimeClass", "{}", None), ["handler: Required value"]);
 }
 
 #[test]
-fn lengths_and_counts_are_bounded() {
+fn length_and_item_count_limits_are_enforced() {
     use crate::{Builder, FieldBuilder};
     let ty = Builder::new("test.v1.Thing")
         .field("text", FieldBuilder::new(Shape::String).rule(Rule::MaxLength(3)))
@@ -91,7 +91,7 @@ fn lengths_and_counts_are_bounded() {
 }
 
 #[test]
-fn the_members_of_a_union_follow_its_discriminator() {
+fn union_members_must_match_the_discriminator() {
     use crate::{Builder, FieldBuilder, Member, Union};
     static MEMBERS: [Member; 2] = [
         Member { value: object::Text::known("A"), field: object::Text::known("a") },

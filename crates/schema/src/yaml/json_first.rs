@@ -195,7 +195,7 @@ mod tests {
     use super::SubsetScan;
 
     #[test]
-    fn json_that_yaml_reads_alike_takes_the_short_way() {
+    fn json_with_the_same_meaning_in_yaml_takes_the_fast_path() {
         for json in [
             "{}",
             "  {\"a\" : [1, -2, 0.5, true, null, \"x\\n\\u00e9\"], \"b\":{}}\n",
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_yaml_reads_otherwise_takes_the_long_way() {
+    fn json_with_another_meaning_in_yaml_takes_the_slow_path() {
         for json in [
             "\t{}",
             "{}\n\t",
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_keys_is_noted() {
+    fn scan_reports_whether_keys_are_sorted() {
         let sorted = |json| {
             let mut scan = SubsetScan::new(json, 64);
             scan.is_alike() && scan.sorted

@@ -72,18 +72,18 @@ mod tests {
     }
 
     #[test]
-    fn letters_come_after_everything_else() {
+    fn letters_sort_after_all_other_characters() {
         assert_eq!(order(&["b", "B", "_", "1", "-", "é"]), ["-", "_", "1", "B", "b", "é"]);
     }
 
     #[test]
-    fn of_equal_keys_the_last_is_kept() {
+    fn last_of_equal_keys_is_kept() {
         let entries = vec![(Cow::Borrowed("a"), 1), ("b".into(), 2), ("a".into(), 3)];
         assert_eq!(sort_keys(entries), [(Cow::Borrowed("a"), 3), ("b".into(), 2)]);
     }
 
     #[test]
-    fn numbers_too_large_to_tell_do_not_stop_the_sort() {
+    fn digits_past_64_bits_do_not_stop_the_sort() {
         let keys: Vec<String> =
             (0..400u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_string().repeat(2)).collect();
         let entries = keys.iter().map(|key| (Cow::Borrowed(key.as_str()), ())).collect();

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_resembles_a_time_is_text() {
+    fn text_that_resembles_a_timestamp_is_a_string() {
         for text in [
             "",
             "2001",
