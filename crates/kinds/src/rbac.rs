@@ -16,7 +16,7 @@ mod role_binding;
 pub(crate) const KINDS: &[&Kind] =
     &[&cluster_role_binding::KIND, &cluster_role::KIND, &role_binding::KIND, &role::KIND];
 
-/// What all kinds of this group have in common: PUT creates, and a name is anything that can stand in a path.
+/// The strategy of roles: a PUT creates, and a name is any path segment.
 struct RoleStrategy;
 
 impl Strategy for RoleStrategy {
@@ -33,7 +33,7 @@ impl Strategy for RoleStrategy {
     }
 }
 
-/// What bindings have in common.
+/// The strategy of bindings: that of roles, with defaults for `apiGroup`.
 struct BindingStrategy;
 
 impl Strategy for BindingStrategy {

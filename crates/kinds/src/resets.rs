@@ -1,15 +1,15 @@
-//! The fields that a write takes back whatever a client sends, as rows of kinds list them ([`crate::Kind::resets`]).
+//! Reset fields: the fields that a write resets whatever the client sends ([`crate::Kind::resets`]).
 
-/// A path: names of fields.
+/// A field path, as names of fields.
 pub type FieldPath = &'static [&'static str];
 
-/// By the name of the subresource that is written, empty for the object itself: the fields, with everything below them.
+/// Reset fields by subresource (empty for the object itself). A path includes everything below it.
 pub type ResetFields = &'static [(&'static str, &'static [FieldPath])];
 
-/// Of a kind whose status is written apart from the rest.
+/// For a kind with a status subresource.
 pub(crate) const STATUS: ResetFields = &[("", &[&["status"]]), ("status", &[&["spec"]])];
 
-/// Of a kind whose status is written apart from the rest, metadata included.
+/// For a kind whose status subresource does not write metadata.
 pub(crate) const STATUS_WITHOUT_METADATA: ResetFields =
     &[("", &[&["status"]]), ("status", &[&["metadata"], &["spec"]])];
 
@@ -31,7 +31,7 @@ mod tests {
         assert_eq!(kind("jobs").resets, super::STATUS);
         assert_eq!(kind("flowschemas").resets, super::STATUS_WITHOUT_METADATA);
         assert!(kind("configmaps").resets.is_empty());
-        // The reference has them under a group that does not exist.
+        // The reference declares them for a group that does not exist.
         assert!(kind("servicecidrs").resets.is_empty());
     }
 }

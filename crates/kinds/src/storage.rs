@@ -20,7 +20,7 @@ pub(crate) const KINDS: &[&Kind] = &[
     &volume_attributes_class::KIND,
 ];
 
-/// The behaviour of kinds that are changed only by who has read them.
+/// The strategy of kinds whose updates need a `resourceVersion`.
 struct ConditionalUpdate;
 
 impl Strategy for ConditionalUpdate {

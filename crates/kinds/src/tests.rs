@@ -30,7 +30,7 @@ fn resource_names_are_unique_in_their_group() {
     assert_eq!(seen.len(), KINDS_OF_THE_REFERENCE);
 }
 
-/// As many resource types does the reference have, counted over all versions once.
+/// The number of resource types of the reference; several versions count once.
 const KINDS_OF_THE_REFERENCE: usize = 70;
 
 #[test]

@@ -1,7 +1,7 @@
-//! The kinds of the core group beside answers of the reference.
+//! The kinds of the core group, compared with responses of the reference.
 //!
-//! Each line of `reference/core/*.tsv` is an operation, what it was given and what the reference answered, apart by tabs; objects
-//! are JSON in the version they are served in:
+//! Each line of `reference/core/*.tsv` is an operation, its input and the response of the reference, separated by tabs; objects
+//! are JSON in a served version:
 //!
 //! | operation | given | answer |
 //! |---|---|---|
@@ -68,7 +68,7 @@ impl Object {
         self.value.as_map_mut().unwrap()
     }
 
-    /// Generations are counted by those who call the hooks.
+    /// The registry counts generations, not the hooks.
     fn without_generation(mut self) -> Self {
         if let Some(metadata) = self.map_mut().get_mut("metadata").and_then(Value::as_map_mut) {
             metadata.remove("generation");

@@ -1,4 +1,4 @@
-//! What the kinds of the groups beside core do with writes.
+//! The strategies of the kinds of all groups but core.
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 
 use kinds::{Caller, Context, Dependents, Generation, Kind, NameRule, Part};
@@ -354,7 +354,7 @@ fn status_of_a_deallocated_device_is_dropped() {
     assert_eq!(reported("ResourceClaim", &old, &claim("b", &["a", "b", "c"])), any(&claim("b", &["b", "c"])));
 }
 
-/// What features that are off brought: a kind, and an object with and without it.
+/// Fields of disabled features: a kind, and an object with and without them.
 const OFF: &[[&str; 3]] = &[
     [
         "StatefulSet",

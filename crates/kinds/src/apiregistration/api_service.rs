@@ -68,7 +68,7 @@ impl Strategy for APIServiceStrategy {
         at(object, "spec", |spec| at(spec, "service", |service| fill(service, "port", 443i64)));
     }
 
-    /// What this server answers itself is available from the start.
+    /// An API service that this server serves itself is available from creation on.
     fn prepare_create(&self, object: &mut Map, context: &Context<'_>) {
         object.remove("status");
         if APIService::of(object).spec().service().is_none() {

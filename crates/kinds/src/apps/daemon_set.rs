@@ -1,6 +1,6 @@
 //! `daemonsets`.
 //!
-//! The server counts the changes of the template in an annotation, which clients cannot set after the creation.
+//! The server counts template changes in an annotation. Clients can set it only at creation.
 
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, labels, selector};
 use crate::core::pod_spec;

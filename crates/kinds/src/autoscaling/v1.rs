@@ -1,6 +1,6 @@
-//! Between `autoscaling/v1` and the stored `v2`: what v1 has no fields for stands in annotations there.
+//! Conversion between `autoscaling/v1` and the storage version `v2`. Fields that v1 does not have are annotations in v1.
 //!
-//! Annotations that cannot be read are ignored, and never reach v2.
+//! Annotations that cannot be parsed are dropped.
 
 use crate::{Conversion, map_at};
 use object::{Key, Map, Value};
@@ -9,7 +9,7 @@ use schema::views::autoscaling::{v1, v2};
 use schema::{Limits, Ref, Shape, Type, json};
 use std::sync::Arc;
 
-/// The ways between the versions.
+/// The conversion.
 pub(super) const CONVERSION: Conversion = Conversion { to_stored, from_stored };
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
@@ -25,7 +25,7 @@ const ANNOTATIONS: &[&str] = &[
     "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
 ];
 
-/// Takes the annotations that stand for fields out.
+/// Removes the annotations that carry fields.
 pub(super) fn drop_annotations(object: &mut Map) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_map_mut) else { return };
     let Some(annotations) = metadata.get("annotations").and_then(Value::as_map) else { return };
@@ -40,7 +40,7 @@ pub(super) fn drop_annotations(object: &mut Map) {
     }
 }
 
-/// The metric that asks for a share of the requested CPU time, in percent.
+/// The metric for CPU utilization, in percent of the requested CPU time.
 pub(super) fn cpu(percent: i64) -> Map {
     let target = [("type", Value::from("Utilization")), ("averageUtilization", percent.into())];
     let resource = [("name", Value::from("cpu")), ("target", Map::from_iter(target).into())];
@@ -86,7 +86,7 @@ fn to_stored(value: &mut Value) {
     drop_empty_status(object);
 }
 
-/// A status without anything in it counts as none.
+/// Removes an empty status.
 fn drop_empty_status(object: &mut Map) {
     if object.get("status").and_then(Value::as_map).is_some_and(Map::is_empty) {
         object.remove("status");
@@ -150,7 +150,7 @@ fn from_stored(value: &mut Value) {
     }
 }
 
-/// The share of the CPU time that a metric is about, if that is what it is about.
+/// The CPU utilization of a metric, if it is a CPU metric.
 fn cpu_share<'a>(metric: &'a Value, side: &str) -> Option<&'a Value> {
     if metric.get("type")?.as_str() != Some("Resource") {
         return None;
@@ -168,19 +168,19 @@ enum Direction {
     FromStored,
 }
 
-/// What a source of metrics is called in both versions, and where the versions have its parts.
+/// A metric source: its name in both versions, and its fields in each of them.
 struct MetricSource {
     name: &'static str,
     fields: &'static [FieldMapping],
-    /// How v2 calls the kind of a target.
+    /// The `type` of a v2 target.
     target: fn(&Value) -> Option<&'static str>,
 }
 
-/// One part of a source: its key in v1, its path in v2.
+/// One field of a metric source: its key in v1, its field path in v2.
 struct FieldMapping {
     v1: &'static str,
     v2: &'static [&'static str],
-    /// What the reference takes for an amount that is not there.
+    /// The value that the reference uses for an absent quantity.
     absent: Option<&'static str>,
 }
 
@@ -346,7 +346,7 @@ fn convert_source(value: &Value, source: &MetricSource, direction: Direction) ->
     out
 }
 
-/// Reads a list of objects of a type, if that is what the text is.
+/// Parses a list of objects of a type; `None` if the text is none.
 fn read_list(ty: &'static Type, text: &str) -> Option<Vec<Value>> {
     let shape = Shape::List(Ref::Shared(Arc::new(Shape::Struct(Ref::Static(ty)))));
     let decoded = json::decode_shape(&shape, text.as_bytes(), &Limits::REQUEST).ok()?;
@@ -364,7 +364,7 @@ const DIRECTIONS: [&str; 2] = ["scaleUp", "scaleDown"];
 const RULES: [&str; 4] = ["stabilizationWindowSeconds", "selectPolicy", "policies", "tolerance"];
 const POLICY: [&str; 3] = ["type", "value", "periodSeconds"];
 
-/// Reads a behaviour, whatever the case of its keys, if it is one and says anything.
+/// Parses a behavior, with keys of any case; `None` if the text is none or the behavior is empty.
 fn read_behavior(text: &str) -> Option<Value> {
     let decoded = json::decode_shape(&Shape::Any, text.as_bytes(), &Limits::REQUEST).ok()?;
     let behavior = renamed(&decoded.value, &DIRECTIONS, |rules| {
@@ -382,7 +382,7 @@ fn read_behavior(text: &str) -> Option<Value> {
     behavior.as_map().is_some_and(|map| !map.is_empty()).then_some(behavior)
 }
 
-/// The value with those of its keys that are `keys` but for their case, and their values as `part` makes them.
+/// The entries of a map whose keys are in `keys`, ignoring case; `part` converts the values.
 fn renamed(value: &Value, keys: &[&'static str], part: impl Fn(&Value) -> Value) -> Value {
     let Some(map) = value.as_map() else { return value.clone() };
     let mut out = Map::new();
@@ -394,7 +394,7 @@ fn renamed(value: &Value, keys: &[&'static str], part: impl Fn(&Value) -> Value)
     out.into()
 }
 
-/// A behaviour as the reference's own type writes itself: keys begin with capitals, and what is absent is null.
+/// A behavior as the internal Go type of the reference encodes: keys begin with capitals, absent fields are null.
 fn write_behavior(behavior: &Value) -> String {
     object_text(behavior, &DIRECTIONS, |rules| {
         object_text(rules, &RULES, |rule| match rule {

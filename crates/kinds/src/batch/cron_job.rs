@@ -86,5 +86,5 @@ impl Strategy for CronJobStrategy {
     }
 }
 
-/// Where the spec of the pods of the jobs lies.
+/// The field path of the pod spec.
 const POD_SPEC: &[&str] = &["spec", "jobTemplate", "spec", "template", "spec"];

@@ -1,6 +1,6 @@
 //! `jobs`.
 //!
-//! A job selects its pods by its own uid, unless its maker asks to do that by hand.
+//! A job selects its pods by its own uid, unless `manualSelector` is set.
 
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, selector};
 use crate::core::pod_spec;
@@ -99,7 +99,7 @@ fn completions(spec: JobSpec<'_>, status: JobStatus<'_>) -> String {
     }
 }
 
-/// How long the job took, or has been running.
+/// The duration of the job, finished or running.
 fn duration(status: JobStatus<'_>) -> Cell {
     let seconds = |time: &str| time.parse::<Time>().map(Time::unix).ok();
     match (status.start_time(), status.completion_time()) {
@@ -146,7 +146,7 @@ impl Strategy for JobStrategy {
         object.remove("status");
         if Job::of(object).spec().manual_selector() != Some(true) {
             select_own(object);
-            // The reference does this whenever it reads a job, also one that it has just written.
+            // The reference does this in the defaulting of every job that it decodes, also of the one it just wrote.
             label_as_template(object);
         }
         template::drop_disabled(object, None, POD_SPEC);
@@ -158,7 +158,7 @@ impl Strategy for JobStrategy {
     }
 }
 
-/// A job without labels gets those of its pods.
+/// Copies the labels of the pod template to a job without labels.
 fn label_as_template(object: &mut Map) {
     let template = Job::of(object).spec().template().metadata();
     if template.labels().is_empty() || !metadata(object).labels().is_empty() {
@@ -170,7 +170,7 @@ fn label_as_template(object: &mut Map) {
     }
 }
 
-/// Marks the pods with the job's name and uid, and selects them by the uid.
+/// Labels the pod template with the name and uid of the job, and selects pods by the uid.
 fn select_own(object: &mut Map) {
     const UID: &str = "batch.kubernetes.io/controller-uid";
     let (name, uid) = (metadata(object).name().to_owned(), metadata(object).uid().to_owned());

@@ -1,6 +1,7 @@
 //! `certificatesigningrequests`.
 //!
-//! Who asks is written by the server, and stays; who approves or denies writes conditions, and nothing takes them back.
+//! The server writes the requesting user into the spec, and it never changes. The approval subresource adds conditions of type
+//! `Approved` and `Denied`; no later write removes or changes them.
 
 use crate::cells::NONE;
 use crate::table::human_duration;
@@ -136,7 +137,7 @@ impl Strategy for CertificateSigningRequestStrategy {
         set_times(new, old, context.now);
     }
 
-    /// An approval writes the conditions alone.
+    /// The approval subresource writes only the conditions.
     fn prepare_part(&self, _part: Part, new: &mut Map, old: &Map, context: &Context<'_>) {
         set_times(new, old, context.now);
         let conditions = new.get("status").and_then(|status| status.get("conditions")).cloned();
@@ -177,7 +178,7 @@ fn has(condition: &Value, key: &str, value: Option<&str>) -> bool {
     condition.get(key).and_then(Value::as_str) == value
 }
 
-/// Takes back changes of the conditions of a type, as long as there are as many as before.
+/// Resets the conditions of a type to those of the old object, if their number is the same.
 fn keep_answers(new: &mut Map, old: &Map, ty: &str) {
     let before: Vec<&Value> = conditions(old).iter().filter(|one| has(one, "type", Some(ty))).collect();
     if conditions(new).iter().filter(|one| has(one, "type", Some(ty))).count() != before.len() {
@@ -189,7 +190,7 @@ fn keep_answers(new: &mut Map, old: &Map, ty: &str) {
     }
 }
 
-/// Conditions without times get them: a condition that stands as before keeps the time of its transition.
+/// Sets absent times of conditions. A condition that the old object has with the same status keeps its transition time.
 fn set_times(new: &mut Map, old: &Map, now: &str) {
     const TRANSITION: &str = "lastTransitionTime";
     for condition in conditions_mut(new).into_iter().flatten() {

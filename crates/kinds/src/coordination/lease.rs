@@ -32,7 +32,7 @@ fn row(object: &Map) -> Row {
 
 struct LeaseStrategy;
 
-/// The feature `CoordinatedLeaderElection` is off: its fields stay only where they already are.
+/// The feature `CoordinatedLeaderElection` is off: drops its fields unless the old object uses them.
 impl Strategy for LeaseStrategy {
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
         at(object, "spec", |spec| spec.retain(|key, _| !ELECTION.contains(&key.as_str())));

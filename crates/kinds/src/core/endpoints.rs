@@ -28,7 +28,7 @@ fn row(object: &Map) -> Row {
     vec![Cell::name(object), Cell::Text(addresses(object)), Cell::age(object)].into()
 }
 
-/// As many addresses are shown; of the others, how many there are.
+/// The number of addresses that a cell shows; of the remaining ones it shows the count.
 const SHOWN: usize = 3;
 
 fn addresses(object: &Map) -> String {

@@ -41,7 +41,7 @@ pub(crate) const KIND: Kind = Kind {
     ..Kind::PLAIN
 };
 
-/// The columns of events, in whichever version they are asked for.
+/// The columns of events in both groups.
 pub(crate) const COLUMNS: Columns = Columns {
     list: &[
         Column::text("Last Seen", About::Field("core.v1.Event", "lastTimestamp")),
@@ -93,7 +93,7 @@ fn source(event: Event<'_>) -> String {
     if instance.is_empty() { component } else { format!("{component}, {instance}") }
 }
 
-/// The behaviour of events; the rule for their names differs between versions.
+/// The strategy of events; the name rule differs between the groups.
 pub(crate) struct EventStrategy(pub(crate) NameRule);
 
 impl Strategy for EventStrategy {

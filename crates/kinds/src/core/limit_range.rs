@@ -34,8 +34,7 @@ impl Strategy for LimitRangeStrategy {
     }
 }
 
-/// For containers, what is not limited by default is limited to the most, and what is not requested by default is what
-/// it is limited to, or else the least.
+/// For containers: an absent default limit becomes `max`; an absent default request becomes the default limit, or else `min`.
 fn default_item(item: &mut Map) {
     if item.get("type").and_then(Value::as_str) == Some("Container") {
         for (to, from) in [("default", "max"), ("defaultRequest", "default"), ("defaultRequest", "min")] {

@@ -52,13 +52,13 @@ fn row(object: &Map) -> Row {
 struct NamespaceStrategy;
 
 impl Strategy for NamespaceStrategy {
-    /// Also writes the label with the namespace's name, as far as the name is known.
+    /// Also sets the label with the name of the namespace; a generated name is still empty.
     fn default(&self, namespace: &mut Map) {
         label_with_name(namespace);
         within(namespace, "status", |status| fill_text(status, "phase", "Active"));
     }
 
-    /// Also writes the label with the namespace's name, which has been made by now if it is a generated one.
+    /// Also sets the label with the name of the namespace; a generated name is known now.
     fn prepare_create(&self, namespace: &mut Map, _context: &Context<'_>) {
         namespace.insert(Key::known("status"), Map::from_iter([(Key::known("phase"), "Active")]));
         let finalizers = map_at(namespace, "spec").and_then(|spec| {
@@ -141,10 +141,10 @@ impl Strategy for NamespaceStrategy {
     }
 }
 
-/// What stands for the content of a namespace, until there is none.
+/// The finalizer in `spec.finalizers`: it stays while the namespace has content.
 const FINALIZER: &str = "kubernetes";
 
-/// Names that need no domain before them.
+/// The standard finalizer names, which need no domain.
 const STANDARD_FINALIZERS: &[&str] = &[FINALIZER, "orphan", "foregroundDeletion"];
 
 fn validate_finalizer(path: &Path<'_>, name: &str) -> List {

@@ -118,7 +118,7 @@ impl Strategy for NodeStrategy {
         });
     }
 
-    /// A node comes with its status.
+    /// Keeps the status: a node is created with one.
     fn prepare_create(&self, node: &mut Map, _context: &Context<'_>) {
         at(node, "spec", |spec| drop(spec.remove("configSource")));
         at(node, "status", |status| drop(status.remove("config")));
@@ -139,7 +139,7 @@ impl Strategy for NodeStrategy {
     }
 }
 
-/// Writes the first range of pod addresses in both of its places; where they differ, the older one counts, alone.
+/// Makes `podCIDR` and the first of `podCIDRs` agree; if they differ, `podCIDR` wins and becomes the only one.
 fn mirror_ranges(spec: &mut Map) {
     let first = spec.get("podCIDRs").and_then(Value::as_list).and_then(|list| list.first()).cloned();
     match (spec.get("podCIDR").cloned(), first) {

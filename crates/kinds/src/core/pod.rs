@@ -137,7 +137,7 @@ impl Strategy for PodStrategy {
         at(pod, "status", pod_defaults::status);
     }
 
-    /// Also writes the annotations that older nodes read AppArmor profiles from, and reads them where they stand alone.
+    /// Also keeps AppArmor fields and annotations in step: older nodes read the annotations.
     fn prepare_create(&self, pod: &mut Map, context: &Context<'_>) {
         let class = match Pod::of(pod).status().qos_class() {
             "" => qos::class(Pod::of(pod).spec()),
@@ -161,7 +161,7 @@ impl Strategy for PodStrategy {
         drop_disabled(new, old);
     }
 
-    /// Also keeps owners: old nodes corrupt them.
+    /// Also keeps the owner references: old kubelets corrupt them.
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
         let old_metadata = old.get("metadata").and_then(Value::as_map);
@@ -179,7 +179,7 @@ impl Strategy for PodStrategy {
         drop_disabled(new, old);
     }
 
-    /// Ephemeral containers, or the resources of containers, change; all else of the spec stays.
+    /// Changes ephemeral containers, or the resources of containers; keeps the rest of the spec.
     fn prepare_part(&self, part: Part, new: &mut Map, old: &Map, _context: &Context<'_>) {
         match part {
             Part::EphemeralContainers => keep_all_but_spec(new, old, |new, old| {
@@ -217,7 +217,7 @@ fn drop_disabled(new: &mut Map, old: &Map) {
     });
 }
 
-/// The condition of a pod that is not to be scheduled yet.
+/// The condition of a pod with scheduling gates.
 fn gated(context: &Context<'_>) -> Map {
     Map::from_iter([
         ("type", "PodScheduled"),
@@ -228,7 +228,7 @@ fn gated(context: &Context<'_>) -> Map {
     ])
 }
 
-/// Keeps the generations that old status and conditions were seen at, where the new ones do not say.
+/// Keeps the observed generations of the old status and its conditions where the new ones have none.
 fn keep_observed_generations(status: &mut Map, old: &Map) {
     let before = Pod::of(old).status();
     if !pod_gates::tracks_generations(before) {
@@ -251,8 +251,8 @@ fn keep_observed_generations(status: &mut Map, old: &Map) {
     });
 }
 
-/// Keeps the status, and of the metadata what a status may not change either; `change` makes the new spec of the one that was
-/// sent and the old one.
+/// Keeps the status and the metadata that a status update may not change. `change` makes the new spec from the client's spec and the
+/// old one.
 fn keep_all_but_spec(new: &mut Map, old: &Map, change: impl FnOnce(&mut Map, &Map)) {
     keep(new, old, "status");
     keep_metadata(new, old);
@@ -261,8 +261,8 @@ fn keep_all_but_spec(new: &mut Map, old: &Map, change: impl FnOnce(&mut Map, &Ma
     }
 }
 
-/// Takes from `new` the resources and resize policies of containers. Containers that are not the same ones leave the pod
-/// as it was sent, for validation to refuse.
+/// Takes from `new` the resources and resize policies of containers. If the containers differ, the pod stays as
+/// the client sent it, and validation refuses it.
 fn resize(new: &mut Map, old: &Map) {
     let (before, after) = (Pod::of(old).spec(), Pod::of(new).spec());
     if after.containers().len() != before.containers().len()
@@ -283,7 +283,7 @@ fn resize(new: &mut Map, old: &Map) {
     });
 }
 
-/// The containers of `old` with the resources of those in `sent`; nothing if they are not the same ones.
+/// The containers of `old` with the resources of those in `sent`; `None` if the names differ.
 fn resized(sent: &[Value], old: &[Value]) -> Option<Vec<Value>> {
     let pairs = sent.iter().zip(old).map(|(sent, old)| {
         let (sent, mut result) = (sent.as_map()?, old.as_map()?.clone());
@@ -297,7 +297,7 @@ fn resized(sent: &[Value], old: &[Value]) -> Option<Vec<Value>> {
     pairs.collect()
 }
 
-/// Turns the label keys of affinity terms into requirements, with the values that the pod has.
+/// Turns `matchLabelKeys` of affinity terms into requirements with the label values of the pod.
 fn apply_label_keys(pod: &mut Map) {
     if Pod::of(pod).spec().affinity().is_none() {
         return;

@@ -36,7 +36,7 @@ fn row(object: &Map) -> Row {
 struct SecretStrategy;
 
 impl Strategy for SecretStrategy {
-    /// Also moves what was written as text to where it is kept.
+    /// Also moves `stringData` to `data`.
     fn default(&self, secret: &mut Map) {
         fill_text(secret, "type", "Opaque");
         let Some(Value::Map(texts)) = secret.remove("stringData") else { return };

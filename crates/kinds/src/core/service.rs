@@ -106,7 +106,7 @@ impl Strategy for ServiceStrategy {
         }
     }
 
-    /// Leaves addresses and ports to those who give them out.
+    /// Does not allocate addresses and ports: that is the task of a registry hook, in step 9.
     fn prepare_create(&self, service: &mut Map, _context: &Context<'_>) {
         service.remove("status");
         at(service, "spec", |spec| {
@@ -117,7 +117,7 @@ impl Strategy for ServiceStrategy {
         });
     }
 
-    /// Keeps what was given out and is still of use, where the new object does not say; drops what is of no use any more.
+    /// Keeps allocated addresses and ports that the new object leaves out; drops those that its type does not use.
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         service_update::prepare(new, old);
     }
@@ -180,7 +180,7 @@ fn default_ingress(ingress: &mut Map) {
     }
 }
 
-/// Whether traffic from outside of the cluster comes to a service.
+/// Whether a service accepts traffic from outside of the cluster.
 pub(super) fn is_reachable_from_outside(spec: ServiceSpec<'_>) -> bool {
     match spec.r#type() {
         "LoadBalancer" | "NodePort" => true,

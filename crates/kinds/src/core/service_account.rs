@@ -48,7 +48,7 @@ impl Strategy for ServiceAccountStrategy {
     }
 }
 
-/// Secrets are of the account's own namespace: of each reference only the name counts.
+/// Keeps only the names of references to secrets: they are in the namespace of the account.
 fn keep_names_of_secrets(account: &mut Map) {
     each(account, "secrets", |reference| reference.retain(|key, _| key.as_str() == "name"));
 }

@@ -40,7 +40,7 @@ const fn stored(name: &'static str, paths: &'static [&'static str]) -> Selectabl
     SelectableRow { name, paths, absent: "", indexed: false }
 }
 
-/// What a field is called here, and in the core group.
+/// The names of a field: in this group, and in the core group.
 const NAMES: &[(&str, &str)] = &[
     ("reportingController", "reportingComponent"),
     ("regarding", "involvedObject"),

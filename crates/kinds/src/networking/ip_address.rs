@@ -6,7 +6,7 @@ use object::Map;
 use schema::view::View;
 use schema::views::networking::v1beta1::{IPAddress, ParentReference};
 
-/// The row. A table has no heading over the third cell, which is the age.
+/// The row. Tables have three cells (the third is the age) but only two columns, as in the reference.
 pub(crate) const KIND: Kind = Kind {
     group: "networking.k8s.io",
     resource: "ipaddresses",

@@ -37,7 +37,7 @@ fn row(object: &Map) -> Row {
 
 struct ServiceCIDRStrategy;
 
-/// The status can be written with the rest, too.
+/// Create and update write the status as well.
 impl Strategy for ServiceCIDRStrategy {
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
 

@@ -49,7 +49,7 @@ fn row(object: &Map) -> Row {
 
 struct DeviceTaintRuleStrategy;
 
-/// A taint that does not say since when it is there is there since now.
+/// Sets an absent `timeAdded` of the taint to the time of the request.
 impl Strategy for DeviceTaintRuleStrategy {
     fn prepare_create(&self, object: &mut Map, context: &Context<'_>) {
         set_time(object, context);

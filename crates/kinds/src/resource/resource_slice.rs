@@ -82,7 +82,7 @@ fn has_taints(object: &Map) -> bool {
     devices.iter().filter_map(|device| device.basic()).any(|device| !device.taints().is_empty())
 }
 
-/// The feature `DRADeviceTaints` is off: taints stay only where there are some.
+/// The feature `DRADeviceTaints` is off: drops taints unless the old object has some.
 fn drop_taints(object: &mut Map) {
     in_devices(object, |device| drop(device.remove("taints")));
 }
@@ -98,10 +98,10 @@ fn has_partitions(object: &Map) -> bool {
             .any(|device| PARTITION.iter().any(|key| device.map().contains_key(key)))
 }
 
-/// What a device that is a part of another has.
+/// The fields of partitionable devices.
 const PARTITION: &[&str] = &["consumesCounters", "nodeName", "nodeSelector", "allNodes"];
 
-/// The feature `DRAPartitionableDevices` is off: its fields stay only where there are some of them.
+/// The feature `DRAPartitionableDevices` is off: drops its fields unless the old object uses them.
 fn drop_partitions(object: &mut Map) {
     at(object, "spec", |spec| {
         spec.retain(|key, _| !matches!(key.as_str(), "sharedCounters" | "perDeviceNodeSelection"));

@@ -77,7 +77,7 @@ impl Strategy for VolumeAttachmentStrategy {
     }
 }
 
-/// The feature `MutableCSINodeAllocatableCount` is off: the field stays only where it already is.
+/// The feature `MutableCSINodeAllocatableCount` is off: drops the field unless the old object uses it.
 fn drop_error_code(object: &mut Map, key: &str) {
     at(object, "status", |status| at(status, key, |error| drop(error.remove("errorCode"))));
 }
