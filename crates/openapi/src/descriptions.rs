@@ -1,20 +1,20 @@
 //! The descriptions of types and fields.
 //!
-//! They lie in the program as the build script left them: one compressed block for each package of types. A lookup
-//! inflates the block of its package.
+//! The build script embeds them in the binary: one compressed block for each package of types. A lookup inflates the
+//! block of its package.
 
 use flate2::read::DeflateDecoder;
 use schema::Type;
 use std::collections::HashMap;
 use std::io::Read;
 
-/// Packages by OpenAPI name, rising, and their blocks.
+/// Packages by OpenAPI name, ascending, and their blocks.
 static BLOCKS: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/descriptions.rs"));
 
-/// What the reference's documentation says of a field, or, with an empty `field`, of the type.
+/// The description of a field in the reference; with an empty `field`, that of the type.
 ///
 /// The type is named as in the schema or as in OpenAPI documents. Each call inflates the texts of one package of types, which
-/// takes a few milliseconds at most: who asks for the same text often keeps it.
+/// takes a few milliseconds at most: callers cache texts that they need often.
 ///
 /// ```
 /// let text = openapi::description("core.v1.ConfigMap", "immutable");
@@ -26,7 +26,7 @@ pub fn description(type_name: &str, field: &str) -> Option<String> {
     Descriptions::default().text(openapi, field).map(str::to_owned)
 }
 
-/// The texts of the packages that were asked for.
+/// The descriptions of the packages that were looked up so far.
 #[derive(Default)]
 pub(crate) struct Descriptions {
     packages: HashMap<&'static str, PackageDescriptions>,
@@ -42,17 +42,17 @@ impl Descriptions {
     }
 }
 
-/// The texts of one package.
+/// The descriptions of one package.
 struct PackageDescriptions {
     text: String,
-    /// Where the records start, in the order of type and field.
+    /// The offsets of the records, sorted by type and field.
     records: Vec<usize>,
 }
 
 impl PackageDescriptions {
     fn inflate(block: &[u8]) -> Self {
         let mut text = String::new();
-        // The build wrote the block; one that cannot be read describes nothing.
+        // The build script wrote the block. A damaged block counts as empty.
         if DeflateDecoder::new(block).read_to_string(&mut text).is_err() {
             text.clear();
         }

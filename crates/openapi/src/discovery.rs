@@ -1,7 +1,7 @@
 //! Discovery: which groups, versions and resources there are.
 //!
-//! There are two ways to ask. The older has a document for each group version, of types that the schema knows and in
-//! every encoding that it has: a [`Document`]. The newer has two documents for everything, [`aggregated`], in JSON.
+//! There are two forms. The older one has a [`Document`] for each group version, of a type in `schema`, in every encoding.
+//! The newer one, [`aggregated`] discovery, has two documents for everything, in JSON.
 
 use crate::served::{Group, Served};
 use crate::tree::{Escape, Object, hash, json, texts};
@@ -13,16 +13,16 @@ use object::{Text, Value};
 use schema::Type;
 use std::sync::Arc;
 
-/// Which address a client should use, by where it is.
+/// The server address for the clients in an address range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// The range of addresses that the client is in: `0.0.0.0/0`.
+    /// The address range of the clients: `0.0.0.0/0`.
     pub client_cidr: String,
-    /// Host and port of the server for it.
+    /// Host and port of the server.
     pub server_address: String,
 }
 
-/// An object of a type that the schema knows.
+/// An object and its type.
 pub struct Document {
     /// Its type.
     pub ty: &'static Type,
@@ -60,7 +60,7 @@ pub fn api_versions(served: &Served, addresses: &[Address]) -> Option<Document> 
     Document::new("meta.v1.APIVersions", object)
 }
 
-/// `/apis`: the groups but for the core one.
+/// `/apis`: all groups but the core group.
 pub fn groups(served: &Served) -> Option<Document> {
     let groups: Vec<Value> =
         served.named_groups().map(|group| of_group(Object::new(), &group).into()).collect();
@@ -94,12 +94,12 @@ pub fn resources(served: &Served, group: &str, version: &str) -> Option<Document
     Document::new("meta.v1.APIResourceList", object.with("resources", list))
 }
 
-/// The versions of the type of aggregated discovery.
+/// The versions of aggregated discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aggregated {
     /// `apidiscovery.k8s.io/v2`.
     V2,
-    /// `apidiscovery.k8s.io/v2beta1`, which has the same fields. The reference has ceased to offer it.
+    /// `apidiscovery.k8s.io/v2beta1`, which has the same fields. The reference no longer serves it.
     V2Beta1,
 }
 
@@ -116,7 +116,7 @@ pub enum Root {
 pub struct Tagged {
     /// The document, as JSON.
     pub json: Vec<u8>,
-    /// The ETag, without its quotation marks. It says what is served, whatever the version of the type.
+    /// The ETag, without quotation marks. It does not depend on the version of aggregated discovery.
     pub etag: String,
 }
 
@@ -125,7 +125,7 @@ pub fn aggregated(served: &Served, root: Root, version: Aggregated) -> Tagged {
     aggregated_of(served, root, version, |group, version| aggregated_version(served, group, version).into())
 }
 
-/// The same, of the parts that `part` has for each group and version: what [`aggregated_version`] wrote.
+/// The same document, from the part of each group version that `part` returns: the output of [`aggregated_version`].
 pub fn aggregated_of(
     served: &Served,
     root: Root,
@@ -158,7 +158,7 @@ pub fn aggregated_of(
     Tagged { etag: hash(format!("{{{content}").as_bytes()), json: format!("{head}{content}").into_bytes() }
 }
 
-/// The part of aggregated discovery that is about one group and version, as JSON.
+/// The part of aggregated discovery for one group version, as JSON.
 pub fn aggregated_version(served: &Served, group: &str, version: &str) -> String {
     let resources: Vec<Value> = served.of(group, version).into_iter().map(aggregated_resource).collect();
     let object = Object::new().with("version", version).with("resources", resources);
@@ -227,7 +227,7 @@ fn of_subresource(resource: &ResourceType, subresource: &SubresourceType) -> Obj
     object.with("kind", body.kind).with("verbs", verbs(&subresource.verbs))
 }
 
-/// What the bodies of a subresource are; group and version are given only where they are not the resource's own.
+/// The kind of the bodies of a subresource; group and version only if they differ from those of the resource.
 #[derive(Default)]
 struct BodyKind<'a> {
     group: &'a str,
@@ -254,7 +254,7 @@ fn subresources(resource: &ResourceType) -> impl Iterator<Item = &SubresourceTyp
     sorted.into_iter()
 }
 
-/// Changes when objects come to be kept in another version.
+/// The storage version hash: it changes with the storage version.
 fn storage_version_hash(resource: &ResourceType) -> Option<String> {
     let stored = resource.announced_storage.as_ref()?;
     Some(STANDARD.encode(digest(&SHA256, stored.as_bytes()).as_ref().get(..8)?))

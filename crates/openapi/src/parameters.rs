@@ -1,10 +1,10 @@
-//! The parameters of requests: those in the path, and the fields of options that stand in the query.
+//! The parameters of requests: path parameters, and the fields of options types as query parameters.
 
 use crate::descriptions::Descriptions;
 use object::Text;
 use schema::{Shape, Type};
 
-/// Where a parameter stands.
+/// The location of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Location {
     Path,
@@ -38,8 +38,8 @@ impl Parameter {
     }
 }
 
-/// The fields of a type of options that a query can carry: those that are no structs.
-pub(crate) fn of_options(ty: &Type, except: &[&str], described: &mut Descriptions) -> Vec<Parameter> {
+/// The fields of an options type as query parameters: all but structs.
+pub(crate) fn of_options(ty: &Type, except: &[&str], descriptions: &mut Descriptions) -> Vec<Parameter> {
     let mut parameters = Vec::new();
     for field in ty.fields.iter() {
         let name = field.name.as_str();
@@ -51,13 +51,13 @@ pub(crate) fn of_options(ty: &Type, except: &[&str], described: &mut Description
             name: name.into(),
             place: Location::Query,
             ty: ty_name,
-            description: described.text(&ty.openapi, name).unwrap_or_default().to_owned(),
+            description: descriptions.text(&ty.openapi, name).unwrap_or_default().to_owned(),
         });
     }
     parameters
 }
 
-/// A list is given by repeating the parameter.
+/// The type of a query parameter; a list is a repeated parameter.
 fn type_in_query(shape: &Shape) -> Option<&'static str> {
     match shape {
         Shape::Bool => Some("boolean"),

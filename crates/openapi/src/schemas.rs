@@ -9,27 +9,27 @@ use schema::{Alternative, Field, FieldOptions, Patch, Raw, Shape, Topology, Type
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// Which OpenAPI a schema is for.
+/// The OpenAPI version of a document.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OpenApiVersion {
-    /// Swagger 2.0: a reference may have a description beside it, and there are no defaults.
+    /// Swagger 2.0: a `$ref` may have a description beside it, and there are no defaults.
     V2,
-    /// OpenAPI 3.0: what stands beside a reference is put around it.
+    /// OpenAPI 3.0: a `$ref` with siblings is wrapped in `allOf`.
     V3,
 }
 
-/// What a body or a field can be.
+/// The model of a body or a field.
 #[derive(Clone, Copy)]
 pub(crate) enum Model<'a> {
     /// A type of the schema.
     Type(&'a Type),
-    /// One of those that the schema has no fields of.
+    /// A type without fields in `schema`.
     SpecialType(&'static SpecialType),
     /// Text.
     Text,
 }
 
-/// A type that documents describe in a version of its own.
+/// A type with a hand-written OpenAPI schema.
 pub(crate) struct SpecialType {
     name: &'static str,
     schema: fn(OpenApiVersion) -> Object,
@@ -38,7 +38,7 @@ pub(crate) struct SpecialType {
 /// The body of a patch.
 pub(crate) const PATCH: SpecialType =
     SpecialType { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Patch", schema: any_object };
-/// What `/version` answers with.
+/// The response of `/version`.
 pub(crate) const VERSION_INFO: SpecialType =
     SpecialType { name: VERSION_INFO_NAME, schema: |_| of_type("object") };
 const VERSION_INFO_NAME: &str = "io.k8s.apimachinery.pkg.version.Info";
@@ -74,7 +74,7 @@ const SCHEMA_OR_STRINGS: SpecialType = SpecialType {
     schema: |_| Object::new(),
 };
 
-/// The fields of [`VERSION_INFO`]: the name, and whether it is always there.
+/// The fields of [`VERSION_INFO`]: the name, and whether it is required.
 const VERSION_FIELDS: &[(&str, bool)] = &[
     ("major", true),
     ("minor", true),
@@ -91,17 +91,17 @@ const VERSION_FIELDS: &[(&str, bool)] = &[
     ("platform", true),
 ];
 
-/// The schemas that a document needs: those it refers to, and all that they refer to.
+/// The schemas of a document: those that it refers to, directly or indirectly.
 pub(crate) struct Schemas<'a> {
     version: OpenApiVersion,
-    pub(crate) described: Descriptions,
+    pub(crate) descriptions: Descriptions,
     found: BTreeMap<Text, Option<Value>>,
     pending: Vec<Model<'a>>,
 }
 
 impl<'a> Schemas<'a> {
     pub(crate) fn new(version: OpenApiVersion) -> Self {
-        Self { version, described: Descriptions::default(), found: BTreeMap::new(), pending: Vec::new() }
+        Self { version, descriptions: Descriptions::default(), found: BTreeMap::new(), pending: Vec::new() }
     }
 
     /// The schema of a body.
@@ -117,7 +117,7 @@ impl<'a> Schemas<'a> {
         while let Some(model) = self.pending.pop() {
             let (name, schema) = match model {
                 Model::Type(ty) => (ty.openapi.clone(), self.of(ty)),
-                Model::SpecialType(leaf) => (Text::known(leaf.name), self.of_leaf(leaf)),
+                Model::SpecialType(special) => (Text::known(special.name), self.of_special_type(special)),
                 Model::Text => continue,
             };
             self.found.insert(name, Some(schema));
@@ -129,11 +129,11 @@ impl<'a> Schemas<'a> {
         schemas
     }
 
-    /// Where the schema of a type will stand.
+    /// The `$ref` of a type; adds its schema to the document.
     fn reference(&mut self, model: Model<'a>) -> String {
         let name = match model {
             Model::Type(ty) => ty.openapi.clone(),
-            Model::SpecialType(leaf) => Text::known(leaf.name),
+            Model::SpecialType(special) => Text::known(special.name),
             Model::Text => Text::default(),
         };
         let place = match self.version {
@@ -147,10 +147,10 @@ impl<'a> Schemas<'a> {
         place
     }
 
-    fn of_leaf(&mut self, leaf: &'static SpecialType) -> Value {
-        let mut schema = Object::new().with_some("description", self.described.text(leaf.name, ""));
-        schema.extend((leaf.schema)(self.version));
-        if leaf.name == VERSION_INFO_NAME {
+    fn of_special_type(&mut self, special: &'static SpecialType) -> Value {
+        let mut schema = Object::new().with_some("description", self.descriptions.text(special.name, ""));
+        schema.extend((special.schema)(self.version));
+        if special.name == VERSION_INFO_NAME {
             let required = VERSION_FIELDS.iter().filter(|(_, always)| *always).map(|(name, _)| *name);
             schema.put("required", texts(required));
             let mut fields = VERSION_FIELDS.to_vec();
@@ -159,7 +159,7 @@ impl<'a> Schemas<'a> {
             for (name, always) in fields {
                 let default = always && self.version == OpenApiVersion::V3;
                 let property = Object::new()
-                    .with_some("description", self.described.text(leaf.name, name))
+                    .with_some("description", self.descriptions.text(special.name, name))
                     .with("type", "string")
                     .with_some("default", default.then_some(""));
                 properties.put(name, property);
@@ -171,7 +171,7 @@ impl<'a> Schemas<'a> {
 
     fn of(&mut self, ty: &'a Type) -> Value {
         let mut schema = Object::new()
-            .with_some("description", self.described.text(&ty.openapi, ""))
+            .with_some("description", self.descriptions.text(&ty.openapi, ""))
             .with("type", "object");
         let required: Vec<&str> = ty
             .fields
@@ -216,10 +216,10 @@ impl<'a> Schemas<'a> {
 
     fn property(&mut self, ty: &Type, field: &'a Field) -> Value {
         let options: &FieldOptions = &field.options;
-        let mut description = self.described.text(&ty.openapi, &field.name).map(str::to_owned);
+        let mut description = self.descriptions.text(&ty.openapi, &field.name).map(str::to_owned);
         if description.is_none() && matches!(field.name.as_str(), "apiVersion" | "kind") {
-            // They say the same of every object, and some sources leave them out.
-            description = self.described.text(STATUS_NAME, &field.name).map(str::to_owned);
+            // The descriptions are the same for every object, and some sources omit them.
+            description = self.descriptions.text(STATUS_NAME, &field.name).map(str::to_owned);
         }
         let values = overrides::values(ty, field);
         if !values.is_empty() {
@@ -260,7 +260,7 @@ impl<'a> Schemas<'a> {
         property.into()
     }
 
-    /// The schema of what stands at one place.
+    /// The schema of a shape.
     fn place(
         &mut self,
         shape: &'a Shape,
@@ -292,9 +292,9 @@ impl<'a> Schemas<'a> {
         }
     }
 
-    /// The type that a place refers to, if it does.
+    /// The type that a shape refers to, if it does.
     fn model(&mut self, shape: &'a Shape) -> Option<Model<'a>> {
-        let leaf = match shape {
+        let special = match shape {
             Shape::Struct(ty) => return Some(Model::Type(ty)),
             Shape::SchemaOr(alternative, ty) => {
                 self.reference(Model::Type(ty));
@@ -314,10 +314,10 @@ impl<'a> Schemas<'a> {
             Shape::Raw(Raw::Fields) => &FIELDS_V1,
             _ => return None,
         };
-        Some(Model::SpecialType(leaf))
+        Some(Model::SpecialType(special))
     }
 
-    /// A reference, with what stands beside it put around it where the version demands that.
+    /// A reference with its siblings; in OpenAPI 3.0 it is wrapped in `allOf`.
     fn around(&mut self, model: Model<'a>, beside: Object, default: Option<Value>) -> Object {
         let schema = beside.with_some("default", default);
         let reference = self.reference(model);
@@ -328,7 +328,7 @@ impl<'a> Schemas<'a> {
     }
 }
 
-/// The kinds whose name a type is known by. What every group has is registered with all of them.
+/// The group version kinds of a type. Types such as `DeleteOptions` are registered in every group version.
 fn kinds_of(ty: &Type) -> Vec<Value> {
     let kind_of = |group: &str, version: &str, kind: &str| {
         Object::new().with("group", group).with("kind", kind).with("version", version).into()
@@ -349,7 +349,7 @@ fn kinds_of(ty: &Type) -> Vec<Value> {
     }
 }
 
-/// What a place holds when nothing was set, if that is not null.
+/// The empty value of a shape, if it is not null.
 fn zero(shape: &Shape) -> Option<Value> {
     Some(match shape {
         Shape::Bool => false.into(),

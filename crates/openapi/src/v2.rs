@@ -1,4 +1,4 @@
-//! OpenAPI v2 (Swagger 2.0): one document of everything that is served, as JSON and as Protobuf.
+//! OpenAPI v2 (Swagger 2.0): one document for all served resources, as JSON and as Protobuf.
 
 mod protobuf;
 
@@ -33,7 +33,7 @@ fn document(served: &Served) -> Value {
     for group in served.groups() {
         for version in group.versions {
             for resource in served.of(group.name, version) {
-                of_resource(resource, &mut schemas.described, &mut operations);
+                of_resource(resource, &mut schemas.descriptions, &mut operations);
             }
         }
     }
@@ -147,18 +147,18 @@ fn of_parameter(parameter: &Parameter) -> Value {
     .into()
 }
 
-/// Stands for a body whose schema is that of one kind; sorts as `body` does.
+/// The sort key of a body parameter with the schema of one kind; it sorts like `body`.
 const OWN_BODY: &str = "body ";
 
-/// The parameters that many operations have stand once in the document, under a name made of their content.
+/// The shared parameters of the document: each occurs once, under a name with a hash of its content.
 #[derive(Default)]
 struct SharedParameters {
     by_name: BTreeMap<String, Value>,
 }
 
 impl SharedParameters {
-    /// What to put where `parameter` stands: a reference, or the parameter where it belongs to the one place, or clients
-    /// look for it there.
+    /// The entry for `parameter` in an operation: a reference, or the parameter itself if it belongs to one operation or if
+    /// clients expect it there.
     fn place(&mut self, name: &str, parameter: Value) -> Value {
         if matches!(name, OWN_BODY | "name" | "fieldValidation" | "dryRun") {
             return parameter;

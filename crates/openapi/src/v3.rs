@@ -1,4 +1,4 @@
-//! OpenAPI v3: one document for each group version, one for each group, and one for each path beside the API.
+//! OpenAPI v3: one document for each group version, one for each group, and one for each path outside of the API groups.
 
 use crate::operations::{
     Operation, Paths, Response, about_the_server, is_shared, of_resource, root, shared_parameters,
@@ -10,7 +10,7 @@ use crate::tree::{Escape, Object, hash, json};
 use object::Value;
 use std::collections::BTreeMap;
 
-/// What the index says of a document.
+/// The entry of a document in the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The document's path below `/openapi/v3/`: `apis/apps/v1`.
@@ -44,7 +44,7 @@ pub fn document(served: &Served, path: &str) -> Option<Vec<u8>> {
         for version in group.versions {
             if root(group.name, version).trim_start_matches('/') == path {
                 for resource in served.of(group.name, version) {
-                    of_resource(resource, &mut schemas.described, &mut operations);
+                    of_resource(resource, &mut schemas.descriptions, &mut operations);
                 }
             }
         }
@@ -66,9 +66,9 @@ pub fn document(served: &Served, path: &str) -> Option<Vec<u8>> {
     Some(json(&document.into(), Escape::Markup))
 }
 
-/// The index of documents, as JSON: what `/openapi/v3` answers with. `entries` are in the order of [`paths`].
+/// The index of documents, as JSON: the response of `/openapi/v3`. `entries` are in the order of [`paths`].
 ///
-/// The address of a document carries its hash, so that a client may keep it for as long as it likes.
+/// The address of a document contains its hash, so that clients can cache it without expiry.
 pub fn index(entries: &[Entry]) -> Vec<u8> {
     let mut paths = Object::new();
     for Entry { path, hash } in entries {

@@ -1,4 +1,4 @@
-//! What holds for every document, whatever is served.
+//! Rules that every document follows.
 #![allow(clippy::expect_used, clippy::panic, reason = "test code")]
 
 use openapi::{Served, v3};
@@ -96,7 +96,7 @@ fn v3_index_addresses_carry_the_document_hash() {
     let index: Value = from_slice(&v3::index(&[v3::Entry::new("apis/apps", &bytes)])).expect("JSON");
     let address = format!("/openapi/v3/apis/apps?hash={}", openapi::hash(&bytes));
     assert_eq!(index, serde_json::json!({"paths": {"apis/apps": {"serverRelativeURL": address}}}));
-    // The reference's hash of the same document.
+    // The hash of the same document in the reference.
     assert!(address.ends_with(APPS_HASH_END), "{address}");
 }
 

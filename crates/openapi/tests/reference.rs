@@ -1,7 +1,7 @@
-//! The documents beside those of the reference, of which `reference/documents.txt` has the hashes.
+//! The documents compared with those of the reference; `reference/documents.txt` has the hashes of the latter.
 //!
-//! They were made from what the reference answers with when everything that it has is turned on. Left out of the
-//! comparison is what the values of an enumeration mean: the texts are in no source that the build could take them from.
+//! They were recorded from a reference server with all APIs enabled. The comparison leaves out the descriptions of enum
+//! values: no source that the build reads has them.
 #![allow(clippy::expect_used, clippy::panic, reason = "test code")]
 
 use openapi::{Served, discovery, hash, v2, v3};

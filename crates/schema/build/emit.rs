@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 include!("../src/lookup/layout.rs");
 
-/// The type that the `SchemaOr` shapes lead to.
+/// The type of the JSON schema in `SchemaOr` shapes.
 const JSON_SCHEMA: &str = "apiextensions.v1.JSONSchemaProps";
 
 pub(crate) fn types(schema: &Schema) -> String {
@@ -79,7 +79,7 @@ pub(crate) fn types(schema: &Schema) -> String {
     out + &statics.text
 }
 
-/// The name of a type's static: `CORE_V1_CONTAINER` would not tell `PodIP` from `PodIp`, so case is kept.
+/// The name of the static of a type. It keeps the case: upper case would give `PodIP` and `PodIp` the same name.
 pub(crate) fn ident(name: &str) -> String {
     format!("T_{}", name.replace('.', "_"))
 }
@@ -136,8 +136,7 @@ fn field_text(field: &Field, statics: &mut Statics) -> String {
     )
 }
 
-/// Whether the field is written even when it is absent: leaving out has no effect on what is a struct in the
-/// reference, unless it is behind a pointer.
+/// Whether an absent field is written: in the reference `omitempty` has no effect on a struct that is no pointer.
 fn is_always(field: &Field) -> bool {
     !(field.has("omit") && (field.has("ptr") || !is_struct_like(&field.shape)))
 }
@@ -225,7 +224,7 @@ fn field_options(field: &Field) -> String {
     )
 }
 
-/// What the reference calls the type of a field, from its shape alone.
+/// The Go type of a field, from its shape.
 fn go_name(shape: &Shape) -> String {
     match shape {
         Shape::Word(word) => match *word {

@@ -1,4 +1,4 @@
-//! Reads type files and ties the names in them together.
+//! Parses the type files and resolves the names in them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -202,7 +202,7 @@ fn shape(package: &str, text: &str) -> Shape {
 /// All packages, every name resolved.
 pub(crate) struct Schema {
     pub(crate) packages: Vec<Package>,
-    /// By full name: package and place.
+    /// By full name: the index of the package and of the type in it.
     pub(crate) types: BTreeMap<String, (usize, usize)>,
 }
 
@@ -268,7 +268,7 @@ impl Schema {
         message_fields.into_iter().map(|(_, field)| field).collect()
     }
 
-    /// The types from which one for which `holds` can be reached (itself included).
+    /// The types with a field for which `holds`, in themselves or in types that they refer to.
     pub(crate) fn reaching(&self, holds: impl Fn(&Field) -> bool) -> HashMap<&str, bool> {
         let mut found: HashMap<&str, bool> = HashMap::new();
         let flat: Vec<(&str, Vec<Field>)> =
@@ -291,7 +291,7 @@ impl Schema {
     }
 }
 
-/// The type that a shape leads to.
+/// The type that a shape refers to.
 fn target(shape: &Shape) -> Option<&str> {
     match shape {
         Shape::Struct(name) => Some(name),

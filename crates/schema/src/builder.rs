@@ -1,4 +1,4 @@
-//! Types made at run time, in the same form as the built-in ones: custom kinds are made of these.
+//! Types made at run time, in the same form as the built-in ones: for custom resources.
 
 use crate::lookup::{Lookup, layout};
 use crate::model::{
@@ -7,7 +7,7 @@ use crate::model::{
 use object::{Key, Text, Value};
 use std::sync::Arc;
 
-/// Puts a type together, field by field in JSON order.
+/// Builds a type, field by field in JSON order.
 ///
 /// ```
 /// use schema::{Builder, Limits, Shape, FieldBuilder, json};
@@ -28,8 +28,7 @@ pub struct Builder {
     fields: Vec<Field>,
 }
 
-/// What stands at a field of a type that is being made. A new one is left out when it is absent, and is
-/// different from an empty one.
+/// Builds a field. By default an absent field is omitted, and an empty value differs from an absent one.
 pub struct FieldBuilder {
     shape: Shape,
     number: u32,
@@ -39,7 +38,7 @@ pub struct FieldBuilder {
 }
 
 impl FieldBuilder {
-    /// A value of a shape.
+    /// A field of a shape.
     pub fn new(shape: Shape) -> Self {
         let options = FieldOptions {
             go: shape.go_name().into(),
@@ -53,13 +52,13 @@ impl FieldBuilder {
         Self { shape, number: 0, optional: true, always: false, options }
     }
 
-    /// Carried in Protobuf under this number.
+    /// Sets the Protobuf field number.
     pub fn number(mut self, number: u32) -> Self {
         self.number = number;
         self
     }
 
-    /// An empty value is the same as none, and is left out.
+    /// An empty value means the same as an absent field and is omitted.
     pub fn plain(mut self) -> Self {
         self.optional = false;
         self
@@ -71,7 +70,7 @@ impl FieldBuilder {
         self
     }
 
-    /// What an absent one becomes.
+    /// Sets the default.
     pub fn default(mut self, value: Value) -> Self {
         self.options.default = Some(value);
         self
@@ -83,13 +82,13 @@ impl FieldBuilder {
         self
     }
 
-    /// The values that it may have, for [`Rule::Listed`] and OpenAPI.
+    /// Sets the enum values, for [`Rule::Listed`] and OpenAPI.
     pub fn values(mut self, values: impl IntoIterator<Item = Text>) -> Self {
         self.options.values = Ref::Shared(values.into_iter().collect());
         self
     }
 
-    /// One more constraint.
+    /// Adds a constraint.
     pub fn rule(mut self, rule: Rule) -> Self {
         let rules = self.options.rules.iter().cloned().chain([rule]);
         self.options.rules = Ref::Shared(rules.collect());
@@ -112,26 +111,26 @@ impl Builder {
         }
     }
 
-    /// The name in OpenAPI, where it is another.
+    /// Sets the name in OpenAPI, if it differs.
     pub fn openapi(mut self, name: impl Into<Text>) -> Self {
         self.openapi = name.into();
         self
     }
 
-    /// An object of its own.
+    /// Sets the group, version and kind.
     pub fn kind(mut self, kind: GroupVersionKind) -> Self {
         self.kind = Some(kind);
         self
     }
 
-    /// The fields that every object has: `kind`, `apiVersion` and `metadata`.
+    /// Adds the fields that every object has: `kind`, `apiVersion` and `metadata`.
     pub fn object(mut self) -> Self {
         let fields = crate::builtin::by_name("meta.v1.PartialObjectMetadata").map(|ty| &*ty.fields);
         self.fields.extend(fields.unwrap_or_default().iter().cloned());
         self
     }
 
-    /// The fields of a list of objects of a type: `kind`, `apiVersion`, `metadata` and `items`.
+    /// Adds the fields of a list of objects of a type: `kind`, `apiVersion`, `metadata` and `items`.
     pub fn list_of(mut self, ty: &Ref<Type>) -> Self {
         let fields = crate::builtin::by_name("meta.v1.PartialObjectMetadataList").map(|ty| &*ty.fields);
         self.fields.extend(fields.unwrap_or_default().iter().cloned().map(|mut field| {
@@ -149,19 +148,19 @@ impl Builder {
         self
     }
 
-    /// Keys that are no field are kept.
+    /// Preserves unknown fields.
     pub fn open(mut self) -> Self {
         self.open = true;
         self
     }
 
-    /// Fields that exclude each other.
+    /// Sets the fields that exclude each other.
     pub fn union(mut self, union: Union) -> Self {
         self.union = Some(union);
         self
     }
 
-    /// One more field; a second one of the same name takes the place of the first.
+    /// Adds a field; it replaces an earlier one of the same name.
     pub fn field(mut self, name: &str, slot: FieldBuilder) -> Self {
         self.fields.retain(|field| field.name != name);
         let mut quoted = vec![b','];
@@ -181,7 +180,7 @@ impl Builder {
         self
     }
 
-    /// The type. Fields beyond the first 65,535 are left out: no schema that fits a request has as many.
+    /// The type. Fields after the first 65,535 are dropped: no schema that fits into a request has as many.
     pub fn build(self) -> Ref<Type> {
         let mut fields = self.fields;
         fields.truncate(usize::from(u16::MAX) - 1);

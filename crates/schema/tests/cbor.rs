@@ -1,4 +1,4 @@
-//! CBOR as the reference reads and writes it.
+//! CBOR decoding and encoding compared with the reference.
 //!
 //! `reference/cbor.txt`: `GROUP|VERSION|KIND|CBOR`, the objects of `reference/objects.txt` in base64.
 //! `reference/cbor_decode.txt`: `GROUP|VERSION|KIND|CBOR|OUTCOME`, the outcome as JSON: `error`, or `json` with the

@@ -1,7 +1,6 @@
 //! An independent reader and writer of the same JSON: the types of `k8s-openapi`.
 //!
-//! What this crate writes, serde reads into the typed struct; what serde writes of that, this crate reads as the same
-//! object.
+//! serde decodes the output of this crate into the typed struct; this crate decodes the output of serde to the same object.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 
@@ -34,7 +33,7 @@ fn check<T: Serialize + DeserializeOwned>(name: &str, seed: u64) {
     }
 }
 
-/// The object without kind and API version of the objects within it, which the typed structs add to each.
+/// The object without kind and API version of nested objects, which the typed structs add.
 fn bare(shape: &Shape, value: &mut Value) {
     match shape {
         Shape::Struct(ty) => {
@@ -61,7 +60,7 @@ fn bare_within(shape: &Shape, value: &mut Value) {
 
 macro_rules! kinds {
     ($($name:literal => $typed:ty,)*) => {
-        /// Every kind that both know.
+        /// Every kind that both crates have.
         const KINDS: &[(&str, fn(&str, u64))] = &[$(($name, check::<$typed>)),*];
     };
 }

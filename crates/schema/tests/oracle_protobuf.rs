@@ -1,7 +1,7 @@
 //! An independent reader and writer of the same Protobuf messages: the prost types of `k8s-pb`.
 //!
-//! What this crate writes, prost reads; what prost writes of that, this crate reads as the same object. A field with
-//! a wrong number or type would be lost on the way.
+//! prost decodes the output of this crate; this crate decodes the output of prost to the same object. A field with a wrong
+//! number or type would be lost.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 
@@ -33,7 +33,7 @@ fn check<M: Message + Default>(name: &str, seed: u64) {
 
 macro_rules! types {
     ($($name:literal => $message:ty,)*) => {
-        /// Every type that both know.
+        /// Every type that both crates have.
         const TYPES: &[(&str, fn(&str, u64))] = &[$(($name, check::<$message>)),*];
     };
 }

@@ -1,4 +1,4 @@
-//! What the reference decoder and encoders made of inputs of ours, line by line.
+//! Outputs of the reference decoder and encoders for recorded inputs, one per line.
 //!
 //! `reference/decode.txt`: `GROUP|VERSION|KIND|INPUT|OUTCOME`, input as a JSON string, outcome as JSON: `error`, or
 //! `json` with the object as it is written again and `strict` with the fields that were dropped.

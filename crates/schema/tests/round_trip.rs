@@ -1,4 +1,4 @@
-//! Every built-in type, thousands of random instances: what one encoding writes another reads as the same object.
+//! Round trips of random instances of every built-in type through every encoding.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 
@@ -120,9 +120,9 @@ fn protobuf_fields_may_be_reordered_and_repeated() {
         fields.sort_by_key(|field| std::cmp::Reverse(field.number));
         let backwards: Vec<u8> = fields.iter().flat_map(|field| field.bytes).copied().collect();
         assert_eq!(protobuf::decode_message(ty, &backwards, &Limits::default()), Ok(expected.clone()));
-        // A text that comes again takes the index of the one before.
+        // A repeated text replaces the earlier one.
         let texts = fields.iter().filter(|field| {
-            ty.wire.iter().any(|part| match part {
+            ty.wire.iter().any(|message_field| match message_field {
                 MessageField::Field { number, index } if *number == field.number => {
                     matches!(ty.fields[usize::from(*index)].shape, Shape::String)
                 }

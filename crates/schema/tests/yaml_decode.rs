@@ -1,4 +1,4 @@
-//! YAML as the reference reads it: `yaml/decode.jsonl` holds documents and what the reference makes of them.
+//! YAML decoding compared with the reference: `yaml/decode.jsonl` holds documents and the results of the reference.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! YAML as the reference writes it: `yaml/encode.jsonl` holds JSON and what the reference makes of it.
+//! YAML encoding compared with the reference: `yaml/encode.jsonl` holds JSON and the YAML of the reference.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

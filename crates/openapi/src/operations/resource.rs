@@ -1,4 +1,4 @@
-//! The operations of a resource, and of what stands below its objects.
+//! The operations of a resource and of its subresources.
 
 use super::names::{id_and_tag, title, with_article};
 use super::{GroupVersionKind, JSON, Method, OBJECTS, Operation, Paths, RequestBody, Response, root};
@@ -25,17 +25,17 @@ const PATCHES: &[&str] = &[
     "application/apply-patch+yaml",
 ];
 
-/// The paths of a resource and of what stands below it.
+/// Adds the paths of a resource and of its subresources.
 pub(crate) fn of_resource<'a>(
     resource: &'a ResourceType,
-    described: &mut Descriptions,
+    descriptions: &mut Descriptions,
     paths: &mut Paths<'a>,
 ) {
-    let options = Options::new(described);
+    let options = Options::new(descriptions);
     let of_kind = Endpoint::of(resource, None, &options);
-    of_kind.add(&resource.verbs, described, paths);
+    of_kind.add(&resource.verbs, descriptions, paths);
     for subresource in &resource.subresources {
-        Endpoint::of(resource, Some(subresource), &options).add(&subresource.verbs, described, paths);
+        Endpoint::of(resource, Some(subresource), &options).add(&subresource.verbs, descriptions, paths);
     }
 }
 
@@ -50,9 +50,9 @@ struct Options {
 }
 
 impl Options {
-    fn new(described: &mut Descriptions) -> Self {
+    fn new(descriptions: &mut Descriptions) -> Self {
         let mut of = |name: &str, except: &[&str]| {
-            by_name(name).map(|ty| of_options(ty, except, described)).unwrap_or_default()
+            by_name(name).map(|ty| of_options(ty, except, descriptions)).unwrap_or_default()
         };
         let delete = of("meta.v1.DeleteOptions", &[]);
         let mut delete_collection = of("meta.v1.ListOptions", &["watch", "allowWatchBookmarks"]);
@@ -68,12 +68,12 @@ impl Options {
     }
 }
 
-/// A resource, or a subresource of it, whose operations are being written down.
+/// A resource or subresource, to describe its operations.
 struct Endpoint<'a, 'o> {
     resource: &'a ResourceType,
     subresource: Option<&'a SubresourceType>,
     options: &'o Options,
-    /// What its bodies are, and what they are called.
+    /// The type of its bodies, and their group, version and kind.
     model: Model<'a>,
     body: GroupVersionKind,
 }
@@ -104,14 +104,14 @@ impl<'a, 'o> Endpoint<'a, 'o> {
         Self { resource, subresource, options, model, body }
     }
 
-    fn add(&self, verbs: &[Verb], described: &mut Descriptions, paths: &mut Paths<'a>) {
+    fn add(&self, verbs: &[Verb], descriptions: &mut Descriptions, paths: &mut Paths<'a>) {
         if let Some(SubresourceType { body: BodyType::Options(options), .. }) = self.subresource {
-            self.add_connections(verbs, options, described, paths);
+            self.add_connections(verbs, options, descriptions, paths);
             return;
         }
         let has = |verb| verbs.contains(&verb);
         let item = self.item_path();
-        // What is created below an object stands at the object's own path.
+        // A subresource is created by a POST to its own path.
         let collection = if self.subresource.is_some() { item.clone() } else { self.collection_path() };
         let watched = has(Verb::Watch);
         for (scope, path) in
@@ -141,7 +141,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
             }
         }
         if has(Verb::Get) {
-            self.push(&item, self.read(described), paths);
+            self.push(&item, self.read(descriptions), paths);
         }
         if has(Verb::Update) {
             self.push(&item, self.replace(), paths);
@@ -171,7 +171,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
         paths.entry(path.to_owned()).or_default().push(operation);
     }
 
-    fn read(&self, described: &mut Descriptions) -> Operation<'a> {
+    fn read(&self, descriptions: &mut Descriptions) -> Operation<'a> {
         let kind = &self.resource.kind;
         let description = match self.subresource {
             Some(subresource) => format!("read {} of the specified {kind}", subresource.name),
@@ -182,7 +182,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
             && let Some(ty) = by_kind(&self.resource.group, &self.resource.version, "PodLogOptions")
         {
             return operation
-                .taking(&of_options(ty, &[], described))
+                .taking(&of_options(ty, &[], descriptions))
                 .producing(LOGS)
                 .answering(&["200"], Model::Text);
         }
@@ -263,7 +263,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
     fn delete(&self) -> Operation<'a> {
         let description = format!("delete {}", with_article(&self.resource.kind));
         let answer = match self.resource.deleted {
-            // The reference answers with the namespace, and documents a status.
+            // The reference returns the namespace, but documents a status.
             Deleted::Object if self.body.kind != "Namespace" => self.model,
             Deleted::Object | Deleted::Status => status(),
         };
@@ -281,12 +281,12 @@ impl<'a, 'o> Endpoint<'a, 'o> {
             .answering(&["200"], status())
     }
 
-    /// Connections: what can be changed is a proxy, which takes every method and any path below it.
+    /// The operations of a connection. A proxy accepts every method and any path below it.
     fn add_connections(
         &self,
         verbs: &[Verb],
         options: &str,
-        described: &mut Descriptions,
+        descriptions: &mut Descriptions,
         paths: &mut Paths<'a>,
     ) {
         let is_proxy = verbs.contains(&Verb::Update);
@@ -300,7 +300,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
             ("PUT", Method::Put),
         ];
         let ty = by_kind(&self.resource.group, &self.resource.version, options);
-        let parameters = ty.map(|ty| of_options(ty, &[], described)).unwrap_or_default();
+        let parameters = ty.map(|ty| of_options(ty, &[], descriptions)).unwrap_or_default();
         let (kind, name) =
             (&self.resource.kind, self.subresource.map_or("", |subresource| &subresource.name));
         let item = self.item_path();
@@ -403,7 +403,7 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// Whether a list is of one namespace (or of the cluster), or of all namespaces at once.
+/// The scope of a list: one namespace (or the cluster), or all namespaces.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ListScope {
     Scope,
@@ -421,7 +421,7 @@ impl ListScope {
     }
 }
 
-/// What a deprecated path watches.
+/// The target of a deprecated watch path.
 enum WatchTarget {
     Collection,
     Object,

@@ -1,9 +1,9 @@
-//! What OpenAPI says of some built-in types that nothing but documents needs, so that the schema does not say it.
+//! Facts about built-in fields that only OpenAPI documents need; the type files of `schema` do not have them.
 
 use object::{Text, Value};
 use schema::{Field, Type};
 
-/// The values that a field can have, or the elements of a list or map.
+/// The enum values of a field, or of the elements of a list or map.
 pub(super) fn values<'a>(ty: &Type, field: &'a Field) -> Vec<&'a str> {
     if !field.options.values.is_empty() {
         return field.options.values.iter().map(Text::as_str).collect();
@@ -12,17 +12,17 @@ pub(super) fn values<'a>(ty: &Type, field: &'a Field) -> Vec<&'a str> {
     found.map(|(_, values)| values.to_vec()).unwrap_or_default()
 }
 
-/// A default that is no different from an absent value.
+/// The default of a field whose default is the empty value.
 pub(super) fn default(ty: &Type, field: &Field) -> Option<Value> {
     contains(EMPTY_BY_DEFAULT, ty, field).then(|| super::zero(&field.shape)).flatten()
 }
 
-/// Whether the reference calls an atomic struct an atomic list.
+/// Whether the reference marks an atomic struct as an atomic list.
 pub(super) fn counts_as_list(ty: &Type, field: &Field) -> bool {
     contains(ATOMIC_STRUCTS_CALLED_LISTS, ty, field)
 }
 
-/// A type by its name in the schema, and a field.
+/// The name of a type in `schema`, and the name of a field.
 type TypeField = (&'static str, &'static str);
 
 fn contains(places: &[TypeField], ty: &Type, field: &Field) -> bool {
@@ -45,7 +45,7 @@ const EMPTY_BY_DEFAULT: &[TypeField] = &[
     ("core.v1.SecretProjection", "name"),
 ];
 
-/// Lists and maps whose elements have listed values.
+/// The enum values of elements of lists and maps.
 const ELEMENTS: &[(&[TypeField], &[&str])] = &[
     (
         &[
@@ -125,7 +125,7 @@ const ELEMENTS: &[(&[TypeField], &[&str])] = &[
     ),
 ];
 
-/// What the reference knows of, served or not.
+/// All group versions of the reference, served or not.
 pub(super) const GROUP_VERSIONS: &[(&str, &[&str])] = &[
     ("", &["v1"]),
     ("admission.k8s.io", &["v1", "v1beta1"]),

@@ -1,7 +1,7 @@
-//! The document as Protobuf: gnostic's `openapi.v2.Document`, field by field as the JSON tree has them.
+//! The document as Protobuf: the message `openapi.v2.Document` of gnostic, encoded from the JSON tree.
 //!
-//! Messages are tables of their fields by rising number. Keys that start with `x-` are extensions: their values are
-//! carried as YAML, with the quotation marks of YAML 1.1 (`"y"`), where the reference's library has those of 1.2.
+//! A message is a table of its fields by ascending number. Keys that start with `x-` are extensions: their values are YAML
+//! text, with the quoting of YAML 1.1 (`"y"`); the library of the reference quotes as YAML 1.2.
 
 use crate::tree::{Escape, json};
 use object::{Map, Value};
@@ -17,10 +17,10 @@ struct GnosticMessage {
     extensions: u32,
 }
 
-/// The key in JSON, the number, and the form.
+/// The key in JSON, the field number, and the encoding.
 struct GnosticField(&'static str, u32, FieldEncoding);
 
-/// How a value is carried.
+/// The encoding of a field.
 enum FieldEncoding {
     Text,
     Bool,
@@ -29,7 +29,7 @@ enum FieldEncoding {
     /// Each value of a list, as YAML in a message.
     Anys,
     GnosticMessage(&'static GnosticMessage),
-    /// Each element of a list, in this form.
+    /// Each element of a list, in this encoding.
     Each(&'static FieldEncoding),
     /// In a message of its own, as the field of this number.
     Within(u32, &'static FieldEncoding),
@@ -299,7 +299,7 @@ mod tests {
     use base64::engine::general_purpose::STANDARD;
     use schema::{Limits, Shape};
 
-    /// A document with something of every message, and what the reference's library makes of it.
+    /// A document that uses every message, and its encoding by the library of the reference.
     #[test]
     fn protobuf_document_matches_the_reference() {
         let json = include_bytes!("../../tests/reference/small.json");

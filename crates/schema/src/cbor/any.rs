@@ -1,4 +1,4 @@
-//! Items without a type: what JSON would have in their place.
+//! Decoding of items without a type, to the values that JSON would give.
 
 use super::decode::{BinaryForm, Decoder, wanted};
 use super::item::{Major, unacceptable};
@@ -108,7 +108,7 @@ impl Decoder<'_> {
         match self.reader.major() {
             Major::Bytes | Major::Text => self.text(),
             Major::Tag => self.tagged(|decoder| decoder.key(path)),
-            // The reference takes null for the key before, or for an empty one.
+            // The reference treats a null key as the previous key, or as an empty one.
             major => {
                 let too_large = match major {
                     Major::Negative => self.reader.integer().err(),
@@ -124,7 +124,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// A point in time in a tag, as text.
+    /// A tagged time, as text.
     fn tagged_time(&mut self) -> Result<Text, Fault> {
         let tag = self.reader.head();
         if tag.argument == 0 {
@@ -157,7 +157,7 @@ impl Decoder<'_> {
     }
 }
 
-/// A point in time in the form of RFC 3339, with its zone kept and its fraction as short as can be.
+/// A time as RFC 3339 text, in its own zone, with the shortest fraction.
 fn zoned_time(text: &str) -> Result<Text, Fault> {
     if let Err(error) = object::time::canonicalize(text) {
         return Err(Fault::new(Error::Value(format!("cbor: cannot set {text} for time.Time: {error}"))));
@@ -205,7 +205,7 @@ pub(super) fn duplicate(key: &str, at: usize) -> Fault {
 }
 
 impl BinaryForm {
-    /// The text that stands for binary data.
+    /// The text of binary data.
     pub(super) fn text(self, bytes: &[u8]) -> String {
         use base64::Engine;
         use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -248,7 +248,7 @@ pub(super) fn write_json(value: &Value, out: &mut Vec<u8>) {
             }
             out.push(b'}');
         }
-        // Items without a type are nothing else.
+        // Decoding without a type gives no other values.
         Value::Null | Value::Bytes(_) | Value::Raw(_) => out.extend_from_slice(b"null"),
     }
 }

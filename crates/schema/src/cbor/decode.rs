@@ -1,7 +1,7 @@
-//! From CBOR to a tree, guided by the type.
+//! CBOR decoding, guided by the type.
 //!
-//! The whole body is checked to be well-formed first. After that, reading goes on past a value that cannot be taken, as
-//! the reference does: the first such value is reported, unless a key stands twice in the map that it is in.
+//! First the whole body is checked to be well-formed. Then decoding continues after a value of the wrong type, as the
+//! reference does: the first such value is reported, unless its map has a duplicate key.
 
 use super::any::{duplicate, invalid_text, unrecognized};
 use super::item::{self, Major, Reader};
@@ -12,7 +12,7 @@ use object::{Key, Map, Text, Value};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// The number of the tag that says that an item is CBOR.
+/// The tag number of self-described CBOR.
 const SELF_DESCRIBED: u64 = 55799;
 
 /// Reads an object of a type.
@@ -50,7 +50,7 @@ pub fn decode_shape(shape: &Shape, input: &[u8], limits: &Limits) -> Result<Deco
     Ok(Decoded { value, strict: decoder.strict.into_vec() })
 }
 
-/// How binary data is to be written where it stands as text.
+/// How a byte string is converted to text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BinaryForm {
     Base64Url,
@@ -60,14 +60,15 @@ pub(super) enum BinaryForm {
 
 pub(super) struct Decoder<'i> {
     pub(super) reader: Reader<'i>,
-    /// What the reference calls the outermost struct.
+    /// The Go type of the outermost struct.
     pub(super) root: Option<String>,
     pub(super) strict: StrictList,
-    /// What the innermost tag around says of binary data.
+    /// The conversion of byte strings that the innermost enclosing tag demands.
     binary_form: Option<BinaryForm>,
-    /// What is wrong, if nothing else is: the reference turns some values into JSON after all else is read.
+    /// An error that counts only without other errors: the reference converts some values to JSON after everything else
+    /// is decoded.
     pub(super) last: Option<Fault>,
-    /// The item that could not be taken has been read to its end, so that it need not be passed over again.
+    /// The item of the wrong type was read to its end and need not be skipped.
     passed: bool,
 }
 
@@ -75,7 +76,7 @@ pub(super) struct Decoder<'i> {
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Name<'i> {
     Text(Cow<'i, str>),
-    /// What can be no field: a number, by its digits, or bytes that are no text.
+    /// A key that is no field name: a number, as digits, or bytes that are not UTF-8.
     Other(String),
 }
 
@@ -89,7 +90,7 @@ impl Name<'_> {
 }
 
 impl<'i> Decoder<'i> {
-    /// Reads an item; whatever happens, the whole of it has been passed afterwards.
+    /// Reads an item; after success and after an error the reader is behind the item.
     pub(super) fn whole<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
         let (before, binary_form) = (self.reader, self.binary_form);
         self.passed = false;
@@ -105,13 +106,13 @@ impl<'i> Decoder<'i> {
         result
     }
 
-    /// The result of an array or a map that has been read to its end.
+    /// The result of an array or a map; records that it was read to its end.
     pub(super) fn ended(&mut self, value: impl Into<Value>, fault: Option<Fault>) -> Result<Value, Fault> {
         self.passed = true;
         fault.map_or_else(|| Ok(value.into()), Err)
     }
 
-    /// Reads with a decoder of its own, which knows nothing of the tags around.
+    /// Reads as a separate decoder does: without the enclosing tags.
     fn apart<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
         let binary_form = self.binary_form.take();
         let result = read(self);
@@ -129,7 +130,7 @@ impl<'i> Decoder<'i> {
         }
     }
 
-    /// Whether known tags stand before what they are for.
+    /// Checks that known tags enclose items of the right type.
     pub(super) fn check_tags(&self) -> Result<(), Fault> {
         let mut ahead = self.reader;
         while ahead.major() == Major::Tag {
@@ -150,7 +151,7 @@ impl<'i> Decoder<'i> {
         Ok(())
     }
 
-    /// Reads the content of the tag at hand.
+    /// Reads the content of a tag.
     pub(super) fn tagged<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
         let binary_form = match self.reader.head().argument {
             21 => Some(BinaryForm::Base64Url),
@@ -164,8 +165,8 @@ impl<'i> Decoder<'i> {
         result
     }
 
-    /// A byte or text string as text. The reference does not look into byte strings; what is not UTF-8 could not be
-    /// written as JSON.
+    /// A byte or text string as text. The reference does not check byte strings; here invalid UTF-8 in one becomes replacement
+    /// characters, because JSON cannot carry it.
     pub(super) fn text(&mut self) -> Result<Text, Fault> {
         let is_text = self.reader.major() == Major::Text;
         let bytes = self.reader.string();
@@ -176,7 +177,7 @@ impl<'i> Decoder<'i> {
         }
     }
 
-    /// The error that an item stands where something else was wanted. The reference names the outermost field.
+    /// The error for an item of the wrong type. The reference names the outermost field.
     #[cold]
     pub(super) fn mismatch_with(
         &self,
@@ -203,7 +204,7 @@ impl<'i> Decoder<'i> {
         self.mismatch_with(found, &wanted(shape, path), path, "")
     }
 
-    /// One value. For every shape but `Any`, null reads as [`Value::Null`], which stands for absent.
+    /// One value. For every shape but `Any`, [`Value::Null`] means absent.
     pub(super) fn value(&mut self, shape: &Shape, path: &DecodePath<'_>) -> Result<Value, Fault> {
         self.skip_self_described();
         self.check_tags()?;
@@ -255,7 +256,7 @@ impl<'i> Decoder<'i> {
         }
     }
 
-    /// A negative number that is too large is wrong wherever it stands.
+    /// A negative integer that does not fit into 64 bits is an error for every shape.
     pub(super) fn check_negative(&self, shape: &Shape, path: &DecodePath<'_>) -> Result<(), Fault> {
         let mut ahead = self.reader;
         if ahead.major() != Major::Negative {
@@ -286,13 +287,13 @@ impl<'i> Decoder<'i> {
         Err(self.mismatch_with(found, &wanted, path, &format!("{number} overflows {wanted}")))
     }
 
-    /// Binary data: as it is in a tag that says so, base64 otherwise.
+    /// Binary data: raw bytes in a tag that says so, otherwise base64.
     fn bytes(&mut self) -> Result<Value, Fault> {
         let bytes = self.reader.string();
         if self.binary_form.is_some() {
             return Ok(Value::Bytes(bytes.into_owned().into()));
         }
-        // A byte that is no character of base64 stays none.
+        // Lossy conversion is safe: a replacement character is no base64 character either.
         let text: String = bytes.iter().copied().map(char::from).collect();
         scalar::base64(&text).map(|bytes| Value::Bytes(bytes.into())).map_err(|message| {
             Fault::new(Error::Value(format!("cbor: failed to decode base64 from byte string: {message}")))
@@ -444,7 +445,7 @@ impl<'i> Decoder<'i> {
     }
 }
 
-/// What the reference calls the type of a place.
+/// The Go type of a value.
 #[cold]
 pub(super) fn wanted(shape: &Shape, path: &DecodePath<'_>) -> String {
     match (shape, path.mismatch("", shape)) {

@@ -1,4 +1,4 @@
-//! From a tree to CBOR.
+//! CBOR encoding.
 
 use super::PREFIX;
 use crate::decode::Limits;
@@ -61,7 +61,7 @@ fn write_value(shape: &Shape, value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// A schema, or a text in its place.
+/// A JSON schema, or a text as its alternative.
 fn write_schema(ty: &Type, value: &Value, out: &mut Vec<u8>) {
     match value.as_map() {
         Some(map) => write_struct(ty, map, out),
@@ -69,7 +69,7 @@ fn write_schema(ty: &Type, value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// What stands at a key of a struct.
+/// The value of an entry of a struct.
 enum StructEntry<'v> {
     Field(&'v Field, &'v Value),
     Absent(&'v Field),
@@ -102,7 +102,7 @@ fn write_struct(ty: &Type, map: &Map, out: &mut Vec<u8>) {
     });
 }
 
-/// What stands for a field that was never set.
+/// Writes an absent field.
 fn write_absent(field: &Field, out: &mut Vec<u8>) {
     if field.optional {
         return out.push(NULL);
@@ -126,7 +126,7 @@ fn write_absent(field: &Field, out: &mut Vec<u8>) {
     }
 }
 
-/// Entries in the order of their encoded keys: the shorter one first, then bytewise.
+/// Writes entries in the order of their encoded keys: shorter keys first, then bytewise.
 fn write_sorted<T>(mut entries: Vec<(&str, T)>, out: &mut Vec<u8>, mut each: impl FnMut(T, &mut Vec<u8>)) {
     entries.sort_unstable_by(|(a, _), (b, _)| a.len().cmp(&b.len()).then_with(|| a.cmp(b)));
     write_head(MAP, entries.len() as u64, out);
@@ -146,7 +146,7 @@ fn write_list(list: &[Value], out: &mut Vec<u8>, mut each: impl FnMut(&Value, &m
     list.iter().for_each(|value| each(value, out));
 }
 
-/// Writes a value as it lies, without a type.
+/// Writes a value without a type.
 fn write_any(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => out.push(NULL),
@@ -168,7 +168,7 @@ fn write_any(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// JSON text as items. A number beyond all that a number can be is written as text.
+/// Writes JSON text as items. A number that does not fit into 64 bits is written as text.
 fn write_raw(raw: &RawJson, out: &mut Vec<u8>) {
     let limits = Limits { bytes: usize::MAX, depth: 1000, values: usize::MAX };
     match crate::json::decode_shape(&Shape::Any, raw.as_str().as_bytes(), &limits) {
@@ -177,7 +177,7 @@ fn write_raw(raw: &RawJson, out: &mut Vec<u8>) {
     }
 }
 
-/// A number in the shortest form that holds it exactly.
+/// Writes a number in the shortest exact form.
 fn write_float(number: f64, out: &mut Vec<u8>) {
     let single = number as f32;
     if f64::from(single) != number {

@@ -1,5 +1,5 @@
-//! Values that the reference reads with a decoder of their own: times, durations, quantities, numbers or text, JSON
-//! in any form, and what stands in the place of a JSON schema.
+//! Values that the reference decodes with decoders of their own: times, durations, quantities, `IntOrString`, raw JSON,
+//! and the alternatives to a JSON schema.
 
 use super::any::write_json;
 use super::decode::Decoder;
@@ -74,7 +74,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// A JSON schema, or what may stand in its place. As in JSON, unknown fields of it are passed over.
+    /// A JSON schema, or its alternative. As in JSON, its unknown fields are not reported.
     pub(super) fn schema_or(
         &mut self,
         alternative: Alternative,

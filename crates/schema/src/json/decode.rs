@@ -1,7 +1,7 @@
-//! From JSON text to a tree, in one pass guided by the type.
+//! JSON decoding, in one pass guided by the type.
 //!
-//! The first value of a wrong type is remembered and reading goes on, because a fault of syntax further on
-//! counts for more; so does a value that its own form refuses (a quantity, a time).
+//! After a value of the wrong type decoding goes on, because a later syntax error, or a later value with an invalid
+//! format (a quantity, a time), takes precedence over it.
 
 use super::scan::Scanner;
 use crate::decode::{
@@ -75,17 +75,17 @@ struct Decoder<'i> {
     strict: StrictList,
     /// The first value of a wrong type.
     wrong_type: Option<Error>,
-    /// The first value that its form refuses.
+    /// The first value with an invalid format.
     refused: Option<Error>,
-    /// Fields of the structs that are being read, innermost last.
+    /// The fields of the open structs, innermost last.
     fields: Stack<(Key, Value)>,
-    /// Elements of the lists that are being read, innermost last.
+    /// The elements of the open lists, innermost last.
     elements: Stack<Value>,
 }
 
 impl<'i> Decoder<'i> {
-    /// One value. For every shape but `Any`, null reads as [`Value::Null`], which stands for absent; so does a
-    /// value that could not be taken.
+    /// One value. For every shape but `Any`, [`Value::Null`] means absent; a value of the wrong type is returned as
+    /// null too.
     fn value(&mut self, shape: &Shape, path: &DecodePath<'_>) -> Result<Value, Fault> {
         self.budget.value()?;
         match (self.scanner.peek_token(), shape) {
@@ -133,7 +133,7 @@ impl<'i> Decoder<'i> {
         }
     }
 
-    /// A value of the wrong type: it is passed over, and remembered if it is the first.
+    /// Skips a value of the wrong type, and records the first such error.
     #[cold]
     fn mismatch(&mut self, shape: &Shape, path: &DecodePath<'_>) -> Result<Value, Fault> {
         let found = match self.scanner.peek() {
@@ -144,7 +144,7 @@ impl<'i> Decoder<'i> {
             _ => "number",
         };
         self.scanner.skip(self.budget.depth_left())?;
-        // A form's own decoder stops the reference at once, so its complaint outranks earlier ones.
+        // In the reference an error of a type's own decoder stops decoding, so it takes precedence over earlier errors.
         if matches!(shape, Shape::Time | Shape::MicroTime | Shape::Duration | Shape::IntOrString) {
             self.refuse(|| path.mismatch_of(found, shape));
         } else {
@@ -207,7 +207,7 @@ impl<'i> Decoder<'i> {
         }
     }
 
-    /// Binary data as a list of numbers, which the reference takes as well.
+    /// Binary data as a list of numbers, which the reference accepts too.
     fn byte_list(&mut self, path: &DecodePath<'_>) -> Result<Value, Fault> {
         self.scanner.advance();
         let list = self.list_of(&Shape::Int32, path)?;
@@ -223,7 +223,7 @@ impl<'i> Decoder<'i> {
         Ok(Value::Bytes(bytes.into()))
     }
 
-    /// A quantity is text or a bare number; escapes are not read.
+    /// A quantity: a string or a number; escapes are not unescaped.
     fn quantity(&mut self) -> Result<Value, Fault> {
         let text = self.scanner.skip(self.budget.depth_left())?.text;
         let bare = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
@@ -239,8 +239,8 @@ impl<'i> Decoder<'i> {
         })
     }
 
-    /// A JSON schema, or what may stand in its place. The reference reads these with a decoder that looks for
-    /// no unknown fields.
+    /// A JSON schema, or its alternative. The reference decodes these with a decoder that does not report unknown
+    /// fields.
     fn schema_or(
         &mut self,
         alternative: Alternative,
@@ -315,7 +315,7 @@ impl<'i> Decoder<'i> {
         Ok(Map::from_distinct(self.fields.take(base)).into())
     }
 
-    /// A field that stands again: the reference reads the later value into the earlier one.
+    /// A duplicate field: the reference decodes the later value into the earlier one.
     #[cold]
     fn set_again(&mut self, base: usize, field: &Field, value: Value) {
         let kept = match (self.fields.remove(base, &field.name), value) {
@@ -349,7 +349,7 @@ impl<'i> Decoder<'i> {
         Ok(Map::from_distinct(keys.distinct(entries)).into())
     }
 
-    /// Notes the key of the next entry, before its value is read: a repeated one is reported ahead of what is in it.
+    /// Records the key of an entry before its value is read: a duplicate is reported before the fields inside it.
     #[inline]
     fn note_key(&mut self, keys: &mut Keys, entries: &[(Key, Value)], key: &str, path: &DecodePath<'_>) {
         if keys.repeats(entries, key) {
@@ -398,7 +398,7 @@ impl<'i> Decoder<'i> {
         }
     }
 
-    /// A number without a point that fits is whole.
+    /// A number: an integer if it has no fraction and fits into 64 bits.
     fn any_number(&mut self, path: &DecodePath<'_>) -> Result<Value, Fault> {
         let text = self.scanner.number()?;
         if let Ok(number) = text.parse::<i64>() {
@@ -415,16 +415,16 @@ impl<'i> Decoder<'i> {
     }
 }
 
-/// The keys of a map that is being read.
+/// The keys of an open map.
 #[derive(Default)]
 struct Keys {
-    /// All of them, from the first that is not behind the one before it.
+    /// All keys, kept only after the first key that is out of order.
     seen: Option<HashSet<Text>>,
     repeated: bool,
 }
 
 impl Keys {
-    /// Whether a key is among those of the entries so far.
+    /// Whether a key occurred before.
     #[inline]
     fn repeats(&mut self, entries: &[(Key, Value)], key: &str) -> bool {
         if self.seen.is_none() && entries.last().is_none_or(|(last, _)| last.as_str() < key) {
@@ -440,7 +440,7 @@ impl Keys {
         repeats
     }
 
-    /// The entries with each key once: a later value takes the place of an earlier one.
+    /// The entries without duplicates: a later value replaces an earlier one.
     fn distinct(&self, entries: Vec<(Key, Value)>) -> Vec<(Key, Value)> {
         if !self.repeated {
             return entries;

@@ -1,4 +1,4 @@
-//! From Protobuf to a tree, guided by the type. Fields with unknown numbers are passed over.
+//! Protobuf decoding, guided by the type. Unknown field numbers are skipped.
 
 use super::wire::{Reader, Tag, Wire, fault};
 use super::{Envelope, PREFIX};
@@ -62,7 +62,7 @@ fn header_text<'b>(tag: Tag, reader: &mut Reader<'b>, name: &str) -> Result<&'b 
         .map_err(|_| fault(format!("proto: field {name} contains invalid UTF-8")))
 }
 
-/// Reads an object with its envelope; kind and API version of the envelope stand in the tree.
+/// Reads an object with its envelope; sets `kind` and `apiVersion` of the tree from the envelope.
 pub fn decode(ty: &Type, body: &[u8], limits: &Limits) -> Result<Value, Error> {
     if body.len() > limits.bytes {
         return Err(Error::TooLarge(limits.bytes));
@@ -87,15 +87,15 @@ pub fn decode_message(ty: &Type, message: &[u8], limits: &Limits) -> Result<Valu
 
 struct Decoder {
     budget: Budget,
-    /// Fields of the messages that are being read, innermost last.
+    /// The fields of the open messages, innermost last.
     fields: Stack<(Key, Value)>,
-    /// Elements of the lists that are being read, innermost last.
+    /// The elements of the open lists, innermost last.
     elements: Stack<Value>,
 }
 
-/// The number before the first: every field comes after it.
+/// Less than every field number.
 const BEFORE_ALL: u32 = 0;
-/// The number after the last: no field comes after it.
+/// Greater than every field number.
 const AFTER_ALL: u32 = u32::MAX;
 
 impl Decoder {
@@ -103,7 +103,7 @@ impl Decoder {
         Self { budget: Budget::new(limits), fields: Stack::default(), elements: Stack::default() }
     }
 
-    /// The whole: what stands in `fields` already, and the fields of the message.
+    /// The whole struct: the fields that are on the stack already, and the fields of the message.
     fn object(mut self, ty: &Type, message: &[u8]) -> Result<Value, Error> {
         self.struct_fields(ty, message).map_err(|fault| *fault)?;
         Ok(self.take_fields(0).into())
@@ -114,7 +114,7 @@ impl Decoder {
         Ok(self.take_fields(base))
     }
 
-    /// The fields of a struct, which lie from the place on that comes back.
+    /// Reads the fields of a struct onto the stack; returns the index of the first.
     #[inline]
     fn struct_fields(&mut self, ty: &Type, message: &[u8]) -> Result<usize, Fault> {
         self.budget.value()?;
@@ -130,8 +130,8 @@ impl Decoder {
         Map::from_distinct(self.fields.take(base))
     }
 
-    /// The fields of one message; those of inlined messages go to the same struct. A field whose number is not above
-    /// `last`, that of the field before it, may have come before.
+    /// Reads the fields of one message; those of inlined messages go to the same struct. `last` is the highest field number so
+    /// far: a field with a number that is not above it may be repeated.
     fn message_fields(
         &mut self,
         ty: &Type,
@@ -169,8 +169,8 @@ impl Decoder {
                 self.set_again(base, field, value);
                 continue;
             }
-            // Most fields are texts, and many of them empty: the reference writes those, and no tree holds them. Each kind of
-            // value goes straight to its place: moving it about would cost more than reading it.
+            // Most fields are texts, and many are empty: the reference writes empty texts, and a tree omits them. Each value is
+            // written straight to its slot, because a move costs more than the decoding.
             match (&field.shape, tag.wire) {
                 (Shape::String, Wire::Bytes) => {
                     self.budget.value()?;
@@ -226,7 +226,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// A field that comes again: lists and maps grow, structs take what the later one sets.
+    /// A repeated field: lists and maps grow, structs are merged, other values are replaced.
     #[cold]
     fn set_again(&mut self, base: usize, field: &Field, value: Value) {
         let value = match (&field.shape, self.fields.remove(base, &field.name), value) {
@@ -250,7 +250,7 @@ impl Decoder {
         }
     }
 
-    /// A run of elements.
+    /// Consecutive elements of a list.
     fn list(
         &mut self,
         shape: &Shape,
@@ -283,7 +283,7 @@ impl Decoder {
         Ok(List::of(self.elements.take(base)))
     }
 
-    /// A run of map entries.
+    /// Consecutive entries of a map.
     fn map(
         &mut self,
         shape: &Shape,
@@ -317,7 +317,7 @@ impl Decoder {
             return Ok(self.take_fields(base).into());
         }
         let mut entries: Vec<_> = self.fields.take(base).collect();
-        // A later entry takes the place of an earlier one: a stable sort keeps them apart.
+        // A later entry replaces an earlier one with the same key: a stable sort keeps their order.
         entries.sort_by(|a, b| a.0.cmp(&b.0));
         entries.reverse();
         entries.dedup_by(|later, kept| later.0 == kept.0);
@@ -387,7 +387,7 @@ impl Decoder {
         }
     }
 
-    /// JSON text in a message: it is checked, since it will be written into JSON as it is.
+    /// JSON text in a message: its syntax is checked, because it is copied into JSON responses.
     fn raw(&self, bytes: &[u8]) -> Result<Value, Fault> {
         if bytes.is_empty() {
             return Ok(Value::Null);
@@ -467,7 +467,7 @@ impl Decoder {
     }
 }
 
-/// The part with this number and its place: most often the one after the last, or the one whose place says so.
+/// The message field with this number and its index: mostly the next one, or the one at the index `number - 1`.
 #[inline]
 fn find(message_fields: &[MessageField], next: usize, number: u32) -> Option<(usize, &MessageField)> {
     for near in [next, (number as usize).wrapping_sub(1)] {
@@ -481,7 +481,7 @@ fn find(message_fields: &[MessageField], next: usize, number: u32) -> Option<(us
     message_fields.get(index).map(|message_field| (index, message_field))
 }
 
-/// The whole number of a variable-length one.
+/// The integer of a varint.
 #[inline]
 fn whole(shape: &Shape, bits: u64) -> i64 {
     if matches!(shape, Shape::Int32) { (bits as i32).into() } else { bits as i64 }

@@ -1,4 +1,4 @@
-//! From a tree to Protobuf.
+//! Protobuf encoding.
 
 use super::wire::{Wire, Writer};
 use super::{Envelope, PREFIX};
@@ -7,7 +7,7 @@ use crate::scalar;
 use crate::slots::FieldSlots;
 use object::{Map, Value};
 
-/// Writes an object with its envelope; the kind comes from the object itself, or else from its type.
+/// Writes an object in its envelope; kind and API version come from the object, or else from its type.
 pub fn encode(ty: &Type, value: &Value, out: &mut Vec<u8>) {
     let text = |key| value.get(key).and_then(Value::as_str);
     let own = ty.kind.as_ref().map(|kind| (kind.api_version(), kind.kind.clone())).unwrap_or_default();
@@ -116,7 +116,7 @@ fn write_one(number: u32, shape: &Shape, value: &Value, writer: &mut Writer) {
     }
 }
 
-/// The content of the message of a value that is one.
+/// The content of a nested message.
 fn write_nested(shape: &Shape, value: &Value, writer: &mut Writer) {
     match (shape, value) {
         (Shape::Struct(ty), _) => write_message(ty, value, writer),
@@ -171,7 +171,7 @@ fn write_schema_or(alternative: Alternative, ty: &Type, value: &Value, writer: &
     }
 }
 
-/// What stands for a field that was never set: nothing for a list, a map and bytes, the empty value for others.
+/// Writes an absent field: nothing for a list, a map and bytes, otherwise the empty value.
 fn write_absent(field: &Field, writer: &mut Writer) {
     match &field.shape {
         Shape::List(_) | Shape::Map(_) | Shape::Bytes | Shape::Any => {}

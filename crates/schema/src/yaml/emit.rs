@@ -1,5 +1,5 @@
-//! From a value to YAML text, in the layout of the reference: blocks indented by two, the elements of a list under
-//! a key not indented at all, long text folded past 80 columns.
+//! YAML encoding in the layout of the reference: blocks indented by two, lists under a key not indented, text folded past
+//! 80 columns.
 
 mod scalar;
 
@@ -8,12 +8,12 @@ use scalar::{Analysis, ScalarStyle};
 
 /// Lines are folded at the first space past this column.
 const WIDTH: usize = 80;
-/// How much further in each level stands.
+/// The indentation of each level.
 const INDENT: isize = 2;
-/// The longest key that may stand before its colon.
+/// The longest key that is written before its colon; longer ones follow a `?`.
 const LONGEST_KEY: usize = 128;
 
-/// Where a value stands.
+/// The position of a node.
 #[derive(Clone, Copy, PartialEq)]
 enum Position {
     Root,
@@ -31,7 +31,7 @@ pub(super) struct Emitter<'o> {
     indent: isize,
     /// The last character was white space.
     spaced: bool,
-    /// Nothing but indentation and dashes stands on the line.
+    /// The line has only indentation and dashes so far.
     indenting: bool,
 }
 
@@ -79,7 +79,7 @@ impl<'o> Emitter<'o> {
     fn entry(&mut self, key: &str, value: &EmitNode<'_>) {
         self.start_line();
         let analysis = Analysis::of(key);
-        // Without quotes it would merge the value into the map; the reference loses it that way.
+        // Without quotes it is a merge key. The reference does not quote it and loses the entry.
         let wanted = if key == "<<" { ScalarStyle::Double } else { ScalarStyle::wanted(key) };
         if key.len() <= LONGEST_KEY && !analysis.multiline {
             self.scalar(key, wanted, &analysis, Position::Key);
@@ -121,7 +121,7 @@ impl<'o> Emitter<'o> {
         self.column = 0;
     }
 
-    /// To the column of the level at hand, on a new line if need be.
+    /// Moves to the column of the current level, on a new line if needed.
     fn start_line(&mut self) {
         let indent = usize::try_from(self.indent).unwrap_or(0);
         if !self.indenting || self.column > indent || (self.column == indent && !self.spaced) {
@@ -144,14 +144,14 @@ impl<'o> Emitter<'o> {
     }
 }
 
-/// What has to stand before an indicator.
+/// What an indicator needs before it.
 #[derive(PartialEq)]
 enum Before {
     Nothing,
     Space,
 }
 
-/// What an indicator is to what follows.
+/// How an indicator affects the text after it.
 #[derive(PartialEq)]
 enum After {
     Text,

@@ -1,4 +1,4 @@
-//! From JSON text to YAML text.
+//! JSON text to YAML text.
 
 use super::emit::Emitter;
 use super::go::yaml_float;
@@ -10,10 +10,10 @@ use crate::model::Type;
 use object::Value;
 use std::borrow::Cow;
 
-/// Lists and maps within each other: more than any decoder lets in.
+/// The nesting limit: above the limit of every decoder.
 const DEEPEST: usize = 1000;
 
-/// A value in the order in which it is written.
+/// A value to be emitted, with its keys in order.
 pub(super) enum EmitNode<'t> {
     /// Null, a boolean or a number.
     Plain(Cow<'t, str>),
@@ -29,7 +29,7 @@ pub fn encode(ty: &Type, value: &Value, out: &mut Vec<u8>) -> Result<(), Error> 
     from_json(&crate::json::utf8(&json), out)
 }
 
-/// Writes JSON as YAML: keys in the reference's order, of equal ones the last.
+/// Writes JSON as YAML: keys in the order of the reference, the last of duplicate keys.
 pub fn from_json(json: &str, out: &mut Vec<u8>) -> Result<(), Error> {
     let mut scanner = Scanner::new(json);
     let node = read(&mut scanner, DEEPEST).and_then(|node| scanner.end().map(|()| node));
@@ -77,7 +77,7 @@ fn read<'t>(scanner: &mut Scanner<'t>, depth: usize) -> Result<EmitNode<'t>, Fau
                 Some(Scalar::Int(number)) => EmitNode::Plain(number.to_string().into()),
                 Some(Scalar::Uint(number)) => EmitNode::Plain(number.to_string().into()),
                 Some(Scalar::Float(number)) => EmitNode::Plain(yaml_float(number).into()),
-                // Past all that a number can be, it is text.
+                // A number out of range is written as a string.
                 _ => EmitNode::Text(text.into()),
             }
         }

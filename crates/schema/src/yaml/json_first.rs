@@ -1,36 +1,36 @@
-//! The short way for JSON in the place of YAML, which is what most clients send.
+//! The fast path for JSON in a YAML body, which is what most clients send.
 //!
-//! It is taken only where the long way would give the same: JSON whose every token means in YAML what it means in
-//! JSON, that sets no key twice, and that decodes without anything to report.
+//! It is taken only if the YAML parser would give the same result: every token has the same meaning in YAML and in JSON,
+//! no key is duplicate, and decoding reports no unknown fields.
 
 use crate::decode::{Decoded, Limits};
 use crate::json::write_float;
 use crate::model::Shape;
 use object::Value;
 
-/// The longest key that YAML surely finds the colon of.
+/// The longest key for which the YAML parser surely finds the colon.
 const LONGEST_KEY: usize = 1000;
 
-/// Decodes JSON, if it is such.
+/// Decodes JSON; `None` if the YAML parser has to.
 pub(super) fn decode_shape(shape: &Shape, input: &[u8], limits: &Limits) -> Option<Decoded> {
     let start = input.iter().position(|byte| !matches!(byte, b' ' | b'\n' | b'\r'))?;
     if input.get(start) != Some(&b'{') || input.len() > limits.bytes {
         return None;
     }
     let text = std::str::from_utf8(input).ok()?;
-    if !SubsetScan::new(text, limits.depth).is_alike() {
+    if !SubsetScan::new(text, limits.depth).means_the_same_in_yaml() {
         return None;
     }
     let decoded = crate::json::decode_shape(shape, input, limits).ok()?;
     (decoded.strict.is_empty() && raw_is_sorted(&decoded.value, limits.depth)).then_some(decoded)
 }
 
-/// Whether the keys in all raw JSON stand in the order that the long way puts them in.
+/// Whether the keys in all raw JSON are in the order in which the YAML parser puts them.
 fn raw_is_sorted(value: &Value, depth: usize) -> bool {
     match value {
         Value::Raw(raw) => {
             let mut scan = SubsetScan::new(raw.as_str(), depth);
-            scan.is_alike() && scan.sorted
+            scan.means_the_same_in_yaml() && scan.sorted
         }
         Value::List(list) => list.iter().all(|value| raw_is_sorted(value, depth)),
         Value::Map(map) => map.values().all(|value| raw_is_sorted(value, depth)),
@@ -38,13 +38,13 @@ fn raw_is_sorted(value: &Value, depth: usize) -> bool {
     }
 }
 
-/// A pass over the tokens of JSON; what is not JSON at all is left to the decoder to find.
+/// A scan for JSON that has the same meaning in YAML. It does not check the JSON syntax: the decoder does.
 struct SubsetScan<'t> {
     text: &'t str,
     at: usize,
-    /// The keys of the objects that are open, innermost last; none for a list.
+    /// The keys of the open objects, innermost last; `None` for a list.
     open: Vec<Option<Vec<&'t str>>>,
-    /// At most so many may be open.
+    /// The limit of `open`.
     depth: usize,
     sorted: bool,
 }
@@ -58,8 +58,8 @@ impl<'t> SubsetScan<'t> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Whether YAML reads the same.
-    fn is_alike(&mut self) -> bool {
+    /// Whether the text has the same meaning in YAML.
+    fn means_the_same_in_yaml(&mut self) -> bool {
         while let Some(byte) = self.peek() {
             let alike = match byte {
                 b' ' | b'\n' | b'\r' | b',' | b':' => {
@@ -100,7 +100,7 @@ impl<'t> SubsetScan<'t> {
         found
     }
 
-    /// At the end of a list or object: no key may have been set twice.
+    /// Closes a list or object; false if it has a duplicate key.
     fn close(&mut self) -> bool {
         let Some(Some(mut keys)) = self.open.pop() else { return true };
         if keys.is_sorted_by(|a, b| a < b) {
@@ -160,7 +160,7 @@ impl<'t> SubsetScan<'t> {
             return true;
         }
         let key = self.text.get(start + 1..self.at - 1).unwrap_or_default();
-        // The colon has to stand on the same line.
+        // The colon must be on the same line.
         while let Some(b' ' | b'\t') = self.peek() {
             self.at += 1;
         }
@@ -203,7 +203,7 @@ mod tests {
             "{\"a\":{\"a\":1},\"b\":{\"a\":1}}",
             "{\"~\":\"é😀\"}",
         ] {
-            assert!(SubsetScan::new(json, 64).is_alike(), "{json}");
+            assert!(SubsetScan::new(json, 64).means_the_same_in_yaml(), "{json}");
         }
     }
 
@@ -227,17 +227,17 @@ mod tests {
             "{a: 1}",
             "{'a': 1}",
         ] {
-            assert!(!SubsetScan::new(json, 64).is_alike(), "{json}");
+            assert!(!SubsetScan::new(json, 64).means_the_same_in_yaml(), "{json}");
         }
         let long = format!("{{\"{}\":1}}", "k".repeat(1024));
-        assert!(!SubsetScan::new(&long, 64).is_alike());
+        assert!(!SubsetScan::new(&long, 64).means_the_same_in_yaml());
     }
 
     #[test]
     fn scan_reports_whether_keys_are_sorted() {
         let sorted = |json| {
             let mut scan = SubsetScan::new(json, 64);
-            scan.is_alike() && scan.sorted
+            scan.means_the_same_in_yaml() && scan.sorted
         };
         assert!(sorted(r#"{"a":{"x":1,"y":1},"b":1}"#));
         assert!(!sorted(r#"{"a":{"y":1,"x":1},"b":1}"#));

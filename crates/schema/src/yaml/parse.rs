@@ -1,4 +1,4 @@
-//! From tokens to a tree of nodes: the first document of a stream.
+//! Tokens to a tree of nodes: the first document of a stream.
 
 use super::scan::{Peeked, Scanner};
 use super::token::{Token, TokenType};
@@ -7,10 +7,10 @@ use crate::decode::{Budget, Error, Fault, Limits};
 use object::Text;
 use std::collections::HashMap;
 
-/// Tags up to this length are kept as they are.
+/// The longest tag that is kept.
 const LONGEST_TAG: usize = 64;
 
-/// A node's place in [`Document::nodes`].
+/// The index of a node in [`Document::nodes`].
 pub(super) type NodeId = u32;
 
 /// The nodes of a document.
@@ -26,16 +26,16 @@ pub(super) struct YamlNode {
     pub(super) line: u32,
 }
 
-/// Three words: a request may have half a million nodes.
+/// The content of a node. It is three words large, because a request may have half a million nodes.
 pub(super) enum Content {
-    /// A scalar that is what it looks like.
+    /// A plain scalar: its text gives the type.
     Plain(Text),
-    /// A scalar that is text, whatever it looks like.
+    /// A quoted or block scalar: a string.
     Quoted(Text),
-    /// A scalar that is what its tag says.
+    /// A scalar with a tag: the tag gives the type.
     TaggedScalar(Box<TaggedScalar>),
     Sequence(Box<[NodeId]>),
-    /// Keys and values in turn.
+    /// Keys and values, alternating.
     Mapping(Box<[NodeId]>),
     Alias(Box<Alias>),
 }
@@ -51,7 +51,7 @@ pub(super) struct Alias {
     pub(super) target: NodeId,
 }
 
-/// What stands before a node's content.
+/// The anchor and the tag before the content of a node.
 #[derive(Default)]
 struct Properties {
     anchor: Option<String>,
@@ -78,7 +78,7 @@ struct Parser<'i> {
     most_nodes: usize,
     nodes: Vec<YamlNode>,
     anchors: HashMap<String, NodeId>,
-    /// Tag handles and what they stand for.
+    /// Tag handles and their prefixes.
     tags: HashMap<String, String>,
 }
 
@@ -110,7 +110,7 @@ impl Parser<'_> {
                 self.tree()?
             }
         };
-        // What follows is not read, but the token that ends the document is.
+        // Later documents are not read, but the token that ends this one is.
         self.scanner.peek()?;
         Ok(Some(root))
     }
@@ -149,17 +149,17 @@ impl Parser<'_> {
         id
     }
 
-    /// A scalar that is not written.
+    /// An empty scalar, which has no token.
     fn empty(&mut self, line: usize) -> NodeId {
         self.add(Content::Plain(Text::default()), line)
     }
 
-    /// A node with all that is in it. Collections that are open wait in a list, not on the call stack.
+    /// A node with its children. Open collections are kept in a list, not on the call stack.
     fn tree(&mut self) -> Result<NodeId, Fault> {
         let mut open: Vec<Frame> = Vec::new();
         let mut found = self.node(NodeContext::Block)?;
         loop {
-            // Keys and pairs are nodes as well, so that there are more of them than values.
+            // Keys and pairs are nodes too, so there are more nodes than values.
             if self.nodes.len() > self.most_nodes {
                 return Err(Fault::new(Error::TooMany(self.most_nodes / 2)));
             }
@@ -236,7 +236,7 @@ impl Parser<'_> {
         }
     }
 
-    /// An anchor and a tag, in either order, `first` being the token at hand.
+    /// An anchor and a tag, in either order; `first` is the current token.
     fn properties(&mut self, first: Peeked) -> Result<Properties, Fault> {
         let mut properties = Properties::default();
         let (mut tag, mut tag_at) = (None, first);
@@ -260,7 +260,7 @@ impl Parser<'_> {
             } else {
                 match self.tags.get(&handle) {
                     None => String::new(),
-                    // Longer than any that means something; a long prefix must not be copied for every node.
+                    // No known tag is this long, and a long prefix must not be copied for every node.
                     Some(prefix) if prefix.len() + suffix.len() > LONGEST_TAG => "?".into(),
                     Some(prefix) => format!("{prefix}{suffix}"),
                 }
@@ -281,7 +281,7 @@ impl Parser<'_> {
         node
     }
 
-    /// A collection that begins with such a token. Its anchor is known within it.
+    /// Opens the collection that this token starts. Its anchor is valid inside it.
     fn collection(&mut self, kind: TokenType, anchor: Option<String>, line: usize) -> Found {
         let node = self.anchored(anchor, Content::Sequence(Box::default()), line);
         Found::Collection(Frame { node, kind, children: Vec::new(), without_value: false })
@@ -299,7 +299,7 @@ impl Parser<'_> {
         frame.node
     }
 
-    /// What comes next in an open collection.
+    /// The next step in an open collection.
     fn advance(&mut self, frame: &mut Frame) -> Result<Step, Fault> {
         match (frame.kind, frame.children.len() % 2) {
             (TokenType::BlockSequenceStart, _) => self.block_sequence(),
@@ -400,7 +400,7 @@ impl Parser<'_> {
     fn pair_key(&mut self) -> Result<Step, Fault> {
         let token = self.scanner.peek()?;
         match token.kind {
-            // The token is passed over, be it a comma or a bracket.
+            // The token is skipped, whether it is a comma or a bracket.
             TokenType::Value | TokenType::FlowEntry | TokenType::FlowSequenceEnd => {
                 self.scanner.take()?;
                 Ok(Step::Empty(token.end))
@@ -451,7 +451,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Whether another entry follows in a flow collection; passes over the comma before it, or the end.
+    /// Whether another entry follows in a flow collection; consumes the comma before it, or the end.
     fn more_in_flow(&mut self, first: bool, end: TokenType, expected: &str) -> Result<bool, Fault> {
         let mut token = self.scanner.peek()?;
         if !first && token.kind != end {
@@ -469,42 +469,42 @@ impl Parser<'_> {
     }
 }
 
-/// A collection that is being read.
+/// An open collection.
 struct Frame {
     node: NodeId,
-    /// The token that it began with; a key for a pair in a flow sequence.
+    /// Its first token; `Key` for a pair in a flow sequence.
     kind: TokenType,
     children: Vec<NodeId>,
     /// The key that was read last has no colon.
     without_value: bool,
 }
 
-/// What a node turned out to be.
+/// A complete node, or an open collection.
 enum Found {
     Leaf(NodeId),
     Collection(Frame),
 }
 
-/// What comes next in a collection.
+/// The next step in a collection.
 enum Step {
-    /// A scalar that is not written, on this line.
+    /// An empty scalar on this line.
     Empty(usize),
     Node(NodeContext),
-    /// A mapping of one entry, on this line.
+    /// A mapping with one entry, on this line.
     Pair(usize),
     End,
 }
 
-/// Where a node stands.
+/// The context of a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NodeContext {
     Flow,
     Block,
-    /// As the value of a key, where a sequence needs no indentation of its own.
+    /// The value of a key: a sequence needs no further indentation.
     BlockOrIndentless,
 }
 
-/// The error that a token should not stand where it does. The reference counts lines from zero here.
+/// The error for an unexpected token. The reference counts lines from zero here.
 #[cold]
 fn problem(token: Peeked, problem: &str) -> Fault {
     match token.start {

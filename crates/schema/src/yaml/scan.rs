@@ -1,5 +1,5 @@
-//! From characters to tokens, after the model of libyaml: indentation becomes tokens of its own, and a key is
-//! found only at the colon behind it, so tokens wait in a queue as long as one of them may still be a key.
+//! Characters to tokens, as in libyaml: indentation becomes tokens of its own, and a key is recognised only at the colon
+//! after it, so tokens stay in a queue while one of them may still be a key.
 
 mod property;
 mod scalar;
@@ -10,14 +10,14 @@ use super::{fault, fault_at};
 use crate::decode::Fault;
 use std::collections::{HashMap, VecDeque};
 
-/// So many characters may stand between the start of a key and its colon.
+/// The most characters between the start of a key and its colon.
 const LONGEST_KEY: usize = 1024;
 
-/// A token that may turn out to be a key.
+/// A token that may be a key.
 #[derive(Clone, Copy, Default)]
 struct SimpleKey {
     possible: bool,
-    /// Nothing but a key can stand here.
+    /// Only a key is allowed here.
     required: bool,
     token: usize,
     mark: Mark,
@@ -27,13 +27,13 @@ struct SimpleKey {
 pub(super) struct Scanner<'i> {
     reader: Reader<'i>,
     queue: VecDeque<Token>,
-    /// Tokens that have left the queue.
+    /// The number of tokens that have left the queue.
     passed: usize,
-    /// The first token of the queue is known not to be a key any more.
+    /// The first token of the queue can no longer be a key.
     ready: bool,
     started: bool,
     flow_level: usize,
-    /// The column of the block collection at hand; -1 outside of all.
+    /// The column of the innermost block collection; -1 outside of all.
     indent: isize,
     indents: Vec<isize>,
     key_allowed: bool,
@@ -79,7 +79,7 @@ impl<'i> Scanner<'i> {
         }
     }
 
-    /// Takes the token that was peeked at.
+    /// Consumes the token that was peeked at.
     pub(super) fn take(&mut self) -> Result<Token, Fault> {
         self.ready = false;
         self.passed += 1;
@@ -88,7 +88,7 @@ impl<'i> Scanner<'i> {
             .ok_or_else(|| fault("attempted to go past the end of stream; corrupted value?"))
     }
 
-    /// The error that something is wrong at the place at hand.
+    /// The error for a problem at the current position.
     #[cold]
     fn problem(&self, problem: &str) -> Fault {
         match self.reader.mark.line {
@@ -97,7 +97,7 @@ impl<'i> Scanner<'i> {
         }
     }
 
-    /// Fetches tokens until the first one can be no key any more.
+    /// Fetches tokens until the first one can no longer be a key.
     fn fetch_enough(&mut self) -> Result<(), Fault> {
         loop {
             if !self.queue.is_empty() {
@@ -196,7 +196,7 @@ impl<'i> Scanner<'i> {
         }
     }
 
-    /// Whether a plain scalar can start with the byte at hand.
+    /// Whether a plain scalar can start with the current byte.
     fn starts_plain(&self, byte: u8) -> bool {
         match byte {
             b'-' => !matches!(self.reader.ahead(1), b' ' | b'\t'),
@@ -211,7 +211,7 @@ impl<'i> Scanner<'i> {
         self.queue.push_back(Token::new(kind, at.line, at.line));
     }
 
-    /// A token of so many characters from here on.
+    /// A token of the given number of characters.
     fn push_skipping(&mut self, kind: TokenType, characters: usize) {
         self.push(kind, self.reader.mark);
         for _ in 0..characters {
@@ -233,7 +233,7 @@ impl<'i> Scanner<'i> {
         Ok(false)
     }
 
-    /// Notes that what begins here may be a key.
+    /// Records that the token that begins here may be a key.
     fn save_key(&mut self) -> Result<(), Fault> {
         if !self.key_allowed {
             return Ok(());
@@ -250,7 +250,7 @@ impl<'i> Scanner<'i> {
         Ok(())
     }
 
-    /// What may have been a key at this level is none.
+    /// Drops the possible key of this level.
     fn remove_key(&mut self) -> Result<(), Fault> {
         let Some(key) = self.keys.last_mut().filter(|key| key.possible) else { return Ok(()) };
         if key.required {
@@ -261,8 +261,8 @@ impl<'i> Scanner<'i> {
         Ok(())
     }
 
-    /// Begins a block collection if the column is further in than the one at hand; its token goes to `place` in
-    /// the queue.
+    /// Opens a block collection if the column is greater than the current indentation; its token goes to `place` in the
+    /// queue.
     fn roll_indent(&mut self, mark: Mark, place: Option<usize>, kind: TokenType) {
         let column = mark.column as isize;
         if self.flow_level > 0 || self.indent >= column {
@@ -280,7 +280,7 @@ impl<'i> Scanner<'i> {
         }
     }
 
-    /// Ends the block collections that are further in than the column.
+    /// Closes the block collections with an indentation greater than the column.
     fn unroll_indent(&mut self, column: isize) {
         if self.flow_level > 0 {
             return;
@@ -299,7 +299,7 @@ impl<'i> Scanner<'i> {
     }
 
     fn fetch_stream_end(&mut self) -> Result<(), Fault> {
-        // The end stands on a line of its own.
+        // The end is on a line of its own.
         if self.reader.mark.column != 0 {
             self.reader.mark.column = 0;
             self.reader.mark.line += 1;
@@ -383,7 +383,7 @@ impl<'i> Scanner<'i> {
         Ok(())
     }
 
-    /// Passes over blanks, comments and line breaks.
+    /// Skips blanks, comments and line breaks.
     fn skip_to_token(&mut self) -> Result<(), Fault> {
         loop {
             self.reader.want(1)?;
@@ -391,7 +391,7 @@ impl<'i> Scanner<'i> {
                 self.reader.skip();
             }
             self.reader.want(1)?;
-            // A tab must not stand where it could be taken for indentation.
+            // A tab is not allowed as indentation.
             while self.reader.byte() == b' '
                 || (self.reader.byte() == b'\t' && (self.flow_level > 0 || !self.key_allowed))
             {
@@ -429,7 +429,7 @@ impl<'i> Scanner<'i> {
         Ok(())
     }
 
-    /// Passes over the rest of a line, which may hold a comment and nothing else.
+    /// Skips the rest of a line, which may contain only a comment.
     fn end_line(&mut self) -> Result<(), Fault> {
         self.skip_blanks()?;
         self.skip_comment()?;

@@ -1,4 +1,4 @@
-//! Which text YAML 1.1 takes for a point in time: such text is written in quotes.
+//! Timestamps of YAML 1.1: a string that looks like one is written in quotes.
 
 /// Whether text is a date, or a date and a time of day, as the reference recognises them.
 pub(super) fn is_timestamp(text: &str) -> bool {

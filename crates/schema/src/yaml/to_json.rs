@@ -1,7 +1,7 @@
-//! From nodes to JSON text: aliases and merge keys are followed, keys become text, and of equal keys the last wins.
+//! YAML nodes to JSON text: aliases and merge keys are resolved, keys become strings, the last of duplicate keys wins.
 //!
-//! Aliases make a document larger than its text, so what they add is bounded three times: by the reference's own
-//! measure of how much of a document may come from them, by the number of values, and by the bytes of text.
+//! Aliases make a document larger than its text. Three limits bound their expansion: the ratio that the reference allows,
+//! the number of values, and the bytes of text.
 
 use super::go;
 use super::parse::{Content, Document, NodeId, YamlNode};
@@ -13,7 +13,7 @@ use object::Text;
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// A value that is made of nodes.
+/// The value of a node, with aliases resolved.
 #[derive(Debug)]
 pub(super) enum YamlValue {
     Scalar(Scalar),
@@ -21,7 +21,7 @@ pub(super) enum YamlValue {
     Map(Vec<(Scalar, YamlValue)>),
 }
 
-/// A document as JSON, and its keys that are set twice.
+/// A document as JSON, and its duplicate keys.
 pub(super) struct Converted {
     pub(super) json: Vec<u8>,
     /// `line 4: key "a" already set in map`.
@@ -57,19 +57,19 @@ pub(super) fn write(document: &Document, limits: &Limits) -> Result<Converted, F
 struct Converter<'d> {
     nodes: &'d [YamlNode],
     budget: Budget,
-    /// So much more text may come from aliases.
+    /// The bytes of text that aliases may still add.
     bytes_left: usize,
-    /// Aliases that are being followed.
+    /// The number of open aliases.
     followed: usize,
-    /// Nodes that have been read, again for each alias, and those of them within aliases.
+    /// The number of nodes read, counted again for each alias; then the number of those inside aliases.
     count: u64,
     count_in_aliases: u64,
-    /// The aliases that are being followed, each of which must not be met again.
+    /// The open aliases: one that contains itself is an error.
     open: Vec<NodeId>,
     repeated: Vec<String>,
 }
 
-/// The entries of a map and where each key stands among them.
+/// The entries of a map, and the index of each key.
 #[derive(Default)]
 struct MapEntries {
     list: Vec<(Scalar, YamlValue)>,
@@ -152,7 +152,7 @@ impl<'d> Converter<'d> {
         self.followed -= 1;
     }
 
-    /// Puts the entries of a mapping into `entries`.
+    /// Adds the entries of a mapping to `entries`.
     fn entries(&mut self, mapping: &'d YamlNode, entries: &mut MapEntries) -> Result<(), Fault> {
         let Content::Mapping(children) = &mapping.content else { return Err(not_mergeable()) };
         self.budget.enter()?;
@@ -208,7 +208,7 @@ impl<'d> Converter<'d> {
         })
     }
 
-    /// The entries of a mapping, or of several where the first ones win.
+    /// Resolves a merge key: the entries of a mapping, or of several, where the first one wins.
     fn merge(&mut self, value: NodeId, entries: &mut MapEntries) -> Result<(), Fault> {
         match &self.node(value)?.content {
             Content::Sequence(elements) => {
@@ -252,7 +252,7 @@ fn not_mergeable() -> Fault {
     fault("map merge requires map or sequence of maps as the value")
 }
 
-/// How much of a document of so many nodes may come from aliases.
+/// The allowed ratio of nodes from aliases, by the number of nodes.
 fn allowed_share(count: u64) -> f64 {
     const LOW: u64 = 400_000;
     const HIGH: u64 = 4_000_000;
@@ -263,7 +263,7 @@ fn allowed_share(count: u64) -> f64 {
     }
 }
 
-/// Whether all keys of all maps can be keys in JSON.
+/// Checks that all keys of all maps can be JSON keys.
 fn check_keys(item: &YamlValue) -> Result<(), Fault> {
     match item {
         YamlValue::Scalar(_) => Ok(()),
@@ -283,7 +283,7 @@ fn check_keys(item: &YamlValue) -> Result<(), Fault> {
     }
 }
 
-/// A key as text.
+/// A key as a string.
 fn key_text(key: &Scalar) -> Text {
     match key {
         Scalar::Text(text) => text.clone(),
@@ -311,7 +311,7 @@ fn write_item(item: &YamlValue, out: &mut Vec<u8>) -> Result<(), Fault> {
         YamlValue::Map(entries) => {
             let mut sorted: Vec<_> = entries.iter().map(|(key, value)| (key_text(key), value)).collect();
             sorted.sort_by(|a, b| a.0.cmp(&b.0));
-            // Keys of different types can have the same text: the last one counts.
+            // Keys of different types can have the same text: the last one wins.
             sorted.dedup_by(|later, kept| {
                 let same = later.0 == kept.0;
                 if same {

@@ -1,6 +1,6 @@
-//! What the scanner makes of the characters and the parser reads.
+//! The tokens that the scanner produces and the parser reads.
 
-/// What a token is.
+/// The type of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenType {
     StreamStart,
@@ -60,7 +60,7 @@ impl Token {
     }
 }
 
-/// The reader gives only whole characters, but the escapes of a tag can spell anything.
+/// The reader gives only whole characters, but the escapes in a tag can produce any bytes.
 fn into_text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

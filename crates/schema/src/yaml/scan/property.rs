@@ -131,7 +131,7 @@ impl Scanner<'_> {
         Ok(Token::new(TokenType::Tag, start, self.reader.mark.line).with_text(handle).with_suffix(suffix))
     }
 
-    /// `!`, `!!` or `!word!`; or else `!word`, the start of something longer.
+    /// `!`, `!!` or `!word!`; or `!word`, the start of a longer tag.
     fn scan_tag_handle(&mut self) -> Result<Vec<u8>, Fault> {
         self.reader.want(1)?;
         if self.reader.byte() != b'!' {
@@ -168,7 +168,7 @@ impl Scanner<'_> {
         Ok(uri)
     }
 
-    /// One character, spelt as `%xx` for each of its bytes.
+    /// One character, with `%xx` for each of its bytes.
     fn scan_uri_escape(&mut self, uri: &mut Vec<u8>) -> Result<(), Fault> {
         let mut left = 0;
         loop {

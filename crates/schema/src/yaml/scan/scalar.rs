@@ -4,7 +4,7 @@ use super::Scanner;
 use crate::decode::Fault;
 use crate::yaml::token::{Token, TokenType};
 
-/// White space between the words of a plain or quoted scalar, until it is known what becomes of it.
+/// Pending white space between the words of a plain or quoted scalar.
 #[derive(Default)]
 struct Whitespace {
     /// Blanks on the line of the word before.
@@ -18,7 +18,7 @@ struct Whitespace {
 }
 
 impl Whitespace {
-    /// Puts what is left of the white space before the next word: one line break is a space, more lose one.
+    /// Appends the folded white space before the next word: one line break becomes a space, several lose one.
     fn join(&mut self, text: &mut Vec<u8>) {
         if self.broken {
             match (self.first.first(), self.more.is_empty()) {
@@ -37,7 +37,7 @@ impl Whitespace {
     }
 }
 
-/// What becomes of the line breaks at the end of a block scalar.
+/// The chomping of line breaks at the end of a block scalar.
 #[derive(PartialEq)]
 enum Chomp {
     Strip,
@@ -46,7 +46,7 @@ enum Chomp {
 }
 
 impl Scanner<'_> {
-    /// Takes blanks and line breaks; a tab as indentation before the column `indent` is an error.
+    /// Consumes blanks and line breaks; a tab as indentation before the column `indent` is an error.
     fn scan_space(&mut self, space: &mut Whitespace, indent: usize) -> Result<(), Fault> {
         while self.reader.is_blank() || self.reader.is_break() {
             if self.reader.is_blank() {
@@ -107,7 +107,7 @@ impl Scanner<'_> {
         Ok(Token::new(TokenType::Plain, start, end).with_text(text))
     }
 
-    /// Whether the byte at hand, which is not white space, cannot be part of a plain scalar.
+    /// Whether the current byte, which is not white space, ends a plain scalar.
     fn ends_plain(&self) -> bool {
         match self.reader.byte() {
             b':' => self.reader.is_gap(1),
@@ -255,7 +255,7 @@ impl Scanner<'_> {
         Ok(Token::new(TokenType::Styled, start, self.reader.mark.line).with_text(text))
     }
 
-    /// The indicators behind `|` or `>`, in either order.
+    /// The indicators after `|` or `>`, in either order.
     fn scan_block_header(&mut self) -> Result<(Chomp, Option<usize>), Fault> {
         self.reader.want(1)?;
         let mut chomp = self.scan_chomp()?;
@@ -285,8 +285,8 @@ impl Scanner<'_> {
         Ok(Some(chomp))
     }
 
-    /// Passes over indentation and takes line breaks, until a line that is not empty; its column should be the one
-    /// that comes back. Where the indentation is not known, the widest of these lines gives it.
+    /// Skips indentation and consumes line breaks up to a line that is not empty; returns the indentation of the scalar. If
+    /// it is not known yet, the widest of these lines gives it.
     fn scan_block_breaks(
         &mut self,
         indent: &mut Option<usize>,
