@@ -23,7 +23,7 @@ pub struct Builder {
     openapi: Text,
     kind: Option<GroupVersionKind>,
     atomic: bool,
-    open: bool,
+    preserve_unknown_fields: bool,
     union: Option<Union>,
     fields: Vec<Field>,
 }
@@ -105,7 +105,7 @@ impl Builder {
             name,
             kind: None,
             atomic: false,
-            open: false,
+            preserve_unknown_fields: false,
             union: None,
             fields: Vec::new(),
         }
@@ -149,8 +149,8 @@ impl Builder {
     }
 
     /// Preserves unknown fields.
-    pub fn open(mut self) -> Self {
-        self.open = true;
+    pub fn preserve_unknown_fields(mut self) -> Self {
+        self.preserve_unknown_fields = true;
         self
     }
 
@@ -203,7 +203,7 @@ impl Builder {
             kind: self.kind,
             wire: Ref::Shared(wire.into()),
             atomic: self.atomic,
-            open: self.open,
+            preserve_unknown_fields: self.preserve_unknown_fields,
             has_defaults: fields
                 .iter()
                 .any(|field| field.options.default.is_some() || leads_to(&field.shape, |ty| ty.has_defaults)),

@@ -128,7 +128,7 @@ enum Segment<'p> {
     Index(usize),
     Key(&'p str),
     /// A value that the reference decodes with a decoder of its own: field paths in type errors start here.
-    Apart,
+    OwnDecoder,
 }
 
 impl<'p> DecodePath<'p> {
@@ -146,8 +146,8 @@ impl<'p> DecodePath<'p> {
         DecodePath { parent: Some(self), segment: Segment::Key(key) }
     }
 
-    pub(crate) fn apart(&'p self) -> DecodePath<'p> {
-        DecodePath { parent: Some(self), segment: Segment::Apart }
+    pub(crate) fn own_decoder(&'p self) -> DecodePath<'p> {
+        DecodePath { parent: Some(self), segment: Segment::OwnDecoder }
     }
 
     /// The field path with indexes: `spec.containers[0]`.
@@ -177,7 +177,7 @@ impl<'p> DecodePath<'p> {
             path.push_str(name);
         };
         match &self.segment {
-            Segment::Root | Segment::Apart => return started,
+            Segment::Root | Segment::OwnDecoder => return started,
             Segment::Field(_, field) => name(&field.name),
             Segment::Key(key) => name(key),
             Segment::Index(at) => {
@@ -210,7 +210,7 @@ impl<'p> DecodePath<'p> {
                     }
                     names.push(field.name.as_str());
                 }
-                Segment::Apart => names.clear(),
+                Segment::OwnDecoder => names.clear(),
                 _ => {}
             }
             at = place.parent;
@@ -222,7 +222,7 @@ impl<'p> DecodePath<'p> {
     /// The Go type of this value, as far as the field declares it.
     fn go_name(&self) -> Option<String> {
         match (&self.segment, self.parent) {
-            (Segment::Root | Segment::Apart, _) | (_, None) => None,
+            (Segment::Root | Segment::OwnDecoder, _) | (_, None) => None,
             (Segment::Field(_, field), _) => Some(field.options.go.to_string()),
             (Segment::Index(_), Some(list)) => list.go_name()?.strip_prefix("[]").map(str::to_string),
             (Segment::Key(_), Some(map)) => {

@@ -81,7 +81,7 @@ pub struct Type {
     /// The fields that exclude each other, by the value of a discriminator.
     pub union: Option<Union>,
     /// Whether unknown fields are preserved instead of pruned and reported.
-    pub open: bool,
+    pub preserve_unknown_fields: bool,
     /// Whether this type or a type that it refers to declares a default.
     pub has_defaults: bool,
     /// Whether this type or a type that it refers to declares a rule.
@@ -428,7 +428,7 @@ pub enum Format {
     QualifiedName,
     /// The value of a label.
     LabelValue,
-    /// A name that can stand in a path.
+    /// A name that is a valid path segment.
     PathSegment,
     /// A key of a config map.
     ConfigMapKey,

@@ -22,7 +22,7 @@ impl<T: Default> Stack<T> {
 
     /// Adds a default value; the caller [`put`]s the real one.
     #[inline]
-    pub(crate) fn place(&mut self) -> &mut T {
+    pub(crate) fn push_default(&mut self) -> &mut T {
         if self.count == self.slots.len() {
             self.grow();
         }
@@ -53,7 +53,7 @@ impl Stack<(Key, Value)> {
     /// Adds a field with a null value; the caller [`put`]s the real one.
     #[inline]
     pub(crate) fn field(&mut self, name: &Key) -> &mut Value {
-        let (key, value) = self.place();
+        let (key, value) = self.push_default();
         key.clone_from(name);
         value
     }
@@ -105,10 +105,10 @@ mod tests {
         let mut stack = Stack::default();
         for round in 0..3 {
             for number in 0..100 {
-                put(stack.place(), Value::Int(number));
+                put(stack.push_default(), Value::Int(number));
             }
             assert_eq!(numbers(&mut stack, 40), (40..100).collect::<Vec<_>>());
-            put(stack.place(), Value::Int(round));
+            put(stack.push_default(), Value::Int(round));
             assert_eq!(numbers(&mut stack, 0), (0..40).chain([round]).collect::<Vec<_>>());
             assert_eq!((stack.len(), numbers(&mut stack, 0)), (0, vec![]));
         }

@@ -228,7 +228,7 @@ impl<'s> Names<'s> {
 impl Fields<'_> {
     /// Whether keys that are no field are taken.
     pub(crate) fn takes_any(self) -> bool {
-        self.ty.open || self.ty.fields.is_empty()
+        self.ty.preserve_unknown_fields || self.ty.fields.is_empty()
     }
 }
 

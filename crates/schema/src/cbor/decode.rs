@@ -113,7 +113,7 @@ impl<'i> Decoder<'i> {
     }
 
     /// Reads as a separate decoder does: without the enclosing tags.
-    fn apart<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
+    fn with_own_decoder<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
         let binary_form = self.binary_form.take();
         let result = read(self);
         self.binary_form = binary_form;
@@ -210,13 +210,13 @@ impl<'i> Decoder<'i> {
         self.check_tags()?;
         match shape {
             Shape::Any => return self.any(path),
-            Shape::Raw(raw) => return self.apart(|decoder| decoder.raw(*raw, path)),
+            Shape::Raw(raw) => return self.with_own_decoder(|decoder| decoder.raw(*raw, path)),
             Shape::Time | Shape::MicroTime | Shape::Duration | Shape::Quantity => {
-                return self.apart(|decoder| decoder.form(shape, path));
+                return self.with_own_decoder(|decoder| decoder.form(shape, path));
             }
-            Shape::IntOrString => return self.apart(|decoder| decoder.int_or_string(path)),
+            Shape::IntOrString => return self.with_own_decoder(|decoder| decoder.int_or_string(path)),
             Shape::SchemaOr(alternative, ty) => {
-                return self.apart(|decoder| decoder.schema_or(*alternative, ty, path));
+                return self.with_own_decoder(|decoder| decoder.schema_or(*alternative, ty, path));
             }
             _ => {}
         }
@@ -387,7 +387,7 @@ impl<'i> Decoder<'i> {
                         }
                     })
                 }
-                (None, Name::Text(text)) if ty.open => {
+                (None, Name::Text(text)) if ty.preserve_unknown_fields => {
                     let value = self.whole(|decoder| decoder.any(&path.key(text)));
                     value.map(|value| others.push((Key::from(&**text), value)))
                 }

@@ -248,7 +248,7 @@ impl<'i> Decoder<'i> {
         path: &DecodePath<'_>,
     ) -> Result<Value, Fault> {
         self.strict.quiet += 1;
-        let path = &path.apart();
+        let path = &path.own_decoder();
         let value = match (self.scanner.peek_token(), alternative) {
             (Some(b'{'), _) => self.value(&Shape::Struct(ty.clone()), path)?,
             (Some(b'['), Alternative::Schemas) => {
@@ -295,7 +295,7 @@ impl<'i> Decoder<'i> {
                         put(self.fields.field(&field.name), value);
                     }
                 }
-                None if ty.open => {
+                None if ty.preserve_unknown_fields => {
                     self.note_key(&mut keys, &others, &name, path);
                     let value = self.any(&path.key(&name))?;
                     others.push((Key::from(Text::from(name)), value));
@@ -311,7 +311,7 @@ impl<'i> Decoder<'i> {
             }
         }
         self.budget.leave();
-        keys.distinct(others).into_iter().for_each(|other| put(self.fields.place(), other));
+        keys.distinct(others).into_iter().for_each(|other| put(self.fields.push_default(), other));
         Ok(Map::from_distinct(self.fields.take(base)).into())
     }
 
@@ -368,7 +368,7 @@ impl<'i> Decoder<'i> {
                 let at = self.elements.len() - base;
                 let value = self.value(shape, &path.index(at))?;
                 let value = if value.is_null() { shape.empty_element() } else { value };
-                put(self.elements.place(), value);
+                put(self.elements.push_default(), value);
                 if !self.scanner.more_elements()? {
                     break;
                 }

@@ -91,7 +91,7 @@ fn write_unordered(ty: &Type, map: &Map, out: &mut Vec<u8>) {
             None => {}
         }
     }
-    if ty.open {
+    if ty.preserve_unknown_fields {
         let mut others: Vec<_> = map.iter().filter(|(key, _)| ty.position(key).is_none()).collect();
         others.sort_by_key(|(key, _)| *key);
         for (key, value) in others {

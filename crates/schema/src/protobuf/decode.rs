@@ -264,16 +264,16 @@ impl Decoder {
             let tag = Tag { wire: Wire::Varint, ..tag };
             while !packed.is_empty() {
                 let value = self.one(shape, &field.name, tag, &mut packed)?;
-                put(self.elements.place(), value);
+                put(self.elements.push_default(), value);
             }
         } else {
             loop {
                 if let (Shape::Struct(ty), Wire::Bytes) = (shape, tag.wire) {
                     let map = self.message(ty, reader.bytes()?)?;
-                    put(self.elements.place(), Value::Map(map));
+                    put(self.elements.push_default(), Value::Map(map));
                 } else {
                     let value = self.one(shape, &field.name, tag, reader)?;
-                    put(self.elements.place(), value);
+                    put(self.elements.push_default(), value);
                 }
                 if !reader.tag_if(|next| next == tag) {
                     break;
@@ -308,7 +308,7 @@ impl Decoder {
                     _ => entry.skip(tag)?,
                 }
             }
-            put(self.fields.place(), (key, value.unwrap_or_else(|| shape.empty_element())));
+            put(self.fields.push_default(), (key, value.unwrap_or_else(|| shape.empty_element())));
             if !reader.tag_if(|next| next.number == tag.number) {
                 break;
             }
@@ -376,7 +376,7 @@ impl Decoder {
                     let tag = reader.tag()?;
                     if tag.number == 1 {
                         let value = self.one(inner, name, tag, &mut reader)?;
-                        put(self.elements.place(), value);
+                        put(self.elements.push_default(), value);
                     } else {
                         reader.skip(tag)?;
                     }
@@ -445,12 +445,12 @@ impl Decoder {
                 (Alternative::Schemas, 2) => {
                     tag.expect(Wire::Bytes, "JSONSchemas")?;
                     let map = self.message(ty, reader.bytes()?)?;
-                    put(self.elements.place(), Value::Map(map));
+                    put(self.elements.push_default(), Value::Map(map));
                     listed = true;
                 }
                 (Alternative::Strings, 2) => {
                     let value = self.one(&Shape::String, "Property", tag, &mut reader)?;
-                    put(self.elements.place(), value);
+                    put(self.elements.push_default(), value);
                     listed = true;
                 }
                 _ => reader.skip(tag)?,
