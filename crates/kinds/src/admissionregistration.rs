@@ -23,7 +23,7 @@ pub(crate) const KINDS: &[&Kind] = &[
     &mutating_admission_policy_binding::KIND,
 ];
 
-/// Sets what a webhook gets.
+/// Sets the defaults of a webhook.
 fn webhook(webhook: &mut Map) {
     fill_text(webhook, "failurePolicy", "Fail");
     fill_text(webhook, "matchPolicy", "Equivalent");
@@ -34,7 +34,7 @@ fn webhook(webhook: &mut Map) {
     at(webhook, "clientConfig", |config| at(config, "service", |service| fill(service, "port", 443i64)));
 }
 
-/// Sets what the choice of a policy's resources gets.
+/// Sets the defaults of the match resources of a policy.
 fn match_resources(resources: &mut Map) {
     fill_text(resources, "matchPolicy", "Equivalent");
     fill(resources, "namespaceSelector", Map::new());
@@ -47,7 +47,7 @@ fn rule(rule: &mut Map) {
     fill_text(rule, "scope", "*");
 }
 
-/// Which parameters a binding uses. A selector is written the way the reference's own types write themselves.
+/// The parameters of a binding. A selector is printed as the Go types of the reference print.
 fn parameters(name: &str, namespace: &str, selector: Option<LabelSelector<'_>>) -> String {
     match (name, namespace, selector) {
         ("", _, None) => crate::cells::UNSET.into(),

@@ -19,7 +19,7 @@ pub(crate) const KINDS: &[&Kind] = &[
     &stateful_set::KIND,
 ];
 
-/// The feature `DeploymentReplicaSetTerminatingReplicas` is off: the field stays only where it already is.
+/// The feature `DeploymentReplicaSetTerminatingReplicas` is off: drops the field unless the old object uses it.
 fn drop_terminating(new: &mut Map, old: &Map) {
     let kept = old.get("status").is_some_and(|status| status.get("terminatingReplicas").is_some());
     if !kept {

@@ -1,4 +1,4 @@
-//! Forms of cells that several kinds share.
+//! Table cells that several kinds share.
 
 use crate::{About, Cell, Column};
 use object::Map;
@@ -7,9 +7,9 @@ use schema::view::{Entries, Items};
 use schema::views::core::v1::PodTemplateSpec;
 use schema::views::meta::v1::LabelSelector;
 
-/// Stands for what was never given.
+/// Shown for a value that was never given.
 pub(crate) const NONE: &str = "<none>";
-/// Stands for what is not set.
+/// Shown for a field that is not set.
 pub(crate) const UNSET: &str = "<unset>";
 
 /// The column with the names of a template's containers.
@@ -19,7 +19,7 @@ pub(crate) const CONTAINERS: Column =
 pub(crate) const IMAGES: Column =
     Column::text("Images", About::Text("Images referenced by each container in the template.")).wide();
 
-/// A column of yes and no.
+/// A column of booleans.
 pub(crate) const fn boolean(name: &'static str, about: About) -> Column {
     Column { ty: "boolean", ..Column::text(name, about) }
 }
@@ -43,7 +43,7 @@ pub(crate) fn selector(selector: Option<LabelSelector<'_>>) -> Cell {
     })
 }
 
-/// What a structured selector selects; nothing at all if there is none.
+/// A label selector; without one, the selector that matches nothing.
 pub(crate) fn read_selector(selector: Option<LabelSelector<'_>>) -> Result<Selector, Error> {
     let Some(selector) = selector else { return Ok(Selector::nothing()) };
     let expressions = selector.match_expressions().iter().map(|expression| Expression {
@@ -54,14 +54,14 @@ pub(crate) fn read_selector(selector: Option<LabelSelector<'_>>) -> Result<Selec
     Selector::from_structured(selector.match_labels().iter(), expressions)
 }
 
-/// Labels in the order of their texts, `a=1,b=2`; `<none>` for none.
+/// Labels sorted as text, `a=1,b=2`; `<none>` without labels.
 pub(crate) fn labels(labels: Entries<'_, &str>) -> Cell {
     let mut list: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     list.sort_unstable();
     Cell::Text(if list.is_empty() { NONE.into() } else { list.join(",") })
 }
 
-/// Up to `most` of the texts, and how many more there are; `<unset>` if there is nothing to show.
+/// Up to `most` of the texts and the number of those left out; `<unset>` without any.
 pub(crate) fn with_more<T: AsRef<str>>(texts: impl Iterator<Item = T>, most: usize) -> Cell {
     let mut texts = texts;
     let text = joined(texts.by_ref().take(most), ",");
@@ -84,7 +84,7 @@ pub(crate) fn joined<T: AsRef<str>>(texts: impl Iterator<Item = T>, between: &st
     out
 }
 
-/// A yes or no as a word; `<unset>` if it was not said.
+/// A boolean as text; `<unset>` if it is absent.
 pub(crate) fn word(flag: Option<bool>) -> Cell {
     Cell::text(match flag {
         Some(true) => "True",
@@ -93,17 +93,17 @@ pub(crate) fn word(flag: Option<bool>) -> Cell {
     })
 }
 
-/// Text, or what stands for it where there is none.
+/// The text, or a replacement for an empty one.
 pub(crate) fn text_or(text: Option<&str>, absent: &str) -> Cell {
     Cell::text(text.unwrap_or(absent))
 }
 
-/// How many elements a list has.
+/// The number of elements of a list.
 pub(crate) fn count<'a, T: schema::view::Item<'a>>(list: Items<'a, T>) -> Cell {
     Cell::Integer(i64::try_from(list.len()).unwrap_or(i64::MAX))
 }
 
-/// The name of an object that may be marked as the default of its kind by one of these annotations.
+/// The name of an object, with ` (default)` if one of these annotations marks it as the default of its kind.
 pub(crate) fn name_or_default(object: &Map, marks: &[&str]) -> Cell {
     let metadata = crate::metadata(object);
     let annotations = metadata.annotations();

@@ -1,17 +1,17 @@
-//! Small tools for defaults: they change a tree where something is absent, and leave alone what is not of the expected form.
+//! Helpers for defaulting: they set absent values and ignore values of an unexpected type.
 
 use object::quantity::canonicalize_milli;
 use object::{Key, Map, Value};
 use std::borrow::Cow;
 
-/// Puts `value` at `key` if nothing is there.
+/// Sets `key` to `value` if it is absent.
 pub(crate) fn fill(map: &mut Map, key: &'static str, value: impl Into<Value>) {
     if !map.contains_key(key) {
         map.insert(Key::known(key), value);
     }
 }
 
-/// Puts a text of the program at `key` if nothing is there.
+/// Sets `key` to a static text if it is absent.
 pub(crate) fn fill_text(map: &mut Map, key: &'static str, text: &'static str) {
     if !map.contains_key(key) {
         map.insert(Key::known(key), Value::String(object::Text::known(text)));
@@ -31,7 +31,7 @@ pub(crate) fn each(map: &mut Map, key: &str, to: impl FnMut(&mut Map)) {
     list.into_iter().flatten().filter_map(Value::as_map_mut).for_each(to);
 }
 
-/// Applies `to` to the struct at `key`, which counts as there even when nothing in it is set; an empty one is not kept.
+/// Applies `to` to the struct at `key`; an absent struct counts as an empty one, and an empty result is not kept.
 pub(crate) fn within(map: &mut Map, key: &'static str, to: impl FnOnce(&mut Map)) {
     match map.get_mut(key) {
         Some(value) => {
@@ -49,7 +49,7 @@ pub(crate) fn within(map: &mut Map, key: &'static str, to: impl FnOnce(&mut Map)
     }
 }
 
-/// Rounds the amounts of the resource list at `key` up to whole thousandths.
+/// Rounds the quantities of the resource list at `key` up to milli-units.
 pub(crate) fn round_up(map: &mut Map, key: &str) {
     at(map, key, |list| {
         for (_, amount) in list.iter_mut() {
@@ -70,7 +70,7 @@ pub(crate) fn round_up_requirements(map: &mut Map, key: &str) {
     });
 }
 
-/// Puts the entries of `from` into the map at `key` that are not there yet.
+/// Adds the entries of `from` whose keys the map at `key` does not have.
 pub(crate) fn fill_entries(map: &mut Map, key: &'static str, from: &Map) {
     if from.is_empty() {
         return;

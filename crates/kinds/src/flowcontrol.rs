@@ -9,12 +9,12 @@ mod priority_level_configuration;
 /// The rows, in the order of discovery.
 pub(crate) const KINDS: &[&Kind] = &[&flow_schema::KIND, &priority_level_configuration::KIND];
 
-/// What both kinds have in common: a status is written alone, metadata stays what it is.
-struct Configuration {
+/// The strategy of both kinds: a status update writes only the status and keeps the old metadata.
+struct FlowControlStrategy {
     default: fn(&mut Map),
 }
 
-impl Strategy for Configuration {
+impl Strategy for FlowControlStrategy {
     fn default(&self, object: &mut Map) {
         (self.default)(object);
     }
@@ -31,7 +31,7 @@ impl Strategy for Configuration {
     }
 }
 
-/// Puts `number` at `key` if there is none, or zero.
+/// Sets `key` to `number` if it is absent or zero.
 fn fill_zero(map: &mut Map, key: &'static str, number: i64) {
     if matches!(map.get(key), None | Some(Value::Int(0))) {
         map.insert(Key::known(key), number);

@@ -1,6 +1,6 @@
-//! What a kind is: the row from which routing, discovery, OpenAPI, tables and authorization attributes derive.
+//! The row of a kind: routing, discovery, OpenAPI, tables and authorization attributes derive from it.
 
-use crate::{Columns, Plain, Resets, Strategy};
+use crate::{Columns, ResetFields, Strategy, WithoutStatus};
 use object::{Map, Value};
 
 /// A built-in resource type in all its versions.
@@ -15,49 +15,50 @@ pub struct Kind {
     pub kind: &'static str,
     /// `po`.
     pub short_names: &'static [&'static str],
-    /// The groups of resources that it belongs to for a client: `all`.
+    /// The names under which clients ask for several resources at once: `all`.
     pub categories: &'static [&'static str],
-    /// Whether its objects live in namespaces.
+    /// Whether its objects are namespaced.
     pub scope: Scope,
     /// The versions, the preferred one first.
     pub versions: &'static [Version],
-    /// What can be done with it.
+    /// The verbs that it supports.
     pub verbs: &'static [Verb],
-    /// What stands below an object of it.
+    /// The subresources of its objects.
     pub subresources: &'static [Subresource],
-    /// Where its objects are kept.
+    /// Where its objects are stored.
     pub storage: Storage,
-    /// The version that discovery hashes as the stored one, where it is another than that.
+    /// The version that discovery hashes as the storage version, if it is not the storage version.
     pub announced_storage: Option<&'static str>,
-    /// How it looks as a table.
+    /// The columns of its tables.
     pub columns: Columns,
-    /// Tables of many list them by this number, then by name; without it in the order of lists.
+    /// Tables of several objects are sorted by this number, then by name; without it they have the order of lists.
     pub row_order: Option<fn(&Map) -> i64>,
-    /// Annotations that stand for fields of the object: they are in the object, and not in its metadata by itself.
+    /// Annotations that carry fields of the object: `PartialObjectMetadata` leaves them out.
     pub field_annotations: &'static [&'static str],
-    /// What field selectors can ask for beside `metadata.name` and `metadata.namespace`.
-    pub fields: Fields,
-    /// Whether the server counts the changes of what is wanted in `metadata.generation`.
+    /// The fields that field selectors accept beside `metadata.name` and `metadata.namespace`.
+    pub fields: SelectableFields,
+    /// How the server counts changes of the desired state in `metadata.generation`.
     pub generation: Generation,
-    /// What becomes of an object's dependents if a delete does not say.
+    /// The propagation policy of a delete that names none.
     pub dependents: Dependents,
-    /// What a delete that is done at once answers with.
+    /// The body of the response to a delete that removes the object at once.
     pub deleted: Deleted,
     /// The names of objects that cannot be deleted.
     pub undeletable: &'static [&'static str],
-    /// Which rules hold for the metadata of its objects.
+    /// The validation rules for the metadata of its objects.
     pub metadata_rules: MetadataRules,
-    /// The directory of the reference's keys, where it is not the name of the resource.
+    /// The prefix of the reference's etcd keys, if it is not the name of the resource.
     pub key_prefix: Option<&'static str>,
-    /// The fields that a write takes back whatever a client sends, by the subresource that is written (empty for the object itself):
-    /// no manager gets to own them that way. [`Strategy`] does what this says; managed fields have to know it before it runs.
-    pub resets: Resets,
-    /// Its behaviour.
+    /// The fields that a write resets whatever the client sends, by subresource (empty for the object itself): a field
+    /// manager does not own them through that subresource. The [`Strategy`] resets them in step 10 of the write pipeline;
+    /// managed fields are computed earlier, in step 5, and need the list.
+    pub resets: ResetFields,
+    /// Its hooks in the write pipeline.
     pub strategy: &'static dyn Strategy,
 }
 
 impl Kind {
-    /// What most kinds have in common; a row names what differs.
+    /// The defaults of a row; a row names only the fields that differ.
     pub const PLAIN: Self = Self {
         group: "",
         resource: "",
@@ -74,7 +75,7 @@ impl Kind {
         columns: Columns::NAME_AND_CREATION,
         row_order: None,
         field_annotations: &[],
-        fields: Fields::NONE,
+        fields: SelectableFields::NONE,
         generation: Generation::Unused,
         dependents: Dependents::Background,
         deleted: Deleted::Status,
@@ -82,7 +83,7 @@ impl Kind {
         metadata_rules: MetadataRules::Core,
         key_prefix: None,
         resets: &[],
-        strategy: &Plain,
+        strategy: &WithoutStatus,
     };
 
     /// The version called `name`.
@@ -95,12 +96,12 @@ impl Kind {
         self.subresources.iter().find(|subresource| subresource.name == name)
     }
 
-    /// Whether objects of it are namespaced.
+    /// Whether its objects are namespaced.
     pub fn is_namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
     }
 
-    /// The kind whose objects these are: itself, or the one that it shares them with; none for an operation.
+    /// The kind that stores the objects: this kind, or the kind that it shares storage with; `None` if nothing is stored.
     pub fn storage_owner(&self) -> Option<&Self> {
         match self.storage {
             Storage::Own => Some(self),
@@ -111,7 +112,7 @@ impl Kind {
         }
     }
 
-    /// The version that objects are kept in, if they are kept.
+    /// The storage version; `None` if the kind does not store objects itself.
     pub fn stored_version(&self) -> Option<&'static Version> {
         match self.storage {
             Storage::Own => self.versions.iter().find(|version| version.stored).or(self.versions.first()),
@@ -120,7 +121,7 @@ impl Kind {
     }
 }
 
-/// Whether objects live in namespaces.
+/// Whether objects are namespaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// In namespaces.
@@ -133,13 +134,13 @@ pub enum Scope {
 pub struct Version {
     /// `v1`, `v2beta1`.
     pub name: &'static str,
-    /// Whether it is served without being asked for with `--runtime-config`.
+    /// Whether it is served without `--runtime-config`.
     pub by_default: bool,
-    /// Whether objects are kept in this version; where no version says so, it is the first.
+    /// Whether it is the storage version; if no version says so, the first one is.
     pub stored: bool,
-    /// How its objects become those of the stored version and back; nothing where only `apiVersion` differs.
+    /// The conversion to and from the storage version; `None` if only `apiVersion` differs.
     pub conversion: Option<&'static Conversion>,
-    /// What clients are told who use it, if they should stop.
+    /// The deprecation warning for clients that use this version.
     pub deprecated: Option<&'static str>,
 }
 
@@ -147,39 +148,39 @@ impl Version {
     /// `v1`, served by default, stored.
     pub const V1: Self =
         Self { name: "v1", by_default: true, stored: true, conversion: None, deprecated: None };
-    /// `v1`, served by default, while objects are kept in another version.
+    /// `v1`, served by default, but not the storage version.
     pub const V1_NOT_STORED: Self = Self { stored: false, ..Self::V1 };
 
-    /// A version that is off by default.
+    /// A version that is served only with `--runtime-config`.
     pub const fn on_request(name: &'static str) -> Self {
         Self { name, by_default: false, stored: false, conversion: None, deprecated: None }
     }
 
-    /// This version, as the one that objects are kept in.
+    /// This version as the storage version.
     pub const fn stored(self) -> Self {
         Self { stored: true, ..self }
     }
 
-    /// This version, which clients should stop using.
+    /// This version with a deprecation warning.
     pub const fn deprecated(self, why: &'static str) -> Self {
         Self { deprecated: Some(why), ..self }
     }
 
-    /// This version, with the ways between it and the stored one.
+    /// This version with its conversion to and from the storage version.
     pub const fn by(self, conversion: &'static Conversion) -> Self {
         Self { conversion: Some(conversion), ..self }
     }
 }
 
-/// Two ways between a version and the one that is stored. `apiVersion` and `kind` are set by the caller.
+/// The conversion between a served version and the storage version. The caller sets `apiVersion` and `kind`.
 pub struct Conversion {
-    /// From this version to the stored one.
+    /// Converts to the storage version.
     pub to_stored: fn(&mut Value),
-    /// From the stored version to this one.
+    /// Converts from the storage version.
     pub from_stored: fn(&mut Value),
 }
 
-/// What can be done with a resource, by the names that authorization uses.
+/// The verbs of resources, as authorization names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Verb {
@@ -194,7 +195,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Everything.
+    /// All verbs.
     pub const ALL: &'static [Self] = &[
         Self::Create,
         Self::Delete,
@@ -205,9 +206,9 @@ impl Verb {
         Self::Update,
         Self::Watch,
     ];
-    /// What an operation has that is no object.
+    /// The verbs of a resource that is not stored, such as a review.
     pub const CREATE: &'static [Self] = &[Self::Create];
-    /// What a part of an object has.
+    /// The verbs of a subresource that is a view of its object, such as `status`.
     pub const READ_AND_CHANGE: &'static [Self] = &[Self::Get, Self::Patch, Self::Update];
 
     /// The name.
@@ -225,64 +226,64 @@ impl Verb {
     }
 }
 
-/// A path below an object.
+/// A subresource of a kind.
 pub struct Subresource {
     /// `status`.
     pub name: &'static str,
-    /// What can be done with it.
+    /// The verbs that it supports.
     pub verbs: &'static [Verb],
-    /// What its bodies are.
-    pub body: Body,
-    /// What it does.
+    /// The type of its request and response bodies.
+    pub body: SubresourceBody,
+    /// What the registry does with a request for it.
     pub action: Action,
-    /// What its requests and answers are.
+    /// The form of its requests and responses.
     pub traffic: Traffic,
 }
 
-/// What the requests and answers of a subresource are.
+/// The form of the requests and responses of a subresource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traffic {
     /// Objects.
     Objects,
-    /// Text that is sent as it comes, for as long as it comes: a log.
+    /// A stream of text: the log of a container.
     Log,
-    /// A connection to a pod, for as long as it lasts.
+    /// A streaming connection to a pod: exec, attach, port-forward.
     Connection,
-    /// A connection to a pod, node or service, to which the rest of the path belongs.
+    /// A proxied connection to a pod, node or service; the rest of the path is sent to it.
     Proxy,
 }
 
 impl Traffic {
-    /// Whether a request may last longer than the time that requests have.
+    /// Whether a request may last longer than the request timeout.
     pub const fn is_long_running(self) -> bool {
         !matches!(self, Self::Objects)
     }
 }
 
 impl Subresource {
-    /// The part of an object that says how it is.
+    /// The status subresource.
     pub const STATUS: Self = Self {
         name: "status",
         verbs: Verb::READ_AND_CHANGE,
-        body: Body::Object,
+        body: SubresourceBody::Object,
         action: Action::Part(Part::Status),
         traffic: Traffic::Objects,
     };
-    /// The number of replicas that an object wants and has.
+    /// The scale subresource.
     pub const fn scale(paths: &'static ScalePaths) -> Self {
         Self {
             name: "scale",
             verbs: Verb::READ_AND_CHANGE,
-            body: Body::Kind { group: "autoscaling", version: "v1", kind: "Scale" },
+            body: SubresourceBody::Kind { group: "autoscaling", version: "v1", kind: "Scale" },
             action: Action::Scale(paths),
             traffic: Traffic::Objects,
         }
     }
 }
 
-/// What the bodies of a subresource are.
+/// The type of the bodies of a subresource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Body {
+pub enum SubresourceBody {
     /// The object itself.
     Object,
     /// Another kind.
@@ -294,32 +295,32 @@ pub enum Body {
         /// Its name.
         kind: &'static str,
     },
-    /// The object's kind in discovery, and a kind of this name in the object's own group and version for its
-    /// options: connections to pods, nodes and services.
+    /// The kind of the connect options, in the group version of the object: connections to pods, nodes and services.
+    /// Discovery announces the kind of the object.
     Options(&'static str),
 }
 
-/// What a subresource does.
+/// What the registry does with a request for a subresource.
 #[derive(Clone, Copy)]
 pub enum Action {
     /// Reads and changes a part of the object.
     Part(Part),
     /// Reads and changes the number of replicas.
     Scale(&'static ScalePaths),
-    /// Gives a pod its node.
+    /// Binds a pod to a node.
     Bind,
-    /// Is not served yet.
+    /// Nothing: the subresource is announced, but not implemented.
     Unserved,
 }
 
-/// A part of an object that a subresource changes while the rest stays as it is.
+/// A subresource whose writes change one part of the object and reset all other fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// How it is.
+    /// The status.
     Status,
     /// The finalizers of a namespace.
     Finalize,
-    /// The answer to a certificate signing request.
+    /// The approval conditions of a certificate signing request.
     Approval,
     /// The ephemeral containers of a pod.
     EphemeralContainers,
@@ -327,118 +328,119 @@ pub enum Part {
     Resize,
 }
 
-/// Where the numbers of a scale lie in an object, as paths.
+/// The field paths of a scale in its object.
 #[derive(Debug)]
 pub struct ScalePaths {
-    /// The number of replicas that is desired.
+    /// The desired number of replicas.
     pub spec_replicas: &'static [&'static str],
-    /// The number of replicas that exist.
+    /// The current number of replicas.
     pub status_replicas: &'static [&'static str],
-    /// What selects the replicas: a label selector, or a map of labels.
+    /// The selector of the replicas: a label selector, or a map of labels.
     pub selector: &'static [&'static str],
 }
 
-/// Where objects are kept.
+/// Where objects are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
     /// Under the kind's own name.
     Own,
-    /// Among the objects of another kind, of which these are another look.
+    /// With the objects of another kind; this kind is another served form of them.
     Shared {
         /// The group of that kind.
         group: &'static str,
         /// Its resource.
         resource: &'static str,
     },
-    /// Nowhere: the kind is an operation.
+    /// Nowhere: a create is an operation, such as a review.
     Nowhere,
 }
 
-/// What field selectors can ask for.
-pub struct Fields {
+/// The fields that field selectors accept.
+pub struct SelectableFields {
     /// The fields beside `metadata.name` and `metadata.namespace`.
-    pub list: &'static [Selectable],
-    /// How a field that is not among them is refused.
+    pub list: &'static [SelectableRow],
+    /// The error for a field that is not in the list.
     pub refusal: Refusal,
 }
 
-impl Fields {
-    /// Name and namespace alone.
+impl SelectableFields {
+    /// Only name and namespace.
     pub const NONE: Self = Self { list: &[], refusal: Refusal::Known };
 }
 
-/// The words for a field that cannot be selected by.
+/// The error message for a field that field selectors do not accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// `"x" is not a known field selector: only "metadata.name", "metadata.namespace"`.
     Known,
-    /// `field label not supported: x`. Of a kind without namespaces, that is the answer to `metadata.namespace` too.
+    /// `field label not supported: x`. A cluster-scoped kind gives it for `metadata.namespace` too.
     NotSupported,
     /// `field label "x" not supported for Kind`.
     NotSupportedFor(&'static str),
-    /// `field label not supported for group/version, Kind=Kind: x`, with the version of the request. Of a kind without
-    /// namespaces, that is the answer to `metadata.namespace` too.
+    /// `field label not supported for group/version, Kind=Kind: x`, with the version of the request. A
+    /// cluster-scoped kind gives it for `metadata.namespace` too.
     NotSupportedForVersion,
 }
 
-/// A field that selectors can ask for.
-pub struct Selectable {
+/// A field that field selectors accept: the row of a [`crate::SelectableField`].
+pub struct SelectableRow {
     /// The name in the selector.
     pub name: &'static str,
-    /// Where the value lies in the stored object: the first of these that is there and not empty. Of a field that is
-    /// accepted but never has a value, there is none.
+    /// The field paths of the value in the storage version: the first one that is set and not empty counts. Empty for a
+    /// field that is accepted but never has a value.
     pub paths: &'static [&'static str],
-    /// What an object without it counts as.
+    /// The value of an object that does not have the field.
     pub absent: &'static str,
-    /// Whether readers ask for one value among many, so that an index pays.
+    /// Whether the cache keeps an index of it.
     pub indexed: bool,
 }
 
-impl Selectable {
-    /// A field whose name is its path.
+impl SelectableRow {
+    /// A field whose name is its field path.
     pub const fn at(path: &'static [&'static str; 1]) -> Self {
         Self { name: path[0], paths: path, absent: "", indexed: false }
     }
 }
 
-/// Whether the server counts changes in `metadata.generation`.
+/// How the server counts changes in `metadata.generation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
-    /// It does not.
+    /// Not at all.
     Unused,
-    /// One at creation, and one more with each change that [moves it](Strategy::bumps_generation).
+    /// 1 at creation, then plus 1 for each change that [bumps it](Strategy::bumps_generation).
     Counted,
-    /// Nothing at creation, and one more with each change that [moves it](Strategy::bumps_generation).
+    /// Absent at creation, then plus 1 for each change that [bumps it](Strategy::bumps_generation).
     CountedLater,
-    /// One at creation, whatever changes later.
+    /// Always 1.
     One,
 }
 
-/// Which rules hold for the metadata of a kind's objects.
+/// The validation rules for metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetadataRules {
-    /// The general ones, and that finalizers are qualified or standard names; the kind checks all of them once more on update.
+    /// The general rules, and finalizers must be qualified or standard names. On update all of them run twice, as in the
+    /// reference.
     Core,
-    /// The general ones.
+    /// The general rules.
     General,
 }
 
-/// What becomes of dependents if a delete does not say.
+/// The propagation policy of a delete that names none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dependents {
-    /// They are collected later.
+    /// The garbage collector deletes dependents later.
     Background,
-    /// They stay.
+    /// Dependents are orphaned.
     Orphan,
-    /// There cannot be any: policies have no effect.
+    /// The kind has no dependents: propagation policies have no effect.
     Unsupported,
 }
 
-/// What a delete that is done at once answers with.
+/// The body of the response to a delete that removes the object at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deleted {
     /// A `Status` of success.
     Status,
-    /// The object as it was last.
+    /// The last state of the object.
     Object,
 }

@@ -1,8 +1,8 @@
 //! The built-in kinds: one file for each, one folder for each API group.
 //!
-//! A [`Kind`] is what a custom resource definition would be, plus hooks: names, scope, versions, verbs, subresources, columns,
-//! selectable fields, and a [`Strategy`] where it has behaviour. Everything that serves a kind derives from its row; nothing
-//! here handles a request.
+//! A [`Kind`] holds what a custom resource definition holds (names, scope, versions, verbs, subresources, columns, selectable
+//! fields) and a [`Strategy`], its hooks in the write pipeline. Everything that serves a kind derives from its row; nothing here
+//! handles a request.
 
 mod admissionregistration;
 mod apiextensions;
@@ -36,21 +36,21 @@ mod table;
 mod template;
 
 pub use kind::{
-    Action, Body, Conversion, Deleted, Dependents, Fields, Generation, Kind, MetadataRules, Part, Refusal,
-    ScalePaths, Scope, Selectable, Storage, Subresource, Traffic, Verb, Version,
+    Action, Conversion, Deleted, Dependents, Generation, Kind, MetadataRules, Part, Refusal, ScalePaths,
+    Scope, SelectableFields, SelectableRow, Storage, Subresource, SubresourceBody, Traffic, Verb, Version,
 };
-pub use resets::{FieldPath, Resets};
+pub use resets::{FieldPath, ResetFields};
 pub use resource_type::{
     BodyType, ColumnDefinition, Description, ResourceType, RowFn, ScaleFields, SelectableField,
     SubresourceAction, SubresourceType, api_version,
 };
 pub use strategy::{
-    Caller, Context, NameRule, Plain, Strategy, WithStatus, differs_but_for, keep, keep_all_but,
+    Caller, Context, NameRule, Strategy, WithStatus, WithoutStatus, differs_but_for, keep, keep_all_but,
     keep_metadata, map_at,
 };
 pub use table::{About, Cell, Column, Columns, Condition, Row, age, human_duration, metadata};
 
-/// The groups, in the order in which they are announced to clients, each with its kinds.
+/// The groups in the order of discovery, each with its kinds.
 const GROUPS: &[&[&Kind]] = &[
     core::KINDS,
     apiregistration::KINDS,
@@ -76,7 +76,7 @@ const GROUPS: &[&[&Kind]] = &[
     apiserverinternal::KINDS,
 ];
 
-/// Every kind: groups in the order in which they are announced to clients, kinds of a group by name.
+/// Every kind: groups in the order of discovery, the kinds of a group by name.
 pub fn all() -> impl Iterator<Item = &'static Kind> {
     GROUPS.iter().flat_map(|group| group.iter().copied())
 }

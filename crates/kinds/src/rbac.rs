@@ -16,10 +16,10 @@ mod role_binding;
 pub(crate) const KINDS: &[&Kind] =
     &[&cluster_role_binding::KIND, &cluster_role::KIND, &role_binding::KIND, &role::KIND];
 
-/// What all kinds of this group have in common: PUT creates, and a name is anything that can stand in a path.
-struct Access;
+/// The strategy of roles: a PUT creates, and a name is any path segment.
+struct RoleStrategy;
 
-impl Strategy for Access {
+impl Strategy for RoleStrategy {
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
@@ -33,10 +33,10 @@ impl Strategy for Access {
     }
 }
 
-/// What bindings have in common.
-struct Binding;
+/// The strategy of bindings: that of roles, with defaults for `apiGroup`.
+struct BindingStrategy;
 
-impl Strategy for Binding {
+impl Strategy for BindingStrategy {
     fn default(&self, object: &mut Map) {
         const GROUP: &str = "rbac.authorization.k8s.io";
         within(object, "roleRef", |role| fill_text(role, "apiGroup", GROUP));
@@ -52,7 +52,7 @@ impl Strategy for Binding {
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
     fn name_rule(&self) -> NameRule {
-        Access.name_rule()
+        RoleStrategy.name_rule()
     }
 
     fn allow_create_on_update(&self) -> bool {

@@ -1,22 +1,22 @@
-//! The fields that a write takes back whatever a client sends, as rows of kinds list them ([`crate::Kind::resets`]).
+//! Reset fields: the fields that a write resets whatever the client sends ([`crate::Kind::resets`]).
 
-/// A path: names of fields.
+/// A field path, as names of fields.
 pub type FieldPath = &'static [&'static str];
 
-/// By the name of the subresource that is written, empty for the object itself: the fields, with everything below them.
-pub type Resets = &'static [(&'static str, &'static [FieldPath])];
+/// Reset fields by subresource (empty for the object itself). A path includes everything below it.
+pub type ResetFields = &'static [(&'static str, &'static [FieldPath])];
 
-/// Of a kind whose status is written apart from the rest.
-pub(crate) const STATUS: Resets = &[("", &[&["status"]]), ("status", &[&["spec"]])];
+/// For a kind with a status subresource.
+pub(crate) const STATUS: ResetFields = &[("", &[&["status"]]), ("status", &[&["spec"]])];
 
-/// Of a kind whose status is written apart from the rest, metadata included.
-pub(crate) const STATUS_WITHOUT_METADATA: Resets =
+/// For a kind whose status subresource does not write metadata.
+pub(crate) const STATUS_WITHOUT_METADATA: ResetFields =
     &[("", &[&["status"]]), ("status", &[&["metadata"], &["spec"]])];
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn resets_name_subresources_of_their_kind() {
+    fn reset_fields_name_existing_subresources() {
         for kind in crate::all() {
             for (name, paths) in kind.resets {
                 assert!(name.is_empty() || kind.subresource(name).is_some(), "{} {name}", kind.resource);
@@ -26,12 +26,12 @@ mod tests {
     }
 
     #[test]
-    fn status_is_not_owned_through_the_object_nor_spec_through_status() {
+    fn reset_fields_separate_spec_and_status() {
         let kind = |resource: &str| crate::all().find(|kind| kind.resource == resource).unwrap();
         assert_eq!(kind("jobs").resets, super::STATUS);
         assert_eq!(kind("flowschemas").resets, super::STATUS_WITHOUT_METADATA);
         assert!(kind("configmaps").resets.is_empty());
-        // The reference has them under a group that does not exist.
+        // The reference declares them for a group that does not exist.
         assert!(kind("servicecidrs").resets.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! The kinds of `resource.k8s.io`. They are kept in `v1beta1`, but for rules of taints, which have one version only.
+//! The kinds of `resource.k8s.io`. The storage version is `v1beta1`; device taint rules have only `v1alpha3`.
 
 use crate::Kind;
 use crate::defaults::{at, each, fill, fill_text};
@@ -20,7 +20,7 @@ pub(crate) const KINDS: &[&Kind] = &[
     &device_taint_rule::KIND,
 ];
 
-/// The versions of the kinds that have all of them, with the ways between them.
+/// The versions of the kinds that have all three, with their conversions.
 macro_rules! versions {
     ($v1beta2:expr, $v1alpha3:expr) => {
         &[
@@ -32,7 +32,7 @@ macro_rules! versions {
 }
 use versions;
 
-/// Sets what the requests for devices in the spec of a claim get.
+/// Sets the defaults of the device requests in a claim spec.
 fn default_claim(spec: &mut Map) {
     at(spec, "devices", |devices| {
         each(devices, "requests", |request| {
@@ -44,7 +44,7 @@ fn default_claim(spec: &mut Map) {
     });
 }
 
-/// Sets how many devices a request is for.
+/// Sets the default count of devices of a request.
 fn default_request(request: &mut Map) {
     const EXACT: &str = "ExactCount";
     fill_text(request, "allocationMode", EXACT);
@@ -57,7 +57,7 @@ fn is_set(map: &Map, key: &str) -> bool {
     map.get(key).and_then(Value::as_str).is_some_and(|text| !text.is_empty())
 }
 
-/// Drops what features that are off brought into the spec of a claim, unless it is in use already.
+/// Drops the fields of disabled features from a claim spec, unless the old object uses them.
 fn drop_from_claim(new: &mut Map, old: Option<&Map>, admin: bool) {
     let listed =
         old.is_some_and(|old| requests(old).iter().any(|request| request.get("firstAvailable").is_some()));
@@ -73,7 +73,7 @@ fn drop_from_claim(new: &mut Map, old: Option<&Map>, admin: bool) {
     });
 }
 
-/// Whether a request of the claim asks for access to devices that are in use.
+/// Whether a request of the claim has `adminAccess`.
 fn has_admin_access(claim: &Map) -> bool {
     requests(claim).iter().any(|request| request.get("adminAccess").is_some())
 }

@@ -1,11 +1,11 @@
-//! A resource type as requests see it: one kind in one version, resolved, owned and shared.
+//! A resource type: one kind in one served version, built-in or custom.
 //!
-//! Built-in kinds are rows ([`Kind`]) that are resolved once at start; custom kinds are resolved from their definitions. Whatever
-//! serves a request sees this form alone, and cannot tell the two apart.
+//! A built-in resource type is made from a row ([`Kind`]) at start, a custom one from its custom resource definition. Code that
+//! serves requests uses only this form and does not distinguish the two.
 
 use crate::{
-    About, Action, Body, Column, Deleted, Dependents, FieldPath, Generation, Kind, MetadataRules, Part,
-    Refusal, Row, ScalePaths, Scope, Selectable, Strategy, Subresource, Traffic, Verb, Version,
+    About, Action, Column, Deleted, Dependents, FieldPath, Generation, Kind, MetadataRules, Part, Refusal,
+    Row, ScalePaths, Scope, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, Version,
 };
 use object::path::Element;
 use object::path_set::Set;
@@ -13,13 +13,13 @@ use object::{Map, Text};
 use schema::{Builder, Ref, Type, builtin};
 use std::sync::Arc;
 
-/// One kind in one version.
+/// One kind in one served version.
 pub struct ResourceType {
     /// The API group; empty for the core group.
     pub group: Text,
     /// `v1`.
     pub version: Text,
-    /// Group and version as objects state them: `v1`, `apps/v1`.
+    /// The group version, as in `apiVersion`: `v1`, `apps/v1`.
     pub api_version: Text,
     /// The name in paths: `pods`.
     pub resource: Text,
@@ -31,98 +31,98 @@ pub struct ResourceType {
     pub list_kind: Text,
     /// `po`.
     pub short_names: Vec<Text>,
-    /// The groups of resources that clients know it by: `all`.
+    /// The names under which clients ask for several resources at once: `all`.
     pub categories: Vec<Text>,
-    /// Whether its objects live in namespaces.
+    /// Whether its objects are namespaced.
     pub scope: Scope,
-    /// What can be done with it.
+    /// The verbs that it supports.
     pub verbs: Vec<Verb>,
     /// The subresources of its objects.
     pub subresources: Vec<SubresourceType>,
     /// The type of its objects.
     pub ty: Ref<Type>,
-    /// The type of lists of them, for a kind that has one.
+    /// The type of its lists, if it has one.
     pub list_ty: Option<Ref<Type>>,
-    /// The group, version and kind that discovery hashes as the stored one: `apps/v1/Deployment`.
+    /// The group, version and kind that discovery hashes as the storage version: `apps/v1/Deployment`.
     pub announced_storage: Option<Text>,
-    /// The warning for clients of a version that is deprecated.
+    /// The deprecation warning for clients that use this version.
     pub deprecated: Option<Text>,
     /// The columns of its tables.
     pub columns: Vec<ColumnDefinition>,
     /// How an object becomes a row.
     pub row: RowFn,
-    /// Tables of many are sorted by this number, then by name; without it in the order of lists.
+    /// Tables of several objects are sorted by this number, then by name; without it they have the order of lists.
     pub row_order: Option<fn(&Map) -> i64>,
-    /// Annotations that stand for fields of the object: partial metadata leaves them out.
+    /// Annotations that carry fields of the object: `PartialObjectMetadata` leaves them out.
     pub field_annotations: Vec<Text>,
-    /// What field selectors can ask for beside `metadata.name` and `metadata.namespace`.
+    /// The fields that field selectors accept beside `metadata.name` and `metadata.namespace`.
     pub fields: Vec<SelectableField>,
-    /// How a field that is not among them is refused.
+    /// The error for a field that is not in the list.
     pub refusal: Refusal,
-    /// Whether the server counts the changes of the desired state in `metadata.generation`.
+    /// How the server counts changes of the desired state in `metadata.generation`.
     pub generation: Generation,
-    /// What becomes of an object's dependents if a delete does not say.
+    /// The propagation policy of a delete that names none.
     pub dependents: Dependents,
-    /// What a delete that is done at once answers with.
+    /// The body of the response to a delete that removes the object at once.
     pub deleted: Deleted,
     /// The names of objects that cannot be deleted.
     pub undeletable: Vec<Text>,
-    /// Which rules hold for the metadata of its objects.
+    /// The validation rules for the metadata of its objects.
     pub metadata_rules: MetadataRules,
-    /// The directory of the reference's keys, which some of its messages show: `minions` for nodes.
+    /// The prefix of the reference's etcd keys, which some error messages show: `minions` for nodes.
     pub key_prefix: Text,
-    /// The fields that a write through a subresource (empty: of the object itself) does not own.
+    /// The reset fields by subresource (empty for the object itself): a field manager does not own them through it.
     pub resets: Vec<(Text, Set)>,
-    /// Its behaviour.
+    /// Its hooks in the write pipeline.
     pub strategy: Ref<dyn Strategy>,
 }
 
-/// A subresource.
+/// A subresource of a resource type.
 pub struct SubresourceType {
     /// `status`.
     pub name: Text,
-    /// What can be done with it.
+    /// The verbs that it supports.
     pub verbs: Vec<Verb>,
-    /// What its bodies are.
+    /// The type of its request and response bodies.
     pub body: BodyType,
-    /// What it does.
+    /// What the registry does with a request for it.
     pub action: SubresourceAction,
-    /// What its requests and answers are.
+    /// The form of its requests and responses.
     pub traffic: Traffic,
 }
 
-/// What the bodies of a subresource are.
+/// The type of the bodies of a subresource.
 #[derive(Clone)]
 pub enum BodyType {
     /// The object itself.
     Object,
     /// Another built-in kind.
     Kind(Ref<Type>),
-    /// The object's kind in discovery, and a kind of this name in the object's own group and version for its options.
+    /// The kind of the connect options, in the group version of the object. Discovery announces the kind of the object.
     Options(Text),
 }
 
-/// What a subresource does.
+/// What the registry does with a request for a subresource.
 #[derive(Clone)]
 pub enum SubresourceAction {
     /// Reads and changes a part of the object.
     Part(Part),
     /// Reads and changes the number of replicas.
     Scale(Arc<ScaleFields>),
-    /// Gives a pod its node.
+    /// Binds a pod to a node.
     Bind,
-    /// Is not served yet.
+    /// Nothing: the subresource is announced, but not implemented.
     Unserved,
 }
 
-/// Where the numbers of a scale lie in an object, as paths of field names.
+/// The field paths of a scale in its object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScaleFields {
-    /// The number of replicas that is desired.
+    /// The desired number of replicas.
     pub spec_replicas: Vec<Text>,
-    /// The number of replicas that exist.
+    /// The current number of replicas.
     pub status_replicas: Vec<Text>,
-    /// What selects the replicas: a label selector, a map of labels, or its text. Empty if there is none.
+    /// The selector of the replicas: a label selector, a map of labels, or a selector as text. Empty if there is none.
     pub selector: Vec<Text>,
 }
 
@@ -137,25 +137,25 @@ pub struct ColumnDefinition {
     pub format: Text,
     /// Zero for a column that is always shown, more for wide tables.
     pub priority: i32,
-    /// What it says.
+    /// Its description.
     pub description: Description,
 }
 
 /// Where the description of a column comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Description {
-    /// It is that of a field: the type's name in the schema (`core.v1.ConfigMap`), and the field's.
+    /// From a field: the name of the type in the schema (`core.v1.ConfigMap`) and the name of the field.
     Field(Text, Text),
-    /// It is this.
+    /// This text.
     Text(Text),
 }
 
-/// Makes an object, in the storage version, a row of its table.
+/// The function that makes a table row of an object in the storage version.
 #[derive(Clone)]
 pub enum RowFn {
     /// The function of a built-in kind.
     Builtin(fn(&Map) -> Row),
-    /// A function that was made at run time, of the paths of a definition.
+    /// A function made at run time from the printer columns of a custom resource definition.
     Custom(Arc<dyn Fn(&Map) -> Row + Send + Sync>),
 }
 
@@ -169,18 +169,18 @@ impl RowFn {
     }
 }
 
-/// A field that selectors can ask for.
+/// A field that field selectors accept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectableField {
     /// The name in the selector.
     pub name: Text,
-    /// The name under which the value is indexed: another where two kinds are looks at the same objects.
+    /// The name of its index; it differs from `name` if the kind shares storage with a kind that names the field otherwise.
     pub index: Text,
-    /// Where the value lies in the stored object: the first of these that is there and not empty.
+    /// The field paths of the value in the storage version: the first one that is set and not empty counts.
     pub paths: Vec<Text>,
-    /// What an object without it counts as.
+    /// The value of an object that does not have the field.
     pub absent: Text,
-    /// Whether readers ask for one value among many, so that an index pays.
+    /// Whether the cache keeps an index of it.
     pub indexed: bool,
 }
 
@@ -190,7 +190,7 @@ pub fn api_version(group: &str, version: &str) -> Text {
 }
 
 impl ResourceType {
-    /// A built-in kind in one of its versions; nothing if it has no type.
+    /// A built-in kind in one of its versions; `None` if the schema has no type for it.
     pub fn builtin(kind: &'static Kind, version: &'static Version) -> Option<Self> {
         let ty = builtin::by_kind(kind.group, version.name, kind.kind)?;
         let list_kind = format!("{}List", kind.kind);
@@ -228,11 +228,11 @@ impl ResourceType {
         })
     }
 
-    /// A custom kind in one version: what most have in common. The caller sets what differs.
+    /// A custom kind in one version, with default settings. The caller sets what differs.
     ///
     /// ```
     /// use kinds::{ResourceType, Scope, Verb};
-    /// use schema::{Builder, Slot, Shape, GroupVersionKind};
+    /// use schema::{Builder, FieldBuilder, Shape, GroupVersionKind};
     ///
     /// let kind = GroupVersionKind { group: "example.com".into(), version: "v1".into(), kind: "Widget".into() };
     /// let ty = Builder::new("com.example.v1.Widget").kind(kind.clone()).object().build();
@@ -274,7 +274,7 @@ impl ResourceType {
             metadata_rules: MetadataRules::General,
             key_prefix: format!("{}/{resource}", kind.group).into(),
             resets: Vec::new(),
-            strategy: Ref::Static(&crate::Plain),
+            strategy: Ref::Static(&crate::WithoutStatus),
         }
     }
 
@@ -288,30 +288,30 @@ impl ResourceType {
         self.scope == Scope::Namespaced
     }
 
-    /// Whether its tables have the columns of a kind that has none of its own.
+    /// Whether its tables have the default columns, name and creation time.
     pub fn has_default_columns(&self) -> bool {
         let default = crate::Columns::NAME_AND_CREATION.list.iter().map(ColumnDefinition::from);
         self.columns.iter().cloned().eq(default)
     }
 
-    /// Whether this and another are the same resource, in whichever version.
+    /// Whether `other` is the same resource, in this or another version.
     pub fn is_same_resource(&self, other: &Self) -> bool {
         self.group == other.group && self.resource == other.resource
     }
 }
 
 impl SubresourceType {
-    /// A subresource of a built-in kind; nothing if its bodies have no type.
+    /// A subresource of a built-in kind; `None` if the schema has no type for its bodies.
     pub fn builtin(row: &Subresource) -> Option<Self> {
         Some(Self {
             name: Text::known(row.name),
             verbs: row.verbs.to_vec(),
             body: match row.body {
-                Body::Object => BodyType::Object,
-                Body::Kind { group, version, kind } => {
+                SubresourceBody::Object => BodyType::Object,
+                SubresourceBody::Kind { group, version, kind } => {
                     BodyType::Kind(Ref::Static(builtin::by_kind(group, version, kind)?))
                 }
-                Body::Options(kind) => BodyType::Options(Text::known(kind)),
+                SubresourceBody::Options(kind) => BodyType::Options(Text::known(kind)),
             },
             action: match row.action {
                 Action::Part(part) => SubresourceAction::Part(part),
@@ -350,7 +350,7 @@ impl From<&Column> for ColumnDefinition {
 }
 
 impl SelectableField {
-    fn of(row: &Selectable, kind: &Kind) -> Self {
+    fn of(row: &SelectableRow, kind: &Kind) -> Self {
         let owner = kind.storage_owner().unwrap_or(kind);
         let own = owner.group == kind.group;
         let index = owner.fields.list.iter().find(|other| !own && other.paths == row.paths);
@@ -358,8 +358,8 @@ impl SelectableField {
     }
 }
 
-impl From<&Selectable> for SelectableField {
-    fn from(row: &Selectable) -> Self {
+impl From<&SelectableRow> for SelectableField {
+    fn from(row: &SelectableRow) -> Self {
         Self {
             name: Text::known(row.name),
             index: Text::known(row.name),

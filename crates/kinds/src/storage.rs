@@ -20,10 +20,10 @@ pub(crate) const KINDS: &[&Kind] = &[
     &volume_attributes_class::KIND,
 ];
 
-/// The behaviour of kinds that are changed only by who has read them.
-struct Conditional;
+/// The strategy of kinds whose updates need a `resourceVersion`.
+struct ConditionalUpdate;
 
-impl Strategy for Conditional {
+impl Strategy for ConditionalUpdate {
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}

@@ -1,4 +1,6 @@
-//! The behaviour of a kind: hooks that the registry calls at fixed points of a write.
+//! The strategy of a kind: hooks that the registry calls at fixed steps of the write pipeline and of a delete.
+//!
+//! The steps are numbered as in the table at the top of `crates/registry/src/write.rs`.
 
 use object::field;
 use object::{Map, Value};
@@ -8,11 +10,11 @@ use object::{Map, Value};
 pub struct Context<'a> {
     /// The time of the request, RFC 3339 in UTC with seconds.
     pub now: &'a str,
-    /// Who is asking.
+    /// The user that sent the request.
     pub caller: Caller<'a>,
 }
 
-/// Who is asking.
+/// The user that sent a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Caller<'a> {
     /// The user's name.
@@ -21,126 +23,208 @@ pub struct Caller<'a> {
     pub uid: &'a str,
     /// The user's groups.
     pub groups: &'a [String],
-    /// Everything else that is known of the user.
+    /// The other attributes of the user, by key.
     pub extra: &'a [(String, Vec<String>)],
 }
 
-/// What a kind adds to the writes of its objects. Hooks get trees in the stored version.
+/// What a kind adds to the writes of its objects.
 ///
-/// A hook changes nothing but the object it is given, and leaves `metadata` alone except where it says so: names, uid,
-/// times, generation, managed fields and finalizers of deletion are the registry's.
+/// | step of the write pipeline | hooks |
+/// |---|---|
+/// | 1 decode, default, convert | [`default`](Self::default) |
+/// | 2 read | [`allow_create_on_update`](Self::allow_create_on_update) |
+/// | 5 managed fields | [`complete`](Self::complete) |
+/// | 8 resource version | [`allow_unconditional_update`](Self::allow_unconditional_update) |
+/// | 9, before it: the name of a new object | [`names_itself`](Self::names_itself), [`name_rule`](Self::name_rule) |
+/// | 10 preparation | [`prepare_create`](Self::prepare_create), or one of [`prepare_update`](Self::prepare_update), [`prepare_status`](Self::prepare_status) and [`prepare_part`](Self::prepare_part), then [`bumps_generation`](Self::bumps_generation) |
+/// | 11 validation | [`name_rule`](Self::name_rule), then the `validate_` hook of the same name |
+/// | 14 commit | [`may_be_removed`](Self::may_be_removed), for an object with a `deletionTimestamp` |
+///
+/// A delete calls [`grace`](Self::grace), [`deletes_in_two_phases`](Self::deletes_in_two_phases),
+/// [`may_be_removed`](Self::may_be_removed) and [`prepare_deletion`](Self::prepare_deletion).
+///
+/// Rules for every hook:
+///
+/// 1. Trees are in the storage version, except in [`default`](Self::default).
+/// 2. A hook changes only the object that it gets as `&mut`. It does no IO and keeps no state.
+/// 3. A hook does not touch `metadata` unless its doc says so: the registry owns name, namespace, uid, timestamps,
+///    generation, resource version and managed fields.
+/// 4. A write that lost a race runs again from step 2 on, so a hook may run several times for one request.
 pub trait Strategy: Send + Sync {
-    /// Sets defaults that depend on more than one field. Runs on every object that comes from a client, after the
-    /// static defaults of the schema.
+    /// Sets defaults that depend on more than one field.
+    ///
+    /// Runs in step 1 on the body of a POST or PUT and in step 4 on the result of a patch or an apply, after the
+    /// defaults that the schema declares and before conversion to the storage version: the tree is in the group version
+    /// of the request. Runs once more after validation of a write through a subresource.
+    ///
+    /// It fills absent fields and makes fields agree that say the same. Of `metadata` it may touch only labels and
+    /// annotations that mirror fields. It does not know whether the object is new.
     fn default(&self, _object: &mut Map) {}
 
-    /// Adds what the API always writes of an object, whatever a client sent. Runs before it is noted who owns what, so that
-    /// the writer owns this too; hooks that run later give it its value.
+    /// Adds fields that the kind writes into every object, whatever the client sent.
+    ///
+    /// Runs at the start of step 5, before managed fields are computed, so that the client's field manager owns these
+    /// fields. A new object may have no name yet. Does not run for an apply or for a scale.
+    ///
+    /// It may set labels and annotations. The final value may come from a later hook ([`prepare_create`](Self::prepare_create)).
     fn complete(&self, _object: &mut Map) {}
 
-    /// Runs before a new object is checked, when it has its name and uid: sets what only the server decides, drops what a client
-    /// may not set.
-    /// Without a word from the kind, what its status subresource governs is dropped.
+    /// Sets the fields of a new object that only the server decides, and drops the fields that a client may not set.
+    ///
+    /// Runs in step 10 of a create, after mutating admission and before validation. The object has its name and uid;
+    /// the registry sets the generation afterwards. The default implementation drops `status`.
+    ///
+    /// It may add labels, annotations and finalizers.
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
         object.remove("status");
     }
 
-    /// Runs before a changed object is checked: takes back what this way of writing may not change. Without a word from the
-    /// kind, the status stays what it was.
+    /// Resets the fields that an update of the object itself may not change.
+    ///
+    /// Runs in step 10 of an update without a subresource, after mutating admission and before validation. The registry
+    /// restores the generation before it, and uid, creation and deletion timestamps after it. The default
+    /// implementation keeps the old `status`.
+    ///
+    /// It may set labels, annotations and finalizers. The fields that it resets are listed in [`crate::Kind::resets`].
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         keep(new, old, "status");
     }
 
-    /// Runs before a changed status is checked. Without a word from the kind, everything else but metadata stays what it was.
+    /// Resets the fields that an update through the status subresource may not change.
+    ///
+    /// Runs in step 10 of an update of `status`, in place of [`prepare_update`](Self::prepare_update). The default
+    /// implementation keeps everything of the old object but `metadata` and `status`.
+    ///
+    /// It may reset `metadata` ([`keep_metadata`]), but not `metadata.managedFields`.
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
     }
 
-    /// Runs before a change through any other subresource is checked.
+    /// Resets the fields that an update through another subresource may not change.
+    ///
+    /// Runs in step 10 of an update of `finalize`, `approval`, `ephemeralcontainers` or `resize`, in place of
+    /// [`prepare_update`](Self::prepare_update). The default implementation changes nothing.
     fn prepare_part(&self, _part: crate::Part, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
-    /// Whether a change moves `metadata.generation`, of a kind that counts it; asked after `prepare_update`. Without a word
-    /// from the kind, anything outside of metadata and status does.
+    /// Whether an update increments `metadata.generation`.
+    ///
+    /// Runs at the end of step 10, after the `prepare_` hook, for kinds whose generation is
+    /// [counted](crate::Generation); never for an update of `status`. The default implementation says yes if anything
+    /// outside of `metadata` and `status` differs.
     fn bumps_generation(&self, new: &Map, old: &Map) -> bool {
         differs_but_for(new, old, &["apiVersion", "kind", "metadata", "status"])
     }
 
-    /// What stands against a new object, beside the declared constraints.
+    /// The field errors of a new object.
+    ///
+    /// Runs in step 11 of a create, after the rules for metadata and the constraints that the schema declares; it does
+    /// not repeat those.
     fn validate_create(&self, _object: &Map) -> field::List {
         field::List::default()
     }
 
-    /// What stands against a change, beside the declared constraints.
+    /// The field errors of an update of the object itself.
+    ///
+    /// Runs in step 11 after [`prepare_update`](Self::prepare_update), after the rules for metadata and the constraints
+    /// that the schema declares.
     fn validate_update(&self, _new: &Map, _old: &Map) -> field::List {
         field::List::default()
     }
 
-    /// What stands against a changed status, beside the declared constraints.
+    /// The field errors of an update of `status`.
+    ///
+    /// Runs in step 11 after [`prepare_status`](Self::prepare_status), in place of
+    /// [`validate_update`](Self::validate_update).
     fn validate_status(&self, _new: &Map, _old: &Map) -> field::List {
         field::List::default()
     }
 
-    /// What stands against a change through any other subresource, beside the declared constraints.
+    /// The field errors of an update through another subresource.
+    ///
+    /// Runs in step 11 after [`prepare_part`](Self::prepare_part), in place of
+    /// [`validate_update`](Self::validate_update).
     fn validate_part(&self, _part: crate::Part, _new: &Map, _old: &Map) -> field::List {
         field::List::default()
     }
 
-    /// Which form names of this kind have.
+    /// The format of `metadata.name`.
+    ///
+    /// Read before step 9, when a name is generated, and in step 11. The answer depends on the kind alone.
     fn name_rule(&self) -> NameRule {
         NameRule::Subdomain
     }
 
-    /// Whether a new object without a name gets a random one, a UUID, whatever it says of generating names.
+    /// Whether a new object without a name gets a UUID as its name, with or without `generateName`.
+    ///
+    /// Read before step 9 of a create. The answer depends on the kind alone.
     fn names_itself(&self) -> bool {
         false
     }
 
-    /// Whether PUT may create.
+    /// Whether a PUT creates the object if it does not exist.
+    ///
+    /// Read in step 2. If not, the PUT gets 404. The answer depends on the kind alone.
     fn allow_create_on_update(&self) -> bool {
         false
     }
 
-    /// Whether PUT may do without a resourceVersion.
+    /// Whether an update may leave out `metadata.resourceVersion` and so overwrite the newest state.
+    ///
+    /// Read in step 8. If not, such an update is invalid. The answer depends on the kind alone.
     fn allow_unconditional_update(&self) -> bool {
         true
     }
 
-    /// The seconds that an object gets before it goes, if its kind goes gracefully: asked with what the request says, if
-    /// it says anything. `None` for kinds that go at once.
+    /// The grace period of a deletion in seconds; `None` if the kind has no graceful deletion.
+    ///
+    /// Runs at the start of a delete, before the `deletionTimestamp` is set, and again for an object that already has
+    /// one. `requested` is the `gracePeriodSeconds` of the request.
     fn grace(&self, _object: &Map, _requested: Option<i64>) -> Option<i64> {
         None
     }
 
-    /// Runs when an object is marked as being deleted and waits: here a kind may add finalizers to the metadata.
+    /// Changes an object that a delete marks and does not remove yet.
+    ///
+    /// Runs after the registry set the `deletionTimestamp`, if finalizers remain, if
+    /// [`may_be_removed`](Self::may_be_removed) says no, or if the kind
+    /// [deletes in two phases](Self::deletes_in_two_phases). Does not run for an object with a
+    /// [grace period](Self::grace).
+    ///
+    /// It may add finalizers and change `status`. It may not change the deletion timestamp or remove finalizers.
     fn prepare_deletion(&self, _object: &mut Map, _context: &Context<'_>) {}
 
-    /// Whether the first delete of an object only marks it, without a grace period, whatever it has to wait for.
+    /// Whether the first delete only sets the `deletionTimestamp`, without a grace period and with or without finalizers.
+    ///
+    /// Read by every delete. The answer depends on the kind alone.
     fn deletes_in_two_phases(&self) -> bool {
         false
     }
 
-    /// Whether an object that has no finalizers (left) in its metadata may go; asked with the mark of deletion when it has one.
+    /// Whether an object without finalizers in its metadata may be removed from the store.
+    ///
+    /// Runs in a delete, and before the commit of an update of an object that has a `deletionTimestamp`. A kind says no
+    /// while it waits for something else, such as `spec.finalizers` of a namespace.
     fn may_be_removed(&self, _object: &Map) -> bool {
         true
     }
 }
 
-/// The behaviour of a kind that has none of its own.
+/// The strategy of a kind without hooks and without a status subresource.
 #[derive(Debug)]
-pub struct Plain;
+pub struct WithoutStatus;
 
-impl Strategy for Plain {
+impl Strategy for WithoutStatus {
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 }
 
-/// The behaviour of a kind whose only peculiarity is its status.
+/// The strategy of a kind without hooks of its own, but with a status subresource.
 #[derive(Debug)]
 pub struct WithStatus;
 
 impl Strategy for WithStatus {}
 
-/// The forms of names.
+/// The formats of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
     /// A DNS subdomain (RFC 1123).
@@ -149,15 +233,15 @@ pub enum NameRule {
     Label,
     /// A DNS label (RFC 1035).
     Label1035,
-    /// Anything that can stand in a path.
+    /// Any text that is valid as a path segment.
     PathSegment,
-    /// An IP address in its canonical form; the name that `generateName` makes is that text as it is.
+    /// An IP address in canonical form. `generateName` is used as the name, without a suffix.
     IpAddress,
-    /// A group, which is a DNS subdomain (RFC 1123), a dot, and a resource, which is a DNS label (RFC 1035).
+    /// `<group>.<resource>`: a DNS subdomain (RFC 1123), a dot, and a DNS label (RFC 1035).
     GroupAndResource,
 }
 
-/// Makes the value at `key` of `new` that of `old`.
+/// Sets `key` of `new` to its value in `old`; removes it if `old` does not have it.
 pub fn keep(new: &mut Map, old: &Map, key: &'static str) {
     match old.get(key) {
         Some(value) => drop(new.insert(key, value.clone())),
@@ -165,7 +249,7 @@ pub fn keep(new: &mut Map, old: &Map, key: &'static str) {
     }
 }
 
-/// Makes everything in `new` what it is in `old`, except at `keys`.
+/// Sets every key of `new` but `keys` to its value in `old`.
 pub fn keep_all_but(new: &mut Map, old: &Map, keys: &[&str]) {
     new.retain(|key, _| keys.contains(&key.as_str()));
     for (key, value) in old.iter().filter(|(key, _)| !keys.contains(&key.as_str())) {
@@ -173,7 +257,7 @@ pub fn keep_all_but(new: &mut Map, old: &Map, keys: &[&str]) {
     }
 }
 
-/// Makes the metadata of `new` that of `old`, as far as those who report on an object may not change it.
+/// Resets the metadata fields that a status update may not change to their values in `old`.
 pub fn keep_metadata(new: &mut Map, old: &Map) {
     let old = old.get("metadata").and_then(Value::as_map);
     let (Some(new), Some(old)) = (map_at(new, "metadata"), old) else { return };
@@ -190,7 +274,7 @@ pub fn keep_metadata(new: &mut Map, old: &Map) {
     }
 }
 
-/// Whether anything in `new` is not what it is in `old`, except at `keys`.
+/// Whether `new` and `old` differ in any key but `keys`.
 pub fn differs_but_for(new: &Map, old: &Map, keys: &[&str]) -> bool {
     let rest = |map: &Map| map.keys().filter(|key| !keys.contains(&key.as_str())).count();
     rest(new) != rest(old)
@@ -200,7 +284,7 @@ pub fn differs_but_for(new: &Map, old: &Map, keys: &[&str]) -> bool {
             .any(|(key, value)| old.get(key) != Some(value))
 }
 
-/// The map at `key`, made if it is not there.
+/// The map at `key`, inserted if it is absent; `None` if the value is no map.
 pub fn map_at<'a>(object: &'a mut Map, key: &'static str) -> Option<&'a mut Map> {
     object.get_or_insert_with(key, || Value::from(Map::new())).as_map_mut()
 }

@@ -1,7 +1,7 @@
 //! Tables: the columns of a kind, and how an object becomes a row of them.
 //!
-//! A row does not depend on the time it is made: cells that show an age hold the time that it counts from, so that the bytes of a row
-//! can be kept and only ages are written anew.
+//! A row does not depend on the current time: a cell with an age holds the start time. So the bytes of a row can be cached, and only
+//! ages are written for each request.
 
 use object::Map;
 use object::time::{MicroTime, Time};
@@ -11,18 +11,18 @@ use std::borrow::Cow;
 
 /// The columns of a kind.
 pub struct Columns {
-    /// What the columns are.
+    /// The columns.
     pub list: &'static [Column],
-    /// Makes an object, in the stored version, a row with as many cells.
+    /// Makes a row of an object in the storage version, with one cell for each column.
     pub row: fn(&Map) -> Row,
 }
 
 impl Columns {
-    /// Of a kind that has no columns of its own.
+    /// The columns of a kind that declares none.
     pub const NAME_AND_CREATION: Self =
         Self { list: &[Column::NAME, Column::CREATED_AT], row: name_and_creation };
 
-    /// Whether these are the columns of a kind that has none of its own.
+    /// Whether these are the columns of a kind that declares none.
     pub fn are_plain(&self) -> bool {
         self.list == Self::NAME_AND_CREATION.list
     }
@@ -39,16 +39,16 @@ pub struct Column {
     pub format: &'static str,
     /// Zero for a column that is always shown, more for wide tables.
     pub priority: i32,
-    /// What it says.
+    /// Its description.
     pub about: About,
 }
 
 /// Where the description of a column comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
-    /// It is that of a field: the type's name in the schema (`core.v1.ConfigMap`), and the field's.
+    /// From a field: the name of the type in the schema (`core.v1.ConfigMap`) and the name of the field.
     Field(&'static str, &'static str),
-    /// It is this.
+    /// This text.
     Text(&'static str),
 }
 
@@ -58,7 +58,7 @@ impl Column {
         Self { format: "name", ..Self::text("Name", About::Field("meta.v1.ObjectMeta", "name")) };
     /// How old the object is.
     pub const AGE: Self = Self::text("Age", About::Field("meta.v1.ObjectMeta", "creationTimestamp"));
-    /// When the object was made.
+    /// The creation time of the object.
     pub const CREATED_AT: Self = Self {
         ty: "date",
         ..Self::text("Created At", About::Field("meta.v1.ObjectMeta", "creationTimestamp"))
@@ -85,7 +85,7 @@ impl Column {
 pub struct Row {
     /// One cell for each column.
     pub cells: Vec<Cell>,
-    /// What a client should know of the object as a whole.
+    /// The conditions of the row, which clients show for the whole row.
     pub conditions: Vec<Condition>,
 }
 
@@ -102,32 +102,32 @@ pub enum Cell {
     Text(String),
     /// A whole number.
     Integer(i64),
-    /// A yes or no.
+    /// A boolean.
     Bool(bool),
-    /// Nothing: JSON's null.
+    /// No value: `null` in JSON.
     Null,
-    /// Text that ends, or is, the time that has passed since a moment (RFC 3339), in the short form that people read:
-    /// `before`, `3d21h`, `after`. `<unknown>` stands for a moment that is not there ([`age`] writes it).
+    /// The age of something that started at `time`, in the short form of kubectl, between two texts: `before`, `3d21h`, `after`. [`age`]
+    /// writes it, as `<unknown>` if there is no start time.
     Since {
-        /// What stands before it.
+        /// The text before the age.
         before: Cow<'static, str>,
-        /// The moment; `None` if it is not known.
+        /// The start time (RFC 3339); `None` if it is unknown.
         time: Option<String>,
-        /// What stands after it.
+        /// The text after the age.
         after: &'static str,
     },
 }
 
-/// What a client should know of a row's object.
+/// A condition of a row, such as `Completed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Condition {
     /// `Completed`.
     pub ty: &'static str,
     /// `True`.
     pub status: &'static str,
-    /// The machine-readable word for it.
+    /// The reason, for programs.
     pub reason: &'static str,
-    /// The sentence a human sees.
+    /// The message, for people.
     pub message: &'static str,
 }
 
@@ -147,7 +147,7 @@ impl Cell {
         Self::since(metadata(object).creation_timestamp())
     }
 
-    /// The time since a moment, if it is known.
+    /// The age of something that started at `time`.
     pub fn since(time: Option<&str>) -> Self {
         Self::Since { before: "".into(), time: time.map(str::to_owned), after: "" }
     }
@@ -157,7 +157,7 @@ impl Cell {
         Self::text(if text.is_empty() { otherwise } else { text })
     }
 
-    /// How many there are of something.
+    /// A count.
     pub fn count(count: usize) -> Self {
         Self::Integer(i64::try_from(count).unwrap_or(i64::MAX))
     }
@@ -168,7 +168,8 @@ pub fn metadata(object: &Map) -> ObjectMeta<'_> {
     object.get("metadata").and_then(ObjectMeta::read).unwrap_or_else(ObjectMeta::absent)
 }
 
-/// The time since a moment (RFC 3339) in the short form that people read; `<unknown>` for none.
+/// The age at `now` of something that started at `time` (RFC 3339), in the short form of kubectl; `<unknown>` without a start
+/// time.
 ///
 /// ```
 /// let now = "2025-01-03T21:00:00.000000Z".parse().unwrap();
@@ -187,8 +188,8 @@ pub fn age(time: Option<&str>, now: MicroTime) -> String {
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// Whole seconds in the short form that people read, to two or three digits. A second before is now, for clocks that are
-/// not quite in step; more is `<invalid>`.
+/// Whole seconds in the short form of kubectl, with two or three digits. -1 counts as 0, because clocks differ; less is
+/// `<invalid>`.
 ///
 /// ```
 /// assert_eq!(kinds::human_duration(90), "90s");
@@ -217,7 +218,7 @@ pub fn human_duration(seconds: i64) -> String {
     }
 }
 
-/// Labels, or a selector that is a map of them, as people write them.
+/// Labels, or a selector that is a map of labels, as text: `a=1,b=2`.
 pub(crate) fn labels(labels: Entries<'_, &str>) -> String {
     if labels.is_empty() {
         return "<none>".into();

@@ -2,7 +2,7 @@ use super::*;
 use std::collections::HashSet;
 
 #[test]
-fn every_version_of_every_kind_has_a_type() {
+fn every_kind_and_subresource_body_has_a_built_in_type() {
     for kind in all() {
         for version in kind.versions {
             assert!(
@@ -14,7 +14,7 @@ fn every_version_of_every_kind_has_a_type() {
             );
         }
         for subresource in kind.subresources {
-            if let Body::Kind { group, version, kind } = subresource.body {
+            if let SubresourceBody::Kind { group, version, kind } = subresource.body {
                 assert!(schema::builtin::by_kind(group, version, kind).is_some(), "{kind}");
             }
         }
@@ -22,7 +22,7 @@ fn every_version_of_every_kind_has_a_type() {
 }
 
 #[test]
-fn a_resource_stands_once_in_its_group() {
+fn resource_names_are_unique_in_their_group() {
     let mut seen = HashSet::new();
     for kind in all() {
         assert!(seen.insert((kind.group, kind.resource)), "{} {}", kind.group, kind.resource);
@@ -30,11 +30,11 @@ fn a_resource_stands_once_in_its_group() {
     assert_eq!(seen.len(), KINDS_OF_THE_REFERENCE);
 }
 
-/// As many resource types does the reference have, counted over all versions once.
+/// The number of resource types of the reference; several versions count once.
 const KINDS_OF_THE_REFERENCE: usize = 70;
 
 #[test]
-fn what_is_shared_is_kept_somewhere() {
+fn shared_storage_names_a_kind_that_stores_objects() {
     for kind in all() {
         if let Storage::Shared { group, resource } = kind.storage {
             let owner = all().find(|other| other.group == group && other.resource == resource);
@@ -44,7 +44,7 @@ fn what_is_shared_is_kept_somewhere() {
 }
 
 #[test]
-fn names_shown_in_tables_come_first() {
+fn every_kind_has_a_name_column_and_a_cell_per_column() {
     for kind in all() {
         assert!(kind.columns.list.iter().any(|column| column.format == "name"), "{}", kind.resource);
         let row = (kind.columns.row)(&object::Map::new());

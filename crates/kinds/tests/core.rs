@@ -1,7 +1,7 @@
-//! The kinds of the core group beside answers of the reference.
+//! The kinds of the core group, compared with responses of the reference.
 //!
-//! Each line of `reference/core/*.tsv` is an operation, what it was given and what the reference answered, apart by tabs; objects
-//! are JSON in the version they are served in:
+//! Each line of `reference/core/*.tsv` is an operation, its input and the response of the reference, separated by tabs; objects
+//! are JSON in a served version:
 //!
 //! | operation | given | answer |
 //! |---|---|---|
@@ -68,7 +68,7 @@ impl Object {
         self.value.as_map_mut().unwrap()
     }
 
-    /// Generations are counted by those who call the hooks.
+    /// The registry counts generations, not the hooks.
     fn without_generation(mut self) -> Self {
         if let Some(metadata) = self.map_mut().get_mut("metadata").and_then(Value::as_map_mut) {
             metadata.remove("generation");
@@ -101,21 +101,21 @@ fn assert_same(ours: &Object, wanted: &Object, line: &[&str]) {
 }
 
 #[test]
-fn defaults_are_those_of_the_reference() {
+fn defaulting_matches_the_reference() {
     for line in lines(DEFAULTS, &["default"]) {
         assert_same(&Object::defaulted(line[1]), &Object::read(line[2]), &line);
     }
 }
 
 #[test]
-fn defaults_of_what_has_them_change_nothing() {
+fn defaulting_is_idempotent() {
     for line in lines(DEFAULTS, &["default"]) {
         assert_same(&Object::defaulted(line[2]), &Object::read(line[2]), &line);
     }
 }
 
 #[test]
-fn new_objects_are_prepared_as_by_the_reference() {
+fn prepare_create_matches_the_reference() {
     for line in lines(WRITES, &["create"]) {
         let mut object = Object::defaulted(line[1]);
         object.kind.strategy.prepare_create(object.map_mut(), &CONTEXT);
@@ -124,7 +124,7 @@ fn new_objects_are_prepared_as_by_the_reference() {
 }
 
 #[test]
-fn changed_objects_are_prepared_as_by_the_reference() {
+fn prepare_update_matches_the_reference() {
     for line in lines(WRITES, &["update", "status", "finalize", "ephemeralcontainers", "resize"]) {
         let (mut new, old) = (Object::defaulted(line[1]), Object::defaulted(line[2]));
         let strategy = new.kind.strategy;
@@ -149,7 +149,7 @@ fn changed_objects_are_prepared_as_by_the_reference() {
 }
 
 #[test]
-fn pods_get_the_grace_that_the_reference_gives() {
+fn pod_grace_periods_match_the_reference() {
     for line in lines(WRITES, &["grace"]) {
         let pod = Object::read(line[1]);
         let grace = pod.kind.strategy.grace(pod.map(), any(line[2]).as_i64());
@@ -158,7 +158,7 @@ fn pods_get_the_grace_that_the_reference_gives() {
 }
 
 #[test]
-fn events_are_the_same_in_both_groups() {
+fn event_conversion_round_trips_between_groups() {
     for line in lines(WRITES, &["convert"]) {
         let (mut event, wanted) = (Object::read(line[1]), Object::read(line[2]));
         let newer = kinds::all().find(|kind| kind.group == "events.k8s.io").unwrap();
@@ -172,7 +172,7 @@ fn events_are_the_same_in_both_groups() {
 }
 
 #[test]
-fn rows_are_those_of_the_reference() {
+fn table_rows_match_the_reference() {
     for line in lines(ROWS, &["print"]) {
         let object = Object::stored(line[1]);
         let now = MicroTime::from_unix(line[2].parse().unwrap(), 0);
@@ -204,7 +204,7 @@ fn shown(cell: &Cell, now: MicroTime) -> Value {
 }
 
 #[test]
-fn selectable_fields_are_those_of_the_reference() {
+fn selectable_fields_match_the_reference() {
     for line in lines(ROWS, &["print"]) {
         let object = Object::stored(line[1]);
         let wanted = any(line[5]);
@@ -239,7 +239,7 @@ fn told(errors: &[object::field::Error]) -> Vec<String> {
 }
 
 #[test]
-fn finalizers_of_namespaces_are_standard_or_qualified() {
+fn namespace_finalizers_must_be_standard_or_qualified() {
     let namespace = |name: &str| {
         let text = r#"{"apiVersion":"v1","kind":"Namespace","spec":{"finalizers":["kubernetes","NAME"]}}"#;
         Object::read(&text.replace("NAME", name))
@@ -262,7 +262,7 @@ fn finalizers_of_namespaces_are_standard_or_qualified() {
 }
 
 #[test]
-fn the_phase_of_a_namespace_fits_its_deletion() {
+fn namespace_phase_must_match_its_deletion_timestamp() {
     let told_of = |metadata: &str, phase: &str| {
         let text = r#"{"apiVersion":"v1","kind":"Namespace","metadata":META,"status":{"phase":"PHASE"}}"#;
         let namespace = Object::read(&text.replace("META", metadata).replace("PHASE", phase));
@@ -284,7 +284,7 @@ fn the_phase_of_a_namespace_fits_its_deletion() {
 }
 
 #[test]
-fn a_namespace_that_is_deleted_waits_for_its_content() {
+fn deleted_namespace_waits_for_its_spec_finalizers() {
     let mut namespace =
         Object::defaulted(r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}"#);
     let strategy = namespace.kind.strategy;
@@ -297,7 +297,7 @@ fn a_namespace_that_is_deleted_waits_for_its_content() {
 }
 
 #[test]
-fn durations_are_written_as_by_the_reference() {
+fn human_durations_match_the_reference() {
     for line in lines(include_str!("reference/core/durations.tsv"), &["duration"]) {
         assert_eq!(
             any(line[2]).as_str(),
@@ -308,7 +308,7 @@ fn durations_are_written_as_by_the_reference() {
 }
 
 #[test]
-fn ages_count_from_whole_and_from_broken_seconds() {
+fn age_is_counted_from_times_with_and_without_fractions() {
     let now: MicroTime = "2030-01-02T03:04:05.500000Z".parse().unwrap();
     assert_eq!(kinds::age(Some("2030-01-02T03:04:00Z"), now), "5s");
     assert_eq!(kinds::age(Some("2030-01-02T03:04:03.600000Z"), now), "1s");
@@ -324,7 +324,7 @@ fn of_core(which: impl Fn(&Kind) -> bool) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_delete_answers_with_the_object_for_these_kinds() {
+fn delete_returns_the_object_for_listed_core_kinds() {
     assert_eq!(
         of_core(|kind| kind.deleted == Deleted::Object),
         [
@@ -341,7 +341,7 @@ fn a_delete_answers_with_the_object_for_these_kinds() {
 }
 
 #[test]
-fn few_kinds_differ_from_the_others_in_small_ways() {
+fn exceptional_rules_of_core_kinds_match_the_reference() {
     assert_eq!(of_core(|kind| kind.dependents == Dependents::Orphan), ["replicationcontrollers"]);
     assert_eq!(of_core(|kind| kind.dependents == Dependents::Unsupported), ["events"]);
     assert_eq!(
@@ -359,7 +359,7 @@ fn few_kinds_differ_from_the_others_in_small_ways() {
 }
 
 #[test]
-fn columns_are_those_of_the_reference() {
+fn table_columns_match_the_reference() {
     for line in include_str!("reference/core/columns.tsv").lines() {
         let (path, columns) = line.split_once('\t').unwrap();
         let (group_version, resource) = path.rsplit_once('/').unwrap();
@@ -375,7 +375,7 @@ fn columns_are_those_of_the_reference() {
 }
 
 #[test]
-fn columns_describe_themselves_with_fields_that_exist() {
+fn column_descriptions_name_existing_fields() {
     for column in kinds::all().flat_map(|kind| kind.columns.list) {
         if let kinds::About::Field(ty, field) = column.about {
             let ty = schema::builtin::by_name(ty).unwrap();

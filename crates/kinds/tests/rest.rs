@@ -1,11 +1,11 @@
-//! The kinds of the groups beside core, next to answers of the reference.
+//! The kinds of all groups but core, compared with responses of the reference.
 //!
-//! `reference/rest/answers.tsv` has blocks of lines, their parts apart by tabs:
+//! `reference/rest/answers.tsv` has blocks of lines, with columns separated by tabs:
 //!
 //! - `object`, an object as a client sends it;
 //! - `as`, a version, the object as a client of that version reads it back, with all defaults;
 //! - `row`, its cells in a table, where `{"since": time}` is the time that has passed since then;
-//! - `columns`, what the columns are: name, type, format and priority apart by colons.
+//! - `columns`, the columns: name, type, format and priority separated by colons.
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 
 use kinds::{Cell, Kind};
@@ -31,8 +31,8 @@ impl Sent {
         Self { text, kind, version: version.into() }
     }
 
-    /// As it is kept, with all defaults.
-    fn kept(&self) -> Value {
+    /// The object in the storage version, with all defaults.
+    fn stored(&self) -> Value {
         let mut value = decode(self.ty(&self.version), self.text);
         schema::default(self.ty(&self.version), &mut value);
         let version = self.kind.version(&self.version).unwrap();
@@ -44,9 +44,9 @@ impl Sent {
         value
     }
 
-    /// As a client of a version reads it.
+    /// The object in a served version.
     fn read(&self, version: &str) -> Value {
-        let mut value = self.kept();
+        let mut value = self.stored();
         if let Some(conversion) = self.kind.version(version).unwrap().conversion {
             (conversion.from_stored)(&mut value);
         }
@@ -90,7 +90,7 @@ fn each(word: &str, mut check: impl FnMut(&Sent, &[&'static str])) {
 }
 
 #[test]
-fn every_version_reads_back_what_the_reference_does() {
+fn served_versions_match_the_reference_after_defaulting_and_conversion() {
     each("as", |sent, parts| {
         let version = parts[0].rsplit_once('/').unwrap().1;
         let ty = sent.ty(version);
@@ -102,9 +102,9 @@ fn every_version_reads_back_what_the_reference_does() {
 }
 
 #[test]
-fn cells_are_those_of_the_reference() {
+fn table_cells_match_the_reference() {
     each("row", |sent, parts| {
-        let kept = sent.kept();
+        let kept = sent.stored();
         let row = (sent.kind.columns.row)(kept.as_map().unwrap());
         let cells: Value = row.cells.iter().map(shown).collect();
         assert_eq!(cells, any(parts[0]), "{}", sent.text);
@@ -127,7 +127,7 @@ fn shown(cell: &Cell) -> Value {
 }
 
 #[test]
-fn columns_are_those_of_the_reference() {
+fn table_columns_match_the_reference() {
     each("columns", |sent, parts| {
         let columns = sent.kind.columns.list.iter();
         let columns = columns

@@ -1,4 +1,4 @@
-//! What the kinds of the groups beside core do with writes.
+//! The strategies of the kinds of all groups but core.
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 
 use kinds::{Caller, Context, Dependents, Generation, Kind, NameRule, Part};
@@ -46,7 +46,7 @@ fn bumps_generation(name: &str, old: &str, new: &str) -> bool {
 }
 
 #[test]
-fn put_creates_where_the_reference_lets_it() {
+fn listed_kinds_allow_create_on_update() {
     let creating: Vec<_> = kinds::all()
         .filter(|kind| !matches!(kind.group, "" | "events.k8s.io") && kind.strategy.allow_create_on_update())
         .map(|kind| kind.kind)
@@ -66,7 +66,7 @@ fn put_creates_where_the_reference_lets_it() {
 }
 
 #[test]
-fn some_kinds_are_changed_only_by_who_has_read_them() {
+fn listed_kinds_require_a_resource_version_on_update() {
     let mut conditional: Vec<_> = kinds::all()
         .filter(|kind| {
             !matches!(kind.group, "" | "events.k8s.io") && !kind.strategy.allow_unconditional_update()
@@ -99,7 +99,7 @@ fn some_kinds_are_changed_only_by_who_has_read_them() {
 }
 
 #[test]
-fn names_have_the_forms_of_the_reference() {
+fn name_rules_match_the_reference() {
     for (name, rule) in [
         ("StatefulSet", NameRule::Label),
         ("Deployment", NameRule::Subdomain),
@@ -116,7 +116,7 @@ fn names_have_the_forms_of_the_reference() {
 }
 
 #[test]
-fn storage_versions_are_those_of_the_reference() {
+fn storage_versions_match_the_reference() {
     for (name, version) in [
         ("HorizontalPodAutoscaler", "v2"),
         ("IPAddress", "v1beta1"),
@@ -136,13 +136,13 @@ fn storage_versions_are_those_of_the_reference() {
 }
 
 #[test]
-fn jobs_orphan_what_they_made() {
+fn job_deletion_orphans_dependents_by_default() {
     assert_eq!(kind("Job").dependents, Dependents::Orphan);
     assert_eq!(kind("CronJob").dependents, Dependents::Background);
 }
 
 #[test]
-fn a_new_daemon_set_begins_with_its_first_template() {
+fn new_daemon_set_has_template_generation_one() {
     let set = created("DaemonSet", r#"{"metadata":{"name":"a"},"status":{"numberReady":1}}"#);
     let wanted =
         r#"{"metadata":{"name":"a","annotations":{"deprecated.daemonset.template.generation":"1"}}}"#;
@@ -150,7 +150,7 @@ fn a_new_daemon_set_begins_with_its_first_template() {
 }
 
 #[test]
-fn the_template_generation_counts_templates_and_listens_to_no_client() {
+fn daemon_set_template_generation_counts_template_changes_and_ignores_the_client() {
     let object = |generation: &str, image: &str, wait: i64| {
         format!(
             r#"{{"metadata":{{"annotations":{{"deprecated.daemonset.template.generation":"{generation}"}}}},
@@ -164,7 +164,7 @@ fn the_template_generation_counts_templates_and_listens_to_no_client() {
 }
 
 #[test]
-fn annotations_move_the_generation_of_deployments_alone() {
+fn annotation_change_bumps_the_generation_of_deployments_only() {
     let (old, new) = (r#"{"spec":{"a":1}}"#, r#"{"metadata":{"annotations":{"x":"y"}},"spec":{"a":1}}"#);
     assert!(bumps_generation("Deployment", old, new));
     assert!(!bumps_generation("ReplicaSet", old, new));
@@ -178,14 +178,14 @@ fn annotations_move_the_generation_of_deployments_alone() {
 }
 
 #[test]
-fn labels_move_the_generation_of_endpoint_slices() {
+fn label_change_bumps_the_generation_of_endpoint_slices() {
     let (old, new) = (r#"{"ports":[]}"#, r#"{"metadata":{"labels":{"x":"y"}},"ports":[]}"#);
     assert!(bumps_generation("EndpointSlice", old, new));
     assert!(!bumps_generation("EndpointSlice", old, r#"{"metadata":{"annotations":{"x":"y"}},"ports":[]}"#));
 }
 
 #[test]
-fn generations_begin_where_the_reference_begins() {
+fn generation_modes_match_the_reference() {
     assert_eq!(kind("PriorityClass").generation, Generation::One);
     assert_eq!(kind("CSIDriver").generation, Generation::CountedLater);
     assert_eq!(kind("HorizontalPodAutoscaler").generation, Generation::Unused);
@@ -194,7 +194,7 @@ fn generations_begin_where_the_reference_begins() {
 }
 
 #[test]
-fn the_status_of_a_deployment_comes_without_labels() {
+fn deployment_status_update_keeps_labels() {
     let old = r#"{"metadata":{"labels":{"a":"b"}},"spec":{"replicas":1}}"#;
     let new = r#"{"metadata":{"labels":{"c":"d"},"annotations":{"e":"f"}},"spec":{"replicas":2},
                   "status":{"replicas":3,"terminatingReplicas":4}}"#;
@@ -204,7 +204,7 @@ fn the_status_of_a_deployment_comes_without_labels() {
 }
 
 #[test]
-fn most_statuses_come_without_metadata() {
+fn status_update_keeps_metadata() {
     let old = r#"{"metadata":{"labels":{"a":"b"},"generation":2},"spec":{"x":1}}"#;
     let new = r#"{"metadata":{"labels":{"c":"d"},"annotations":{"e":"f"},"generation":9,"managedFields":[{}]},
                   "spec":{"x":2},"status":{"y":3}}"#;
@@ -220,14 +220,14 @@ fn most_statuses_come_without_metadata() {
 }
 
 #[test]
-fn the_status_of_a_service_range_can_be_written_with_the_rest() {
+fn service_cidr_status_can_be_written_with_the_spec() {
     let new = r#"{"spec":{"x":1},"status":{"y":2}}"#;
     assert_eq!(created("ServiceCIDR", new), any(new));
     assert_eq!(updated("ServiceCIDR", r#"{"status":{"y":1}}"#, new), any(new));
 }
 
 #[test]
-fn a_job_selects_its_pods_by_its_uid() {
+fn job_selects_its_pods_by_its_uid() {
     let text = r#"{"metadata":{"name":"n","uid":"u"},"spec":{"template":{"metadata":{"labels":{"job-name":"mine"}}}}}"#;
     let spec = created("Job", text).get("spec").cloned().unwrap();
     let labels = r#"{"job-name":"mine","batch.kubernetes.io/job-name":"n","controller-uid":"u",
@@ -238,13 +238,13 @@ fn a_job_selects_its_pods_by_its_uid() {
 }
 
 #[test]
-fn a_job_with_a_selector_of_its_own_is_left_alone() {
+fn job_with_manual_selector_is_unchanged() {
     let text = r#"{"metadata":{"name":"n","uid":"u"},"spec":{"manualSelector":true,"template":{}}}"#;
     assert_eq!(created("Job", text), any(text));
 }
 
 #[test]
-fn the_server_says_who_asks_for_a_certificate() {
+fn certificate_signing_request_records_the_requesting_user() {
     let mut object = map(
         r#"{"spec":{"request":"x","username":"other","uid":"o","groups":["g"],"extra":{"a":["b"]}},"status":{}}"#,
     );
@@ -260,13 +260,13 @@ fn the_server_says_who_asks_for_a_certificate() {
 }
 
 #[test]
-fn nothing_of_a_certificate_request_changes_by_itself() {
+fn certificate_signing_request_update_keeps_spec_and_status() {
     let old = r#"{"spec":{"a":1},"status":{"b":1}}"#;
     assert_eq!(updated("CertificateSigningRequest", old, r#"{"spec":{"a":2},"status":{"b":2}}"#), any(old));
 }
 
 #[test]
-fn an_approval_writes_conditions_alone_and_their_times() {
+fn approval_changes_only_conditions_and_sets_their_times() {
     let old = map(r#"{"spec":{"a":1},"status":{"certificate":"x"}}"#);
     let mut new = map(
         r#"{"spec":{"a":2},"status":{"certificate":"y","conditions":[{"type":"Approved","status":"True"}]}}"#,
@@ -280,7 +280,7 @@ fn an_approval_writes_conditions_alone_and_their_times() {
 }
 
 #[test]
-fn who_issues_a_certificate_takes_no_approval_back() {
+fn status_update_cannot_change_the_approved_condition() {
     let old = r#"{"status":{"conditions":[
         {"type":"Approved","status":"True","reason":"r","lastUpdateTime":"t1","lastTransitionTime":"t1"},
         {"type":"Failed","status":"True","lastTransitionTime":"t2","lastUpdateTime":"t2"}]}}"#;
@@ -295,7 +295,7 @@ fn who_issues_a_certificate_takes_no_approval_back() {
 }
 
 #[test]
-fn a_definition_remembers_every_version_it_stored_objects_in() {
+fn crd_status_collects_stored_versions() {
     let spec = |stored: &str| {
         format!(r#""spec":{{"versions":[{{"name":"a"}},{{"name":"{stored}","storage":true}}]}}"#)
     };
@@ -309,7 +309,7 @@ fn a_definition_remembers_every_version_it_stored_objects_in() {
 }
 
 #[test]
-fn a_definition_waits_for_its_objects_to_go() {
+fn crd_deletion_adds_the_cleanup_finalizer_and_terminating_condition() {
     let mut object =
         map(r#"{"metadata":{"finalizers":["x"]},"status":{"conditions":[{"type":"Established"}]}}"#);
     let strategy = kind("CustomResourceDefinition").strategy;
@@ -329,7 +329,7 @@ fn a_definition_waits_for_its_objects_to_go() {
 }
 
 #[test]
-fn what_the_server_answers_itself_is_available_at_once() {
+fn local_api_service_is_available_at_creation() {
     let local = created("APIService", r#"{"spec":{"version":"v1"},"status":{"conditions":[]}}"#);
     let wanted = format!(
         r#"{{"conditions":[{{"type":"Available","status":"True","lastTransitionTime":"{NOW}","reason":"Local",
@@ -341,7 +341,7 @@ fn what_the_server_answers_itself_is_available_at_once() {
 }
 
 #[test]
-fn a_released_device_takes_its_state_along() {
+fn status_of_a_deallocated_device_is_dropped() {
     let device = |name: &str| format!(r#"{{"driver":"d","pool":"p","device":"{name}"}}"#);
     let claim = |allocated: &str, devices: &[&str]| {
         let devices = devices.iter().map(|name| device(name)).collect::<Vec<_>>().join(",");
@@ -354,7 +354,7 @@ fn a_released_device_takes_its_state_along() {
     assert_eq!(reported("ResourceClaim", &old, &claim("b", &["a", "b", "c"])), any(&claim("b", &["b", "c"])));
 }
 
-/// What features that are off brought: a kind, and an object with and without it.
+/// Fields of disabled features: a kind, and an object with and without them.
 const OFF: &[[&str; 3]] = &[
     [
         "StatefulSet",
@@ -410,7 +410,7 @@ const OFF: &[[&str; 3]] = &[
 ];
 
 #[test]
-fn what_belongs_to_a_feature_that_is_off_cannot_be_begun_with() {
+fn fields_of_disabled_features_are_dropped_from_new_use() {
     for [name, with, without] in OFF {
         assert_eq!(created(name, with), any(without), "{name}");
         assert_eq!(updated(name, without, with), any(without), "{name}");
@@ -418,14 +418,14 @@ fn what_belongs_to_a_feature_that_is_off_cannot_be_begun_with() {
 }
 
 #[test]
-fn what_belongs_to_a_feature_that_is_off_stays_where_it_is() {
+fn fields_of_disabled_features_are_kept_when_already_in_use() {
     for [name, with, _] in OFF {
         assert_eq!(updated(name, with, with), any(with), "{name}");
     }
 }
 
 #[test]
-fn an_old_topology_becomes_the_node_it_names() {
+fn deprecated_topology_becomes_node_name() {
     let old = r#"{"endpoints":[{"deprecatedTopology":{"kubernetes.io/hostname":"n1"}}]}"#;
     let new = r#"{"endpoints":[{"deprecatedTopology":{"kubernetes.io/hostname":"n1"}},
         {"deprecatedTopology":{"kubernetes.io/hostname":"n2"}},{"nodeName":"n3","deprecatedTopology":{"kubernetes.io/hostname":"n1"}}]}"#;
@@ -438,7 +438,7 @@ fn an_old_topology_becomes_the_node_it_names() {
 }
 
 #[test]
-fn a_taint_without_a_time_is_there_since_now() {
+fn taint_without_time_added_gets_the_request_time() {
     let rule = created("DeviceTaintRule", r#"{"spec":{"taint":{"key":"k"}}}"#);
     assert_eq!(rule, any(&format!(r#"{{"spec":{{"taint":{{"key":"k","timeAdded":"{NOW}"}}}}}}"#)));
 }

@@ -12,7 +12,7 @@ use crate::{Error, FieldValidation, Patched};
 use object::Value;
 use object::json_pointer::{Pointer, insertion_index, item_index};
 use operation::Operation;
-use schema::{Builder, Limits, Ref, Shape, Slot, Type, json};
+use schema::{Builder, FieldBuilder, Limits, Ref, Shape, Type, json};
 use std::sync::LazyLock;
 
 /// The most operations of a patch.
@@ -27,9 +27,9 @@ const MOST_MOVED: usize = 1 << 25;
 
 /// A patch as the reference reads it in order to find unknown and repeated fields.
 static OPERATIONS: LazyLock<Shape> = LazyLock::new(|| {
-    let text = || Slot::new(Shape::String);
+    let text = || FieldBuilder::new(Shape::String);
     let operation = Builder::new("handlers.jsonPatchOp").field("op", text()).field("path", text());
-    let operation = operation.field("from", text()).field("value", Slot::new(Shape::Any)).build();
+    let operation = operation.field("from", text()).field("value", FieldBuilder::new(Shape::Any)).build();
     Shape::List(Ref::Shared(Shape::Struct(operation).into()))
 });
 

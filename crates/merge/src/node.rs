@@ -226,7 +226,7 @@ fn open_struct<'a>(ty: &'a Type, map: &Map) -> Doc<'a> {
             Some(field) if !field.drops(value) => {
                 doc.insert(field.name.clone(), typed(&field.shape, value));
             }
-            None if ty.open => {
+            None if ty.preserve_unknown_fields => {
                 doc.insert(key.clone(), typed(&ANY, value));
             }
             _ => {}

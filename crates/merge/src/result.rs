@@ -94,7 +94,7 @@ fn assemble_struct(ty: &Type, doc: &Doc<'_>, depth: usize) -> Option<Map> {
         }
     }
     if known < doc.len() {
-        if !ty.open {
+        if !ty.preserve_unknown_fields {
             return None;
         }
         for (key, node) in doc.iter().filter(|(key, _)| ty.position(key).is_none()) {

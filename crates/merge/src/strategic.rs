@@ -142,7 +142,7 @@ fn merge_entry<'a>(
         GoKind::Map => {
             let field = meta.field(&name)?;
             let original = doc.remove(name.as_str()).unwrap_or(Node::Nil);
-            let merged = if field.facts.patch.replace {
+            let merged = if field.options.patch.replace {
                 Node::plain(new.clone())
             } else {
                 merge_map(original, new, Meta::of_field(field))?
@@ -151,7 +151,7 @@ fn merge_entry<'a>(
         }
         GoKind::List => {
             let (field, element) = meta.list_field(&name)?;
-            let facts = &field.facts.patch;
+            let facts = &field.options.patch;
             // Lists of deletions count whatever the field's strategy is.
             let merged = if facts.merge || deletes {
                 let original = doc.remove(name.as_str()).unwrap_or(Node::Nil);

@@ -1,6 +1,6 @@
 //! The comments in the source of the crate `k8s-pb`: those of list types, watch events and the options of requests.
 //!
-//! Cargo tells where the source lies. The comments are the reference's, as its Protobuf definitions carry them; the
+//! Cargo gives the path of the source. The comments are the reference's, as its Protobuf definitions carry them; the
 //! rules by which the reference makes a description of a comment are applied here.
 
 use crate::Packages;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// Folders of the crate, and the packages whose sources lie in them.
+/// Folders of the crate, and the packages in them.
 const ROOTS: &[(&str, &str)] = &[
     ("api", "io.k8s.api"),
     ("apiextensions_apiserver", "io.k8s.apiextensions-apiserver"),
@@ -18,7 +18,7 @@ const ROOTS: &[(&str, &str)] = &[
     ("kube_aggregator", "io.k8s.kube-aggregator"),
 ];
 
-/// What the comments say, by package.
+/// The comments, by package.
 pub(crate) fn read() -> Result<Packages, Box<dyn Error>> {
     let source = source()?;
     let mut packages = Packages::new();
@@ -101,7 +101,7 @@ fn is_wanted(ty: &str) -> bool {
     ty.ends_with("list") || ty.ends_with("options") || ty == "watchevent"
 }
 
-/// Lines are joined, empty ones divide paragraphs, indented ones stand alone; notes to tools and to oneself are left out.
+/// Lines are joined, empty ones divide paragraphs, indented ones stay separate; markers for tools and TODO notes are dropped.
 fn description(comment: &[&str]) -> String {
     let mut text = String::new();
     for line in comment.iter().take_while(|line| **line != "---") {
@@ -127,7 +127,7 @@ fn description(comment: &[&str]) -> String {
     without_markup(text.trim())
 }
 
-/// Takes back what the generator of the crate did for the sake of Rust's documentation: `<` and `>` around
+/// Undoes what the generator of the crate changed for rustdoc: `<` and `>` around
 /// addresses, backslashes before brackets.
 fn without_markup(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());

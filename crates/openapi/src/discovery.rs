@@ -1,7 +1,7 @@
 //! Discovery: which groups, versions and resources there are.
 //!
-//! There are two ways to ask. The older has a document for each group version, of types that the schema knows and in
-//! every encoding that it has: a [`Document`]. The newer has two documents for everything, [`aggregated`], in JSON.
+//! There are two forms. The older one has a [`Document`] for each group version, of a type in `schema`, in every encoding.
+//! The newer one, [`aggregated`] discovery, has two documents for everything, in JSON.
 
 use crate::served::{Group, Served};
 use crate::tree::{Escape, Object, hash, json, texts};
@@ -13,16 +13,16 @@ use object::{Text, Value};
 use schema::Type;
 use std::sync::Arc;
 
-/// Which address a client should use, by where it is.
+/// The server address for the clients in an address range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// The range of addresses that the client is in: `0.0.0.0/0`.
+    /// The address range of the clients: `0.0.0.0/0`.
     pub client_cidr: String,
-    /// Host and port of the server for it.
+    /// Host and port of the server.
     pub server_address: String,
 }
 
-/// An object of a type that the schema knows.
+/// An object and its type.
 pub struct Document {
     /// Its type.
     pub ty: &'static Type,
@@ -60,7 +60,7 @@ pub fn api_versions(served: &Served, addresses: &[Address]) -> Option<Document> 
     Document::new("meta.v1.APIVersions", object)
 }
 
-/// `/apis`: the groups but for the core one.
+/// `/apis`: all groups but the core group.
 pub fn groups(served: &Served) -> Option<Document> {
     let groups: Vec<Value> =
         served.named_groups().map(|group| of_group(Object::new(), &group).into()).collect();
@@ -94,12 +94,12 @@ pub fn resources(served: &Served, group: &str, version: &str) -> Option<Document
     Document::new("meta.v1.APIResourceList", object.with("resources", list))
 }
 
-/// The versions of the type of aggregated discovery.
+/// The versions of aggregated discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aggregated {
     /// `apidiscovery.k8s.io/v2`.
     V2,
-    /// `apidiscovery.k8s.io/v2beta1`, which has the same fields. The reference has ceased to offer it.
+    /// `apidiscovery.k8s.io/v2beta1`, which has the same fields. The reference no longer serves it.
     V2Beta1,
 }
 
@@ -116,7 +116,7 @@ pub enum Root {
 pub struct Tagged {
     /// The document, as JSON.
     pub json: Vec<u8>,
-    /// The ETag, without its quotation marks. It says what is served, whatever the version of the type.
+    /// The ETag, without quotation marks. It does not depend on the version of aggregated discovery.
     pub etag: String,
 }
 
@@ -125,7 +125,7 @@ pub fn aggregated(served: &Served, root: Root, version: Aggregated) -> Tagged {
     aggregated_of(served, root, version, |group, version| aggregated_version(served, group, version).into())
 }
 
-/// The same, of the parts that `part` has for each group and version: what [`aggregated_version`] wrote.
+/// The same document, from the part of each group version that `part` returns: the output of [`aggregated_version`].
 pub fn aggregated_of(
     served: &Served,
     root: Root,
@@ -158,7 +158,7 @@ pub fn aggregated_of(
     Tagged { etag: hash(format!("{{{content}").as_bytes()), json: format!("{head}{content}").into_bytes() }
 }
 
-/// The part of aggregated discovery that is about one group and version, as JSON.
+/// The part of aggregated discovery for one group version, as JSON.
 pub fn aggregated_version(served: &Served, group: &str, version: &str) -> String {
     let resources: Vec<Value> = served.of(group, version).into_iter().map(aggregated_resource).collect();
     let object = Object::new().with("version", version).with("resources", resources);
@@ -227,7 +227,7 @@ fn of_subresource(resource: &ResourceType, subresource: &SubresourceType) -> Obj
     object.with("kind", body.kind).with("verbs", verbs(&subresource.verbs))
 }
 
-/// What the bodies of a subresource are; group and version are given only where they are not the resource's own.
+/// The kind of the bodies of a subresource; group and version only if they differ from those of the resource.
 #[derive(Default)]
 struct BodyKind<'a> {
     group: &'a str,
@@ -254,7 +254,7 @@ fn subresources(resource: &ResourceType) -> impl Iterator<Item = &SubresourceTyp
     sorted.into_iter()
 }
 
-/// Changes when objects come to be kept in another version.
+/// The storage version hash: it changes with the storage version.
 fn storage_version_hash(resource: &ResourceType) -> Option<String> {
     let stored = resource.announced_storage.as_ref()?;
     Some(STANDARD.encode(digest(&SHA256, stored.as_bytes()).as_ref().get(..8)?))
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_core_group_is_announced_with_addresses() {
+    fn core_versions_document_lists_server_addresses() {
         let address = Address { client_cidr: "0.0.0.0/0".into(), server_address: "10.0.0.1:6443".into() };
         assert_eq!(
             text(api_versions(&Served::by_default(), &[address])),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_names_its_preferred_version() {
+    fn group_document_names_its_preferred_version() {
         assert_eq!(
             text(group(&Served::by_default(), "autoscaling")),
             concat!(
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_other_groups_are_named_in_full() {
+    fn subresource_kind_of_another_group_has_group_and_version() {
         let resources = text(resources(&Served::by_default(), "", "v1"));
         for expected in [
             r#"{"name":"pods/eviction","singularName":"","namespaced":true,"group":"policy","version":"v1","kind":"Eviction","verbs":["create"]}"#,
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn storage_hashes_are_those_of_the_reference() {
+    fn storage_version_hashes_match_the_reference() {
         let hash = |group: &str, resource: &str| {
             let everything = Served::everything();
             let groups = everything.groups();
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_served_is_not_announced() {
+    fn group_versions_not_served_are_not_in_discovery() {
         let served = Served::by_default();
         assert!(group(&served, "").is_none());
         assert!(group(&served, "nobody.example").is_none());

@@ -1,17 +1,16 @@
-//! What the server says about its own API: OpenAPI documents, discovery, and the descriptions of types and fields.
+//! The documents of the API: OpenAPI, discovery, and the descriptions of types and fields.
 //!
 //! Everything is derived from the rows of `kinds` and the types of `schema`, for the resources that a [`Served`] names:
 //!
 //! - [`discovery`]: which groups, versions and resources there are;
 //! - [`v3`]: one OpenAPI document for each group version, and the index of them;
 //! - [`v2`]: one Swagger document of everything, as JSON and as Protobuf;
-//! - [`description()`]: what the reference's documentation says of a type or a field.
+//! - [`description()`]: the description of a type or a field, from the reference.
 //!
-//! Documents are made when they are asked for, and nothing is kept: their texts lie compressed in the program, and who
-//! serves a document often keeps its bytes, compressed, and its [`hash`]. Nothing here fails: what a document cannot
-//! describe is left out.
+//! Documents are built on each call and not cached: descriptions are compressed in the binary, and the server caches the
+//! bytes of a document and its [`hash`]. Nothing here fails: a document omits what it cannot describe.
 
-mod described;
+mod descriptions;
 pub mod discovery;
 mod operations;
 mod parameters;
@@ -21,6 +20,6 @@ mod tree;
 pub mod v2;
 pub mod v3;
 
-pub use described::description;
+pub use descriptions::description;
 pub use served::Served;
 pub use tree::hash;

@@ -1,4 +1,4 @@
-//! What can be done at which path: the operations that both forms of OpenAPI describe.
+//! The operations of each path, for both versions of OpenAPI.
 
 mod names;
 mod resource;
@@ -44,7 +44,7 @@ pub(crate) struct Operation<'a> {
     pub(crate) id: String,
     pub(crate) tag: String,
     pub(crate) description: String,
-    /// What it is to authorization, and the kind that it is done to.
+    /// The `x-kubernetes-action` and the kind that it acts on.
     pub(crate) action: Option<(&'static str, GroupVersionKind)>,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) body: Option<RequestBody<'a>>,
@@ -53,7 +53,7 @@ pub(crate) struct Operation<'a> {
     pub(crate) responses: Vec<Response<'a>>,
 }
 
-/// Group, version and kind.
+/// The `x-kubernetes-group-version-kind` of an operation.
 #[derive(Clone)]
 pub(crate) struct GroupVersionKind {
     pub(crate) group: String,
@@ -61,13 +61,13 @@ pub(crate) struct GroupVersionKind {
     pub(crate) kind: String,
 }
 
-/// What a request carries.
+/// The body of a request.
 pub(crate) struct RequestBody<'a> {
     pub(crate) model: Model<'a>,
     pub(crate) required: bool,
 }
 
-/// What a request is answered with.
+/// One response of an operation.
 pub(crate) struct Response<'a> {
     pub(crate) code: &'static str,
     pub(crate) description: &'static str,
@@ -80,7 +80,7 @@ pub(crate) type Paths<'a> = BTreeMap<String, Vec<Operation<'a>>>;
 const JSON: &str = "application/json";
 const OBJECTS: &[&str] = &[JSON, "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/// The paths that say which groups, versions and resources there are, and those beside the API.
+/// The paths of discovery, and those outside of the API groups.
 pub(crate) fn about_the_server<'a>(served: &Served) -> Paths<'a> {
     let mut paths = Paths::new();
     let mut add = |path: &str, id: String, tag: String, description, consumes, produces, model| {
@@ -124,7 +124,7 @@ pub(crate) fn about_the_server<'a>(served: &Served) -> Paths<'a> {
         "get the version information for this server",
         &[JSON],
         &[JSON],
-        Model::Leaf(&VERSION_INFO),
+        Model::SpecialType(&VERSION_INFO),
     );
     add(
         "/.well-known/openid-configuration/",
@@ -152,12 +152,12 @@ pub(crate) fn shared_parameters<'o>(operations: &'o [Operation<'_>]) -> Vec<&'o 
     let has = |operation: &Operation<'_>, wanted: &Parameter| {
         operation.parameters.iter().any(|other| other.name == wanted.name && other.place == wanted.place)
     };
-    // Of parameters that differ in their text, the last operation's stands for all.
+    // If the descriptions of a parameter differ, that of the last operation is used for all.
     let last = operations.last().map(|operation| operation.parameters.as_slice()).unwrap_or_default();
     last.iter().filter(|parameter| operations.iter().all(|operation| has(operation, parameter))).collect()
 }
 
-/// Whether `parameter` is among those that the whole path has.
+/// Whether `parameter` is one of the common parameters of the path.
 pub(crate) fn is_shared(parameter: &Parameter, shared: &[&Parameter]) -> bool {
     shared.iter().any(|other| other.name == parameter.name && other.place == parameter.place)
 }

@@ -1,12 +1,12 @@
-//! The parameters of requests: those in the path, and the fields of options that stand in the query.
+//! The parameters of requests: path parameters, and the fields of options types as query parameters.
 
-use crate::described::Described;
+use crate::descriptions::Descriptions;
 use object::Text;
 use schema::{Shape, Type};
 
-/// Where a parameter stands.
+/// The location of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum In {
+pub(crate) enum Location {
     Path,
     Query,
 }
@@ -15,7 +15,7 @@ pub(crate) enum In {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parameter {
     pub(crate) name: Text,
-    pub(crate) place: In,
+    pub(crate) place: Location,
     pub(crate) ty: &'static str,
     pub(crate) description: String,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Parameter {
 impl Parameter {
     pub(crate) fn path(name: &'static str, description: impl Into<String>) -> Self {
         let name = Text::known(name);
-        Self { name, place: In::Path, ty: "string", description: description.into() }
+        Self { name, place: Location::Path, ty: "string", description: description.into() }
     }
 
     pub(crate) fn namespace() -> Self {
@@ -33,13 +33,13 @@ impl Parameter {
     pub(crate) fn pretty() -> Self {
         let description = "If 'true', then the output is pretty printed. Defaults to 'false' unless the user-agent \
                            indicates a browser or command-line HTTP tool (curl and wget).";
-        let place = In::Query;
+        let place = Location::Query;
         Self { place, ..Self::path("pretty", description) }
     }
 }
 
-/// The fields of a type of options that a query can carry: those that are no structs.
-pub(crate) fn of_options(ty: &Type, except: &[&str], described: &mut Described) -> Vec<Parameter> {
+/// The fields of an options type as query parameters: all but structs.
+pub(crate) fn of_options(ty: &Type, except: &[&str], descriptions: &mut Descriptions) -> Vec<Parameter> {
     let mut parameters = Vec::new();
     for field in ty.fields.iter() {
         let name = field.name.as_str();
@@ -49,15 +49,15 @@ pub(crate) fn of_options(ty: &Type, except: &[&str], described: &mut Described) 
         let Some(ty_name) = type_in_query(&field.shape) else { continue };
         parameters.push(Parameter {
             name: name.into(),
-            place: In::Query,
+            place: Location::Query,
             ty: ty_name,
-            description: described.text(&ty.openapi, name).unwrap_or_default().to_owned(),
+            description: descriptions.text(&ty.openapi, name).unwrap_or_default().to_owned(),
         });
     }
     parameters
 }
 
-/// A list is given by repeating the parameter.
+/// The type of a query parameter; a list is a repeated parameter.
 fn type_in_query(shape: &Shape) -> Option<&'static str> {
     match shape {
         Shape::Bool => Some("boolean"),

@@ -1,72 +1,80 @@
 //! Types as OpenAPI schemas.
 
-mod facts;
+mod overrides;
 
-use crate::described::Described;
+use crate::descriptions::Descriptions;
 use crate::tree::{Object, texts};
 use object::{Text, Value};
-use schema::{Alternative, Facts, Field, Patch, Raw, Shape, Topology, Type};
+use schema::{Alternative, Field, FieldOptions, Patch, Raw, Shape, Topology, Type};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// Which OpenAPI a schema is for.
+/// The OpenAPI version of a document.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// Swagger 2.0: a reference may have a description beside it, and there are no defaults.
+pub(crate) enum OpenApiVersion {
+    /// Swagger 2.0: a `$ref` may have a description beside it, and there are no defaults.
     V2,
-    /// OpenAPI 3.0: what stands beside a reference is put around it.
+    /// OpenAPI 3.0: a `$ref` with siblings is wrapped in `allOf`.
     V3,
 }
 
-/// What a body or a field can be.
+/// The model of a body or a field.
 #[derive(Clone, Copy)]
 pub(crate) enum Model<'a> {
     /// A type of the schema.
     Type(&'a Type),
-    /// One of those that the schema has no fields of.
-    Leaf(&'static Leaf),
+    /// A type without fields in `schema`.
+    SpecialType(&'static SpecialType),
     /// Text.
     Text,
 }
 
-/// A type that documents describe in a form of its own.
-pub(crate) struct Leaf {
+/// A type with a hand-written OpenAPI schema.
+pub(crate) struct SpecialType {
     name: &'static str,
-    schema: fn(Form) -> Object,
+    schema: fn(OpenApiVersion) -> Object,
 }
 
 /// The body of a patch.
-pub(crate) const PATCH: Leaf =
-    Leaf { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Patch", schema: any_object };
-/// What `/version` answers with.
-pub(crate) const VERSION_INFO: Leaf = Leaf { name: VERSION_INFO_NAME, schema: |_| of_type("object") };
+pub(crate) const PATCH: SpecialType =
+    SpecialType { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Patch", schema: any_object };
+/// The response of `/version`.
+pub(crate) const VERSION_INFO: SpecialType =
+    SpecialType { name: VERSION_INFO_NAME, schema: |_| of_type("object") };
 const VERSION_INFO_NAME: &str = "io.k8s.apimachinery.pkg.version.Info";
 const STATUS_NAME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
-const TIME: Leaf = Leaf { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Time", schema: date_time };
-const MICRO_TIME: Leaf = Leaf { name: "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime", schema: date_time };
-const DURATION: Leaf =
-    Leaf { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Duration", schema: |_| of_type("string") };
-const QUANTITY: Leaf = Leaf { name: "io.k8s.apimachinery.pkg.api.resource.Quantity", schema: quantity };
-const INT_OR_STRING: Leaf =
-    Leaf { name: "io.k8s.apimachinery.pkg.util.intstr.IntOrString", schema: int_or_string };
-const RAW_EXTENSION: Leaf = Leaf { name: "io.k8s.apimachinery.pkg.runtime.RawExtension", schema: any_object };
-const FIELDS_V1: Leaf = Leaf { name: "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", schema: any_object };
-const JSON: Leaf =
-    Leaf { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON", schema: |_| Object::new() };
-const SCHEMA_OR_BOOL: Leaf = Leaf {
+const TIME: SpecialType =
+    SpecialType { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Time", schema: date_time };
+const MICRO_TIME: SpecialType =
+    SpecialType { name: "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime", schema: date_time };
+const DURATION: SpecialType =
+    SpecialType { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Duration", schema: |_| of_type("string") };
+const QUANTITY: SpecialType =
+    SpecialType { name: "io.k8s.apimachinery.pkg.api.resource.Quantity", schema: quantity };
+const INT_OR_STRING: SpecialType =
+    SpecialType { name: "io.k8s.apimachinery.pkg.util.intstr.IntOrString", schema: int_or_string };
+const RAW_EXTENSION: SpecialType =
+    SpecialType { name: "io.k8s.apimachinery.pkg.runtime.RawExtension", schema: any_object };
+const FIELDS_V1: SpecialType =
+    SpecialType { name: "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", schema: any_object };
+const JSON: SpecialType = SpecialType {
+    name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON",
+    schema: |_| Object::new(),
+};
+const SCHEMA_OR_BOOL: SpecialType = SpecialType {
     name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool",
     schema: |_| Object::new(),
 };
-const SCHEMA_OR_ARRAY: Leaf = Leaf {
+const SCHEMA_OR_ARRAY: SpecialType = SpecialType {
     name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray",
     schema: |_| Object::new(),
 };
-const SCHEMA_OR_STRINGS: Leaf = Leaf {
+const SCHEMA_OR_STRINGS: SpecialType = SpecialType {
     name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray",
     schema: |_| Object::new(),
 };
 
-/// The fields of [`VERSION_INFO`]: the name, and whether it is always there.
+/// The fields of [`VERSION_INFO`]: the name, and whether it is required.
 const VERSION_FIELDS: &[(&str, bool)] = &[
     ("major", true),
     ("minor", true),
@@ -83,17 +91,17 @@ const VERSION_FIELDS: &[(&str, bool)] = &[
     ("platform", true),
 ];
 
-/// The schemas that a document needs: those it refers to, and all that they refer to.
+/// The schemas of a document: those that it refers to, directly or indirectly.
 pub(crate) struct Schemas<'a> {
-    form: Form,
-    pub(crate) described: Described,
+    version: OpenApiVersion,
+    pub(crate) descriptions: Descriptions,
     found: BTreeMap<Text, Option<Value>>,
     pending: Vec<Model<'a>>,
 }
 
 impl<'a> Schemas<'a> {
-    pub(crate) fn new(form: Form) -> Self {
-        Self { form, described: Described::default(), found: BTreeMap::new(), pending: Vec::new() }
+    pub(crate) fn new(version: OpenApiVersion) -> Self {
+        Self { version, descriptions: Descriptions::default(), found: BTreeMap::new(), pending: Vec::new() }
     }
 
     /// The schema of a body.
@@ -109,7 +117,7 @@ impl<'a> Schemas<'a> {
         while let Some(model) = self.pending.pop() {
             let (name, schema) = match model {
                 Model::Type(ty) => (ty.openapi.clone(), self.of(ty)),
-                Model::Leaf(leaf) => (Text::known(leaf.name), self.of_leaf(leaf)),
+                Model::SpecialType(special) => (Text::known(special.name), self.of_special_type(special)),
                 Model::Text => continue,
             };
             self.found.insert(name, Some(schema));
@@ -121,16 +129,16 @@ impl<'a> Schemas<'a> {
         schemas
     }
 
-    /// Where the schema of a type will stand.
+    /// The `$ref` of a type; adds its schema to the document.
     fn reference(&mut self, model: Model<'a>) -> String {
         let name = match model {
             Model::Type(ty) => ty.openapi.clone(),
-            Model::Leaf(leaf) => Text::known(leaf.name),
+            Model::SpecialType(special) => Text::known(special.name),
             Model::Text => Text::default(),
         };
-        let place = match self.form {
-            Form::V2 => format!("#/definitions/{name}"),
-            Form::V3 => format!("#/components/schemas/{name}"),
+        let place = match self.version {
+            OpenApiVersion::V2 => format!("#/definitions/{name}"),
+            OpenApiVersion::V3 => format!("#/components/schemas/{name}"),
         };
         if let Entry::Vacant(free) = self.found.entry(name) {
             free.insert(None);
@@ -139,19 +147,19 @@ impl<'a> Schemas<'a> {
         place
     }
 
-    fn of_leaf(&mut self, leaf: &'static Leaf) -> Value {
-        let mut schema = Object::new().with_some("description", self.described.text(leaf.name, ""));
-        schema.extend((leaf.schema)(self.form));
-        if leaf.name == VERSION_INFO_NAME {
+    fn of_special_type(&mut self, special: &'static SpecialType) -> Value {
+        let mut schema = Object::new().with_some("description", self.descriptions.text(special.name, ""));
+        schema.extend((special.schema)(self.version));
+        if special.name == VERSION_INFO_NAME {
             let required = VERSION_FIELDS.iter().filter(|(_, always)| *always).map(|(name, _)| *name);
             schema.put("required", texts(required));
             let mut fields = VERSION_FIELDS.to_vec();
             fields.sort_unstable();
             let mut properties = Object::new();
             for (name, always) in fields {
-                let default = always && self.form == Form::V3;
+                let default = always && self.version == OpenApiVersion::V3;
                 let property = Object::new()
-                    .with_some("description", self.described.text(leaf.name, name))
+                    .with_some("description", self.descriptions.text(special.name, name))
                     .with("type", "string")
                     .with_some("default", default.then_some(""));
                 properties.put(name, property);
@@ -163,10 +171,14 @@ impl<'a> Schemas<'a> {
 
     fn of(&mut self, ty: &'a Type) -> Value {
         let mut schema = Object::new()
-            .with_some("description", self.described.text(&ty.openapi, ""))
+            .with_some("description", self.descriptions.text(&ty.openapi, ""))
             .with("type", "object");
-        let required: Vec<&str> =
-            ty.fields.iter().filter(|field| field.facts.required).map(|field| field.name.as_str()).collect();
+        let required: Vec<&str> = ty
+            .fields
+            .iter()
+            .filter(|field| field.options.required)
+            .map(|field| field.name.as_str())
+            .collect();
         if !required.is_empty() {
             schema.put("required", texts(required));
         }
@@ -203,13 +215,13 @@ impl<'a> Schemas<'a> {
     }
 
     fn property(&mut self, ty: &Type, field: &'a Field) -> Value {
-        let facts: &Facts = &field.facts;
-        let mut description = self.described.text(&ty.openapi, &field.name).map(str::to_owned);
+        let options: &FieldOptions = &field.options;
+        let mut description = self.descriptions.text(&ty.openapi, &field.name).map(str::to_owned);
         if description.is_none() && matches!(field.name.as_str(), "apiVersion" | "kind") {
-            // They say the same of every object, and some sources leave them out.
-            description = self.described.text(STATUS_NAME, &field.name).map(str::to_owned);
+            // The descriptions are the same for every object, and some sources omit them.
+            description = self.descriptions.text(STATUS_NAME, &field.name).map(str::to_owned);
         }
-        let values = facts::values(ty, field);
+        let values = overrides::values(ty, field);
         if !values.is_empty() {
             let text = description.get_or_insert_default();
             text.push_str(if text.is_empty() {
@@ -221,14 +233,14 @@ impl<'a> Schemas<'a> {
                 text.push_str(&format!("\n - `\"{value}\"`"));
             }
         }
-        let default = facts.default.clone().or_else(|| facts::default(ty, field)).or_else(|| {
+        let default = options.default.clone().or_else(|| overrides::default(ty, field)).or_else(|| {
             let applies = !field.optional && (field.always || matches!(field.shape, Shape::Struct(_)));
             if applies { zero(&field.shape) } else { None }
         });
         let mut property = self.place(&field.shape, description, default, &values);
         let is_list =
-            matches!(field.shape, Shape::List(_) | Shape::Bytes) || facts::counts_as_list(ty, field);
-        match &facts.topology {
+            matches!(field.shape, Shape::List(_) | Shape::Bytes) || overrides::counts_as_list(ty, field);
+        match &options.topology {
             Topology::Natural => {}
             Topology::Granular => property.put("x-kubernetes-map-type", "granular"),
             Topology::Atomic if !is_list => property.put("x-kubernetes-map-type", "atomic"),
@@ -239,16 +251,16 @@ impl<'a> Schemas<'a> {
                 property.put("x-kubernetes-list-type", "map");
             }
         }
-        if !facts.patch.key.is_empty() {
-            property.put("x-kubernetes-patch-merge-key", facts.patch.key.clone());
+        if !options.patch.key.is_empty() {
+            property.put("x-kubernetes-patch-merge-key", options.patch.key.clone());
         }
-        if let Some(strategy) = strategy(&facts.patch) {
+        if let Some(strategy) = strategy(&options.patch) {
             property.put("x-kubernetes-patch-strategy", strategy);
         }
         property.into()
     }
 
-    /// The schema of what stands at one place.
+    /// The schema of a shape.
     fn place(
         &mut self,
         shape: &'a Shape,
@@ -256,7 +268,7 @@ impl<'a> Schemas<'a> {
         default: Option<Value>,
         values: &[&str],
     ) -> Object {
-        let default = default.filter(|_| self.form == Form::V3);
+        let default = default.filter(|_| self.version == OpenApiVersion::V3);
         let described = Object::new().with_some("description", description);
         if let Some(model) = self.model(shape) {
             return self.around(model, described, default);
@@ -280,9 +292,9 @@ impl<'a> Schemas<'a> {
         }
     }
 
-    /// The type that a place refers to, if it does.
+    /// The type that a shape refers to, if it does.
     fn model(&mut self, shape: &'a Shape) -> Option<Model<'a>> {
-        let leaf = match shape {
+        let special = match shape {
             Shape::Struct(ty) => return Some(Model::Type(ty)),
             Shape::SchemaOr(alternative, ty) => {
                 self.reference(Model::Type(ty));
@@ -302,27 +314,27 @@ impl<'a> Schemas<'a> {
             Shape::Raw(Raw::Fields) => &FIELDS_V1,
             _ => return None,
         };
-        Some(Model::Leaf(leaf))
+        Some(Model::SpecialType(special))
     }
 
-    /// A reference, with what stands beside it put around it where the form demands that.
+    /// A reference with its siblings; in OpenAPI 3.0 it is wrapped in `allOf`.
     fn around(&mut self, model: Model<'a>, beside: Object, default: Option<Value>) -> Object {
         let schema = beside.with_some("default", default);
         let reference = self.reference(model);
-        if self.form == Form::V2 || schema.is_empty() {
+        if self.version == OpenApiVersion::V2 || schema.is_empty() {
             return schema.with("$ref", reference);
         }
         schema.with("allOf", vec![Object::new().with("$ref", reference).into()])
     }
 }
 
-/// The kinds whose name a type is known by. What every group has is registered with all of them.
+/// The group version kinds of a type. Types such as `DeleteOptions` are registered in every group version.
 fn kinds_of(ty: &Type) -> Vec<Value> {
     let kind_of = |group: &str, version: &str, kind: &str| {
         Object::new().with("group", group).with("kind", kind).with("version", version).into()
     };
     match ty.name.as_str() {
-        "meta.v1.DeleteOptions" | "meta.v1.WatchEvent" => facts::GROUP_VERSIONS
+        "meta.v1.DeleteOptions" | "meta.v1.WatchEvent" => overrides::GROUP_VERSIONS
             .iter()
             .flat_map(|(group, versions)| {
                 versions.iter().map(|version| kind_of(group, version, &ty.struct_name))
@@ -337,7 +349,7 @@ fn kinds_of(ty: &Type) -> Vec<Value> {
     }
 }
 
-/// What a place holds when nothing was set, if that is not null.
+/// The empty value of a shape, if it is not null.
 fn zero(shape: &Shape) -> Option<Value> {
     Some(match shape {
         Shape::Bool => false.into(),
@@ -370,25 +382,27 @@ fn of_type(ty: &'static str) -> Object {
     Object::new().with("type", ty)
 }
 
-fn any_object(_: Form) -> Object {
+fn any_object(_: OpenApiVersion) -> Object {
     of_type("object")
 }
 
-fn date_time(_: Form) -> Object {
+fn date_time(_: OpenApiVersion) -> Object {
     of_type("string").with("format", "date-time")
 }
 
-fn quantity(form: Form) -> Object {
-    match form {
-        Form::V2 => of_type("string"),
-        Form::V3 => Object::new().with("oneOf", vec![of_type("string").into(), of_type("number").into()]),
+fn quantity(version: OpenApiVersion) -> Object {
+    match version {
+        OpenApiVersion::V2 => of_type("string"),
+        OpenApiVersion::V3 => {
+            Object::new().with("oneOf", vec![of_type("string").into(), of_type("number").into()])
+        }
     }
 }
 
-fn int_or_string(form: Form) -> Object {
-    match form {
-        Form::V2 => of_type("string").with("format", "int-or-string"),
-        Form::V3 => Object::new()
+fn int_or_string(version: OpenApiVersion) -> Object {
+    match version {
+        OpenApiVersion::V2 => of_type("string").with("format", "int-or-string"),
+        OpenApiVersion::V3 => Object::new()
             .with("format", "int-or-string")
             .with("oneOf", vec![of_type("integer").into(), of_type("string").into()]),
     }

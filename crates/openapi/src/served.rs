@@ -5,7 +5,7 @@ use object::Text;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// The resources that the server has: what documents are about.
+/// The served resource types, which the documents describe.
 pub struct Served {
     resources: Vec<Arc<ResourceType>>,
 }
@@ -17,12 +17,12 @@ pub(crate) struct Group<'a> {
 }
 
 impl Served {
-    /// Resources of any origin; groups are announced in the order in which they come first.
+    /// Built-in and custom resource types; discovery lists groups in the order of their first resource type.
     pub fn new(resources: impl IntoIterator<Item = Arc<ResourceType>>) -> Self {
         Self { resources: resources.into_iter().collect() }
     }
 
-    /// The groups in the order in which they are announced.
+    /// The groups in the order of discovery.
     pub(crate) fn groups(&self) -> Vec<Group<'_>> {
         let mut groups: Vec<Group<'_>> = Vec::new();
         for resource in &self.resources {
@@ -39,7 +39,7 @@ impl Served {
         groups
     }
 
-    /// The groups but for the core one.
+    /// All groups but the core group.
     pub(crate) fn named_groups(&self) -> impl Iterator<Item = Group<'_>> {
         self.groups().into_iter().filter(|group| !group.name.is_empty())
     }
@@ -62,7 +62,7 @@ impl Served {
         Self::new(resolved.map(Arc::new))
     }
 
-    /// The built-in resources that are served when nothing else is said.
+    /// The built-in resources that are served without `--runtime-config`.
     pub fn by_default() -> Self {
         Self::builtin(versions_of_all_kinds().filter(|(_, version)| version.by_default))
     }
@@ -107,14 +107,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stable_versions_come_before_others_and_larger_before_smaller() {
+    fn versions_sort_by_stability_then_number() {
         let mut versions = vec!["v1alpha1", "other", "v1", "v2beta1", "v10", "v1beta2", "v2"];
         versions.sort_by(|a, b| preferred_first(a, b));
         assert_eq!(versions, ["v10", "v2", "v1", "v2beta1", "v1beta2", "v1alpha1", "other"]);
     }
 
     #[test]
-    fn groups_are_announced_in_the_order_of_their_kinds() {
+    fn discovery_lists_groups_in_registration_order() {
         let served = Served::by_default();
         let names: Vec<_> = served.groups().iter().map(|group| group.name.to_string()).collect();
         assert_eq!(names[..4], ["", "apiregistration.k8s.io", "apps", "events.k8s.io"]);

@@ -1,10 +1,10 @@
-//! Documents as trees: building them, and writing them with keys in the order in which they were put.
+//! Documents as trees, written as JSON with keys in insertion order.
 
 use aws_lc_rs::digest::{SHA512, digest};
 use object::{Key, Map, Value};
 use std::fmt::Write;
 
-/// The SHA-512 of a document in upper case hexadecimal digits: its ETag, and its mark in the index of OpenAPI documents.
+/// The SHA-512 of a document in upper case hexadecimal digits: its ETag, and its hash in the OpenAPI index.
 pub fn hash(document: &[u8]) -> String {
     let mut text = String::with_capacity(128);
     for byte in digest(&SHA512, document).as_ref() {
@@ -14,7 +14,7 @@ pub fn hash(document: &[u8]) -> String {
     text
 }
 
-/// An object under construction; its keys are distinct because the caller names each once.
+/// An object under construction. The caller adds each key once.
 #[derive(Default)]
 pub(crate) struct Object(Vec<(Key, Value)>);
 
@@ -28,7 +28,7 @@ impl Object {
         self
     }
 
-    /// Puts the value if there is one.
+    /// Adds the value if it is `Some`.
     pub(crate) fn with_some(self, key: &'static str, value: Option<impl Into<Value>>) -> Self {
         match value {
             Some(value) => self.with(key, value),
@@ -40,7 +40,7 @@ impl Object {
         self.0.push((key.into(), value.into()));
     }
 
-    /// Takes the entries of another.
+    /// Adds the entries of another object.
     pub(crate) fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
     }
@@ -61,10 +61,10 @@ pub(crate) fn texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Value {
     texts.into_iter().map(Value::from).collect::<Vec<_>>().into()
 }
 
-/// Which characters are escaped beside those that JSON demands.
+/// The characters that are escaped beside those that JSON requires.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Escape {
-    /// Those that mean something in HTML.
+    /// Characters with a meaning in HTML.
     Markup,
     /// None.
     Nothing,
@@ -77,7 +77,7 @@ pub(crate) fn json(tree: &Value, escape: Escape) -> Vec<u8> {
     out
 }
 
-/// The depth is that of the documents this crate builds.
+/// Recursive: its depth is that of the documents that this crate builds.
 fn write(tree: &Value, escape: Escape, out: &mut Vec<u8>) {
     match tree {
         Value::Map(map) => {
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_stay_in_their_order_and_markup_is_escaped_where_it_is_asked_for() {
+    fn write_json_keeps_key_order_and_escapes_markup_on_request() {
         let tree: Value =
             Object::new().with("b", 1).with("a", texts(["<\"\n"])).with("c", Object::new()).into();
         assert_eq!(json(&tree, Escape::Nothing), br#"{"b":1,"a":["<\"\n"],"c":{}}"#);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_are_in_upper_case() {
+    fn hash_is_upper_case_hexadecimal() {
         assert!(hash(b"").starts_with("CF83E1357EEFB8BDF1542850D66D8007"));
         assert_eq!(hash(b"").len(), 128);
     }

@@ -1,10 +1,10 @@
-//! OpenAPI v2 (Swagger 2.0): one document of everything that is served, as JSON and as Protobuf.
+//! OpenAPI v2 (Swagger 2.0): one document for all served resources, as JSON and as Protobuf.
 
 mod protobuf;
 
 use crate::operations::{Operation, Paths, about_the_server, is_shared, of_resource, shared_parameters};
-use crate::parameters::{In, Parameter};
-use crate::schemas::{Form, Model, Schemas};
+use crate::parameters::{Location, Parameter};
+use crate::schemas::{Model, OpenApiVersion, Schemas};
 use crate::served::Served;
 use crate::tree::{Escape, Object, json as write_json, texts};
 use crate::v3::info;
@@ -27,13 +27,13 @@ pub fn protobuf(served: &Served) -> Vec<u8> {
 }
 
 fn document(served: &Served) -> Value {
-    let mut schemas = Schemas::new(Form::V2);
-    let mut shared = Shared::default();
+    let mut schemas = Schemas::new(OpenApiVersion::V2);
+    let mut shared = SharedParameters::default();
     let mut operations: Paths<'_> = about_the_server(served);
     for group in served.groups() {
         for version in group.versions {
             for resource in served.of(group.name, version) {
-                of_resource(resource, &mut schemas.described, &mut operations);
+                of_resource(resource, &mut schemas.descriptions, &mut operations);
             }
         }
     }
@@ -61,7 +61,11 @@ fn document(served: &Served) -> Value {
         .into()
 }
 
-fn path_item<'a>(operations: &[Operation<'a>], schemas: &mut Schemas<'a>, shared: &mut Shared) -> Object {
+fn path_item<'a>(
+    operations: &[Operation<'a>],
+    schemas: &mut Schemas<'a>,
+    shared: &mut SharedParameters,
+) -> Object {
     let mut by_method: Vec<&Operation<'a>> = operations.iter().collect();
     by_method.sort_by_key(|operation| operation.method);
     let of_path = shared_parameters(operations);
@@ -81,7 +85,7 @@ fn of_operation<'a>(
     operation: &Operation<'a>,
     of_path: &[&Parameter],
     schemas: &mut Schemas<'a>,
-    shared: &mut Shared,
+    shared: &mut SharedParameters,
 ) -> Object {
     let mut object = Object::new().with("description", operation.description.as_str());
     if !operation.consumes.is_empty() {
@@ -137,24 +141,24 @@ fn of_parameter(parameter: &Parameter) -> Value {
     }
     object.put("name", parameter.name.clone());
     match parameter.place {
-        In::Query => object.with("in", "query"),
-        In::Path => object.with("in", "path").with("required", true),
+        Location::Query => object.with("in", "query"),
+        Location::Path => object.with("in", "path").with("required", true),
     }
     .into()
 }
 
-/// Stands for a body whose schema is that of one kind; sorts as `body` does.
+/// The sort key of a body parameter with the schema of one kind; it sorts like `body`.
 const OWN_BODY: &str = "body ";
 
-/// The parameters that many operations have stand once in the document, under a name made of their content.
+/// The shared parameters of the document: each occurs once, under a name with a hash of its content.
 #[derive(Default)]
-struct Shared {
+struct SharedParameters {
     by_name: BTreeMap<String, Value>,
 }
 
-impl Shared {
-    /// What to put where `parameter` stands: a reference, or the parameter where it belongs to the one place, or clients
-    /// look for it there.
+impl SharedParameters {
+    /// The entry for `parameter` in an operation: a reference, or the parameter itself if it belongs to one operation or if
+    /// clients expect it there.
     fn place(&mut self, name: &str, parameter: Value) -> Value {
         if matches!(name, OWN_BODY | "name" | "fieldValidation" | "dryRun") {
             return parameter;
@@ -180,8 +184,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shared_parameters_have_the_names_that_the_reference_gives_them() {
-        let mut shared = Shared::default();
+    fn shared_parameter_names_match_the_reference() {
+        let mut shared = SharedParameters::default();
         let reference = shared.place("namespace", of_parameter(&Parameter::namespace()));
         assert_eq!(reference.get("$ref").and_then(Value::as_str), Some("#/parameters/namespace-vgWSWtn3"));
         let reference = shared.place("pretty", of_parameter(&Parameter::pretty()));
@@ -189,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn references_stand_for_parameters_that_are_there() {
+    fn parameter_references_resolve() {
         let document = document(&Served::everything());
         let mut pending = vec![&document];
         let mut count = 0;

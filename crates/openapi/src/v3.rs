@@ -1,16 +1,16 @@
-//! OpenAPI v3: one document for each group version, one for each group, and one for each path beside the API.
+//! OpenAPI v3: one document for each group version, one for each group, and one for each path outside of the API groups.
 
 use crate::operations::{
     Operation, Paths, Response, about_the_server, is_shared, of_resource, root, shared_parameters,
 };
-use crate::parameters::{In, Parameter};
-use crate::schemas::{Form, Schemas};
+use crate::parameters::{Location, Parameter};
+use crate::schemas::{OpenApiVersion, Schemas};
 use crate::served::Served;
 use crate::tree::{Escape, Object, hash, json};
 use object::Value;
 use std::collections::BTreeMap;
 
-/// What the index says of a document.
+/// The entry of a document in the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The document's path below `/openapi/v3/`: `apis/apps/v1`.
@@ -35,7 +35,7 @@ pub fn paths(served: &Served) -> Vec<String> {
 /// assert_eq!(openapi::v3::document(&served, "apis/apps/v9"), None);
 /// ```
 pub fn document(served: &Served, path: &str) -> Option<Vec<u8>> {
-    let mut schemas = Schemas::new(Form::V3);
+    let mut schemas = Schemas::new(OpenApiVersion::V3);
     let mut about = about_the_server(served);
     let mut operations = Paths::new();
     let own = format!("/{path}/");
@@ -44,7 +44,7 @@ pub fn document(served: &Served, path: &str) -> Option<Vec<u8>> {
         for version in group.versions {
             if root(group.name, version).trim_start_matches('/') == path {
                 for resource in served.of(group.name, version) {
-                    of_resource(resource, &mut schemas.described, &mut operations);
+                    of_resource(resource, &mut schemas.descriptions, &mut operations);
                 }
             }
         }
@@ -66,9 +66,9 @@ pub fn document(served: &Served, path: &str) -> Option<Vec<u8>> {
     Some(json(&document.into(), Escape::Markup))
 }
 
-/// The index of documents, as JSON: what `/openapi/v3` answers with. `entries` are in the order of [`paths`].
+/// The index of documents, as JSON: the response of `/openapi/v3`. `entries` are in the order of [`paths`].
 ///
-/// The address of a document carries its hash, so that a client may keep it for as long as it likes.
+/// The address of a document contains its hash, so that clients can cache it without expiry.
 pub fn index(entries: &[Entry]) -> Vec<u8> {
     let mut paths = Object::new();
     for Entry { path, hash } in entries {
@@ -169,7 +169,7 @@ fn of_content(content: BTreeMap<&str, Object>) -> Object {
 }
 
 fn of_parameter(parameter: &Parameter) -> Value {
-    let is_in_path = parameter.place == In::Path;
+    let is_in_path = parameter.place == Location::Path;
     let mut object = Object::new()
         .with("name", parameter.name.clone())
         .with("in", if is_in_path { "path" } else { "query" });

@@ -1,4 +1,4 @@
-//! What holds for every document, whatever is served.
+//! Rules that every document follows.
 #![allow(clippy::expect_used, clippy::panic, reason = "test code")]
 
 use openapi::{Served, v3};
@@ -22,7 +22,7 @@ fn all(document: &Value) -> Vec<&Value> {
 }
 
 #[test]
-fn every_kind_stands_in_the_document_of_its_group_version() {
+fn every_kind_is_in_the_document_of_its_group_version() {
     let served = Served::everything();
     let mut documents = HashMap::new();
     for kind in kinds::all() {
@@ -42,7 +42,7 @@ fn every_kind_stands_in_the_document_of_its_group_version() {
 }
 
 #[test]
-fn every_reference_leads_to_a_schema_and_every_schema_is_referred_to() {
+fn every_reference_resolves_and_every_schema_is_referenced() {
     let served = Served::everything();
     for path in v3::paths(&served) {
         let document = document(&served, &path);
@@ -63,7 +63,7 @@ fn every_reference_leads_to_a_schema_and_every_schema_is_referred_to() {
 }
 
 #[test]
-fn no_two_operations_have_one_name() {
+fn operation_ids_are_unique() {
     let served = Served::everything();
     let mut names = HashSet::new();
     for path in v3::paths(&served) {
@@ -77,7 +77,7 @@ fn no_two_operations_have_one_name() {
 }
 
 #[test]
-fn what_is_not_served_is_in_no_document() {
+fn resources_not_served_are_in_no_document() {
     let only_pods = kinds::all().filter(|kind| kind.resource == "pods").map(|kind| (kind, &kind.versions[0]));
     let served = Served::builtin(only_pods);
     let paths = [".well-known/openid-configuration", "api", "api/v1", "apis", "openid/v1/jwks", "version"];
@@ -90,13 +90,13 @@ fn what_is_not_served_is_in_no_document() {
 }
 
 #[test]
-fn the_index_leads_to_documents_by_the_hash_of_their_bytes() {
+fn v3_index_addresses_carry_the_document_hash() {
     let served = Served::by_default();
     let bytes = v3::document(&served, "apis/apps").expect("a document");
     let index: Value = from_slice(&v3::index(&[v3::Entry::new("apis/apps", &bytes)])).expect("JSON");
     let address = format!("/openapi/v3/apis/apps?hash={}", openapi::hash(&bytes));
     assert_eq!(index, serde_json::json!({"paths": {"apis/apps": {"serverRelativeURL": address}}}));
-    // The reference's hash of the same document.
+    // The hash of the same document in the reference.
     assert!(address.ends_with(APPS_HASH_END), "{address}");
 }
 

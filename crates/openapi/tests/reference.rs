@@ -1,7 +1,7 @@
-//! The documents beside those of the reference, of which `reference/documents.txt` has the hashes.
+//! The documents compared with those of the reference; `reference/documents.txt` has the hashes of the latter.
 //!
-//! They were made from what the reference answers with when everything that it has is turned on. Left out of the
-//! comparison is what the values of an enumeration mean: the texts are in no source that the build could take them from.
+//! They were recorded from a reference server with all APIs enabled. The comparison leaves out the descriptions of enum
+//! values: no source that the build reads has them.
 #![allow(clippy::expect_used, clippy::panic, reason = "test code")]
 
 use openapi::{Served, discovery, hash, v2, v3};
@@ -78,13 +78,13 @@ fn v3_documents() -> BTreeMap<String, Value> {
 }
 
 #[test]
-fn paths_of_v3_are_those_of_the_reference() {
+fn v3_paths_match_the_reference() {
     let paths = v3_documents().into_iter().map(|(path, mut document)| (path, document["paths"].take()));
     compare("v3-paths", paths.collect());
 }
 
 #[test]
-fn schemas_of_v3_are_those_of_the_reference() {
+fn v3_schemas_match_the_reference() {
     let mut schemas = Map::new();
     for (_, mut document) in v3_documents() {
         if let Value::Object(found) = document["components"]["schemas"].take() {
@@ -95,7 +95,7 @@ fn schemas_of_v3_are_those_of_the_reference() {
 }
 
 #[test]
-fn v2_is_that_of_the_reference() {
+fn v2_document_matches_the_reference() {
     let mut document: Value = from_slice(&v2::json(&Served::everything())).expect("JSON");
     let Value::Object(definitions) = document["definitions"].take() else { panic!("definitions") };
     compare("v2-definitions", by_package(definitions));
@@ -104,7 +104,7 @@ fn v2_is_that_of_the_reference() {
 }
 
 #[test]
-fn discovery_is_that_of_the_reference() {
+fn discovery_matches_the_reference() {
     let served = Served::everything();
     let mut found = BTreeMap::new();
     let mut add = |path: String, document: discovery::Document| {
@@ -128,7 +128,7 @@ fn discovery_is_that_of_the_reference() {
 }
 
 #[test]
-fn aggregated_discovery_has_the_etags_of_the_reference() {
+fn aggregated_discovery_etags_match_the_reference() {
     let served = Served::by_default();
     for (root, etag) in [(discovery::Root::Api, API_ETAG), (discovery::Root::Apis, APIS_ETAG)] {
         for version in [discovery::Aggregated::V2, discovery::Aggregated::V2Beta1] {

@@ -1,12 +1,12 @@
 //! Writes the static types.
 
-use crate::parse::{Field, Part, Schema, Shape};
+use crate::parse::{Field, MessageField, Schema, Shape};
 use std::collections::HashMap;
 use std::fmt::Write;
 
 include!("../src/lookup/layout.rs");
 
-/// The type that the `SchemaOr` shapes lead to.
+/// The type of the JSON schema in `SchemaOr` shapes.
 const JSON_SCHEMA: &str = "apiextensions.v1.JSONSchemaProps";
 
 pub(crate) fn types(schema: &Schema) -> String {
@@ -17,7 +17,7 @@ pub(crate) fn types(schema: &Schema) -> String {
     for name in schema.types.keys() {
         let package = schema.package_of(name);
         let ty = schema.ty(name);
-        let (fields, parts) = schema.flatten(name);
+        let (fields, message_fields) = schema.flatten(name);
         let kind = if ty.is_kind {
             let version = package.name.rsplit('.').next().unwrap();
             format!(
@@ -50,10 +50,10 @@ pub(crate) fn types(schema: &Schema) -> String {
         writeln!(
             out,
             "pub(crate) static {ident}: Type = Type {{ name: text({name:?}), openapi: text({openapi:?}), struct_name: text({:?}), kind: {kind}, \
-             fields: Ref::Static(&[{fields_text}]), wire: Ref::Static(&[{}]), atomic: {}, union: {union}, open: false, \
+             fields: Ref::Static(&[{fields_text}]), wire: Ref::Static(&[{}]), atomic: {}, union: {union}, preserve_unknown_fields: false, \
              has_defaults: {}, has_rules: {}, lookup: Lookup {{ slots: Ref::Static(&{slots:?}) }}, always: Ref::Static(&[{always}]), names: &[{names}] }};",
             ty.name,
-            parts_text(&fields, &parts),
+            message_fields_text(&fields, &message_fields),
             ty.atomic,
             defaults.contains_key(name.as_str()),
             rules.contains_key(name.as_str()),
@@ -79,7 +79,7 @@ pub(crate) fn types(schema: &Schema) -> String {
     out + &statics.text
 }
 
-/// The name of a type's static: `CORE_V1_CONTAINER` would not tell `PodIP` from `PodIp`, so case is kept.
+/// The name of the static of a type. It keeps the case: upper case would give `PodIP` and `PodIp` the same name.
 pub(crate) fn ident(name: &str) -> String {
     format!("T_{}", name.replace('.', "_"))
 }
@@ -121,12 +121,12 @@ impl Statics {
 
 fn field_text(field: &Field, statics: &mut Statics) -> String {
     let optional = field.has("ptr");
-    let facts = facts(field);
-    let facts = statics.share("Facts", facts);
+    let options = field_options(field);
+    let options = statics.share("FieldOptions", options);
     let shape = shape_text(&field.shape, statics);
     let quoted = format!(",{:?}:", field.name);
     format!(
-        "Field {{ name: Key::known({}), quoted: Ref::Static({:?}), quoted_length: {}, number: {}, optional: {optional}, boxed: {}, always: {}, shape: {shape}, facts: Ref::Static(&{facts}) }},\n",
+        "Field {{ name: Key::known({}), quoted: Ref::Static({:?}), quoted_length: {}, number: {}, optional: {optional}, boxed: {}, always: {}, shape: {shape}, options: Ref::Static(&{options}) }},\n",
         statics.name(&field.name),
         format!("{quoted:32}"),
         quoted.len(),
@@ -136,8 +136,7 @@ fn field_text(field: &Field, statics: &mut Statics) -> String {
     )
 }
 
-/// Whether the field is written even when it is absent: leaving out has no effect on what is a struct in the
-/// reference, unless it is behind a pointer.
+/// Whether an absent field is written: in the reference `omitempty` has no effect on a struct that is no pointer.
 fn is_always(field: &Field) -> bool {
     !(field.has("omit") && (field.has("ptr") || !is_struct_like(&field.shape)))
 }
@@ -168,15 +167,17 @@ fn shape_text(shape: &Shape, statics: &mut Statics) -> String {
     }
 }
 
-fn parts_text(fields: &[Field], parts: &[Part]) -> String {
-    parts
+fn message_fields_text(fields: &[Field], message_fields: &[MessageField]) -> String {
+    message_fields
         .iter()
-        .map(|part| match part {
-            Part::Field(at) => format!("Part::Field {{ number: {}, place: {at} }}, ", fields[*at].number),
-            Part::Inline(number, inner) => {
+        .map(|field| match field {
+            MessageField::Field(at) => {
+                format!("MessageField::Field {{ number: {}, index: {at} }}, ", fields[*at].number)
+            }
+            MessageField::Inline(number, inner) => {
                 format!(
-                    "Part::Inline {{ number: {number}, parts: Ref::Static(&[{}]) }}, ",
-                    parts_text(fields, inner)
+                    "MessageField::Inline {{ number: {number}, fields: Ref::Static(&[{}]) }}, ",
+                    message_fields_text(fields, inner)
                 )
             }
         })
@@ -188,7 +189,7 @@ fn texts<'a>(words: impl Iterator<Item = &'a str>) -> String {
     format!("Ref::Static(&[{words}])")
 }
 
-fn facts(field: &Field) -> String {
+fn field_options(field: &Field) -> String {
     let go = field.option("go").map_or_else(|| go_name(&field.shape), str::to_string);
     let values = texts(field.option("enum").into_iter().flat_map(|text| text.split('|')));
     let default = field.option("default").map_or("None".into(), |text| match text.strip_prefix('"') {
@@ -214,7 +215,7 @@ fn facts(field: &Field) -> String {
     let strategy = |name: &str| strategies.split(',').any(|word| word == name);
     let rules: String = rules(field).iter().map(|rule| format!("{rule}, ")).collect();
     format!(
-        "Facts {{ go: text({go:?}), required: {}, values: {values}, default: {default}, topology: {topology}, \
+        "FieldOptions {{ go: text({go:?}), required: {}, values: {values}, default: {default}, topology: {topology}, \
          patch: Patch {{ merge: {}, key: text({key:?}), retain_keys: {}, replace: {} }}, rules: Ref::Static(&[{rules}]) }}",
         field.has("req"),
         strategy("merge"),
@@ -223,7 +224,7 @@ fn facts(field: &Field) -> String {
     )
 }
 
-/// What the reference calls the type of a field, from its shape alone.
+/// The Go type of a field, from its shape.
 fn go_name(shape: &Shape) -> String {
     match shape {
         Shape::Word(word) => match *word {

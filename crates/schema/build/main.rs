@@ -31,13 +31,13 @@
 //!
 //! | option | meaning |
 //! |---|---|
-//! | `must` | must be there and not empty |
+//! | `must` | must be set and not empty |
 //! | `listed` | must be one of `enum=` |
 //! | `min=N`, `max=N`, `between=N..M` | range |
 //! | `maxlen=N`, `maxitems=N`, `minitems=N` | length |
-//! | `is=FORM` | text of a named form: `dns1123-label`, `dns1123-subdomain`, `dns1035-label`, `qualified-name`, `label-value`, `path-segment`, `config-map-key`, `env-var-name`, `port-name`, `ip` |
+//! | `is=FORM` | text of a named format: `dns1123-label`, `dns1123-subdomain`, `dns1035-label`, `qualified-name`, `label-value`, `path-segment`, `config-map-key`, `env-var-name`, `port-name`, `ip` |
 //! | `immutable` | must not change |
-//! | `unique`, `unique=FIELD` | no two elements alike |
+//! | `unique`, `unique=FIELD` | no duplicate elements |
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Reads type files and ties the names in them together.
+//! Parses the type files and resolves the names in them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -45,9 +45,9 @@ pub(crate) enum Shape {
 }
 
 /// How the fields of a flattened type nest in Protobuf.
-pub(crate) enum Part {
+pub(crate) enum MessageField {
     Field(usize),
-    Inline(u32, Vec<Part>),
+    Inline(u32, Vec<MessageField>),
 }
 
 impl Field {
@@ -202,7 +202,7 @@ fn shape(package: &str, text: &str) -> Shape {
 /// All packages, every name resolved.
 pub(crate) struct Schema {
     pub(crate) packages: Vec<Package>,
-    /// By full name: package and place.
+    /// By full name: the index of the package and of the type in it.
     pub(crate) types: BTreeMap<String, (usize, usize)>,
 }
 
@@ -228,18 +228,18 @@ impl Schema {
     }
 
     /// The fields of a type in JSON order, inlined ones in place, and how they nest in Protobuf.
-    pub(crate) fn flatten(&self, name: &str) -> (Vec<Field>, Vec<Part>) {
+    pub(crate) fn flatten(&self, name: &str) -> (Vec<Field>, Vec<MessageField>) {
         let mut fields = vec![];
-        let parts = self.collect(name, &mut fields);
+        let message_fields = self.collect(name, &mut fields);
         let mut seen = HashSet::new();
         for field in &fields {
             assert!(seen.insert(&field.name), "{name}.{} stands twice", field.name);
         }
-        (fields, parts)
+        (fields, message_fields)
     }
 
-    fn collect(&self, name: &str, fields: &mut Vec<Field>) -> Vec<Part> {
-        let mut parts = vec![];
+    fn collect(&self, name: &str, fields: &mut Vec<Field>) -> Vec<MessageField> {
+        let mut message_fields = vec![];
         for line in &self.ty(name).lines {
             match line {
                 Line::TypeMeta => {
@@ -254,21 +254,21 @@ impl Schema {
                 }
                 Line::Inline { number, of } => {
                     let inner = self.collect(of, fields);
-                    parts.push((*number, Part::Inline(*number, inner)));
+                    message_fields.push((*number, MessageField::Inline(*number, inner)));
                 }
                 Line::Field(field) => {
                     if field.number != 0 {
-                        parts.push((field.number, Part::Field(fields.len())));
+                        message_fields.push((field.number, MessageField::Field(fields.len())));
                     }
                     fields.push(field.clone());
                 }
             }
         }
-        parts.sort_by_key(|(number, _)| *number);
-        parts.into_iter().map(|(_, part)| part).collect()
+        message_fields.sort_by_key(|(number, _)| *number);
+        message_fields.into_iter().map(|(_, field)| field).collect()
     }
 
-    /// The types from which one for which `holds` can be reached (itself included).
+    /// The types with a field for which `holds`, in themselves or in types that they refer to.
     pub(crate) fn reaching(&self, holds: impl Fn(&Field) -> bool) -> HashMap<&str, bool> {
         let mut found: HashMap<&str, bool> = HashMap::new();
         let flat: Vec<(&str, Vec<Field>)> =
@@ -291,7 +291,7 @@ impl Schema {
     }
 }
 
-/// The type that a shape leads to.
+/// The type that a shape refers to.
 fn target(shape: &Shape) -> Option<&str> {
     match shape {
         Shape::Struct(name) => Some(name),

@@ -1,15 +1,17 @@
-//! Types made at run time, in the same form as the built-in ones: custom kinds are made of these.
+//! Types made at run time, in the same form as the built-in ones: for custom resources.
 
 use crate::lookup::{Lookup, layout};
-use crate::model::{Facts, Field, GroupVersionKind, Part, Patch, Ref, Rule, Shape, Topology, Type, Union};
+use crate::model::{
+    Field, FieldOptions, GroupVersionKind, MessageField, Patch, Ref, Rule, Shape, Topology, Type, Union,
+};
 use object::{Key, Text, Value};
 use std::sync::Arc;
 
-/// Puts a type together, field by field in JSON order.
+/// Builds a type, field by field in JSON order.
 ///
 /// ```
-/// use schema::{Builder, Limits, Shape, Slot, json};
-/// let point = Builder::new("example.v1.Point").field("x", Slot::new(Shape::Int64)).field("y", Slot::new(Shape::Int64)).build();
+/// use schema::{Builder, Limits, Shape, FieldBuilder, json};
+/// let point = Builder::new("example.v1.Point").field("x", FieldBuilder::new(Shape::Int64)).field("y", FieldBuilder::new(Shape::Int64)).build();
 /// let decoded = json::decode_shape(&Shape::Struct(point.clone()), br#"{"y":2,"x":1,"z":3}"#, &Limits::default()).unwrap();
 /// let mut out = Vec::new();
 /// json::encode(&point, &decoded.value, &mut out);
@@ -21,25 +23,24 @@ pub struct Builder {
     openapi: Text,
     kind: Option<GroupVersionKind>,
     atomic: bool,
-    open: bool,
+    preserve_unknown_fields: bool,
     union: Option<Union>,
     fields: Vec<Field>,
 }
 
-/// What stands at a field of a type that is being made. A new one is left out when it is absent, and is
-/// different from an empty one.
-pub struct Slot {
+/// Builds a field. By default an absent field is omitted, and an empty value differs from an absent one.
+pub struct FieldBuilder {
     shape: Shape,
     number: u32,
     optional: bool,
     always: bool,
-    facts: Facts,
+    options: FieldOptions,
 }
 
-impl Slot {
-    /// A value of a shape.
+impl FieldBuilder {
+    /// A field of a shape.
     pub fn new(shape: Shape) -> Self {
-        let facts = Facts {
+        let options = FieldOptions {
             go: shape.go_name().into(),
             required: false,
             values: Ref::Static(&[]),
@@ -48,16 +49,16 @@ impl Slot {
             patch: Patch::default(),
             rules: Ref::Static(&[]),
         };
-        Self { shape, number: 0, optional: true, always: false, facts }
+        Self { shape, number: 0, optional: true, always: false, options }
     }
 
-    /// Carried in Protobuf under this number.
+    /// Sets the Protobuf field number.
     pub fn number(mut self, number: u32) -> Self {
         self.number = number;
         self
     }
 
-    /// An empty value is the same as none, and is left out.
+    /// An empty value means the same as an absent field and is omitted.
     pub fn plain(mut self) -> Self {
         self.optional = false;
         self
@@ -69,28 +70,28 @@ impl Slot {
         self
     }
 
-    /// What an absent one becomes.
+    /// Sets the default.
     pub fn default(mut self, value: Value) -> Self {
-        self.facts.default = Some(value);
+        self.options.default = Some(value);
         self
     }
 
     /// How server-side apply merges it.
     pub fn topology(mut self, topology: Topology) -> Self {
-        self.facts.topology = topology;
+        self.options.topology = topology;
         self
     }
 
-    /// The values that it may have, for [`Rule::Listed`] and OpenAPI.
+    /// Sets the enum values, for [`Rule::Listed`] and OpenAPI.
     pub fn values(mut self, values: impl IntoIterator<Item = Text>) -> Self {
-        self.facts.values = Ref::Shared(values.into_iter().collect());
+        self.options.values = Ref::Shared(values.into_iter().collect());
         self
     }
 
-    /// One more constraint.
+    /// Adds a constraint.
     pub fn rule(mut self, rule: Rule) -> Self {
-        let rules = self.facts.rules.iter().cloned().chain([rule]);
-        self.facts.rules = Ref::Shared(rules.collect());
+        let rules = self.options.rules.iter().cloned().chain([rule]);
+        self.options.rules = Ref::Shared(rules.collect());
         self
     }
 }
@@ -104,32 +105,32 @@ impl Builder {
             name,
             kind: None,
             atomic: false,
-            open: false,
+            preserve_unknown_fields: false,
             union: None,
             fields: Vec::new(),
         }
     }
 
-    /// The name in OpenAPI, where it is another.
+    /// Sets the name in OpenAPI, if it differs.
     pub fn openapi(mut self, name: impl Into<Text>) -> Self {
         self.openapi = name.into();
         self
     }
 
-    /// An object of its own.
+    /// Sets the group, version and kind.
     pub fn kind(mut self, kind: GroupVersionKind) -> Self {
         self.kind = Some(kind);
         self
     }
 
-    /// The fields that every object has: `kind`, `apiVersion` and `metadata`.
+    /// Adds the fields that every object has: `kind`, `apiVersion` and `metadata`.
     pub fn object(mut self) -> Self {
         let fields = crate::builtin::by_name("meta.v1.PartialObjectMetadata").map(|ty| &*ty.fields);
         self.fields.extend(fields.unwrap_or_default().iter().cloned());
         self
     }
 
-    /// The fields of a list of objects of a type: `kind`, `apiVersion`, `metadata` and `items`.
+    /// Adds the fields of a list of objects of a type: `kind`, `apiVersion`, `metadata` and `items`.
     pub fn list_of(mut self, ty: &Ref<Type>) -> Self {
         let fields = crate::builtin::by_name("meta.v1.PartialObjectMetadataList").map(|ty| &*ty.fields);
         self.fields.extend(fields.unwrap_or_default().iter().cloned().map(|mut field| {
@@ -147,20 +148,20 @@ impl Builder {
         self
     }
 
-    /// Keys that are no field are kept.
-    pub fn open(mut self) -> Self {
-        self.open = true;
+    /// Preserves unknown fields.
+    pub fn preserve_unknown_fields(mut self) -> Self {
+        self.preserve_unknown_fields = true;
         self
     }
 
-    /// Fields that exclude each other.
+    /// Sets the fields that exclude each other.
     pub fn union(mut self, union: Union) -> Self {
         self.union = Some(union);
         self
     }
 
-    /// One more field; a second one of the same name takes the place of the first.
-    pub fn field(mut self, name: &str, slot: Slot) -> Self {
+    /// Adds a field; it replaces an earlier one of the same name.
+    pub fn field(mut self, name: &str, slot: FieldBuilder) -> Self {
         self.fields.retain(|field| field.name != name);
         let mut quoted = vec![b','];
         crate::json::write_string(name, &mut quoted);
@@ -174,12 +175,12 @@ impl Builder {
             boxed: false,
             always: slot.always,
             shape: slot.shape,
-            facts: Ref::Shared(Arc::new(slot.facts)),
+            options: Ref::Shared(Arc::new(slot.options)),
         });
         self
     }
 
-    /// The type. Fields beyond the first 65,535 are left out: no schema that fits a request has as many.
+    /// The type. Fields after the first 65,535 are dropped: no schema that fits into a request has as many.
     pub fn build(self) -> Ref<Type> {
         let mut fields = self.fields;
         fields.truncate(usize::from(u16::MAX) - 1);
@@ -187,13 +188,13 @@ impl Builder {
             let fields = fields.iter().enumerate();
             fields.filter(move |(_, field)| keep(field)).map(|(at, _)| at as u16)
         };
-        let mut wire: Vec<Part> = fields
+        let mut wire: Vec<MessageField> = fields
             .iter()
             .zip(0..)
             .filter(|(field, _)| field.number != 0)
-            .map(|(field, place)| Part::Field { number: field.number, place })
+            .map(|(field, index)| MessageField::Field { number: field.number, index })
             .collect();
-        wire.sort_by_key(Part::number);
+        wire.sort_by_key(MessageField::number);
         let struct_name = self.name.rsplit('.').next().unwrap_or_default().into();
         Ref::Shared(Arc::new(Type {
             struct_name,
@@ -202,14 +203,14 @@ impl Builder {
             kind: self.kind,
             wire: Ref::Shared(wire.into()),
             atomic: self.atomic,
-            open: self.open,
+            preserve_unknown_fields: self.preserve_unknown_fields,
             has_defaults: fields
                 .iter()
-                .any(|field| field.facts.default.is_some() || leads_to(&field.shape, |ty| ty.has_defaults)),
+                .any(|field| field.options.default.is_some() || leads_to(&field.shape, |ty| ty.has_defaults)),
             has_rules: self.union.as_ref().is_some_and(|union| union.checked)
-                || fields
-                    .iter()
-                    .any(|field| !field.facts.rules.is_empty() || leads_to(&field.shape, |ty| ty.has_rules)),
+                || fields.iter().any(|field| {
+                    !field.options.rules.is_empty() || leads_to(&field.shape, |ty| ty.has_rules)
+                }),
             union: self.union,
             lookup: Lookup { slots: Ref::Shared(layout(fields.iter().map(|field| &*field.name)).into()) },
             always: Ref::Shared(places(|field| field.always).collect()),

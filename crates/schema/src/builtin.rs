@@ -2,8 +2,8 @@
 
 use crate::lookup::Lookup;
 use crate::model::{
-    Alternative, Facts, Field, Format, GroupVersionKind, Member, Part, Patch, Raw, Ref, Rule, Shape,
-    Topology, Type, Union,
+    Alternative, Field, FieldOptions, Format, GroupVersionKind, Member, MessageField, Patch, Raw, Ref, Rule,
+    Shape, Topology, Type, Union,
 };
 use object::{Key, Text, Value};
 
@@ -25,7 +25,7 @@ pub fn types() -> &'static [&'static Type] {
     table::ALL
 }
 
-/// The built-in types that are objects of their own, by group, version and kind.
+/// The built-in types with a group, version and kind, in that order.
 pub fn kinds() -> &'static [&'static Type] {
     table::KINDS
 }
@@ -36,7 +36,7 @@ pub fn by_name(name: &str) -> Option<&'static Type> {
     table::ALL.get(at).copied()
 }
 
-/// The type of a kind.
+/// The type with this group, version and kind.
 pub fn by_kind(group: &str, version: &str, kind: &str) -> Option<&'static Type> {
     let wanted = (group, version, kind);
     let at = table::KINDS

@@ -1,26 +1,25 @@
-//! What all decoders share: limits, errors, the place in the object that an error names, and the fields that
-//! an object should not have.
+//! What all decoders share: limits, errors, field paths for errors, and the list of unknown and duplicate fields.
 
 use crate::model::{Field, Shape, Type};
 use object::Value;
 use object::quote::Quoted;
 use std::fmt::{self, Write};
 
-/// How much a decoder takes before it refuses.
+/// The limits of a decoder.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of input.
     pub bytes: usize,
-    /// Lists and maps within each other.
+    /// The nesting depth of lists and maps.
     pub depth: usize,
     /// Values in the tree, keys of maps included.
     pub values: usize,
 }
 
 impl Limits {
-    /// For the body of a request: the reference takes 3 MiB.
+    /// For a request body: the reference accepts 3 MiB.
     pub const REQUEST: Self = Self { bytes: 3 * 1024 * 1024, depth: 512, values: 250_000 };
-    /// For what is stored: it was checked on its way in.
+    /// For stored objects, which were checked when they were written.
     pub const STORED: Self = Self { bytes: usize::MAX, depth: 1024, values: usize::MAX };
 }
 
@@ -30,28 +29,28 @@ impl Default for Limits {
     }
 }
 
-/// A decoded object, and what it had too much.
+/// A decoded object, and the fields that strict validation reports.
 #[derive(Debug)]
 pub struct Decoded {
     /// The tree.
     pub value: Value,
-    /// Fields that were dropped, in the order of the input: at most [`Decoded::MOST_STRICT`], none twice.
+    /// Unknown and duplicate fields, in the order of the input: at most [`Decoded::MOST_STRICT`], each once.
     pub strict: Vec<Strict>,
 }
 
 impl Decoded {
-    /// As many dropped fields are reported, like the reference does.
+    /// The limit of `strict`, as in the reference.
     pub const MOST_STRICT: usize = 100;
 }
 
-/// A field that is dropped, unless the request asked for it to be refused.
+/// A field that is dropped with a warning, or an error with `fieldValidation=Strict`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Strict {
     /// The type has no such field.
     Unknown(String),
-    /// The field stands more than once.
+    /// The field occurs more than once.
     Duplicate(String),
-    /// YAML that sets a key of a map twice, in the words of the YAML reader.
+    /// Duplicate keys in YAML, with the message of the YAML decoder.
     Yaml(String),
 }
 
@@ -65,16 +64,16 @@ impl fmt::Display for Strict {
     }
 }
 
-/// Why there is no object. The texts are those of the reference.
+/// A decoding error. The messages are those of the reference.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The input is not of its format.
+    /// A syntax error.
     #[error("{0}")]
     Syntax(String),
     /// A value of the wrong type.
     #[error("{}", .0.message())]
     Type(Mismatch),
-    /// A value of the right type that its form does not allow: a quantity, a time, base64.
+    /// A value of the right type with an invalid format: a quantity, a time, base64.
     #[error("{0}")]
     Value(String),
     /// More bytes than the limit.
@@ -88,19 +87,19 @@ pub enum Error {
     TooMany(usize),
 }
 
-/// An error on its way out of a decoder: a word, so that the values coming the same way stay small.
+/// A boxed error: one word, so that the results of decoder functions stay small.
 pub(crate) type Fault = Box<Error>;
 
-/// A value of the wrong type, and where it stands.
+/// A value of the wrong type, and its field path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// What was found: `string`, `number 1.5`.
+    /// The JSON type that was found: `string`, `number 1.5`.
     pub found: String,
     /// The struct that has the field; empty at the top.
     pub struct_name: String,
     /// The field's path without indexes; empty at the top.
     pub path: String,
-    /// The type that was wanted.
+    /// The expected Go type.
     pub wanted: String,
 }
 
@@ -117,9 +116,9 @@ impl Mismatch {
     }
 }
 
-/// A place in the object being decoded: a list on the call stack, read only when there is something to report.
-pub(crate) struct Place<'p> {
-    parent: Option<&'p Place<'p>>,
+/// The field path of the value that is being decoded: a linked list on the call stack, read only to report an error.
+pub(crate) struct DecodePath<'p> {
+    parent: Option<&'p DecodePath<'p>>,
     segment: Segment<'p>,
 }
 
@@ -128,37 +127,37 @@ enum Segment<'p> {
     Field(&'p Type, &'p Field),
     Index(usize),
     Key(&'p str),
-    /// Below this the reference reads with a decoder of its own, and names no place.
-    Apart,
+    /// A value that the reference decodes with a decoder of its own: field paths in type errors start here.
+    OwnDecoder,
 }
 
-impl<'p> Place<'p> {
-    pub(crate) const ROOT: Place<'static> = Place { parent: None, segment: Segment::Root };
+impl<'p> DecodePath<'p> {
+    pub(crate) const ROOT: DecodePath<'static> = DecodePath { parent: None, segment: Segment::Root };
 
-    pub(crate) fn field(&'p self, ty: &'p Type, field: &'p Field) -> Place<'p> {
-        Place { parent: Some(self), segment: Segment::Field(ty, field) }
+    pub(crate) fn field(&'p self, ty: &'p Type, field: &'p Field) -> DecodePath<'p> {
+        DecodePath { parent: Some(self), segment: Segment::Field(ty, field) }
     }
 
-    pub(crate) fn index(&'p self, at: usize) -> Place<'p> {
-        Place { parent: Some(self), segment: Segment::Index(at) }
+    pub(crate) fn index(&'p self, at: usize) -> DecodePath<'p> {
+        DecodePath { parent: Some(self), segment: Segment::Index(at) }
     }
 
-    pub(crate) fn key(&'p self, key: &'p str) -> Place<'p> {
-        Place { parent: Some(self), segment: Segment::Key(key) }
+    pub(crate) fn key(&'p self, key: &'p str) -> DecodePath<'p> {
+        DecodePath { parent: Some(self), segment: Segment::Key(key) }
     }
 
-    pub(crate) fn apart(&'p self) -> Place<'p> {
-        Place { parent: Some(self), segment: Segment::Apart }
+    pub(crate) fn own_decoder(&'p self) -> DecodePath<'p> {
+        DecodePath { parent: Some(self), segment: Segment::OwnDecoder }
     }
 
-    /// The full path with indexes: `spec.containers[0]`.
+    /// The field path with indexes: `spec.containers[0]`.
     pub(crate) fn path(&self) -> String {
         let mut path = String::new();
         self.write(&mut path);
         path
     }
 
-    /// The full path of a field in this place: `spec.containers[0].image`.
+    /// The field path of a field of this value: `spec.containers[0].image`.
     pub(crate) fn path_to(&self, name: &str) -> String {
         let mut path = String::new();
         if self.write(&mut path) {
@@ -168,7 +167,7 @@ impl<'p> Place<'p> {
         path
     }
 
-    /// Writes the path; whether it has any part, which may be an empty key.
+    /// Writes the path; returns whether it has any segment, which may be an empty key.
     fn write(&self, path: &mut String) -> bool {
         let started = self.parent.is_some_and(|parent| parent.write(path));
         let mut name = |name: &str| {
@@ -178,7 +177,7 @@ impl<'p> Place<'p> {
             path.push_str(name);
         };
         match &self.segment {
-            Segment::Root | Segment::Apart => return started,
+            Segment::Root | Segment::OwnDecoder => return started,
             Segment::Field(_, field) => name(&field.name),
             Segment::Key(key) => name(key),
             Segment::Index(at) => {
@@ -188,13 +187,13 @@ impl<'p> Place<'p> {
         true
     }
 
-    /// The error that `found` stands here where a value of `shape` was wanted.
+    /// The error for a value of type `found` where `shape` is expected.
     #[cold]
     pub(crate) fn mismatch(&self, found: impl Into<String>, shape: &Shape) -> Error {
         self.mismatch_with(found.into(), self.go_name().unwrap_or_else(|| shape.go_name()))
     }
 
-    /// The same from a form with a decoder of its own, which knows no name but its own.
+    /// The same error from a type with a decoder of its own, which knows only the name of its own type.
     #[cold]
     pub(crate) fn mismatch_of(&self, found: impl Into<String>, shape: &Shape) -> Error {
         self.mismatch_with(found.into(), shape.go_name())
@@ -211,7 +210,7 @@ impl<'p> Place<'p> {
                     }
                     names.push(field.name.as_str());
                 }
-                Segment::Apart => names.clear(),
+                Segment::OwnDecoder => names.clear(),
                 _ => {}
             }
             at = place.parent;
@@ -220,11 +219,11 @@ impl<'p> Place<'p> {
         Error::Type(Mismatch { found, struct_name, path: names.join("."), wanted })
     }
 
-    /// What the reference calls the type of this place, where the field's own name for it says so.
+    /// The Go type of this value, as far as the field declares it.
     fn go_name(&self) -> Option<String> {
         match (&self.segment, self.parent) {
-            (Segment::Root | Segment::Apart, _) | (_, None) => None,
-            (Segment::Field(_, field), _) => Some(field.facts.go.to_string()),
+            (Segment::Root | Segment::OwnDecoder, _) | (_, None) => None,
+            (Segment::Field(_, field), _) => Some(field.options.go.to_string()),
             (Segment::Index(_), Some(list)) => list.go_name()?.strip_prefix("[]").map(str::to_string),
             (Segment::Key(_), Some(map)) => {
                 let name = map.go_name()?;
@@ -236,7 +235,7 @@ impl<'p> Place<'p> {
 }
 
 impl Shape {
-    /// What the reference calls this type, as far as the shape alone says it.
+    /// The Go type of a shape.
     pub(crate) fn go_name(&self) -> String {
         match self {
             Shape::Bool => "bool".into(),
@@ -260,11 +259,11 @@ impl Shape {
     }
 }
 
-/// Collects dropped fields within bounds.
+/// A bounded list of unknown and duplicate fields.
 #[derive(Default)]
 pub(crate) struct StrictList {
     list: Vec<Strict>,
-    /// Above zero where the reference does not look: within a value that has a decoder of its own.
+    /// Above zero inside values that the reference decodes with a decoder of its own: it reports no fields there.
     pub(crate) quiet: u32,
 }
 
@@ -284,7 +283,8 @@ impl StrictList {
     }
 }
 
-/// A later value read into an earlier one: structs and maps keep what the later one does not name, also within lists.
+/// Merges the value of a repeated field into the earlier one: structs and maps keep fields that the later value does not
+/// have, also within lists.
 pub(crate) fn merge_again(earlier: Value, later: Value) -> Value {
     match (earlier, later) {
         (Value::Map(mut earlier), Value::Map(later)) => {
@@ -311,13 +311,13 @@ pub(crate) fn merge_again(earlier: Value, later: Value) -> Value {
 
 /// Which fields of a struct have been read.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct SeenFields {
     low: u64,
     high: Vec<usize>,
 }
 
-impl Seen {
-    /// Marks a field; whether it was marked before.
+impl SeenFields {
+    /// Marks a field; returns whether it was marked before.
     #[inline]
     pub(crate) fn again(&mut self, at: usize) -> bool {
         if at < 64 {

@@ -1,10 +1,10 @@
-//! Static defaults: what a field becomes when it is not there.
+//! Defaulting: the defaults that the type files declare.
 
 use crate::model::{Field, Shape, Type};
 use object::{Map, Value};
 
-/// Fills absent fields with the defaults that their type declares, all the way down. A struct that is not
-/// optional is there even when nothing in it was set, so its defaults apply.
+/// Sets absent fields to the defaults that their type declares, at every depth. An absent struct that is not optional
+/// counts as an empty one, so its defaults apply.
 pub fn default(ty: &Type, value: &mut Value) {
     if ty.has_defaults
         && let Some(map) = value.as_map_mut()
@@ -14,8 +14,8 @@ pub fn default(ty: &Type, value: &mut Value) {
 }
 
 fn fill(ty: &Type, map: &mut Map) {
-    // Most fields have no default, and are not looked for.
-    let concerned = |field: &&Field| field.facts.default.is_some() || reaches_defaults(&field.shape);
+    // Most fields have no default: skip the lookup of their values.
+    let concerned = |field: &&Field| field.options.default.is_some() || reaches_defaults(&field.shape);
     for field in ty.fields.iter().filter(concerned) {
         match map.get_mut(&field.name) {
             Some(value) => descend(&field.shape, value),
@@ -53,9 +53,9 @@ fn reaches_defaults(shape: &Shape) -> bool {
     }
 }
 
-/// What an absent field becomes, if it becomes anything.
+/// The value of an absent field, if it has a default.
 fn absent(field: &Field) -> Option<Value> {
-    if let Some(value) = &field.facts.default {
+    if let Some(value) = &field.options.default {
         return Some(value.clone());
     }
     match &field.shape {
@@ -73,7 +73,7 @@ mod tests {
     use crate::{Limits, builtin, json};
 
     #[test]
-    fn defaults_reach_into_lists_and_leave_what_is_set() {
+    fn defaulting_fills_list_elements_and_keeps_set_fields() {
         let pod = builtin::by_kind("", "v1", "Pod").expect("pods are built in");
         let text = br#"{"spec":{"containers":[{"name":"a","ports":[{"containerPort":1},{"containerPort":2,"protocol":"UDP"}]}]}}"#;
         let mut value = json::decode(pod, text, &Limits::default()).expect("valid").value;

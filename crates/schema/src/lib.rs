@@ -1,12 +1,12 @@
 //! Types as data, and everything that is derived from them.
 //!
-//! Every type of the API is a [`Type`]: built-in ones are static tables made from the files in `types/` (their
-//! notation is described in `build/main.rs`), others are made at run time by a [`Builder`]. From that one
-//! description come decoding and encoding ([`json`], [`yaml`], [`protobuf`], [`cbor`]), [defaults](default),
-//! [constraints](validate()), the merge facts ([`Topology`], [`Patch`]), the names in OpenAPI, and the typed
-//! [`views`] through which hand-written rules read an object.
+//! Every type of the API is a [`Type`]: built-in types are static tables made from the files in `types/` (their
+//! notation is described in `build/main.rs`), custom types are made at run time by a [`Builder`]. From a type derive
+//! decoding and encoding ([`json`], [`yaml`], [`protobuf`], [`cbor`]), [defaulting](default),
+//! [validation](validate()), the merge rules of server-side apply and strategic merge patch ([`Topology`], [`Patch`]),
+//! the names in OpenAPI, and the typed [`views`] through which strategies read an object.
 //!
-//! Decoders take bytes from anyone: they answer in time and memory bounded by [`Limits`].
+//! Decoders accept bytes from any client: [`Limits`] bounds their time and memory.
 
 mod builder;
 pub mod builtin;
@@ -25,19 +25,19 @@ mod validate;
 pub mod view;
 pub mod yaml;
 
-pub use builder::{Builder, Slot};
+pub use builder::{Builder, FieldBuilder};
 pub use decode::{Decoded, Error, Limits, Mismatch, Strict};
 pub use defaults::default;
 pub use model::{
-    Alternative, Facts, Field, Format, GroupVersionKind, Member, Part, Patch, Raw, Ref, Rule, Shape,
-    Topology, Type, Union,
+    Alternative, Field, FieldOptions, Format, GroupVersionKind, Member, MessageField, Patch, Raw, Ref, Rule,
+    Shape, Topology, Type, Union,
 };
 pub use status::Status;
 pub use validate::validate;
 
 /// Typed views of the built-in types: `core::v1::Pod::of(map).spec().containers()`.
 #[rustfmt::skip]
-#[allow(clippy::should_implement_trait, reason = "a method is called as its field is")]
+#[allow(clippy::should_implement_trait, reason = "methods have the names of fields")]
 pub mod views {
     include!(concat!(env!("OUT_DIR"), "/views.rs"));
 }

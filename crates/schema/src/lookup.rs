@@ -1,17 +1,17 @@
-//! From a field's name to its place: an open-addressed table over a hash that reads at most 16 bytes of the
-//! name. The build script lays the tables of the built-in types out with this same code.
+//! The index of a field by its name: an open-addressed hash table; the hash reads at most 16 bytes of the name. The
+//! build script makes the tables of the built-in types with the same code.
 
 /// Marks a free slot.
 const FREE: u16 = u16::MAX;
 
 /// The table of one type.
 pub(crate) struct Lookup {
-    /// Length is a power of two, at least twice the number of names; never empty.
+    /// The length is a power of two, at least twice the number of names; never empty.
     pub(crate) slots: crate::model::Ref<[u16]>,
 }
 
 impl Lookup {
-    /// The place of `name`: the first candidate that `is` confirms.
+    /// The index of `name`: the first candidate that `is` confirms.
     #[inline]
     pub(crate) fn find(&self, name: &str, is: impl Fn(usize) -> bool) -> Option<usize> {
         let slots: &[u16] = &self.slots;

@@ -1,14 +1,14 @@
-//! What a type is: the one form for built-in types (static, made by the build script from `types/`) and for
-//! types that are made at run time (shared, made by [`crate::Builder`]).
+//! The model of a type, for built-in types (static, made by the build script from `types/`) and for custom types
+//! (shared, made at run time by [`crate::Builder`]).
 //!
-//! Three ideas carry the encodings:
+//! Three rules that the encodings rely on:
 //!
-//! 1. *A tree is unique.* The tree of an object never holds a value that its field cannot tell from an absent
-//!    one: null, and the empty value of a field that is not [`Field::optional`]. Decoders leave those out,
-//!    encoders write them where the API does ([`Field::always`]). Equal objects are equal trees.
-//! 2. *Fields stand in the order in which they are written in JSON*, inlined ones in the place of the type that
-//!    they come from; [`Type::wire`] says how the same fields nest in Protobuf.
-//! 3. *What every decode needs lies in [`Field`]*, what only some callers ask for in [`Facts`].
+//! 1. *A tree is unique.* The tree of an object never holds a value that means the same as an absent field: null, and
+//!    the empty value of a field that is not [`Field::optional`]. Decoders leave those out, encoders write them
+//!    where the API does ([`Field::always`]). Equal objects are equal trees.
+//! 2. *Fields are in JSON order*, inlined ones where the inlined type is; [`Type::wire`] says how the same fields
+//!    nest in Protobuf.
+//! 3. *[`Field`] holds what every decode reads*; [`FieldOptions`] holds the rest.
 
 use crate::lookup::Lookup;
 use object::{Key, Map, Text, Value};
@@ -16,7 +16,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A part of the model: in the program's own data, or shared on the heap.
+/// A reference to a part of the model: static data, or shared on the heap.
 pub enum Ref<T: ?Sized + 'static> {
     /// Built in.
     Static(&'static T),
@@ -70,31 +70,31 @@ pub struct Type {
     pub openapi: Text,
     /// The name in decoding errors: `Container`.
     pub struct_name: Text,
-    /// Group, version and kind, for a type that is an object of its own.
+    /// Group, version and kind, for the type of an object.
     pub kind: Option<GroupVersionKind>,
     /// All fields in JSON order, inlined ones included.
     pub fields: Ref<[Field]>,
-    /// The same fields as Protobuf nests them, by rising number.
-    pub wire: Ref<[Part]>,
-    /// Server-side apply treats the whole as one value.
+    /// The same fields as Protobuf nests them, by ascending number.
+    pub wire: Ref<[MessageField]>,
+    /// Server-side apply merges a value of this type as a whole.
     pub atomic: bool,
-    /// Which fields exclude each other, by the value of a discriminator.
+    /// The fields that exclude each other, by the value of a discriminator.
     pub union: Option<Union>,
-    /// Whether keys that are no field are kept in the tree instead of being reported.
-    pub open: bool,
-    /// Whether this type or one below it declares a default.
+    /// Whether unknown fields are preserved instead of pruned and reported.
+    pub preserve_unknown_fields: bool,
+    /// Whether this type or a type that it refers to declares a default.
     pub has_defaults: bool,
-    /// Whether this type or one below it declares a rule.
+    /// Whether this type or a type that it refers to declares a rule.
     pub has_rules: bool,
-    /// From a field's name to its place in `fields`.
+    /// The index in `fields` by name.
     pub(crate) lookup: Lookup,
-    /// The places of the fields that are [`Field::always`] written, rising.
+    /// The indexes of the fields that are [`Field::always`] written, ascending.
     pub(crate) always: Ref<[u16]>,
-    /// The names of `fields` once more, for built-in types: the very texts that decoded keys point to.
+    /// The names of `fields` of a built-in type. Decoded keys point to these same texts.
     pub(crate) names: &'static [&'static str],
 }
 
-/// Types refer to each other in circles, so only the name is shown.
+/// Shows only the name, because types refer to each other in cycles.
 impl fmt::Debug for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
@@ -108,8 +108,8 @@ impl Type {
         self.position(name).and_then(|at| self.fields.get(at))
     }
 
-    /// The place of the field whose key is `key`, at `from` or after it. Keys that a decoder took from this type
-    /// are told by where their text lies, without reading it.
+    /// The index of the field whose key is `key`, at `from` or after it. A key that a decoder took from this type is
+    /// found by the address of its text, without comparing the text.
     #[inline(always)]
     pub(crate) fn position_from(&self, from: usize, key: &Key) -> Option<usize> {
         let text = key.as_str().as_ptr();
@@ -125,14 +125,14 @@ impl Type {
         self.position(key).filter(|at| *at >= from)
     }
 
-    /// The place of the field called `name`.
+    /// The index of the field called `name`.
     #[inline]
     pub fn position(&self, name: &str) -> Option<usize> {
         self.lookup.find(name, |at| self.fields.get(at).is_some_and(|field| field.name == name))
     }
 }
 
-/// The name under which an object states what it is.
+/// The group, version and kind of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionKind {
     /// The API group; empty for the core group.
@@ -157,11 +157,11 @@ impl GroupVersionKind {
 /// A discriminated union.
 #[derive(Clone)]
 pub struct Union {
-    /// The field whose value says which member may be set.
+    /// The field whose value names the member that may be set.
     pub discriminator: Text,
     /// The members.
     pub members: Ref<[Member]>,
-    /// Whether [`crate::validate()`] holds an object to it; otherwise rules written by hand do, in words of their own.
+    /// Whether [`crate::validate()`] checks it; if not, a strategy does, with its own messages.
     pub checked: bool,
 }
 
@@ -169,7 +169,7 @@ pub struct Union {
 pub struct Member {
     /// The discriminator's value.
     pub value: Text,
-    /// The field that goes with it.
+    /// The field that this value allows.
     pub field: Text,
 }
 
@@ -178,65 +178,65 @@ pub struct Member {
 pub struct Field {
     /// The name in JSON.
     pub name: Key,
-    /// `,"name":`, ready to be written after another field. That of a built-in field is filled up to
-    /// [`Field::PADDED`] bytes, so that it can be copied without a look at its length.
+    /// `,"name":`, ready to be written after another field. For a built-in field it is padded to
+    /// [`Field::PADDED`] bytes, so that a copy has a fixed length.
     pub(crate) quoted: Ref<str>,
-    /// The length of `quoted` without the filling.
+    /// The length of `quoted` without the padding.
     pub(crate) quoted_length: usize,
-    /// The number in Protobuf; 0 when it has none.
+    /// The Protobuf field number; 0 if it has none.
     pub number: u32,
-    /// Empty and absent are different things: the field is a pointer in the reference.
+    /// An empty value differs from an absent one: the field is a pointer in the reference.
     pub optional: bool,
-    /// A list that Protobuf carries in a message of its own.
+    /// A list that Protobuf wraps in a message of its own.
     pub boxed: bool,
     /// Written in JSON even when absent, as null or as the empty value.
     pub always: bool,
-    /// What stands there.
+    /// The shape of the value.
     pub shape: Shape,
-    /// The rest.
-    pub facts: Ref<Facts>,
+    /// What only some callers need.
+    pub options: Ref<FieldOptions>,
 }
 
 impl Field {
-    /// As many bytes have the quoted names of built-in fields at least.
+    /// The minimum length of the quoted names of built-in fields, in bytes.
     pub(crate) const PADDED: usize = 32;
 
-    /// Whether `value` is no different from an absent one here.
+    /// Whether `value` means the same as an absent field.
     #[inline]
     pub fn drops(&self, value: &Value) -> bool {
         if self.optional { value.is_null() } else { self.shape.is_empty_value(value) }
     }
 }
 
-/// How a field nests in Protobuf.
-pub enum Part {
+/// A field of a Protobuf message: one field, or the message of an inlined type.
+pub enum MessageField {
     /// A field.
     Field {
         /// Its number.
         number: u32,
-        /// Its place in [`Type::fields`].
-        place: u16,
+        /// Its index in [`Type::fields`].
+        index: u16,
     },
     /// Fields of an inlined type: flat in JSON, a message of their own in Protobuf.
     Inline {
         /// The message's field number.
         number: u32,
-        /// The fields in it, by rising number.
-        parts: Ref<[Part]>,
+        /// The fields of the message, by ascending number.
+        fields: Ref<[MessageField]>,
     },
 }
 
-impl Part {
-    /// The field number under which this part stands.
+impl MessageField {
+    /// The Protobuf field number.
     #[inline]
     pub fn number(&self) -> u32 {
         match self {
-            Part::Field { number, .. } | Part::Inline { number, .. } => *number,
+            MessageField::Field { number, .. } | MessageField::Inline { number, .. } => *number,
         }
     }
 }
 
-/// What may stand at one place of an object.
+/// The shape of a value: its JSON type, or its type with named fields.
 #[derive(Clone)]
 pub enum Shape {
     /// `true` or `false`.
@@ -255,9 +255,9 @@ pub enum Shape {
     Time,
     /// A time in microseconds.
     MicroTime,
-    /// A length of time.
+    /// A duration.
     Duration,
-    /// An amount of a resource.
+    /// A quantity of a resource.
     Quantity,
     /// A whole number of 32 bits, or text.
     IntOrString,
@@ -267,15 +267,15 @@ pub enum Shape {
     Any,
     /// Fields of a type.
     Struct(Ref<Type>),
-    /// A sequence.
+    /// A list.
     List(Ref<Shape>),
-    /// Values by key.
+    /// A map from strings.
     Map(Ref<Shape>),
-    /// A JSON schema where other things may stand as well.
+    /// A JSON schema, or an alternative to it.
     SchemaOr(Alternative, Ref<Type>),
 }
 
-/// Which message carries raw JSON in Protobuf, and how the reference names its type.
+/// The Protobuf message that carries raw JSON, and its type in the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Raw {
     /// An object of any kind.
@@ -286,7 +286,7 @@ pub enum Raw {
     Fields,
 }
 
-/// What may stand in the place of a JSON schema.
+/// The alternatives to a JSON schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alternative {
     /// `true` or `false`.
@@ -298,12 +298,12 @@ pub enum Alternative {
 }
 
 impl Shape {
-    /// Whether the reference keeps an earlier value of this shape when null follows.
+    /// Whether the reference keeps the value of a field of this shape if the field is repeated with null.
     pub(crate) fn keeps_on_null(&self) -> bool {
         !matches!(self, Shape::List(_) | Shape::Map(_) | Shape::Bytes | Shape::Any)
     }
 
-    /// What null stands for as an element of a list or as a value of a map.
+    /// The meaning of null as an element of a list or a value of a map.
     pub fn empty_element(&self) -> Value {
         match self {
             Shape::Bool => Value::Bool(false),
@@ -319,7 +319,7 @@ impl Shape {
         }
     }
 
-    /// Whether `value` is what a field of this shape has when nothing was set.
+    /// Whether `value` is the empty value of this shape.
     #[inline(always)]
     pub fn is_empty_value(&self, value: &Value) -> bool {
         match value {
@@ -341,73 +341,73 @@ impl Shape {
     }
 }
 
-/// What is known of a field beyond its shape.
+/// The options of a field in the type files.
 #[derive(Clone)]
-pub struct Facts {
+pub struct FieldOptions {
     /// The type's name in decoding errors: `int32`, `[]v1.Container`, `v1.PullPolicy`.
     pub go: Text,
-    /// OpenAPI lists the field as required.
+    /// Whether OpenAPI lists the field as required.
     pub required: bool,
-    /// The values that OpenAPI lists.
+    /// The enum values in OpenAPI.
     pub values: Ref<[Text]>,
-    /// What an absent field becomes.
+    /// The default.
     pub default: Option<Value>,
     /// How server-side apply merges a list, a map or a struct.
     pub topology: Topology,
-    /// How strategic merge patch merges it.
+    /// How strategic merge patch merges the field.
     pub patch: Patch,
     /// Constraints on the value, checked by [`crate::validate()`].
     pub rules: Ref<[Rule]>,
 }
 
-/// How server-side apply merges what stands at a place.
+/// How server-side apply merges a value.
 #[derive(Clone)]
 pub enum Topology {
-    /// By the shape alone: structs and maps field by field unless their type says otherwise, lists as one value.
+    /// By the shape: structs and maps field by field unless the type is atomic, lists as one value.
     Natural,
-    /// Field by field, whatever the type says.
+    /// Field by field, even if the type is atomic.
     Granular,
     /// As one value.
     Atomic,
-    /// A list of distinct scalars.
+    /// A list of distinct scalars: `listType=set`.
     Set,
-    /// A list of structs told apart by these fields.
+    /// A list of structs with these key fields: `listType=map`.
     Keyed(Ref<[Text]>),
 }
 
-/// How strategic merge patch treats what stands at a place.
+/// How strategic merge patch merges a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Patch {
-    /// Elements are merged; the key tells structs apart, none means a list of scalars.
+    /// Elements are merged: structs by `key`, scalars without one.
     pub merge: bool,
-    /// The field that tells the elements apart.
+    /// The merge key.
     pub key: Text,
-    /// Keys that the patch does not name are dropped.
+    /// Fields that the patch does not name are dropped.
     pub retain_keys: bool,
-    /// The whole is replaced.
+    /// The value is replaced as a whole.
     pub replace: bool,
 }
 
-/// A constraint that is declared beside the field.
+/// A constraint that the type file declares for a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rule {
-    /// Must be there and not empty.
+    /// Must be set and not empty.
     Required,
-    /// Must be one of [`Facts::values`] when it is not empty.
+    /// Must be one of [`FieldOptions::values`] when it is not empty.
     Listed,
     /// Must not be less.
     Min(i64),
     /// Must not be more.
     Max(i64),
-    /// Must lie between the two, both included.
+    /// Must be between the two, both included.
     Between(i64, i64),
-    /// At most so many bytes of text.
+    /// At most this many bytes of text.
     MaxLength(usize),
-    /// At most so many elements or entries.
+    /// At most this many elements or entries.
     MaxItems(usize),
-    /// At least so many elements or entries.
+    /// At least this many elements or entries.
     MinItems(usize),
-    /// Text of a named form.
+    /// Text of a named format.
     Format(Format),
     /// Must not change once the object exists.
     Immutable,
@@ -415,7 +415,7 @@ pub enum Rule {
     Unique(Option<Text>),
 }
 
-/// The named forms of text.
+/// The named formats of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// A DNS label as of RFC 1123.
@@ -428,7 +428,7 @@ pub enum Format {
     QualifiedName,
     /// The value of a label.
     LabelValue,
-    /// A name that can stand in a path.
+    /// A name that is a valid path segment.
     PathSegment,
     /// A key of a config map.
     ConfigMapKey,

@@ -1,4 +1,4 @@
-//! The forms of text that have a canonical writing: times, durations, quantities, base64.
+//! Text with a canonical form: times, durations, quantities, base64.
 
 use crate::model::Shape;
 use base64::Engine;
@@ -8,7 +8,7 @@ use object::Text;
 use object::duration::Duration;
 use object::time::{MicroTime, Time};
 
-/// Binary data as the reference reads it: padded, line breaks passed over, spare bits ignored.
+/// Base64 as the reference reads it: with padding, line breaks skipped, trailing bits ignored.
 const BASE64: GeneralPurpose = GeneralPurpose::new(&STANDARD, PAD.with_decode_allow_trailing_bits(true));
 
 /// Binary data from base64.
@@ -21,7 +21,7 @@ pub(crate) fn base64(text: &str) -> Result<Vec<u8>, String> {
     decoded.map_err(|_| format!("illegal base64 data at input byte {}", base64_fault(text.as_bytes())))
 }
 
-/// Where the reference sees the fault in text that is not base64.
+/// The offset that the reference reports for text that is not base64.
 fn base64_fault(text: &[u8]) -> usize {
     let mut quantum = 0;
     let mut bytes = text.iter().enumerate().filter(|(_, byte)| !matches!(byte, b'\r' | b'\n'));
@@ -60,7 +60,7 @@ pub(crate) fn canonical(shape: &Shape, text: &str) -> Result<Text, String> {
     }
 }
 
-/// Whether the canonical text of a time is the reference's way to say "no time".
+/// Whether the canonical text of a time is the zero time of the reference.
 pub(crate) fn is_no_time(text: &str) -> bool {
     text.strip_prefix("0001-01-01T00:00:00").is_some_and(|rest| matches!(rest, "Z" | ".000000Z"))
 }
@@ -71,7 +71,7 @@ pub(crate) struct Unix {
     pub(crate) nanos: i32,
 }
 
-/// The point in time of a canonical text; the reference drops what is below a second, or a microsecond.
+/// The time of a canonical text; the reference truncates to a second, or to a microsecond.
 pub(crate) fn unix(shape: &Shape, text: &str) -> Unix {
     match shape {
         Shape::MicroTime => {
@@ -82,7 +82,7 @@ pub(crate) fn unix(shape: &Shape, text: &str) -> Unix {
     }
 }
 
-/// The text of a point in time.
+/// The canonical text of a time.
 pub(crate) fn time(shape: &Shape, unix: Unix) -> Text {
     match shape {
         Shape::MicroTime => MicroTime::from_unix(unix.seconds, unix.nanos).to_string().into(),
@@ -90,7 +90,7 @@ pub(crate) fn time(shape: &Shape, unix: Unix) -> Text {
     }
 }
 
-/// The length of a duration's text.
+/// The duration of a text, in nanoseconds.
 pub(crate) fn nanoseconds(text: &str) -> i64 {
     text.parse().unwrap_or(Duration::ZERO).as_nanos()
 }
@@ -105,13 +105,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_padded_and_may_break_lines() {
+    fn base64_needs_padding_and_may_contain_line_breaks() {
         assert_eq!(base64("aGVs\nbG8=").as_deref(), Ok(&b"hello"[..]));
         assert_eq!(base64("").as_deref(), Ok(&b""[..]));
     }
 
     #[test]
-    fn faults_in_base64_are_where_the_reference_sees_them() {
+    fn base64_error_offsets_match_the_reference() {
         for (text, at) in
             [("abc", 0), ("abcde", 4), ("ab!d", 2), ("a===", 1), ("ab=c", 2), ("ab=", 3), ("abc=d", 4)]
         {

@@ -1,21 +1,21 @@
-//! Where the entries of a map stand, by their place in the map's type: for writers, which go by the type's order
-//! while an entry lies wherever it was put.
+//! The entries of a map by the index of their field in the type: encoders write fields in the order of the type, while
+//! the entries of a map may have any order.
 
 use crate::model::{Field, Type};
 use object::{Key, Map, Value};
 
 /// The entries of one map of one type.
-pub(crate) struct Slots<'m> {
+pub(crate) struct FieldSlots<'m> {
     map: &'m Map,
-    /// Those of `map`, borrowed once.
+    /// The entries of `map`, borrowed once.
     entries: &'m [(Key, Value)],
-    /// One more than the entry's own place; 0 for none.
+    /// By field index: the index of the entry plus one; 0 if there is no entry.
     near: [u8; 64],
-    /// The type has more fields, or the map more entries, than `near` can tell.
+    /// The type has more fields, or the map more entries, than `near` can hold: values are looked up by name.
     far: bool,
 }
 
-impl<'m> Slots<'m> {
+impl<'m> FieldSlots<'m> {
     pub(crate) fn of(ty: &Type, map: &'m Map) -> Self {
         let mut near = [0; 64];
         let entries = map.entries();
@@ -33,7 +33,7 @@ impl<'m> Slots<'m> {
         Self { map, entries, near, far: false }
     }
 
-    /// The value of the field at place `at`.
+    /// The value of the field with index `at`.
     #[inline(always)]
     pub(crate) fn value(&self, at: usize, field: &Field) -> Option<&'m Value> {
         if self.far {

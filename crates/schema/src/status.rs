@@ -1,25 +1,25 @@
-//! `Status`: how the API says that something went wrong.
+//! `Status`: the error response of the API.
 
 use crate::json;
 use object::field;
 use object::quote::Quoted;
 
-/// The API's answer to a request that was not carried out.
+/// The response to a request that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     /// The HTTP status code.
     pub code: u16,
-    /// The machine-readable word for it.
+    /// The reason, for programs.
     pub reason: Reason,
-    /// The sentence a human sees.
+    /// The message, for people.
     pub message: String,
-    /// What it is about. Some answers of the reference carry empty details, some none: a client can tell.
+    /// The details. Some responses of the reference have empty details, some have none: clients see the difference.
     pub details: Option<Box<Details>>,
-    /// A token with which a list can go on nevertheless; empty if there is none.
+    /// The continue token with which a client can go on with a list; empty if there is none.
     pub token: String,
 }
 
-/// What a [`Status`] is about.
+/// The object of a [`Status`], and its causes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Details {
     /// The name of the object.
@@ -30,35 +30,35 @@ pub struct Details {
     pub kind: String,
     /// The uid of the object.
     pub uid: String,
-    /// The single faults.
+    /// The causes, one for each field error.
     pub causes: Vec<Cause>,
-    /// When to try again; 0: not said.
+    /// The seconds after which to retry; 0 if not given.
     pub retry_after_seconds: u32,
 }
 
-/// One fault among several.
+/// One cause among several.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cause {
-    /// The machine-readable word for it.
+    /// The reason, for programs.
     pub reason: String,
-    /// The sentence a human sees.
+    /// The message, for people.
     pub message: String,
-    /// The field at fault.
+    /// The field path.
     pub field: String,
 }
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// The machine-readable words for what went wrong, each written as it is named here.
+        /// The reasons of failures; each is written as its name.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Reason {
-            /// None is given.
+            /// No reason.
             Unknown,
             $($(#[$doc])* $name,)*
         }
 
         impl Reason {
-            /// The word itself; empty for [`Reason::Unknown`].
+            /// The text; empty for [`Reason::Unknown`].
             pub fn as_str(self) -> &'static str {
                 match self {
                     Self::Unknown => "",
@@ -70,46 +70,46 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// 401: who is asking is not known.
+    /// 401: the request has no valid credentials.
     Unauthorized,
-    /// 403: the caller may not.
+    /// 403: the request is not allowed.
     Forbidden,
-    /// 404: there is no such thing.
+    /// 404: the resource or object does not exist.
     NotFound,
-    /// 409: there is one already.
+    /// 409: the object exists already.
     AlreadyExists,
-    /// 409: somebody else changed it first.
+    /// 409: another write changed the object first.
     Conflict,
-    /// 410: it was here and is not kept any more.
+    /// 410: the item is no longer available.
     Gone,
-    /// 422: the object breaks a rule.
+    /// 422: validation failed.
     Invalid,
-    /// The server could not finish in time; the caller may try again.
+    /// The server could not finish in time; the client may retry.
     ServerTimeout,
-    /// 504: the time of the request ran out.
+    /// 504: the request timed out.
     Timeout,
-    /// 429: too much at once.
+    /// 429: too many requests.
     TooManyRequests,
-    /// 400: the request makes no sense.
+    /// 400: the request is malformed.
     BadRequest,
-    /// 405: the resource does not have this method.
+    /// 405: the resource does not support the method.
     MethodNotAllowed,
-    /// 406: none of the accepted media types can be made.
+    /// 406: the server cannot produce any accepted media type.
     NotAcceptable,
     /// 413: the body is too large.
     RequestEntityTooLarge,
-    /// 415: the body's media type cannot be read.
+    /// 415: the media type of the body is not supported.
     UnsupportedMediaType,
-    /// 500: a fault of the server.
+    /// 500: an internal error.
     InternalError,
-    /// 410: the asked-for version is not kept any more.
+    /// 410: the requested resource version is too old.
     Expired,
-    /// 503: not now.
+    /// 503: the service is not available now.
     ServiceUnavailable,
 }
 
 impl Status {
-    /// 404 for a path of the API that leads nowhere.
+    /// 404 for a path that is no resource.
     pub fn unknown_resource() -> Self {
         Self {
             code: 404,
@@ -120,7 +120,7 @@ impl Status {
         }
     }
 
-    /// 405 for a method that the path does not have.
+    /// 405 for a method that the resource does not support.
     pub fn method_not_allowed() -> Self {
         Self {
             code: 405,
@@ -131,7 +131,7 @@ impl Status {
         }
     }
 
-    /// 401 for a caller that could not show who it is.
+    /// 401 for a request without valid credentials.
     pub fn unauthorized() -> Self {
         Self {
             code: 401,
@@ -142,7 +142,7 @@ impl Status {
         }
     }
 
-    /// 413 for a body past its limit.
+    /// 413 for a body over the limit.
     pub fn request_entity_too_large(why: &str) -> Self {
         Self {
             code: 413,
@@ -153,7 +153,7 @@ impl Status {
         }
     }
 
-    /// 504 for a request whose time ran out.
+    /// 504 for a request that timed out.
     pub fn timeout(why: &str) -> Self {
         Self {
             code: 504,
@@ -164,7 +164,7 @@ impl Status {
         }
     }
 
-    /// 404 for an object that is not there.
+    /// 404 for an object that does not exist.
     pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
         Self {
             code: 404,
@@ -175,7 +175,7 @@ impl Status {
         }
     }
 
-    /// 409 for an object that is there already.
+    /// 409 for an object that exists already.
     pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
         Self {
             code: 409,
@@ -186,7 +186,7 @@ impl Status {
         }
     }
 
-    /// 409 for a change that came too late.
+    /// 409 for a write that is based on an older state.
     pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
         Self {
             code: 409,
@@ -201,7 +201,7 @@ impl Status {
         }
     }
 
-    /// 403 for something that nobody may do.
+    /// 403 for a request that is not allowed.
     pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
         let message = match (resource, name) {
             ("", _) => format!("forbidden: {why}"),
@@ -217,7 +217,7 @@ impl Status {
         }
     }
 
-    /// 422 for an object that breaks rules; `kind` is the name of its type.
+    /// 422 for an object that fails validation.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[field::Error]) -> Self {
         let causes = errors.iter().map(|error| Cause {
             reason: error.kind.reason().to_owned(),
@@ -237,12 +237,12 @@ impl Status {
         }
     }
 
-    /// 410 for a state that is not kept any more.
+    /// 410 for a resource version that is too old.
     pub fn expired(why: impl Into<String>) -> Self {
         Self { code: 410, reason: Reason::Expired, message: why.into(), details: None, token: String::new() }
     }
 
-    /// 500 for a fault of the server.
+    /// 500 for an internal error.
     pub fn internal_error(why: &str) -> Self {
         Self {
             code: 500,
@@ -259,7 +259,7 @@ impl Status {
         }
     }
 
-    /// 503 for a server that cannot do it now.
+    /// 503 for a service that is not available now.
     pub fn service_unavailable(why: impl Into<String>) -> Self {
         Self {
             code: 503,
@@ -270,7 +270,7 @@ impl Status {
         }
     }
 
-    /// 406 for a client that takes nothing that could be made.
+    /// 406 for a client that accepts no supported media type.
     pub fn not_acceptable(why: impl Into<String>) -> Self {
         Self {
             code: 406,
@@ -281,7 +281,7 @@ impl Status {
         }
     }
 
-    /// 415 for a body that cannot be read.
+    /// 415 for a body with an unsupported media type.
     pub fn unsupported_media_type(why: impl Into<String>) -> Self {
         Self {
             code: 415,
@@ -292,7 +292,7 @@ impl Status {
         }
     }
 
-    /// 400 for a request that makes no sense.
+    /// 400 for a malformed request.
     pub fn bad_request(why: impl Into<String>) -> Self {
         Self {
             code: 400,
@@ -303,7 +303,7 @@ impl Status {
         }
     }
 
-    /// The JSON form, with the line feed that the reference ends it with.
+    /// The JSON form, with a line feed at the end as in the reference.
     pub fn to_json(&self) -> String {
         let mut out = String::with_capacity(192 + self.message.len());
         out.push_str(r#"{"kind":"Status","apiVersion":"v1","metadata":"#);
@@ -330,7 +330,7 @@ fn qualified(group: &str, resource: &str) -> String {
 }
 
 impl Details {
-    /// Of one object, or of a resource if the name is empty.
+    /// The details of an object, or of a resource if the name is empty.
     pub fn of(group: &str, kind: &str, name: &str) -> Self {
         Self { name: name.into(), group: group.into(), kind: kind.into(), ..Self::default() }
     }
@@ -379,7 +379,7 @@ fn push_member(out: &mut String, name: &str, value: &str) {
     }
 }
 
-/// Makes an object of the members appended since `start`: its first comma becomes the brace.
+/// Turns the members appended since `start` into an object: the first comma becomes the opening brace.
 fn open_object(out: &mut String, start: usize) {
     if out.len() == start {
         out.push('{');
@@ -394,7 +394,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_unknown_resource_has_empty_details() {
+    fn unknown_resource_status_has_empty_details() {
         assert_eq!(
             Status::unknown_resource().to_json(),
             "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"the server could not \
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn unauthorized_has_no_details() {
+    fn unauthorized_status_has_no_details() {
         assert_eq!(
             Status::unauthorized().to_json(),
             "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"Unauthorized\",\
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn details_and_causes_leave_out_what_is_empty() {
+    fn empty_fields_of_details_and_causes_are_omitted() {
         let status = Status {
             code: 422,
             reason: Reason::Invalid,
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_reason_is_not_written() {
+    fn unknown_reason_is_omitted() {
         let status = Status { reason: Reason::Unknown, ..Status::bad_request("x") };
         assert!(!status.to_json().contains("reason"));
     }

@@ -1,14 +1,14 @@
-//! The constraints that stand beside the fields in the type files, checked on a whole object.
+//! Validation: the constraints that the type files declare.
 //!
-//! Rules of one field run in the order in which they are written; a field that is missing where it must be
-//! there is reported as that and nothing else. Rules that cross fields are written by hand elsewhere.
+//! The rules of a field run in the order of the type file; a missing required field gets only that error. Rules that
+//! involve several fields are in `kinds`, in the `validate_` hooks of strategies.
 
 use crate::model::{Field, Format, Rule, Shape, Topology, Type, Union};
 use object::field::{BadValue, Error, List, Path};
 use object::quote::Quoted;
 use object::{Map, Value, name};
 
-/// Checks `new`, and what must not have changed since `old`.
+/// Checks `new`; immutable fields are compared with `old`.
 pub fn validate(ty: &Type, new: &Value, old: Option<&Value>) -> List {
     let mut errors = List::new();
     if let Some(map) = new.as_map() {
@@ -23,19 +23,19 @@ fn check_struct(ty: &Type, new: &Map, old: Option<&Map>, path: &Path<'_>, errors
     if !ty.has_rules {
         return;
     }
-    // Most fields have no rule, and are not looked for.
-    let concerned = |field: &&Field| !field.facts.rules.is_empty() || reaches_rules(&field.shape);
+    // Most fields have no rule: skip the lookup of their values.
+    let concerned = |field: &&Field| !field.options.rules.is_empty() || reaches_rules(&field.shape);
     for field in ty.fields.iter().filter(concerned) {
         let path = path.child(&field.name);
         let value = new.get(&field.name).filter(|value| !field.drops(value));
         let before = old.and_then(|old| old.get(&field.name)).filter(|value| !field.drops(value));
-        let missing = field.facts.rules.contains(&Rule::Required)
+        let missing = field.options.rules.contains(&Rule::Required)
             && value.is_none_or(|value| field.shape.is_empty_value(value));
         if missing {
             errors.push(Error::required(&path, ""));
             continue;
         }
-        for rule in field.facts.rules.iter() {
+        for rule in field.options.rules.iter() {
             if *rule == Rule::Immutable {
                 if old.is_some() && value != before {
                     errors.push(Error::invalid(
@@ -49,7 +49,7 @@ fn check_struct(ty: &Type, new: &Map, old: Option<&Map>, path: &Path<'_>, errors
             }
         }
         match (value, &field.shape) {
-            (Some(value), shape) => descend(shape, &field.facts.topology, value, before, &path, errors),
+            (Some(value), shape) => descend(shape, &field.options.topology, value, before, &path, errors),
             (None, Shape::Struct(ty)) if !field.optional => {
                 check_struct(ty, &EMPTY, before.and_then(Value::as_map), &path, errors);
             }
@@ -61,7 +61,7 @@ fn check_struct(ty: &Type, new: &Map, old: Option<&Map>, path: &Path<'_>, errors
     }
 }
 
-/// The member that goes with the discriminator's value must be set, the others must not.
+/// The member that the discriminator names must be set, all other members must be absent.
 fn check_union(union: &Union, new: &Map, path: &Path<'_>, errors: &mut List) {
     let chosen = new.get(&union.discriminator).and_then(Value::as_str).unwrap_or_default();
     for member in union.members.iter() {
@@ -116,7 +116,7 @@ fn reaches_rules(shape: &Shape) -> bool {
     }
 }
 
-/// The element of the old list that has the same keys. Lists without keys have no counterparts.
+/// The element of the old list with the same values of the key fields; `None` for a list without key fields.
 fn counterpart<'o>(topology: &Topology, element: &Value, old: &'o Value) -> Option<&'o Value> {
     let Topology::Keyed(keys) = topology else { return None };
     old.as_list()?.iter().find(|before| keys.iter().all(|key| before.get(key) == element.get(key)))
@@ -128,7 +128,7 @@ fn check_rule(rule: &Rule, field: &Field, value: &Value, path: &Path<'_>, errors
     match rule {
         Rule::Required | Rule::Immutable => {}
         Rule::Listed => {
-            let values = || field.facts.values.iter().map(|value| value.as_str());
+            let values = || field.options.values.iter().map(|value| value.as_str());
             errors.extend(
                 value
                     .as_str()
@@ -200,17 +200,17 @@ fn check_unique(key: Option<&str>, value: &Value, path: &Path<'_>, errors: &mut 
     let mut seen = std::collections::HashSet::new();
     for (at, element) in value.as_list().unwrap_or_default().iter().enumerate() {
         let place = path.index(at);
-        let told_apart_by = match key {
+        let identity = match key {
             Some(key) => match element.get(key) {
                 Some(value) => value,
                 None => continue,
             },
             None => element,
         };
-        if !seen.insert(json_text(told_apart_by)) {
+        if !seen.insert(json_text(identity)) {
             let error = match key {
-                Some(key) => Error::duplicate(&place.child(key), bad(told_apart_by)),
-                None => Error::duplicate(&place, bad(told_apart_by)),
+                Some(key) => Error::duplicate(&place.child(key), bad(identity)),
+                None => Error::duplicate(&place, bad(identity)),
             };
             errors.push(error);
         }

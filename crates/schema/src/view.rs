@@ -1,12 +1,12 @@
-//! What the generated [`views`](crate::views) are made of.
+//! The traits and types that the generated [`views`](crate::views) use.
 
 use crate::Type;
 use object::{Map, RawJson, Value};
 use std::marker::PhantomData;
 
-/// A typed look at a map: what is not there reads as empty.
+/// A typed view of a map: an absent field reads as empty.
 pub trait View<'a>: Copy {
-    /// Looks at `map` as this type.
+    /// The view of `map`.
     fn of(map: &'a Map) -> Self;
     /// The map itself.
     fn map(self) -> &'a Map;
@@ -14,11 +14,11 @@ pub trait View<'a>: Copy {
     fn schema() -> &'static Type;
 }
 
-/// Something that a field can give.
+/// A type that a field of a view can have.
 pub trait Item<'a>: Sized {
-    /// Reads it, if the value is of its kind.
+    /// Reads the value; `None` if it has another type.
     fn read(value: &'a Value) -> Option<Self>;
-    /// What an absent value reads as.
+    /// The value of an absent field.
     fn absent() -> Self;
 }
 
@@ -59,7 +59,7 @@ item! {
     &'a Value: Some, &NULL;
 }
 
-/// Raw JSON that is absent reads as nothing at all, so it is only ever asked for as an option or an element.
+/// Raw JSON has no empty value, so views return it only as an `Option` or as an element.
 impl<'a> Item<'a> for &'a RawJson {
     fn read(value: &'a Value) -> Option<Self> {
         match value {
@@ -79,7 +79,7 @@ impl<'a> Item<'a> for &'a RawJson {
 pub struct Items<'a, T>(&'a [Value], PhantomData<T>);
 
 impl<'a, T: Item<'a>> Items<'a, T> {
-    /// How many elements there are.
+    /// The number of elements.
     pub fn len(self) -> usize {
         self.0.len()
     }
@@ -99,7 +99,7 @@ impl<'a, T: Item<'a>> Items<'a, T> {
         self.0.iter().map(|value| T::read(value).unwrap_or_else(T::absent))
     }
 
-    /// The elements as they lie in the tree.
+    /// The elements as values of the tree.
     pub fn values(self) -> &'a [Value] {
         self.0
     }
@@ -120,7 +120,7 @@ impl<'a, T: Item<'a>> Item<'a> for Items<'a, T> {
 pub struct Entries<'a, T>(&'a Map, PhantomData<T>);
 
 impl<'a, T: Item<'a>> Entries<'a, T> {
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(self) -> usize {
         self.0.len()
     }
@@ -156,13 +156,13 @@ impl<'a, T: Item<'a>> Item<'a> for Entries<'a, T> {
     }
 }
 
-/// The field `name`, absent reading as empty.
+/// The field `name`; empty if it is absent.
 #[inline]
 pub(crate) fn present<'a, T: Item<'a>>(map: &'a Map, name: &str) -> T {
     map.get(name).and_then(T::read).unwrap_or_else(T::absent)
 }
 
-/// The field `name`, if it is there.
+/// The field `name`, if it is set.
 #[inline]
 pub(crate) fn optional<'a, T: Item<'a>>(map: &'a Map, name: &str) -> Option<T> {
     map.get(name).and_then(T::read)

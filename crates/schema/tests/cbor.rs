@@ -1,4 +1,4 @@
-//! CBOR as the reference reads and writes it.
+//! CBOR decoding and encoding compared with the reference.
 //!
 //! `reference/cbor.txt`: `GROUP|VERSION|KIND|CBOR`, the objects of `reference/objects.txt` in base64.
 //! `reference/cbor_decode.txt`: `GROUP|VERSION|KIND|CBOR|OUTCOME`, the outcome as JSON: `error`, or `json` with the
@@ -29,7 +29,7 @@ fn json_of(ty: &Type, value: &object::Value) -> String {
 }
 
 #[test]
-fn objects_are_written_with_the_very_bytes_of_the_reference() {
+fn encoded_objects_match_the_bytes_of_the_reference() {
     let objects: HashMap<_, _> = include_str!("reference/objects.txt")
         .lines()
         .map(|line| {
@@ -53,7 +53,7 @@ fn objects_are_written_with_the_very_bytes_of_the_reference() {
 }
 
 #[test]
-fn cbor_is_read_refused_and_reported_as_the_reference_does() {
+fn cbor_decoding_matches_the_reference() {
     let mut count = 0;
     for (ty, rest) in include_str!("reference/cbor_decode.txt").lines().map(kind) {
         let (bytes, outcome) = rest.split_once('|').expect("five words a line");
@@ -72,7 +72,7 @@ fn cbor_is_read_refused_and_reported_as_the_reference_does() {
 }
 
 #[test]
-fn damaged_items_are_refused_or_read_without_a_panic() {
+fn damaged_cbor_never_panics() {
     let seed = seed();
     let mut random = Random::new(seed);
     for round in 0..4000 {
@@ -107,7 +107,7 @@ fn any(bytes: &[u8]) -> Result<String, String> {
 }
 
 #[test]
-fn lying_lengths_and_deep_nesting_end_at_once() {
+fn false_lengths_and_deep_nesting_fail_fast() {
     let refused = |bytes: &[u8]| any(bytes).expect_err("refused");
     assert_eq!(refused(&[0x9b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]), "unexpected EOF");
     assert_eq!(refused(&[0x5b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]), "unexpected EOF");
@@ -135,13 +135,13 @@ fn size_depth_and_count_are_limited() {
 }
 
 #[test]
-fn more_entries_than_the_reference_takes_are_read() {
+fn arrays_larger_than_the_reference_limit_are_read() {
     let list = [[0x99, 0x08, 0x00].as_slice(), &[0xf4; 2048]].concat();
     assert_eq!(any(&list).map(|json| json.len()), Ok(2048 * 6 + 1));
 }
 
 #[test]
-fn unknown_fields_are_named_with_their_path() {
+fn unknown_fields_are_reported_with_their_field_path() {
     let pod = builtin::by_kind("", "v1", "Pod").expect("a pod");
     // {"spec": {"containers": [{"nope": 1}], 7: null}}
     let bytes = b"\xa1\x44spec\xa2\x4acontainers\x81\xa1\x44nope\x01\x07\xf6";
@@ -151,7 +151,7 @@ fn unknown_fields_are_named_with_their_path() {
 }
 
 #[test]
-fn a_sequence_ends_at_what_is_not_an_item() {
+fn sequence_ends_at_the_first_malformed_item() {
     let bytes = [&cbor::PREFIX[..], &[0x01, 0x82, 0x02]].concat();
     let items: Vec<_> = cbor::Sequence::new(&bytes, Limits::default()).collect();
     assert_eq!(items, [Ok(&bytes[..4]), Err(Error::Syntax("unexpected EOF".into()))]);

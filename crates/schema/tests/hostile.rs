@@ -1,7 +1,7 @@
-//! Bytes from an enemy: for a minute, every decoder is fed mutated and random input, and input made to be expensive.
+//! Hostile input: for a minute, every decoder gets mutated and random input, and input that is expensive to decode.
 //!
-//! Nothing may panic, take long, or take more than 64 MB. What a decoder does accept, every encoder must be able to
-//! write, and it must read back as the same object. A failure prints the seed: `KEELSON_SEED` replays it.
+//! No decoder may panic, take long, or use more than 64 MB. Every encoder must encode the objects that a decoder accepts,
+//! and they must decode to the same object. A failure prints the seed: `KEELSON_SEED` replays it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 
@@ -14,11 +14,11 @@ use schema::{Error, Limits, Type, builtin, cbor, json, protobuf, yaml};
 use std::time::{Duration, Instant};
 
 const RUN: Duration = Duration::from_secs(60);
-/// Far beyond what the largest input takes: a decoder that needs as long hangs.
+/// Far above the time of the largest input: a decoder that reaches it hangs.
 const HANG: Duration = Duration::from_secs(20);
 const MEMORY: usize = 64 * 1024 * 1024;
 
-/// Counts what is in use, which is the decoders' doing; how much of it stays resident is up to an allocator.
+/// Counts allocated bytes, which the decoders determine; resident memory depends on the allocator.
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
 
@@ -53,7 +53,7 @@ fn decode(encoding: Encoding, ty: &'static Type, input: &[u8]) -> Result<Value, 
     }
 }
 
-/// Decodes, within the time that anything may take.
+/// Decodes, within the time limit.
 fn feed(encoding: Encoding, ty: &'static Type, input: &[u8]) -> Result<Value, Error> {
     let start = Instant::now();
     let outcome = decode(encoding, ty, input);
@@ -62,7 +62,7 @@ fn feed(encoding: Encoding, ty: &'static Type, input: &[u8]) -> Result<Value, Er
 }
 
 #[test]
-fn slow_a_minute_of_mutations() {
+fn slow_mutated_input_never_panics_and_stays_within_limits() {
     let seed = seed();
     let started = Instant::now();
     let (mut fed, mut accepted) = (0u64, 0u64);
@@ -100,9 +100,9 @@ fn slow_a_minute_of_mutations() {
     assert!(peak < MEMORY, "{peak} bytes of memory");
 }
 
-/// What was accepted can be written and read again, in its own encoding and in JSON.
+/// An accepted object round-trips in its own encoding and in JSON.
 fn check_accepted(encoding: Encoding, ty: &'static Type, value: &Value) {
-    // An envelope always says what is in it.
+    // An envelope always has kind and API version.
     let mut named = value.clone();
     if let (Some(kind), Some(map)) = (&ty.kind, named.as_map_mut()) {
         map.get_or_insert_with("kind", || kind.kind.clone().into());
@@ -178,7 +178,7 @@ fn mutate(input: &mut Vec<u8>, encoding: Encoding, random: &mut Random) {
 }
 
 #[test]
-fn slow_input_made_to_be_expensive_is_refused_or_read_in_bounds() {
+fn slow_expensive_input_is_refused_or_read_within_limits() {
     let pod = builtin::by_kind("", "v1", "Pod").expect("pods are built in");
     let revision = builtin::by_kind("apps", "v1", "ControllerRevision").expect("built in");
     for (number, expensive) in EXPENSIVE.iter().enumerate() {
@@ -202,7 +202,7 @@ fn slow_input_made_to_be_expensive_is_refused_or_read_in_bounds() {
 
 const MOST: usize = Limits::REQUEST.bytes;
 
-/// As many of `each` as a request may have.
+/// As many copies of `each` as fit into a request.
 fn many(head: &str, each: &str, tail: &str) -> Vec<u8> {
     let times = (MOST - head.len() - tail.len()) / each.len();
     [head, &each.repeat(times), tail].concat().into_bytes()
@@ -249,7 +249,7 @@ const EXPENSIVE: &[fn() -> Vec<u8>] = &[
     || many("", "a: &a b\n", ""),
     || many("[", "a: b,", "]"),
     laughs,
-    // Protobuf: messages within messages, lists of empty ones, lengths that lie.
+    // Protobuf: nested messages, lists of empty messages, false lengths.
     || filled(b"k8s\0\x12\x80\x80\x80\x01", &[0x12]),
     || filled(b"k8s\0\x12\xf7\xff\xbf\x01\x12\xf2\xff\xbf\x01", &[0x12, 0]),
     || b"k8s\0\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01".to_vec(),

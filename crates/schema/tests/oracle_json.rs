@@ -1,7 +1,6 @@
 //! An independent reader and writer of the same JSON: the types of `k8s-openapi`.
 //!
-//! What this crate writes, serde reads into the typed struct; what serde writes of that, this crate reads as the same
-//! object.
+//! serde decodes the output of this crate into the typed struct; this crate decodes the output of serde to the same object.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 
@@ -34,7 +33,7 @@ fn check<T: Serialize + DeserializeOwned>(name: &str, seed: u64) {
     }
 }
 
-/// The object without kind and API version of the objects within it, which the typed structs add to each.
+/// The object without kind and API version of nested objects, which the typed structs add.
 fn bare(shape: &Shape, value: &mut Value) {
     match shape {
         Shape::Struct(ty) => {
@@ -61,13 +60,13 @@ fn bare_within(shape: &Shape, value: &mut Value) {
 
 macro_rules! kinds {
     ($($name:literal => $typed:ty,)*) => {
-        /// Every kind that both know.
+        /// Every kind that both crates have.
         const KINDS: &[(&str, fn(&str, u64))] = &[$(($name, check::<$typed>)),*];
     };
 }
 
 #[test]
-fn serde_reads_what_is_written_and_the_other_way_round() {
+fn objects_round_trip_through_k8s_openapi_types() {
     let seed = seed();
     for (name, check) in KINDS {
         check(name, seed);

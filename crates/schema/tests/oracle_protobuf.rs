@@ -1,7 +1,7 @@
 //! An independent reader and writer of the same Protobuf messages: the prost types of `k8s-pb`.
 //!
-//! What this crate writes, prost reads; what prost writes of that, this crate reads as the same object. A field with
-//! a wrong number or type would be lost on the way.
+//! prost decodes the output of this crate; this crate decodes the output of prost to the same object. A field with a wrong
+//! number or type would be lost.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 
@@ -33,13 +33,13 @@ fn check<M: Message + Default>(name: &str, seed: u64) {
 
 macro_rules! types {
     ($($name:literal => $message:ty,)*) => {
-        /// Every type that both know.
+        /// Every type that both crates have.
         const TYPES: &[(&str, fn(&str, u64))] = &[$(($name, check::<$message>)),*];
     };
 }
 
 #[test]
-fn prost_reads_what_is_written_and_the_other_way_round() {
+fn objects_round_trip_through_k8s_pb_messages() {
     let seed = seed();
     for (name, check) in TYPES {
         check(name, seed);
@@ -47,7 +47,7 @@ fn prost_reads_what_is_written_and_the_other_way_round() {
 }
 
 #[test]
-fn every_type_with_a_protobuf_form_is_compared() {
+fn every_protobuf_type_is_compared_with_k8s_pb() {
     for ty in builtin::types() {
         assert!(
             TYPES.iter().any(|(name, _)| *name == ty.name)

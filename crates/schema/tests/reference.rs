@@ -1,4 +1,4 @@
-//! What the reference decoder and encoders made of inputs of ours, line by line.
+//! Outputs of the reference decoder and encoders for recorded inputs, one per line.
 //!
 //! `reference/decode.txt`: `GROUP|VERSION|KIND|INPUT|OUTCOME`, input as a JSON string, outcome as JSON: `error`, or
 //! `json` with the object as it is written again and `strict` with the fields that were dropped.
@@ -28,7 +28,7 @@ fn lines(file: &str) -> impl Iterator<Item = Line<'_>> {
 }
 
 #[test]
-fn json_is_read_refused_and_reported_as_the_reference_does() {
+fn json_decoding_matches_the_reference() {
     let mut wrong = vec![];
     for Line { ty, input, outcome } in lines(include_str!("reference/decode.txt")) {
         let input: String = serde_json::from_str(input).expect("a JSON string");
@@ -50,7 +50,7 @@ fn json_is_read_refused_and_reported_as_the_reference_does() {
 }
 
 #[test]
-fn objects_are_written_with_the_very_bytes_of_the_reference() {
+fn encoded_objects_match_the_bytes_of_the_reference() {
     for Line { ty, input, outcome } in lines(include_str!("reference/objects.txt")) {
         let value = json::decode(ty, input.as_bytes(), &Limits::default()).expect("a valid object").value;
         let mut text = Vec::new();

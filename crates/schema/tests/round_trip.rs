@@ -1,4 +1,4 @@
-//! Every built-in type, thousands of random instances: what one encoding writes another reads as the same object.
+//! Round trips of random instances of every built-in type through every encoding.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 
@@ -6,7 +6,7 @@ mod generate;
 
 use generate::{Random, instance, seed};
 use object::Value;
-use schema::{Limits, Part, Shape, Type, builtin, cbor, json, protobuf, yaml};
+use schema::{Limits, MessageField, Shape, Type, builtin, cbor, json, protobuf, yaml};
 
 /// Instances of each type in a run.
 const EACH: u64 = 20;
@@ -40,7 +40,7 @@ fn each(check: impl Fn(&'static Type, &Value) + std::panic::RefUnwindSafe) {
 }
 
 #[test]
-fn json_gives_the_same_tree_and_the_same_text() {
+fn objects_round_trip_through_json() {
     each(|ty, value| {
         let text = to_json(ty, value);
         let read = from_json(ty, &text);
@@ -50,7 +50,7 @@ fn json_gives_the_same_tree_and_the_same_text() {
 }
 
 #[test]
-fn pretty_json_reads_as_the_same_tree() {
+fn objects_round_trip_through_pretty_json() {
     each(|ty, value| {
         let mut pretty = Vec::new();
         json::indent(&to_json(ty, value), &mut pretty);
@@ -59,7 +59,7 @@ fn pretty_json_reads_as_the_same_tree() {
 }
 
 #[test]
-fn cbor_gives_the_same_tree() {
+fn objects_round_trip_through_cbor() {
     each(|ty, value| {
         let mut bytes = Vec::new();
         cbor::encode(ty, value, &mut bytes);
@@ -70,7 +70,7 @@ fn cbor_gives_the_same_tree() {
 }
 
 #[test]
-fn yaml_gives_the_same_tree() {
+fn objects_round_trip_through_yaml() {
     each(|ty, value| {
         let mut text = Vec::new();
         yaml::encode(ty, value, &mut text).expect("a tree that can be written");
@@ -82,7 +82,7 @@ fn yaml_gives_the_same_tree() {
 }
 
 #[test]
-fn json_reads_as_yaml_with_the_same_tree() {
+fn json_decoded_as_yaml_gives_the_same_object() {
     each(|ty, value| {
         let read = yaml::decode(ty, &to_json(ty, value), &Limits::default()).expect("JSON is YAML");
         assert_eq!(read.strict, []);
@@ -91,7 +91,7 @@ fn json_reads_as_yaml_with_the_same_tree() {
 }
 
 #[test]
-fn protobuf_gives_the_same_tree() {
+fn objects_round_trip_through_protobuf() {
     each(|ty, value| {
         if ty.fields.iter().any(|field| field.number == 0 && !matches!(&*field.name, "kind" | "apiVersion")) {
             return; // A type that exists in JSON only.
@@ -108,7 +108,7 @@ fn protobuf_gives_the_same_tree() {
 }
 
 #[test]
-fn protobuf_fields_may_come_in_any_order_and_again() {
+fn protobuf_fields_may_be_reordered_and_repeated() {
     each(|ty, value| {
         if ty.fields.iter().any(|field| field.number == 0 && !matches!(&*field.name, "kind" | "apiVersion")) {
             return; // A type that exists in JSON only.
@@ -120,11 +120,11 @@ fn protobuf_fields_may_come_in_any_order_and_again() {
         fields.sort_by_key(|field| std::cmp::Reverse(field.number));
         let backwards: Vec<u8> = fields.iter().flat_map(|field| field.bytes).copied().collect();
         assert_eq!(protobuf::decode_message(ty, &backwards, &Limits::default()), Ok(expected.clone()));
-        // A text that comes again takes the place of the one before.
+        // A repeated text replaces the earlier one.
         let texts = fields.iter().filter(|field| {
-            ty.wire.iter().any(|part| match part {
-                Part::Field { number, place } if *number == field.number => {
-                    matches!(ty.fields[usize::from(*place)].shape, Shape::String)
+            ty.wire.iter().any(|message_field| match message_field {
+                MessageField::Field { number, index } if *number == field.number => {
+                    matches!(ty.fields[usize::from(*index)].shape, Shape::String)
                 }
                 _ => false,
             })

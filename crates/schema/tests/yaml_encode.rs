@@ -1,4 +1,4 @@
-//! YAML as the reference writes it: `yaml/encode.jsonl` holds JSON and what the reference makes of it.
+//! YAML encoding compared with the reference: `yaml/encode.jsonl` holds JSON and the YAML of the reference.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,7 +14,7 @@ use generate::{Random, seed};
 use schema::{Error, Limits, Shape, builtin, json, yaml};
 
 #[test]
-fn json_becomes_the_yaml_of_the_reference() {
+fn yaml_encoding_matches_the_reference() {
     let mut count = 0;
     for line in lines(include_str!("yaml/encode.jsonl")) {
         let mut out = Vec::new();
@@ -26,7 +26,7 @@ fn json_becomes_the_yaml_of_the_reference() {
 }
 
 #[test]
-fn what_is_written_reads_back() {
+fn encoded_yaml_decodes_to_the_same_json() {
     for line in lines(include_str!("yaml/encode.jsonl")) {
         let json = line["json"].as_str().unwrap();
         let mut written = Vec::new();
@@ -39,7 +39,7 @@ fn what_is_written_reads_back() {
 }
 
 #[test]
-fn any_value_survives_the_way_through_yaml() {
+fn random_json_round_trips_through_yaml() {
     let seed = seed();
     let mut random = Random::new(seed);
     for round in 0..3000 {
@@ -63,7 +63,7 @@ fn any_value_survives_the_way_through_yaml() {
 }
 
 #[test]
-fn an_object_is_written_with_sorted_keys() {
+fn object_is_encoded_with_sorted_keys() {
     let pod = builtin::by_kind("", "v1", "Pod").unwrap();
     let json =
         r#"{"kind":"Pod","apiVersion":"v1","spec":{"nodeName":"1","containers":[{"name":"c","image":"i"}]}}"#;
@@ -87,7 +87,7 @@ status: {}
 }
 
 #[test]
-fn json_that_is_not_valid_is_not_written() {
+fn invalid_json_is_not_encoded_as_yaml() {
     let mut out = Vec::new();
     let error = yaml::from_json("{\"a\": }", &mut out).unwrap_err().to_string();
     assert_eq!(error, "invalid character '}' looking for beginning of value");

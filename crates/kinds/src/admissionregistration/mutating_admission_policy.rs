@@ -33,7 +33,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
-    strategy: &Behaviour,
+    strategy: &MutatingAdmissionPolicyStrategy,
     ..Kind::PLAIN
 };
 
@@ -49,9 +49,9 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-struct Behaviour;
+struct MutatingAdmissionPolicyStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for MutatingAdmissionPolicyStrategy {
     fn default(&self, object: &mut Map) {
         within(object, "spec", |spec| {
             fill_text(spec, "failurePolicy", "Fail");

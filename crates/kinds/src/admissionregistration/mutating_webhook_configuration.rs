@@ -28,7 +28,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
-    strategy: &Behaviour,
+    strategy: &MutatingWebhookConfigurationStrategy,
     ..Kind::PLAIN
 };
 
@@ -37,9 +37,9 @@ fn row(object: &Map) -> Row {
     vec![Cell::name(object), count(webhooks), Cell::age(object)].into()
 }
 
-struct Behaviour;
+struct MutatingWebhookConfigurationStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for MutatingWebhookConfigurationStrategy {
     fn default(&self, object: &mut Map) {
         each(object, "webhooks", |hook| {
             webhook(hook);

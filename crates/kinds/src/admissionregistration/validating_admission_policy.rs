@@ -41,7 +41,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     resets: resets::STATUS_WITHOUT_METADATA,
-    strategy: &Behaviour,
+    strategy: &ValidatingAdmissionPolicyStrategy,
     ..Kind::PLAIN
 };
 
@@ -57,9 +57,9 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-struct Behaviour;
+struct ValidatingAdmissionPolicyStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for ValidatingAdmissionPolicyStrategy {
     fn default(&self, object: &mut Map) {
         within(object, "spec", |spec| {
             fill_text(spec, "failurePolicy", "Fail");

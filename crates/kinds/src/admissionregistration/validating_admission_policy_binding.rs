@@ -32,7 +32,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
-    strategy: &Behaviour,
+    strategy: &ValidatingAdmissionPolicyBindingStrategy,
     ..Kind::PLAIN
 };
 
@@ -50,9 +50,9 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-struct Behaviour;
+struct ValidatingAdmissionPolicyBindingStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for ValidatingAdmissionPolicyBindingStrategy {
     fn default(&self, object: &mut Map) {
         at(object, "spec", |spec| at(spec, "matchResources", match_resources));
     }

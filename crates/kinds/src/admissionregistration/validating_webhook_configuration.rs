@@ -28,7 +28,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
-    strategy: &Behaviour,
+    strategy: &ValidatingWebhookConfigurationStrategy,
     ..Kind::PLAIN
 };
 
@@ -37,9 +37,9 @@ fn row(object: &Map) -> Row {
     vec![Cell::name(object), count(webhooks), Cell::age(object)].into()
 }
 
-struct Behaviour;
+struct ValidatingWebhookConfigurationStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for ValidatingWebhookConfigurationStrategy {
     fn default(&self, object: &mut Map) {
         each(object, "webhooks", webhook);
     }

@@ -7,7 +7,7 @@ use object::{Key, Map, Value};
 use schema::view::View;
 use schema::views::apiextensions::v1::CustomResourceDefinition;
 
-/// The row. The reference keeps these objects in `v1beta1`, which it does not serve, and says so in discovery.
+/// The row. The reference stores these objects in `v1beta1`, which it does not serve, and discovery hashes that version.
 pub(crate) const KIND: Kind = Kind {
     group: "apiextensions.k8s.io",
     resource: "customresourcedefinitions",
@@ -21,13 +21,13 @@ pub(crate) const KIND: Kind = Kind {
     generation: Generation::Counted,
     key_prefix: Some("apiextensions.k8s.io/customresourcedefinitions"),
     resets: resets::STATUS_WITHOUT_METADATA,
-    strategy: &Behaviour,
+    strategy: &CustomResourceDefinitionStrategy,
     ..Kind::PLAIN
 };
 
-struct Behaviour;
+struct CustomResourceDefinitionStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for CustomResourceDefinitionStrategy {
     fn default(&self, object: &mut Map) {
         within(object, "spec", |spec| {
             within(spec, "names", names);
@@ -63,14 +63,14 @@ impl Strategy for Behaviour {
         false
     }
 
-    /// A definition stays until its objects are gone. It is marked without a grace period.
+    /// Adds the finalizer that waits for the custom resources and the condition `Terminating`; removes the grace period.
     fn prepare_deletion(&self, object: &mut Map, context: &Context<'_>) {
         at(object, "metadata", |metadata| drop(metadata.remove("deletionGracePeriodSeconds")));
         add_finalizer(object);
         set_terminating(object, context.now);
     }
 
-    /// One that is not marked yet gets its finalizer first.
+    /// Not without a `deletionTimestamp`: `prepare_deletion` adds the cleanup finalizer first.
     fn may_be_removed(&self, object: &Map) -> bool {
         metadata(object).deletion_timestamp().is_some()
     }
@@ -85,7 +85,7 @@ fn names(names: &mut Map) {
     fill(names, "listKind", format!("{kind}List"));
 }
 
-/// The version that objects are written in now is one that there may be objects in.
+/// Adds the storage version to `status.storedVersions`.
 fn note_stored_version(object: &mut Map) {
     let definition = CustomResourceDefinition::of(object);
     let versions = definition.spec().versions();

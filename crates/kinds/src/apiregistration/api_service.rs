@@ -33,7 +33,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     key_prefix: Some("apiregistration.k8s.io/apiservices"),
     resets: resets::STATUS_WITHOUT_METADATA,
-    strategy: &Behaviour,
+    strategy: &APIServiceStrategy,
     ..Kind::PLAIN
 };
 
@@ -61,14 +61,14 @@ fn availability(status: APIServiceStatus<'_>) -> String {
     }
 }
 
-struct Behaviour;
+struct APIServiceStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for APIServiceStrategy {
     fn default(&self, object: &mut Map) {
         at(object, "spec", |spec| at(spec, "service", |service| fill(service, "port", 443i64)));
     }
 
-    /// What this server answers itself is available from the start.
+    /// An API service that this server serves itself is available from creation on.
     fn prepare_create(&self, object: &mut Map, context: &Context<'_>) {
         object.remove("status");
         if APIService::of(object).spec().service().is_none() {

@@ -35,7 +35,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     resets: resets::STATUS_WITHOUT_METADATA,
-    strategy: &Behaviour,
+    strategy: &StorageVersionStrategy,
     ..Kind::PLAIN
 };
 
@@ -53,9 +53,9 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-struct Behaviour;
+struct StorageVersionStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for StorageVersionStrategy {
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
         keep_metadata(new, old);

@@ -37,7 +37,7 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-/// What controls the object: `statefulset.apps/web`.
+/// The controller of the object: `statefulset.apps/web`.
 fn controller(object: &Map) -> String {
     let owners = metadata(object).owner_references();
     let Some(owner) = owners.iter().find(|owner| owner.controller() == Some(true)) else {

@@ -1,6 +1,6 @@
 //! `daemonsets`.
 //!
-//! The server counts the changes of the template in an annotation, which clients cannot set after the creation.
+//! The server counts template changes in an annotation. Clients can set it only at creation.
 
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, labels, selector};
 use crate::core::pod_spec;
@@ -57,7 +57,7 @@ pub(crate) const KIND: Kind = Kind {
     field_annotations: &[TEMPLATE_GENERATION],
     generation: Generation::Counted,
     resets: resets::STATUS,
-    strategy: &Behaviour,
+    strategy: &DaemonSetStrategy,
     ..Kind::PLAIN
 };
 
@@ -80,9 +80,9 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-struct Behaviour;
+struct DaemonSetStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for DaemonSetStrategy {
     fn default(&self, object: &mut Map) {
         within(object, "spec", |spec| {
             within(spec, "template", pod_spec::default_template);

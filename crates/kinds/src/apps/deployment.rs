@@ -43,7 +43,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     resets: &[("", &[&["status"]]), ("status", &[&["spec"], &["metadata", "labels"]])],
-    strategy: &Behaviour,
+    strategy: &DeploymentStrategy,
     ..Kind::PLAIN
 };
 
@@ -70,9 +70,9 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-struct Behaviour;
+struct DeploymentStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for DeploymentStrategy {
     fn default(&self, object: &mut Map) {
         at(object, "metadata", rollback);
         within(object, "spec", |spec| {
@@ -102,7 +102,7 @@ impl Strategy for Behaviour {
         super::drop_terminating(new, old);
     }
 
-    /// Annotations count too.
+    /// A change of annotations counts too.
     fn bumps_generation(&self, new: &Map, old: &Map) -> bool {
         let annotations =
             |object: &Map| object.get("metadata").and_then(|metadata| metadata.get("annotations")).cloned();
@@ -122,7 +122,7 @@ fn strategy(strategy: &mut Map) {
     }
 }
 
-/// The revision to roll back to is a number, and no annotation at all where it is empty.
+/// Normalizes the annotation with the revision to roll back to: a number, or no annotation if it is empty.
 fn rollback(metadata: &mut Map) {
     const ROLLBACK: &str = "deprecated.deployment.rollback.to";
     let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_map_mut) else { return };

@@ -46,7 +46,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     resets: resets::STATUS,
-    strategy: &Behaviour,
+    strategy: &ReplicaSetStrategy,
     ..Kind::PLAIN
 };
 
@@ -72,9 +72,9 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-struct Behaviour;
+struct ReplicaSetStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for ReplicaSetStrategy {
     fn default(&self, object: &mut Map) {
         within(object, "spec", |spec| {
             within(spec, "template", pod_spec::default_template);

@@ -34,7 +34,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     resets: resets::STATUS,
-    strategy: &Behaviour,
+    strategy: &StatefulSetStrategy,
     ..Kind::PLAIN
 };
 
@@ -57,9 +57,9 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-struct Behaviour;
+struct StatefulSetStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for StatefulSetStrategy {
     fn default(&self, object: &mut Map) {
         within(object, "spec", |spec| {
             within(spec, "template", pod_spec::default_template);
@@ -104,7 +104,7 @@ fn update_strategy(strategy: &mut Map) {
     at(strategy, "rollingUpdate", |update| fill(update, "partition", 0i64));
 }
 
-/// A claim in a stateful set says what it is, whatever the client wrote there.
+/// Sets `apiVersion` and `kind` of the volume claim templates, whatever the client sent.
 fn claim(claim: &mut Map) {
     claim.insert(Key::known("apiVersion"), "v1");
     claim.insert(Key::known("kind"), "PersistentVolumeClaim");
@@ -116,7 +116,7 @@ fn claim(claim: &mut Map) {
     });
 }
 
-/// The feature `MaxUnavailableStatefulSet` is off: the field stays only where it already is.
+/// The feature `MaxUnavailableStatefulSet` is off: drops the field unless the old object uses it.
 fn drop_max_unavailable(object: &mut Map) {
     at(object, "spec", |spec| {
         at(spec, "updateStrategy", |strategy| {

@@ -55,7 +55,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     resets: resets::STATUS,
-    strategy: &Behaviour,
+    strategy: &HorizontalPodAutoscalerStrategy,
     ..Kind::PLAIN
 };
 
@@ -76,7 +76,7 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-/// The first two metrics, as what there is and what is wanted, and how many more there are.
+/// The first two metrics as `current/target`, and the number of those left out.
 fn metrics(specs: Items<'_, MetricSpec<'_>>, statuses: Items<'_, MetricStatus<'_>>) -> String {
     const MOST: usize = 2;
     if specs.is_empty() {
@@ -120,7 +120,7 @@ fn metric(spec: MetricSpec<'_>, status: Option<MetricStatus<'_>>) -> String {
     }
 }
 
-/// How the reference writes an amount that is not there.
+/// The text that the reference writes for an absent quantity.
 const NIL: &str = "<nil>";
 const UNKNOWN: &str = "<unknown>";
 
@@ -152,9 +152,9 @@ fn usage(name: &str, target: Option<MetricTarget<'_>>, current: Option<MetricVal
     format!("{name}: {current}/{target}")
 }
 
-struct Behaviour;
+struct HorizontalPodAutoscalerStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for HorizontalPodAutoscalerStrategy {
     fn default(&self, object: &mut Map) {
         v1::drop_annotations(object);
         within(object, "spec", |spec| {
@@ -200,7 +200,7 @@ fn fill_rules(rules: &mut Map, policies: &[(&'static str, i64)]) {
     }
 }
 
-/// The feature `HPAConfigurableTolerance` is off: the field stays only where it already is.
+/// The feature `HPAConfigurableTolerance` is off: drops the field unless the old object uses it.
 fn drop_tolerance(object: &mut Map) {
     at(object, "spec", |spec| {
         at(spec, "behavior", |behavior| {

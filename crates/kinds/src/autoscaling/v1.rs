@@ -1,6 +1,6 @@
-//! Between `autoscaling/v1` and the stored `v2`: what v1 has no fields for stands in annotations there.
+//! Conversion between `autoscaling/v1` and the storage version `v2`. Fields that v1 does not have are annotations in v1.
 //!
-//! Annotations that cannot be read are ignored, and never reach v2.
+//! Annotations that cannot be parsed are dropped.
 
 use crate::{Conversion, map_at};
 use object::{Key, Map, Value};
@@ -9,7 +9,7 @@ use schema::views::autoscaling::{v1, v2};
 use schema::{Limits, Ref, Shape, Type, json};
 use std::sync::Arc;
 
-/// The ways between the versions.
+/// The conversion.
 pub(super) const CONVERSION: Conversion = Conversion { to_stored, from_stored };
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
@@ -25,7 +25,7 @@ const ANNOTATIONS: &[&str] = &[
     "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
 ];
 
-/// Takes the annotations that stand for fields out.
+/// Removes the annotations that carry fields.
 pub(super) fn drop_annotations(object: &mut Map) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_map_mut) else { return };
     let Some(annotations) = metadata.get("annotations").and_then(Value::as_map) else { return };
@@ -40,7 +40,7 @@ pub(super) fn drop_annotations(object: &mut Map) {
     }
 }
 
-/// The metric that asks for a share of the requested CPU time, in percent.
+/// The metric for CPU utilization, in percent of the requested CPU time.
 pub(super) fn cpu(percent: i64) -> Map {
     let target = [("type", Value::from("Utilization")), ("averageUtilization", percent.into())];
     let resource = [("name", Value::from("cpu")), ("target", Map::from_iter(target).into())];
@@ -86,7 +86,7 @@ fn to_stored(value: &mut Value) {
     drop_empty_status(object);
 }
 
-/// A status without anything in it counts as none.
+/// Removes an empty status.
 fn drop_empty_status(object: &mut Map) {
     if object.get("status").and_then(Value::as_map).is_some_and(Map::is_empty) {
         object.remove("status");
@@ -150,7 +150,7 @@ fn from_stored(value: &mut Value) {
     }
 }
 
-/// The share of the CPU time that a metric is about, if that is what it is about.
+/// The CPU utilization of a metric, if it is a CPU metric.
 fn cpu_share<'a>(metric: &'a Value, side: &str) -> Option<&'a Value> {
     if metric.get("type")?.as_str() != Some("Resource") {
         return None;
@@ -168,28 +168,28 @@ enum Direction {
     FromStored,
 }
 
-/// What a source of metrics is called in both versions, and where the versions have its parts.
-struct Source {
+/// A metric source: its name in both versions, and its fields in each of them.
+struct MetricSource {
     name: &'static str,
-    fields: &'static [Twin],
-    /// How v2 calls the kind of a target.
+    fields: &'static [FieldMapping],
+    /// The `type` of a v2 target.
     target: fn(&Value) -> Option<&'static str>,
 }
 
-/// One part of a source: its key in v1, its path in v2.
-struct Twin {
+/// One field of a metric source: its key in v1, its field path in v2.
+struct FieldMapping {
     v1: &'static str,
     v2: &'static [&'static str],
-    /// What the reference takes for an amount that is not there.
+    /// The value that the reference uses for an absent quantity.
     absent: Option<&'static str>,
 }
 
-const fn twin(v1: &'static str, v2: &'static [&'static str]) -> Twin {
-    Twin { v1, v2, absent: None }
+const fn field(v1: &'static str, v2: &'static [&'static str]) -> FieldMapping {
+    FieldMapping { v1, v2, absent: None }
 }
 
-const fn amount(v1: &'static str, v2: &'static [&'static str]) -> Twin {
-    Twin { v1, v2, absent: Some("0") }
+const fn amount(v1: &'static str, v2: &'static [&'static str]) -> FieldMapping {
+    FieldMapping { v1, v2, absent: Some("0") }
 }
 
 fn has(target: &Value, key: &str) -> bool {
@@ -200,112 +200,112 @@ fn share_or_average(target: &Value) -> Option<&'static str> {
     Some(if has(target, "averageUtilization") { "Utilization" } else { "AverageValue" })
 }
 
-static SPECS: [Source; 5] = [
-    Source {
+static SPECS: [MetricSource; 5] = [
+    MetricSource {
         name: "object",
         fields: &[
-            twin("target", &["describedObject"]),
-            twin("metricName", &["metric", "name"]),
+            field("target", &["describedObject"]),
+            field("metricName", &["metric", "name"]),
             amount("targetValue", &["target", "value"]),
-            twin("selector", &["metric", "selector"]),
-            twin("averageValue", &["target", "averageValue"]),
+            field("selector", &["metric", "selector"]),
+            field("averageValue", &["target", "averageValue"]),
         ],
         target: |target| Some(if has(target, "averageValue") { "AverageValue" } else { "Value" }),
     },
-    Source {
+    MetricSource {
         name: "pods",
         fields: &[
-            twin("metricName", &["metric", "name"]),
+            field("metricName", &["metric", "name"]),
             amount("targetAverageValue", &["target", "averageValue"]),
-            twin("selector", &["metric", "selector"]),
+            field("selector", &["metric", "selector"]),
         ],
         target: |_| Some("AverageValue"),
     },
-    Source {
+    MetricSource {
         name: "resource",
         fields: &[
-            twin("name", &["name"]),
-            twin("targetAverageUtilization", &["target", "averageUtilization"]),
-            twin("targetAverageValue", &["target", "averageValue"]),
+            field("name", &["name"]),
+            field("targetAverageUtilization", &["target", "averageUtilization"]),
+            field("targetAverageValue", &["target", "averageValue"]),
         ],
         target: share_or_average,
     },
-    Source {
+    MetricSource {
         name: "containerResource",
         fields: &[
-            twin("name", &["name"]),
-            twin("targetAverageUtilization", &["target", "averageUtilization"]),
-            twin("targetAverageValue", &["target", "averageValue"]),
-            twin("container", &["container"]),
+            field("name", &["name"]),
+            field("targetAverageUtilization", &["target", "averageUtilization"]),
+            field("targetAverageValue", &["target", "averageValue"]),
+            field("container", &["container"]),
         ],
         target: share_or_average,
     },
-    Source {
+    MetricSource {
         name: "external",
         fields: &[
-            twin("metricName", &["metric", "name"]),
-            twin("metricSelector", &["metric", "selector"]),
-            twin("targetValue", &["target", "value"]),
-            twin("targetAverageValue", &["target", "averageValue"]),
+            field("metricName", &["metric", "name"]),
+            field("metricSelector", &["metric", "selector"]),
+            field("targetValue", &["target", "value"]),
+            field("targetAverageValue", &["target", "averageValue"]),
         ],
         target: |target| Some(if has(target, "value") { "Value" } else { "AverageValue" }),
     },
 ];
 
-static STATUSES: [Source; 5] = [
-    Source {
+static STATUSES: [MetricSource; 5] = [
+    MetricSource {
         name: "object",
         fields: &[
-            twin("target", &["describedObject"]),
-            twin("metricName", &["metric", "name"]),
+            field("target", &["describedObject"]),
+            field("metricName", &["metric", "name"]),
             amount("currentValue", &["current", "value"]),
-            twin("selector", &["metric", "selector"]),
-            twin("averageValue", &["current", "averageValue"]),
+            field("selector", &["metric", "selector"]),
+            field("averageValue", &["current", "averageValue"]),
         ],
         target: |_| None,
     },
-    Source {
+    MetricSource {
         name: "pods",
         fields: &[
-            twin("metricName", &["metric", "name"]),
+            field("metricName", &["metric", "name"]),
             amount("currentAverageValue", &["current", "averageValue"]),
-            twin("selector", &["metric", "selector"]),
+            field("selector", &["metric", "selector"]),
         ],
         target: |_| None,
     },
-    Source {
+    MetricSource {
         name: "resource",
         fields: &[
-            twin("name", &["name"]),
-            twin("currentAverageUtilization", &["current", "averageUtilization"]),
+            field("name", &["name"]),
+            field("currentAverageUtilization", &["current", "averageUtilization"]),
             amount("currentAverageValue", &["current", "averageValue"]),
         ],
         target: |_| None,
     },
-    Source {
+    MetricSource {
         name: "containerResource",
         fields: &[
-            twin("name", &["name"]),
-            twin("currentAverageUtilization", &["current", "averageUtilization"]),
+            field("name", &["name"]),
+            field("currentAverageUtilization", &["current", "averageUtilization"]),
             amount("currentAverageValue", &["current", "averageValue"]),
-            twin("container", &["container"]),
+            field("container", &["container"]),
         ],
         target: |_| None,
     },
-    Source {
+    MetricSource {
         name: "external",
         fields: &[
-            twin("metricName", &["metric", "name"]),
-            twin("metricSelector", &["metric", "selector"]),
+            field("metricName", &["metric", "name"]),
+            field("metricSelector", &["metric", "selector"]),
             amount("currentValue", &["current", "value"]),
-            twin("currentAverageValue", &["current", "averageValue"]),
+            field("currentAverageValue", &["current", "averageValue"]),
         ],
         target: |_| None,
     },
 ];
 
 /// A metric in the other version.
-fn convert(metric: &Value, sources: &[Source; 5], direction: Direction) -> Value {
+fn convert(metric: &Value, sources: &[MetricSource; 5], direction: Direction) -> Value {
     let mut out = Map::new();
     if let Some(ty) = metric.get("type") {
         out.insert(Key::known("type"), ty.clone());
@@ -318,9 +318,9 @@ fn convert(metric: &Value, sources: &[Source; 5], direction: Direction) -> Value
     out.into()
 }
 
-fn convert_source(value: &Value, source: &Source, direction: Direction) -> Map {
+fn convert_source(value: &Value, source: &MetricSource, direction: Direction) -> Map {
     let mut out = Map::new();
-    for Twin { v1, v2, absent } in source.fields {
+    for FieldMapping { v1, v2, absent } in source.fields {
         let found = match direction {
             Direction::ToStored => value.get(v1).cloned(),
             Direction::FromStored => v2.iter().try_fold(value, |value, key| value.get(key)).cloned(),
@@ -346,7 +346,7 @@ fn convert_source(value: &Value, source: &Source, direction: Direction) -> Map {
     out
 }
 
-/// Reads a list of objects of a type, if that is what the text is.
+/// Parses a list of objects of a type; `None` if the text is none.
 fn read_list(ty: &'static Type, text: &str) -> Option<Vec<Value>> {
     let shape = Shape::List(Ref::Shared(Arc::new(Shape::Struct(Ref::Static(ty)))));
     let decoded = json::decode_shape(&shape, text.as_bytes(), &Limits::REQUEST).ok()?;
@@ -364,7 +364,7 @@ const DIRECTIONS: [&str; 2] = ["scaleUp", "scaleDown"];
 const RULES: [&str; 4] = ["stabilizationWindowSeconds", "selectPolicy", "policies", "tolerance"];
 const POLICY: [&str; 3] = ["type", "value", "periodSeconds"];
 
-/// Reads a behaviour, whatever the case of its keys, if it is one and says anything.
+/// Parses a behavior, with keys of any case; `None` if the text is none or the behavior is empty.
 fn read_behavior(text: &str) -> Option<Value> {
     let decoded = json::decode_shape(&Shape::Any, text.as_bytes(), &Limits::REQUEST).ok()?;
     let behavior = renamed(&decoded.value, &DIRECTIONS, |rules| {
@@ -382,7 +382,7 @@ fn read_behavior(text: &str) -> Option<Value> {
     behavior.as_map().is_some_and(|map| !map.is_empty()).then_some(behavior)
 }
 
-/// The value with those of its keys that are `keys` but for their case, and their values as `part` makes them.
+/// The entries of a map whose keys are in `keys`, ignoring case; `part` converts the values.
 fn renamed(value: &Value, keys: &[&'static str], part: impl Fn(&Value) -> Value) -> Value {
     let Some(map) = value.as_map() else { return value.clone() };
     let mut out = Map::new();
@@ -394,7 +394,7 @@ fn renamed(value: &Value, keys: &[&'static str], part: impl Fn(&Value) -> Value)
     out.into()
 }
 
-/// A behaviour as the reference's own type writes itself: keys begin with capitals, and what is absent is null.
+/// A behavior as the internal Go type of the reference encodes: keys begin with capitals, absent fields are null.
 fn write_behavior(behavior: &Value) -> String {
     object_text(behavior, &DIRECTIONS, |rules| {
         object_text(rules, &RULES, |rule| match rule {

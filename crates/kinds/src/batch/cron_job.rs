@@ -38,7 +38,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     resets: resets::STATUS,
-    strategy: &Behaviour,
+    strategy: &CronJobStrategy,
     ..Kind::PLAIN
 };
 
@@ -61,9 +61,9 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-struct Behaviour;
+struct CronJobStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for CronJobStrategy {
     fn default(&self, object: &mut Map) {
         within(object, "spec", |spec| {
             within(spec, "jobTemplate", |job| {
@@ -86,5 +86,5 @@ impl Strategy for Behaviour {
     }
 }
 
-/// Where the spec of the pods of the jobs lies.
+/// The field path of the pod spec.
 const POD_SPEC: &[&str] = &["spec", "jobTemplate", "spec", "template", "spec"];

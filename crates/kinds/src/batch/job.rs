@@ -1,6 +1,6 @@
 //! `jobs`.
 //!
-//! A job selects its pods by its own uid, unless its maker asks to do that by hand.
+//! A job selects its pods by its own uid, unless `manualSelector` is set.
 
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, selector};
 use crate::core::pod_spec;
@@ -9,8 +9,8 @@ use crate::resets;
 use crate::table::human_duration;
 use crate::template::{self, POD_SPEC};
 use crate::{
-    About, Cell, Column, Columns, Context, Dependents, Fields, Generation, Kind, Refusal, Row, Selectable,
-    Strategy, Subresource, keep, map_at, metadata,
+    About, Cell, Column, Columns, Context, Dependents, Generation, Kind, Refusal, Row, SelectableFields,
+    SelectableRow, Strategy, Subresource, keep, map_at, metadata,
 };
 use object::time::Time;
 use object::{Key, Map};
@@ -38,8 +38,8 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
-    fields: Fields {
-        list: &[Selectable {
+    fields: SelectableFields {
+        list: &[SelectableRow {
             name: "status.successful",
             paths: &["status.succeeded"],
             absent: "0",
@@ -50,7 +50,7 @@ pub(crate) const KIND: Kind = Kind {
     generation: Generation::Counted,
     dependents: Dependents::Orphan,
     resets: resets::STATUS,
-    strategy: &Behaviour,
+    strategy: &JobStrategy,
     ..Kind::PLAIN
 };
 
@@ -99,7 +99,7 @@ fn completions(spec: JobSpec<'_>, status: JobStatus<'_>) -> String {
     }
 }
 
-/// How long the job took, or has been running.
+/// The duration of the job, finished or running.
 fn duration(status: JobStatus<'_>) -> Cell {
     let seconds = |time: &str| time.parse::<Time>().map(Time::unix).ok();
     match (status.start_time(), status.completion_time()) {
@@ -112,9 +112,9 @@ fn duration(status: JobStatus<'_>) -> Cell {
     }
 }
 
-struct Behaviour;
+struct JobStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for JobStrategy {
     fn default(&self, object: &mut Map) {
         within(object, "spec", |spec| {
             within(spec, "template", pod_spec::default_template);
@@ -146,7 +146,7 @@ impl Strategy for Behaviour {
         object.remove("status");
         if Job::of(object).spec().manual_selector() != Some(true) {
             select_own(object);
-            // The reference does this whenever it reads a job, also one that it has just written.
+            // The reference does this in the defaulting of every job that it decodes, also of the one it just wrote.
             label_as_template(object);
         }
         template::drop_disabled(object, None, POD_SPEC);
@@ -158,7 +158,7 @@ impl Strategy for Behaviour {
     }
 }
 
-/// A job without labels gets those of its pods.
+/// Copies the labels of the pod template to a job without labels.
 fn label_as_template(object: &mut Map) {
     let template = Job::of(object).spec().template().metadata();
     if template.labels().is_empty() || !metadata(object).labels().is_empty() {
@@ -170,7 +170,7 @@ fn label_as_template(object: &mut Map) {
     }
 }
 
-/// Marks the pods with the job's name and uid, and selects them by the uid.
+/// Labels the pod template with the name and uid of the job, and selects pods by the uid.
 fn select_own(object: &mut Map) {
     const UID: &str = "batch.kubernetes.io/controller-uid";
     let (name, uid) = (metadata(object).name().to_owned(), metadata(object).uid().to_owned());

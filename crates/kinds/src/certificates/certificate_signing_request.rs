@@ -1,12 +1,14 @@
 //! `certificatesigningrequests`.
 //!
-//! Who asks is written by the server, and stays; who approves or denies writes conditions, and nothing takes them back.
+//! The server writes the requesting user into the spec, and it never changes. The approval subresource adds conditions of type
+//! `Approved` and `Denied`; no later write removes or changes them.
 
 use crate::cells::NONE;
 use crate::table::human_duration;
 use crate::{
-    About, Action, Body, Cell, Column, Columns, Context, Fields, Kind, NameRule, Part, Refusal, Row, Scope,
-    Selectable, Strategy, Subresource, Traffic, Verb, keep, keep_all_but, map_at,
+    About, Action, Cell, Column, Columns, Context, Kind, NameRule, Part, Refusal, Row, Scope,
+    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, keep,
+    keep_all_but, map_at,
 };
 use object::{Key, List, Map, Value};
 use schema::view::View;
@@ -24,7 +26,7 @@ pub(crate) const KIND: Kind = Kind {
         Subresource {
             name: "approval",
             verbs: Verb::READ_AND_CHANGE,
-            body: Body::Object,
+            body: SubresourceBody::Object,
             action: Action::Part(Part::Approval),
             traffic: Traffic::Objects,
         },
@@ -57,13 +59,16 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
-    fields: Fields { list: &[Selectable::at(&["spec.signerName"])], refusal: Refusal::NotSupported },
+    fields: SelectableFields {
+        list: &[SelectableRow::at(&["spec.signerName"])],
+        refusal: Refusal::NotSupported,
+    },
     resets: &[
         ("", &[&["spec"], &["status"]]),
         ("status", &[&["spec"], &["status", "conditions"]]),
         ("approval", &[&["spec"], &["status", "certificate"]]),
     ],
-    strategy: &Behaviour,
+    strategy: &CertificateSigningRequestStrategy,
     ..Kind::PLAIN
 };
 
@@ -96,9 +101,9 @@ fn condition(status: CertificateSigningRequestStatus<'_>) -> String {
     format!("{answer}{failed}{issued}")
 }
 
-struct Behaviour;
+struct CertificateSigningRequestStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for CertificateSigningRequestStrategy {
     fn prepare_create(&self, object: &mut Map, context: &Context<'_>) {
         object.remove("status");
         let Some(spec) = map_at(object, "spec") else { return };
@@ -132,7 +137,7 @@ impl Strategy for Behaviour {
         set_times(new, old, context.now);
     }
 
-    /// An approval writes the conditions alone.
+    /// The approval subresource writes only the conditions.
     fn prepare_part(&self, _part: Part, new: &mut Map, old: &Map, context: &Context<'_>) {
         set_times(new, old, context.now);
         let conditions = new.get("status").and_then(|status| status.get("conditions")).cloned();
@@ -173,7 +178,7 @@ fn has(condition: &Value, key: &str, value: Option<&str>) -> bool {
     condition.get(key).and_then(Value::as_str) == value
 }
 
-/// Takes back changes of the conditions of a type, as long as there are as many as before.
+/// Resets the conditions of a type to those of the old object, if their number is the same.
 fn keep_answers(new: &mut Map, old: &Map, ty: &str) {
     let before: Vec<&Value> = conditions(old).iter().filter(|one| has(one, "type", Some(ty))).collect();
     if conditions(new).iter().filter(|one| has(one, "type", Some(ty))).count() != before.len() {
@@ -185,7 +190,7 @@ fn keep_answers(new: &mut Map, old: &Map, ty: &str) {
     }
 }
 
-/// Conditions without times get them: a condition that stands as before keeps the time of its transition.
+/// Sets absent times of conditions. A condition that the old object has with the same status keeps its transition time.
 fn set_times(new: &mut Map, old: &Map, now: &str) {
     const TRANSITION: &str = "lastTransitionTime";
     for condition in conditions_mut(new).into_iter().flatten() {

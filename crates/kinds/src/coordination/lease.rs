@@ -20,7 +20,7 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
-    strategy: &Behaviour,
+    strategy: &LeaseStrategy,
     metadata_rules: MetadataRules::General,
     ..Kind::PLAIN
 };
@@ -30,10 +30,10 @@ fn row(object: &Map) -> Row {
     vec![Cell::name(object), Cell::text(holder.unwrap_or_default()), Cell::age(object)].into()
 }
 
-struct Behaviour;
+struct LeaseStrategy;
 
-/// The feature `CoordinatedLeaderElection` is off: its fields stay only where they already are.
-impl Strategy for Behaviour {
+/// The feature `CoordinatedLeaderElection` is off: drops its fields unless the old object uses them.
+impl Strategy for LeaseStrategy {
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
         at(object, "spec", |spec| spec.retain(|key, _| !ELECTION.contains(&key.as_str())));
     }

@@ -22,7 +22,7 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
-    strategy: &Behaviour,
+    strategy: &LeaseCandidateStrategy,
     metadata_rules: MetadataRules::General,
     ..Kind::PLAIN
 };
@@ -39,9 +39,9 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-struct Behaviour;
+struct LeaseCandidateStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for LeaseCandidateStrategy {
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}

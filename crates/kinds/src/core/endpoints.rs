@@ -17,7 +17,7 @@ pub(crate) const KIND: Kind = Kind {
     short_names: &["ep"],
     columns: Columns { list: COLUMNS, row },
     key_prefix: Some("services/endpoints"),
-    strategy: &Behaviour,
+    strategy: &EndpointsStrategy,
     ..Kind::PLAIN
 };
 
@@ -28,7 +28,7 @@ fn row(object: &Map) -> Row {
     vec![Cell::name(object), Cell::Text(addresses(object)), Cell::age(object)].into()
 }
 
-/// As many addresses are shown; of the others, how many there are.
+/// The number of addresses that a cell shows; of the remaining ones it shows the count.
 const SHOWN: usize = 3;
 
 fn addresses(object: &Map) -> String {
@@ -59,9 +59,9 @@ fn host_and_port(ip: &str, port: i64) -> String {
     if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }
 
-struct Behaviour;
+struct EndpointsStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for EndpointsStrategy {
     fn default(&self, object: &mut Map) {
         each(object, "subsets", |subset| each(subset, "ports", |port| fill_text(port, "protocol", "TCP")));
     }

@@ -1,8 +1,8 @@
 //! `events`.
 
 use crate::{
-    About, Cell, Column, Columns, Context, Dependents, Fields, Kind, NameRule, Refusal, Row, Selectable,
-    Strategy,
+    About, Cell, Column, Columns, Context, Dependents, Kind, NameRule, Refusal, Row, SelectableFields,
+    SelectableRow, Strategy,
 };
 use object::Map;
 use schema::view::View;
@@ -15,33 +15,33 @@ pub(crate) const KIND: Kind = Kind {
     kind: "Event",
     short_names: &["ev"],
     columns: COLUMNS,
-    fields: Fields {
+    fields: SelectableFields {
         list: &[
-            Selectable::at(&["involvedObject.kind"]),
-            Selectable::at(&["involvedObject.namespace"]),
-            Selectable::at(&["involvedObject.name"]),
-            Selectable::at(&["involvedObject.uid"]),
-            Selectable::at(&["involvedObject.apiVersion"]),
-            Selectable::at(&["involvedObject.resourceVersion"]),
-            Selectable::at(&["involvedObject.fieldPath"]),
-            Selectable::at(&["reason"]),
-            Selectable::at(&["reportingComponent"]),
-            Selectable {
+            SelectableRow::at(&["involvedObject.kind"]),
+            SelectableRow::at(&["involvedObject.namespace"]),
+            SelectableRow::at(&["involvedObject.name"]),
+            SelectableRow::at(&["involvedObject.uid"]),
+            SelectableRow::at(&["involvedObject.apiVersion"]),
+            SelectableRow::at(&["involvedObject.resourceVersion"]),
+            SelectableRow::at(&["involvedObject.fieldPath"]),
+            SelectableRow::at(&["reason"]),
+            SelectableRow::at(&["reportingComponent"]),
+            SelectableRow {
                 name: "source",
                 paths: &["source.component", "reportingComponent"],
                 absent: "",
                 indexed: false,
             },
-            Selectable::at(&["type"]),
+            SelectableRow::at(&["type"]),
         ],
         refusal: Refusal::NotSupported,
     },
     dependents: Dependents::Unsupported,
-    strategy: &Behaviour(NameRule::PathSegment),
+    strategy: &EventStrategy(NameRule::PathSegment),
     ..Kind::PLAIN
 };
 
-/// The columns of events, in whichever version they are asked for.
+/// The columns of events in both groups.
 pub(crate) const COLUMNS: Columns = Columns {
     list: &[
         Column::text("Last Seen", About::Field("core.v1.Event", "lastTimestamp")),
@@ -93,10 +93,10 @@ fn source(event: Event<'_>) -> String {
     if instance.is_empty() { component } else { format!("{component}, {instance}") }
 }
 
-/// The behaviour of events; the rule for their names differs between versions.
-pub(crate) struct Behaviour(pub(crate) NameRule);
+/// The strategy of events; the name rule differs between the groups.
+pub(crate) struct EventStrategy(pub(crate) NameRule);
 
-impl Strategy for Behaviour {
+impl Strategy for EventStrategy {
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}

@@ -1,7 +1,6 @@
 //! Names of container images, as far as the default of a pull policy needs them: `host:5000/path/name:tag@algorithm:digest`.
 
-/// Whether the image is named with the tag `latest`, which a name with neither tag nor digest has. A text that is no
-/// image's name has no tag.
+/// Whether the tag of the image is `latest`; a name without tag and digest has that tag, an invalid name has none.
 pub(crate) fn is_latest(image: &str) -> bool {
     let (name_and_tag, digest) = match image.split_once('@') {
         Some((before, digest)) => (before, Some(digest)),

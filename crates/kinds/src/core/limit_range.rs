@@ -10,13 +10,13 @@ pub(crate) const KIND: Kind = Kind {
     singular: "limitrange",
     kind: "LimitRange",
     short_names: &["limits"],
-    strategy: &Behaviour,
+    strategy: &LimitRangeStrategy,
     ..Kind::PLAIN
 };
 
-struct Behaviour;
+struct LimitRangeStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for LimitRangeStrategy {
     fn default(&self, object: &mut Map) {
         at(object, "spec", |spec| each(spec, "limits", default_item));
     }
@@ -34,8 +34,7 @@ impl Strategy for Behaviour {
     }
 }
 
-/// For containers, what is not limited by default is limited to the most, and what is not requested by default is what
-/// it is limited to, or else the least.
+/// For containers: an absent default limit becomes `max`; an absent default request becomes the default limit, or else `min`.
 fn default_item(item: &mut Map) {
     if item.get("type").and_then(Value::as_str) == Some("Container") {
         for (to, from) in [("default", "max"), ("defaultRequest", "default"), ("defaultRequest", "min")] {

@@ -2,8 +2,8 @@
 
 use crate::defaults::{fill_text, within};
 use crate::{
-    About, Action, Body, Cell, Column, Columns, Context, Deleted, Fields, Kind, NameRule, Part, Refusal, Row,
-    Scope, Selectable, Strategy, Subresource, Traffic, Verb, keep, map_at,
+    About, Action, Cell, Column, Columns, Context, Deleted, Kind, NameRule, Part, Refusal, Row, Scope,
+    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, keep, map_at,
 };
 use object::field::{Error, List, Path};
 use object::name::{invalid, qualified_name};
@@ -23,18 +23,21 @@ pub(crate) const KIND: Kind = Kind {
         Subresource {
             name: "finalize",
             verbs: &[Verb::Update],
-            body: Body::Object,
+            body: SubresourceBody::Object,
             action: Action::Part(Part::Finalize),
             traffic: Traffic::Objects,
         },
         Subresource::STATUS,
     ],
     columns: Columns { list: COLUMNS, row },
-    fields: Fields { list: &[Selectable::at(&["status.phase"])], refusal: Refusal::NotSupported },
+    fields: SelectableFields {
+        list: &[SelectableRow::at(&["status.phase"])],
+        refusal: Refusal::NotSupported,
+    },
     deleted: Deleted::Object,
     undeletable: &["default", "kube-public", "kube-system"],
     resets: &[("", &[&["status"]]), ("status", &[&["spec"]]), ("finalize", &[&["status"]])],
-    strategy: &Behaviour,
+    strategy: &NamespaceStrategy,
     ..Kind::PLAIN
 };
 
@@ -46,16 +49,16 @@ fn row(object: &Map) -> Row {
     vec![Cell::name(object), Cell::text(phase), Cell::age(object)].into()
 }
 
-struct Behaviour;
+struct NamespaceStrategy;
 
-impl Strategy for Behaviour {
-    /// Also writes the label with the namespace's name, as far as the name is known.
+impl Strategy for NamespaceStrategy {
+    /// Also sets the label with the name of the namespace; a generated name is still empty.
     fn default(&self, namespace: &mut Map) {
         label_with_name(namespace);
         within(namespace, "status", |status| fill_text(status, "phase", "Active"));
     }
 
-    /// Also writes the label with the namespace's name, which has been made by now if it is a generated one.
+    /// Also sets the label with the name of the namespace; a generated name is known now.
     fn prepare_create(&self, namespace: &mut Map, _context: &Context<'_>) {
         namespace.insert(Key::known("status"), Map::from_iter([(Key::known("phase"), "Active")]));
         let finalizers = map_at(namespace, "spec").and_then(|spec| {
@@ -138,10 +141,10 @@ impl Strategy for Behaviour {
     }
 }
 
-/// What stands for the content of a namespace, until there is none.
+/// The finalizer in `spec.finalizers`: it stays while the namespace has content.
 const FINALIZER: &str = "kubernetes";
 
-/// Names that need no domain before them.
+/// The standard finalizer names, which need no domain.
 const STANDARD_FINALIZERS: &[&str] = &[FINALIZER, "orphan", "foregroundDeletion"];
 
 fn validate_finalizer(path: &Path<'_>, name: &str) -> List {

@@ -3,8 +3,8 @@
 use crate::defaults::{at, fill, round_up};
 use crate::resets;
 use crate::{
-    About, Action, Body, Cell, Column, Columns, Context, Fields, Kind, Refusal, Row, Scope, Selectable,
-    Strategy, Subresource, Traffic, Verb, keep, keep_all_but, metadata,
+    About, Action, Cell, Column, Columns, Context, Kind, Refusal, Row, Scope, SelectableFields,
+    SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, keep, keep_all_but, metadata,
 };
 use object::{Key, Map, Value};
 use schema::view::View;
@@ -22,15 +22,15 @@ pub(crate) const KIND: Kind = Kind {
         Subresource {
             name: "proxy",
             verbs: &[Verb::Create, Verb::Delete, Verb::Get, Verb::Patch, Verb::Update],
-            body: Body::Options("NodeProxyOptions"),
+            body: SubresourceBody::Options("NodeProxyOptions"),
             action: Action::Unserved,
             traffic: Traffic::Proxy,
         },
         Subresource::STATUS,
     ],
     columns: Columns { list: COLUMNS, row },
-    fields: Fields {
-        list: &[Selectable {
+    fields: SelectableFields {
+        list: &[SelectableRow {
             name: "spec.unschedulable",
             paths: &["spec.unschedulable"],
             absent: "false",
@@ -40,7 +40,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     key_prefix: Some("minions"),
     resets: resets::STATUS,
-    strategy: &Behaviour,
+    strategy: &NodeStrategy,
     ..Kind::PLAIN
 };
 
@@ -104,9 +104,9 @@ fn address<'a>(status: NodeStatus<'a>, kind: &str) -> &'a str {
     address.map_or("<none>", |address| address.address())
 }
 
-struct Behaviour;
+struct NodeStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for NodeStrategy {
     fn default(&self, node: &mut Map) {
         at(node, "spec", mirror_ranges);
         at(node, "status", |status| {
@@ -118,7 +118,7 @@ impl Strategy for Behaviour {
         });
     }
 
-    /// A node comes with its status.
+    /// Keeps the status: a node is created with one.
     fn prepare_create(&self, node: &mut Map, _context: &Context<'_>) {
         at(node, "spec", |spec| drop(spec.remove("configSource")));
         at(node, "status", |status| drop(status.remove("config")));
@@ -139,7 +139,7 @@ impl Strategy for Behaviour {
     }
 }
 
-/// Writes the first range of pod addresses in both of its places; where they differ, the older one counts, alone.
+/// Makes `podCIDR` and the first of `podCIDRs` agree; if they differ, `podCIDR` wins and becomes the only one.
 fn mirror_ranges(spec: &mut Map) {
     let first = spec.get("podCIDRs").and_then(Value::as_list).and_then(|list| list.first()).cloned();
     match (spec.get("podCIDR").cloned(), first) {

@@ -22,7 +22,7 @@ pub(crate) const KIND: Kind = Kind {
     columns: Columns { list: COLUMNS, row },
     deleted: Deleted::Object,
     resets: resets::STATUS,
-    strategy: &Behaviour,
+    strategy: &PersistentVolumeStrategy,
     ..Kind::PLAIN
 };
 
@@ -75,17 +75,17 @@ pub(super) fn access_modes(modes: Items<'_, &str>) -> String {
     there.map(|(_, short)| *short).collect::<Vec<_>>().join(",")
 }
 
-/// The phase, or that the object is going.
+/// The phase, or `Terminating` with a `deletionTimestamp`.
 pub(super) fn phase<'a>(object: &Map, phase: &'a str) -> &'a str {
     if metadata(object).deletion_timestamp().is_some() { "Terminating" } else { phase }
 }
 
-/// The class, which an old annotation can name too.
+/// The storage class: from the field, or from the beta annotation.
 pub(super) fn storage_class<'a>(object: &'a Map, class: &'a str) -> &'a str {
     metadata(object).annotations().get("volume.beta.kubernetes.io/storage-class").unwrap_or(class)
 }
 
-/// Adds a finalizer, if it is not there.
+/// Adds a finalizer if it is absent.
 pub(super) fn protect(object: &mut Map, finalizer: &'static str) {
     let finalizers = map_at(object, "metadata")
         .map(|metadata| metadata.get_or_insert_with(Key::known("finalizers"), || Vec::new().into()));
@@ -96,9 +96,9 @@ pub(super) fn protect(object: &mut Map, finalizer: &'static str) {
     }
 }
 
-struct Behaviour;
+struct PersistentVolumeStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for PersistentVolumeStrategy {
     fn default(&self, volume: &mut Map) {
         within(volume, "status", |status| fill_text(status, "phase", "Pending"));
         within(volume, "spec", |spec| {
@@ -110,7 +110,7 @@ impl Strategy for Behaviour {
         });
     }
 
-    /// Also writes the finalizer that keeps a volume while it is in use.
+    /// Also adds the finalizer that protects a volume while it is in use.
     fn prepare_create(&self, volume: &mut Map, context: &Context<'_>) {
         protect(volume, "kubernetes.io/pv-protection");
         at(volume, "spec", |spec| drop(spec.remove("volumeAttributesClassName")));

@@ -21,7 +21,7 @@ pub(crate) const KIND: Kind = Kind {
     columns: Columns { list: COLUMNS, row },
     deleted: Deleted::Object,
     resets: resets::STATUS,
-    strategy: &Behaviour,
+    strategy: &PersistentVolumeClaimStrategy,
     ..Kind::PLAIN
 };
 
@@ -58,9 +58,9 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-struct Behaviour;
+struct PersistentVolumeClaimStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for PersistentVolumeClaimStrategy {
     fn default(&self, claim: &mut Map) {
         within(claim, "status", |status| {
             fill_text(status, "phase", "Pending");
@@ -70,7 +70,7 @@ impl Strategy for Behaviour {
         within(claim, "spec", default_claim);
     }
 
-    /// Also writes the finalizer that keeps a claim while pods use it.
+    /// Also adds the finalizer that protects a claim while pods use it.
     fn prepare_create(&self, claim: &mut Map, _context: &Context<'_>) {
         protect(claim, "kubernetes.io/pvc-protection");
         claim.insert(Key::known("status"), Map::from_iter([(Key::known("phase"), "Pending")]));
@@ -103,8 +103,8 @@ impl Strategy for Behaviour {
     }
 }
 
-/// Drops what belongs to features that are off, unless the object had it before: classes of volume attributes, and data
-/// from other namespaces.
+/// Drops the fields of disabled features unless the old object uses them: volume attributes classes, and data sources in
+/// other namespaces.
 pub(crate) fn drop_disabled(spec: &mut Map, old: Option<PersistentVolumeClaimSpec<'_>>) {
     if old.is_none_or(|old| old.volume_attributes_class_name().is_none()) {
         spec.remove("volumeAttributesClassName");
@@ -118,8 +118,7 @@ pub(crate) fn drop_disabled(spec: &mut Map, old: Option<PersistentVolumeClaimSpe
     }
 }
 
-/// Makes the two places that say where the data of a volume comes from agree. The older one only ever took claims and
-/// snapshots, and anything else in it was as good as nothing.
+/// Makes `dataSource` and `dataSourceRef` agree. `dataSource` accepts only claims and snapshots; other values are dropped.
 fn settle_data_source(spec: &mut Map, old: Option<PersistentVolumeClaimSpec<'_>>) {
     let had_source = old.is_some_and(|old| old.data_source().is_some() || old.data_source_ref().is_some());
     let view = PersistentVolumeClaimSpec::of(spec);

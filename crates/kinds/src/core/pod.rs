@@ -3,8 +3,9 @@
 use super::{app_armor, pod_defaults, pod_gates, pod_row, pod_spec, qos};
 use crate::defaults::{at, each, within};
 use crate::{
-    About, Action, Body, Column, Columns, Context, Deleted, Fields, Generation, Kind, Part, Refusal,
-    Selectable, Strategy, Subresource, Traffic, Verb, keep, keep_all_but, keep_metadata, map_at,
+    About, Action, Column, Columns, Context, Deleted, Generation, Kind, Part, Refusal, SelectableFields,
+    SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, keep, keep_all_but, keep_metadata,
+    map_at,
 };
 use object::{Key, Map, Value};
 use schema::view::View;
@@ -22,81 +23,81 @@ pub(crate) const KIND: Kind = Kind {
         Subresource {
             name: "attach",
             verbs: &[Verb::Create, Verb::Get],
-            body: Body::Options("PodAttachOptions"),
+            body: SubresourceBody::Options("PodAttachOptions"),
             action: Action::Unserved,
             traffic: Traffic::Connection,
         },
         Subresource {
             name: "binding",
             verbs: Verb::CREATE,
-            body: Body::Kind { group: "", version: "v1", kind: "Binding" },
+            body: SubresourceBody::Kind { group: "", version: "v1", kind: "Binding" },
             action: Action::Bind,
             traffic: Traffic::Objects,
         },
         Subresource {
             name: "ephemeralcontainers",
             verbs: Verb::READ_AND_CHANGE,
-            body: Body::Object,
+            body: SubresourceBody::Object,
             action: Action::Part(Part::EphemeralContainers),
             traffic: Traffic::Objects,
         },
         Subresource {
             name: "eviction",
             verbs: Verb::CREATE,
-            body: Body::Kind { group: "policy", version: "v1", kind: "Eviction" },
+            body: SubresourceBody::Kind { group: "policy", version: "v1", kind: "Eviction" },
             action: Action::Unserved,
             traffic: Traffic::Objects,
         },
         Subresource {
             name: "exec",
             verbs: &[Verb::Create, Verb::Get],
-            body: Body::Options("PodExecOptions"),
+            body: SubresourceBody::Options("PodExecOptions"),
             action: Action::Unserved,
             traffic: Traffic::Connection,
         },
         Subresource {
             name: "log",
             verbs: &[Verb::Get],
-            body: Body::Object,
+            body: SubresourceBody::Object,
             action: Action::Unserved,
             traffic: Traffic::Log,
         },
         Subresource {
             name: "portforward",
             verbs: &[Verb::Create, Verb::Get],
-            body: Body::Options("PodPortForwardOptions"),
+            body: SubresourceBody::Options("PodPortForwardOptions"),
             action: Action::Unserved,
             traffic: Traffic::Connection,
         },
         Subresource {
             name: "proxy",
             verbs: &[Verb::Create, Verb::Delete, Verb::Get, Verb::Patch, Verb::Update],
-            body: Body::Options("PodProxyOptions"),
+            body: SubresourceBody::Options("PodProxyOptions"),
             action: Action::Unserved,
             traffic: Traffic::Proxy,
         },
         Subresource {
             name: "resize",
             verbs: Verb::READ_AND_CHANGE,
-            body: Body::Object,
+            body: SubresourceBody::Object,
             action: Action::Part(Part::Resize),
             traffic: Traffic::Objects,
         },
         Subresource::STATUS,
     ],
     columns: Columns { list: COLUMNS, row: pod_row::row },
-    fields: Fields {
+    fields: SelectableFields {
         list: &[
-            Selectable { indexed: true, ..Selectable::at(&["spec.nodeName"]) },
-            Selectable { name: "spec.host", ..Selectable::at(&["spec.nodeName"]) },
-            Selectable::at(&["spec.restartPolicy"]),
-            Selectable::at(&["spec.schedulerName"]),
-            Selectable::at(&["spec.serviceAccountName"]),
-            Selectable { absent: "false", ..Selectable::at(&["spec.hostNetwork"]) },
-            Selectable::at(&["status.phase"]),
-            Selectable::at(&["status.podIP"]),
-            Selectable { name: "status.podIPs", paths: &[], absent: "", indexed: false },
-            Selectable::at(&["status.nominatedNodeName"]),
+            SelectableRow { indexed: true, ..SelectableRow::at(&["spec.nodeName"]) },
+            SelectableRow { name: "spec.host", ..SelectableRow::at(&["spec.nodeName"]) },
+            SelectableRow::at(&["spec.restartPolicy"]),
+            SelectableRow::at(&["spec.schedulerName"]),
+            SelectableRow::at(&["spec.serviceAccountName"]),
+            SelectableRow { absent: "false", ..SelectableRow::at(&["spec.hostNetwork"]) },
+            SelectableRow::at(&["status.phase"]),
+            SelectableRow::at(&["status.podIP"]),
+            SelectableRow { name: "status.podIPs", paths: &[], absent: "", indexed: false },
+            SelectableRow::at(&["status.nominatedNodeName"]),
         ],
         refusal: Refusal::NotSupported,
     },
@@ -106,7 +107,7 @@ pub(crate) const KIND: Kind = Kind {
         ("", &[&["status"]]),
         ("status", &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]),
     ],
-    strategy: &Behaviour,
+    strategy: &PodStrategy,
     ..Kind::PLAIN
 };
 
@@ -127,16 +128,16 @@ const COLUMNS: &[Column] = &[
     Column::text("Readiness Gates", About::Field("core.v1.PodSpec", "readinessGates")).wide(),
 ];
 
-struct Behaviour;
+struct PodStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for PodStrategy {
     fn default(&self, pod: &mut Map) {
         pod_spec::drop_legacy_annotations(pod);
         within(pod, "spec", pod_defaults::spec);
         at(pod, "status", pod_defaults::status);
     }
 
-    /// Also writes the annotations that older nodes read AppArmor profiles from, and reads them where they stand alone.
+    /// Also keeps AppArmor fields and annotations in step: older nodes read the annotations.
     fn prepare_create(&self, pod: &mut Map, context: &Context<'_>) {
         let class = match Pod::of(pod).status().qos_class() {
             "" => qos::class(Pod::of(pod).spec()),
@@ -160,7 +161,7 @@ impl Strategy for Behaviour {
         drop_disabled(new, old);
     }
 
-    /// Also keeps owners: old nodes corrupt them.
+    /// Also keeps the owner references: old kubelets corrupt them.
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
         let old_metadata = old.get("metadata").and_then(Value::as_map);
@@ -178,7 +179,7 @@ impl Strategy for Behaviour {
         drop_disabled(new, old);
     }
 
-    /// Ephemeral containers, or the resources of containers, change; all else of the spec stays.
+    /// Changes ephemeral containers, or the resources of containers; keeps the rest of the spec.
     fn prepare_part(&self, part: Part, new: &mut Map, old: &Map, _context: &Context<'_>) {
         match part {
             Part::EphemeralContainers => keep_all_but_spec(new, old, |new, old| {
@@ -216,7 +217,7 @@ fn drop_disabled(new: &mut Map, old: &Map) {
     });
 }
 
-/// The condition of a pod that is not to be scheduled yet.
+/// The condition of a pod with scheduling gates.
 fn gated(context: &Context<'_>) -> Map {
     Map::from_iter([
         ("type", "PodScheduled"),
@@ -227,7 +228,7 @@ fn gated(context: &Context<'_>) -> Map {
     ])
 }
 
-/// Keeps the generations that old status and conditions were seen at, where the new ones do not say.
+/// Keeps the observed generations of the old status and its conditions where the new ones have none.
 fn keep_observed_generations(status: &mut Map, old: &Map) {
     let before = Pod::of(old).status();
     if !pod_gates::tracks_generations(before) {
@@ -250,8 +251,8 @@ fn keep_observed_generations(status: &mut Map, old: &Map) {
     });
 }
 
-/// Keeps the status, and of the metadata what a status may not change either; `change` makes the new spec of the one that was
-/// sent and the old one.
+/// Keeps the status and the metadata that a status update may not change. `change` makes the new spec from the client's spec and the
+/// old one.
 fn keep_all_but_spec(new: &mut Map, old: &Map, change: impl FnOnce(&mut Map, &Map)) {
     keep(new, old, "status");
     keep_metadata(new, old);
@@ -260,8 +261,8 @@ fn keep_all_but_spec(new: &mut Map, old: &Map, change: impl FnOnce(&mut Map, &Ma
     }
 }
 
-/// Takes from `new` the resources and resize policies of containers. Containers that are not the same ones leave the pod
-/// as it was sent, for validation to refuse.
+/// Takes from `new` the resources and resize policies of containers. If the containers differ, the pod stays as
+/// the client sent it, and validation refuses it.
 fn resize(new: &mut Map, old: &Map) {
     let (before, after) = (Pod::of(old).spec(), Pod::of(new).spec());
     if after.containers().len() != before.containers().len()
@@ -282,7 +283,7 @@ fn resize(new: &mut Map, old: &Map) {
     });
 }
 
-/// The containers of `old` with the resources of those in `sent`; nothing if they are not the same ones.
+/// The containers of `old` with the resources of those in `sent`; `None` if the names differ.
 fn resized(sent: &[Value], old: &[Value]) -> Option<Vec<Value>> {
     let pairs = sent.iter().zip(old).map(|(sent, old)| {
         let (sent, mut result) = (sent.as_map()?, old.as_map()?.clone());
@@ -296,7 +297,7 @@ fn resized(sent: &[Value], old: &[Value]) -> Option<Vec<Value>> {
     pairs.collect()
 }
 
-/// Turns the label keys of affinity terms into requirements, with the values that the pod has.
+/// Turns `matchLabelKeys` of affinity terms into requirements with the label values of the pod.
 fn apply_label_keys(pod: &mut Map) {
     if Pod::of(pod).spec().affinity().is_none() {
         return;

@@ -1,10 +1,10 @@
-//! The defaults of pods that no template gets.
+//! The defaults of pods that do not apply to pod templates.
 
 use super::pod_spec;
 use crate::defaults::{at, each, fill, fill_entries, round_up, round_up_requirements};
 use object::{Key, Map, Value};
 
-/// What the spec of a pod gets beyond that of a template.
+/// Sets the defaults of a pod spec that a template does not get.
 pub(super) fn spec(spec: &mut Map) {
     for list in ["containers", "initContainers"] {
         each(spec, list, request_what_is_limited);
@@ -35,7 +35,7 @@ fn open_on_host(port: &mut Map) {
     }
 }
 
-/// What the status of a pod gets.
+/// Sets the defaults of a pod status.
 pub(super) fn status(status: &mut Map) {
     for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
         each(status, list, |status| {
@@ -46,7 +46,7 @@ pub(super) fn status(status: &mut Map) {
     mirror_addresses(status);
 }
 
-/// Writes the first address in both of its places; where they differ, the older one counts, alone.
+/// Makes `podIP` and the first of `podIPs` agree; if they differ, `podIP` wins and becomes the only one.
 fn mirror_addresses(status: &mut Map) {
     let first = status.get("podIPs").and_then(Value::as_list).and_then(|list| list.first());
     let first = first.map(|address| address.get("ip").cloned().unwrap_or_else(|| "".into()));

@@ -1,7 +1,6 @@
-//! The fields of pods that belong to features that are off: a client may not start to use them, but what an object
-//! already has stays.
+//! The pod fields of disabled features: they are dropped unless the old object uses them.
 //!
-//! Off are pod-level resources, dynamic resource allocation, trust bundles in projected volumes, image volumes, stop signals,
+//! Disabled are pod-level resources, dynamic resource allocation, trust bundles in projected volumes, image volumes, stop signals,
 //! the health of allocated resources, and the observed generation of pods.
 
 use crate::defaults::{at, each};
@@ -10,7 +9,7 @@ use schema::view::View;
 use schema::views::core::v1::{PodSpec, PodStatus};
 use std::collections::HashSet;
 
-/// Drops from a pod spec what `old` does not use already. Touches only what it changes.
+/// Drops the fields of disabled features that `old` does not use from a pod spec. Copies only the parts that change.
 pub(crate) fn drop_disabled(spec: &mut Map, old: Option<&Map>) {
     let old = old.map(PodSpec::of);
     if !old.is_some_and(has_resources) {
@@ -37,7 +36,8 @@ pub(crate) fn drop_disabled(spec: &mut Map, old: Option<&Map>) {
     }
 }
 
-/// Drops from the status of a pod what the old pod does not use already. Touches only what it changes.
+/// Drops the fields of disabled features that the old pod does not use from a pod status. Copies only the parts that
+/// change.
 pub(super) fn drop_disabled_status(
     status: &mut Map,
     old: Option<PodStatus<'_>>,
@@ -59,7 +59,7 @@ pub(super) fn drop_disabled_status(
     }
 }
 
-/// Whether a status says which generation of the pod it is of.
+/// Whether a pod status has observed generations.
 pub(super) fn tracks_generations(status: PodStatus<'_>) -> bool {
     status.observed_generation() != 0
         || status.conditions().iter().any(|condition| condition.observed_generation() != 0)
@@ -77,7 +77,7 @@ fn each_container(spec: &mut Map, mut to: impl FnMut(&mut Map)) {
     }
 }
 
-/// Takes a field out of the map at `outer`, and the map with it if nothing else is in it.
+/// Removes a field of the map at `outer`, and the map if it is empty then.
 fn remove_within(map: &mut Map, outer: &str, field: &str) {
     let mut emptied = false;
     at(map, outer, |inner| emptied = inner.remove(field).is_some() && inner.is_empty());
@@ -127,7 +127,7 @@ fn drop_image_volumes(spec: &mut Map) {
     });
 }
 
-/// Keeps the elements of the list at `key` for which `keep` says so, and no list where none is left.
+/// Keeps the elements of the list at `key` that `keep` accepts; removes the list if it is empty then.
 fn retain(map: &mut Map, key: &str, keep: impl FnMut(&Value) -> bool) {
     let Some(list) = map.get_mut(key).and_then(Value::as_list_mut) else { return };
     list.retain(keep);

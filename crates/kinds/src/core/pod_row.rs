@@ -1,4 +1,4 @@
-//! A pod as a row of a table: what its containers are up to, in a word.
+//! The table row of a pod, with a summary of its containers.
 
 use crate::{Cell, Condition, Row};
 use object::Map;
@@ -8,7 +8,7 @@ use schema::views::core::v1::{
 };
 use std::collections::{HashMap, HashSet};
 
-/// Makes a pod a row.
+/// The row of a pod.
 pub(super) fn row(object: &Map) -> Row {
     let pod = Pod::of(object);
     let (spec, status) = (pod.spec(), pod.status());
@@ -52,7 +52,7 @@ const SUCCEEDED: Condition = Condition {
 const FAILED: Condition =
     Condition { ty: "Completed", status: "True", reason: "Failed", message: "The pod failed." };
 
-/// What the containers of a pod are up to.
+/// The summary of the containers of a pod.
 struct Summary<'a> {
     reason: String,
     ready: usize,
@@ -60,7 +60,7 @@ struct Summary<'a> {
     restarts: Restarts<'a>,
 }
 
-/// How often containers started again, and when one last ended before.
+/// The number of restarts, and the time of the last one.
 #[derive(Clone, Copy, Default)]
 struct Restarts<'a> {
     count: i64,
@@ -124,7 +124,7 @@ impl<'a> Summary<'a> {
         this
     }
 
-    /// Goes on from what is known of init containers with the main ones: the reason of the first that has one counts.
+    /// Adds the main containers to the summary of the init containers: the first container with a reason counts.
     fn add_main(&mut self, status: PodStatus<'a>) {
         let mut reason = None;
         let mut running = false;
@@ -153,7 +153,7 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// The init containers that go on running.
+/// The sidecars: init containers that keep running.
 struct Sidecars<'a> {
     names: HashSet<&'a str>,
     count: usize,
@@ -172,7 +172,7 @@ fn sidecars<'a>(spec: PodSpec<'a>) -> Sidecars<'a> {
     sidecars
 }
 
-/// What the pod as a whole says.
+/// The reason of the pod as a whole.
 fn first_reason<'a>(status: PodStatus<'a>) -> &'a str {
     let gated = |condition: PodCondition<'_>| {
         condition.r#type() == "PodScheduled" && condition.reason() == "SchedulingGated"

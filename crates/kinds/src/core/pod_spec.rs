@@ -1,10 +1,10 @@
-//! The defaults of a pod's spec, wherever one stands: in pods, and in the templates of everything that makes pods.
+//! The defaults of a pod spec, in pods and in the pod templates of workloads.
 
 use super::image;
 use crate::defaults::{at, each, fill, fill_text, round_up, round_up_requirements, within};
 use object::{Key, Map, Value};
 
-/// Sets what a pod spec gets in every object that has one. What a pod alone gets is the pod's.
+/// Sets the defaults of any pod spec. `pod_defaults` has those of pods alone.
 pub(crate) fn default(spec: &mut Map) {
     fill_text(spec, "dnsPolicy", "ClusterFirst");
     fill_text(spec, "restartPolicy", "Always");
@@ -20,13 +20,13 @@ pub(crate) fn default(spec: &mut Map) {
     mirror_service_account(spec);
 }
 
-/// Sets what a template of pods gets: the defaults of its spec, which counts as there even when it is empty.
+/// Sets the defaults of a pod template; an absent spec counts as an empty one.
 pub(crate) fn default_template(template: &mut Map) {
     drop_legacy_annotations(template);
     within(template, "spec", default);
 }
 
-/// Writes the name of the service account in both of its places; where they differ, the newer one counts.
+/// Makes `serviceAccountName` and `serviceAccount` agree; if they differ, `serviceAccountName` wins.
 pub(crate) fn mirror_service_account(spec: &mut Map) {
     let name = ["serviceAccountName", "serviceAccount"].into_iter().find_map(|key| spec.get(key)).cloned();
     if let Some(name) = name {
@@ -35,7 +35,7 @@ pub(crate) fn mirror_service_account(spec: &mut Map) {
     }
 }
 
-/// Takes out the annotations that init containers were written in before they had a field.
+/// Removes the annotations that carried init containers before there was a field.
 pub(crate) fn drop_legacy_annotations(object: &mut Map) {
     at(object, "metadata", |metadata| {
         at(metadata, "annotations", |annotations| {
@@ -54,18 +54,18 @@ const LEGACY_ANNOTATIONS: &[&str] = &[
     "pod.alpha.kubernetes.io/init-container-statuses",
 ];
 
-/// Sets what the spec of a claim gets, in a claim and in the template of one.
+/// Sets the defaults of a volume claim spec, in claims and in claim templates.
 pub(crate) fn default_claim(spec: &mut Map) {
     fill_text(spec, "volumeMode", "Filesystem");
     round_up_requirements(spec, "resources");
 }
 
-/// Sets what a volume on a host's disk gets.
+/// Sets the defaults of a host path volume.
 pub(crate) fn default_host_path(source: &mut Map) {
     fill_text(source, "type", "");
 }
 
-/// Sets what an Azure disk gets beside its static defaults.
+/// Sets the defaults of an Azure disk that the schema does not declare.
 pub(crate) fn default_azure_disk(source: &mut Map) {
     fill(source, "readOnly", false);
 }
@@ -94,7 +94,7 @@ fn volume(volume: &mut Map) {
     });
 }
 
-/// The mode of files that everyone may read.
+/// The default file mode, 0644.
 fn readable(source: &mut Map) {
     fill(source, "defaultMode", 0o644i64);
 }

@@ -16,7 +16,7 @@ pub(crate) const KIND: Kind = Kind {
     columns: Columns { list: COLUMNS, row },
     generation: Generation::Counted,
     deleted: Deleted::Object,
-    strategy: &Behaviour,
+    strategy: &PodTemplateStrategy,
     ..Kind::PLAIN
 };
 
@@ -39,9 +39,9 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-struct Behaviour;
+struct PodTemplateStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for PodTemplateStrategy {
     fn default(&self, object: &mut Map) {
         within(object, "template", pod_spec::default_template);
     }

@@ -1,4 +1,4 @@
-//! The quality of service that a pod gets, by what its containers ask for.
+//! The QoS class of a pod, from the requests and limits of its containers.
 
 use object::Value;
 use object::quantity::Quantity;
@@ -6,8 +6,8 @@ use schema::view::Entries;
 use schema::views::core::v1::PodSpec;
 use std::cmp::Ordering;
 
-/// `Guaranteed` if every container limits what it uses and asks for just that, `BestEffort` if none asks for anything,
-/// `Burstable` otherwise.
+/// `Guaranteed` if every container has limits and equal requests, `BestEffort` if no container has any, `Burstable`
+/// otherwise.
 pub(super) fn class(spec: PodSpec<'_>) -> Value {
     let (mut requests, mut limits) = (Amounts::default(), Amounts::default());
     let mut all_limited = true;
@@ -25,14 +25,14 @@ pub(super) fn class(spec: PodSpec<'_>) -> Value {
     class.into()
 }
 
-/// What counts.
+/// The resources that decide the class.
 const NAMES: [&str; 2] = ["cpu", "memory"];
 
 #[derive(Default, PartialEq)]
 struct Amounts([Option<Quantity>; NAMES.len()]);
 
 impl Amounts {
-    /// Adds what counts of a resource list; how many amounts that were.
+    /// Adds the deciding resources of a resource list; returns their number.
     fn add(&mut self, list: Entries<'_, &str>) -> usize {
         let mut added = 0;
         for (name, sum) in NAMES.iter().zip(&mut self.0) {

@@ -4,8 +4,8 @@ use super::{pod_gates, pod_spec};
 use crate::defaults::{at, fill};
 use crate::resets;
 use crate::{
-    About, Cell, Column, Columns, Context, Dependents, Fields, Generation, Kind, Refusal, Row, ScalePaths,
-    Selectable, Strategy, Subresource, keep, map_at, table,
+    About, Cell, Column, Columns, Context, Dependents, Generation, Kind, Refusal, Row, ScalePaths,
+    SelectableFields, SelectableRow, Strategy, Subresource, keep, map_at, table,
 };
 use object::{Map, Value};
 use schema::view::{Items, View};
@@ -20,8 +20,8 @@ pub(crate) const KIND: Kind = Kind {
     categories: &["all"],
     subresources: &[Subresource::scale(&SCALE), Subresource::STATUS],
     columns: Columns { list: COLUMNS, row },
-    fields: Fields {
-        list: &[Selectable {
+    fields: SelectableFields {
+        list: &[SelectableRow {
             name: "status.replicas",
             paths: &["status.replicas"],
             absent: "0",
@@ -33,7 +33,7 @@ pub(crate) const KIND: Kind = Kind {
     dependents: Dependents::Orphan,
     key_prefix: Some("controllers"),
     resets: resets::STATUS,
-    strategy: &Behaviour,
+    strategy: &ReplicationControllerStrategy,
     ..Kind::PLAIN
 };
 
@@ -81,9 +81,9 @@ pub(super) fn images(containers: Items<'_, Container<'_>>) -> String {
     containers.iter().map(Container::image).collect::<Vec<_>>().join(",")
 }
 
-struct Behaviour;
+struct ReplicationControllerStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for ReplicationControllerStrategy {
     fn default(&self, controller: &mut Map) {
         at(controller, "spec", |spec| at(spec, "template", pod_spec::default_template));
         let labels = ReplicationController::of(controller).spec().template();

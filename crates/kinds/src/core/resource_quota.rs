@@ -18,7 +18,7 @@ pub(crate) const KIND: Kind = Kind {
     columns: Columns { list: COLUMNS, row },
     deleted: Deleted::Object,
     resets: resets::STATUS,
-    strategy: &Behaviour,
+    strategy: &ResourceQuotaStrategy,
     ..Kind::PLAIN
 };
 
@@ -52,9 +52,9 @@ fn row(object: &Map) -> Row {
     vec![Cell::name(object), Cell::Text(requests), Cell::Text(limits), Cell::age(object)].into()
 }
 
-struct Behaviour;
+struct ResourceQuotaStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for ResourceQuotaStrategy {
     fn default(&self, object: &mut Map) {
         at(object, "spec", |spec| round_up(spec, "hard"));
         at(object, "status", |status| {

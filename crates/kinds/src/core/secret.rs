@@ -2,7 +2,8 @@
 
 use crate::defaults::fill_text;
 use crate::{
-    About, Cell, Column, Columns, Context, Fields, Kind, Refusal, Row, Selectable, Strategy, map_at,
+    About, Cell, Column, Columns, Context, Kind, Refusal, Row, SelectableFields, SelectableRow, Strategy,
+    map_at,
 };
 use object::{Map, Value};
 use schema::view::View;
@@ -14,8 +15,8 @@ pub(crate) const KIND: Kind = Kind {
     singular: "secret",
     kind: "Secret",
     columns: Columns { list: COLUMNS, row },
-    fields: Fields { list: &[Selectable::at(&["type"])], refusal: Refusal::NotSupported },
-    strategy: &Behaviour,
+    fields: SelectableFields { list: &[SelectableRow::at(&["type"])], refusal: Refusal::NotSupported },
+    strategy: &SecretStrategy,
     ..Kind::PLAIN
 };
 
@@ -32,10 +33,10 @@ fn row(object: &Map) -> Row {
         .into()
 }
 
-struct Behaviour;
+struct SecretStrategy;
 
-impl Strategy for Behaviour {
-    /// Also moves what was written as text to where it is kept.
+impl Strategy for SecretStrategy {
+    /// Also moves `stringData` to `data`.
     fn default(&self, secret: &mut Map) {
         fill_text(secret, "type", "Opaque");
         let Some(Value::Map(texts)) = secret.remove("stringData") else { return };

@@ -4,8 +4,8 @@ use super::service_update;
 use crate::defaults::{at, each, fill, fill_text, within};
 use crate::resets;
 use crate::{
-    About, Action, Body, Cell, Column, Columns, Context, Deleted, Fields, Kind, NameRule, Refusal, Row,
-    Selectable, Strategy, Subresource, Traffic, Verb, table,
+    About, Action, Cell, Column, Columns, Context, Deleted, Kind, NameRule, Refusal, Row, SelectableFields,
+    SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, table,
 };
 use object::{Key, Map, Value};
 use schema::view::{Items, View};
@@ -23,21 +23,21 @@ pub(crate) const KIND: Kind = Kind {
         Subresource {
             name: "proxy",
             verbs: &[Verb::Create, Verb::Delete, Verb::Get, Verb::Patch, Verb::Update],
-            body: Body::Options("ServiceProxyOptions"),
+            body: SubresourceBody::Options("ServiceProxyOptions"),
             action: Action::Unserved,
             traffic: Traffic::Proxy,
         },
         Subresource::STATUS,
     ],
     columns: Columns { list: COLUMNS, row },
-    fields: Fields {
-        list: &[Selectable::at(&["spec.clusterIP"]), Selectable::at(&["spec.type"])],
+    fields: SelectableFields {
+        list: &[SelectableRow::at(&["spec.clusterIP"]), SelectableRow::at(&["spec.type"])],
         refusal: Refusal::NotSupported,
     },
     deleted: Deleted::Object,
     key_prefix: Some("services/specs"),
     resets: resets::STATUS,
-    strategy: &Behaviour,
+    strategy: &ServiceStrategy,
     ..Kind::PLAIN
 };
 
@@ -94,9 +94,9 @@ fn ports(ports: Items<'_, ServicePort<'_>>) -> String {
     pieces.collect::<Vec<_>>().join(",")
 }
 
-struct Behaviour;
+struct ServiceStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for ServiceStrategy {
     fn default(&self, service: &mut Map) {
         within(service, "spec", default_spec);
         if Service::of(service).spec().r#type() == "LoadBalancer" {
@@ -106,7 +106,7 @@ impl Strategy for Behaviour {
         }
     }
 
-    /// Leaves addresses and ports to those who give them out.
+    /// Does not allocate addresses and ports: that is the task of a registry hook, in step 9.
     fn prepare_create(&self, service: &mut Map, _context: &Context<'_>) {
         service.remove("status");
         at(service, "spec", |spec| {
@@ -117,7 +117,7 @@ impl Strategy for Behaviour {
         });
     }
 
-    /// Keeps what was given out and is still of use, where the new object does not say; drops what is of no use any more.
+    /// Keeps allocated addresses and ports that the new object leaves out; drops those that its type does not use.
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         service_update::prepare(new, old);
     }
@@ -180,7 +180,7 @@ fn default_ingress(ingress: &mut Map) {
     }
 }
 
-/// Whether traffic from outside of the cluster comes to a service.
+/// Whether a service accepts traffic from outside of the cluster.
 pub(super) fn is_reachable_from_outside(spec: ServiceSpec<'_>) -> bool {
     match spec.r#type() {
         "LoadBalancer" | "NodePort" => true,

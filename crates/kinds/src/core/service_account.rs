@@ -2,8 +2,8 @@
 
 use crate::defaults::each;
 use crate::{
-    About, Action, Body, Cell, Column, Columns, Context, Deleted, Kind, Row, Strategy, Subresource, Traffic,
-    Verb,
+    About, Action, Cell, Column, Columns, Context, Deleted, Kind, Row, Strategy, Subresource,
+    SubresourceBody, Traffic, Verb,
 };
 use object::Map;
 use schema::view::View;
@@ -18,13 +18,13 @@ pub(crate) const KIND: Kind = Kind {
     subresources: &[Subresource {
         name: "token",
         verbs: Verb::CREATE,
-        body: Body::Kind { group: "authentication.k8s.io", version: "v1", kind: "TokenRequest" },
+        body: SubresourceBody::Kind { group: "authentication.k8s.io", version: "v1", kind: "TokenRequest" },
         action: Action::Unserved,
         traffic: Traffic::Objects,
     }],
     columns: Columns { list: COLUMNS, row },
     deleted: Deleted::Object,
-    strategy: &Behaviour,
+    strategy: &ServiceAccountStrategy,
     ..Kind::PLAIN
 };
 
@@ -36,9 +36,9 @@ fn row(object: &Map) -> Row {
     vec![Cell::name(object), Cell::count(secrets), Cell::age(object)].into()
 }
 
-struct Behaviour;
+struct ServiceAccountStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for ServiceAccountStrategy {
     fn prepare_create(&self, account: &mut Map, _context: &Context<'_>) {
         keep_names_of_secrets(account);
     }
@@ -48,7 +48,7 @@ impl Strategy for Behaviour {
     }
 }
 
-/// Secrets are of the account's own namespace: of each reference only the name counts.
+/// Keeps only the names of references to secrets: they are in the namespace of the account.
 fn keep_names_of_secrets(account: &mut Map) {
     each(account, "secrets", |reference| reference.retain(|key, _| key.as_str() == "name"));
 }

@@ -1,7 +1,7 @@
-//! What becomes of a service's addresses and ports when it is changed.
+//! The addresses and ports of a service on update.
 //!
-//! A client that sends what it once created, without what was given out since, means no change by that; and one that
-//! changes the type of a service does not mean to keep what only the old type has.
+//! A client may send the object that it created, without the addresses and ports that the server allocated: the update keeps
+//! them. A client that changes the type of a service does not have to clear the fields of the old type: the update drops them.
 
 use super::service::is_reachable_from_outside;
 use crate::defaults::{at, each};
@@ -11,7 +11,7 @@ use schema::view::View;
 use schema::views::core::v1::{Service, ServiceSpec};
 use std::collections::{HashMap, HashSet};
 
-/// Runs before a changed service is checked.
+/// Prepares an update of a service.
 pub(super) fn prepare(new: &mut Map, old: &Map) {
     let old_spec = Service::of(old).spec();
     at(new, "spec", |spec| {
@@ -28,7 +28,7 @@ pub(super) fn prepare(new: &mut Map, old: &Map) {
     }
 }
 
-/// Fills in what was given out before.
+/// Restores allocated addresses and ports that the new object leaves out.
 fn take_over(spec: &mut Map, old: ServiceSpec<'_>) {
     let new = ServiceSpec::of(spec);
     let (node_ports, health_port) = (
@@ -47,7 +47,7 @@ fn take_over(spec: &mut Map, old: ServiceSpec<'_>) {
     }
 }
 
-/// Ports get the node ports that ports of the same name had, unless another one asks for those.
+/// Restores the node ports of ports by name, unless another port requests them.
 fn take_over_node_ports(spec: &mut Map, old: ServiceSpec<'_>) {
     let before = node_ports(old);
     let used: HashSet<i64> = node_ports(ServiceSpec::of(spec)).intersection(&before).copied().collect();
@@ -62,7 +62,7 @@ fn take_over_node_ports(spec: &mut Map, old: ServiceSpec<'_>) {
     });
 }
 
-/// Makes the list of addresses follow the one address, where the client changed only that.
+/// Updates `clusterIPs` if the client changed only `clusterIP`.
 fn settle_addresses(spec: &mut Map, old: ServiceSpec<'_>) {
     let new = ServiceSpec::of(spec);
     if old.cluster_ip() == new.cluster_ip() {
@@ -75,7 +75,7 @@ fn settle_addresses(spec: &mut Map, old: ServiceSpec<'_>) {
     }
 }
 
-/// Drops what the new type has no use for, unless the client changed it too.
+/// Drops the fields that the new type does not use, unless the client changed them too.
 fn drop_what_does_not_apply(spec: &mut Map, old: ServiceSpec<'_>) {
     let same = |spec: &Map, key: &str| spec.get(key) == old.map().get(key);
     let new = ServiceSpec::of(spec);
@@ -127,7 +127,7 @@ fn has_address(spec: ServiceSpec<'_>) -> bool {
     spec.r#type() != "ExternalName"
 }
 
-/// Whether ports of nodes are given out for a service.
+/// Whether the server allocates node ports for a service.
 fn takes_node_ports(spec: ServiceSpec<'_>) -> bool {
     match spec.r#type() {
         "NodePort" => true,
@@ -136,7 +136,7 @@ fn takes_node_ports(spec: ServiceSpec<'_>) -> bool {
     }
 }
 
-/// Whether a service can have ports of nodes, given out or chosen.
+/// Whether a service can have node ports, allocated or requested.
 fn may_have_node_ports(spec: ServiceSpec<'_>) -> bool {
     matches!(spec.r#type(), "NodePort" | "LoadBalancer")
 }

@@ -41,7 +41,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
-    strategy: &Behaviour,
+    strategy: &EndpointSliceStrategy,
     ..Kind::PLAIN
 };
 
@@ -66,9 +66,9 @@ fn port(port: EndpointPort<'_>) -> String {
     }
 }
 
-struct Behaviour;
+struct EndpointSliceStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for EndpointSliceStrategy {
     fn default(&self, object: &mut Map) {
         each(object, "ports", |port| {
             fill_text(port, "name", "");
@@ -91,7 +91,7 @@ impl Strategy for Behaviour {
         drop_topology(new, Some(old));
     }
 
-    /// Labels count too.
+    /// A change of labels counts too.
     fn bumps_generation(&self, new: &Map, old: &Map) -> bool {
         let labels =
             |object: &Map| object.get("metadata").and_then(|metadata| metadata.get("labels")).cloned();
@@ -99,13 +99,13 @@ impl Strategy for Behaviour {
     }
 }
 
-/// The feature `PreferSameTrafficDistribution` is off: the field stays only where it already is.
+/// The feature `PreferSameTrafficDistribution` is off: drops the field unless the old object uses it.
 fn drop_node_hints(object: &mut Map) {
     each(object, "endpoints", |endpoint| at(endpoint, "hints", |hints| drop(hints.remove("forNodes"))));
 }
 
-/// The topology of an endpoint is a thing of the past. Where it names a node that the slice had before, and the endpoint names
-/// none, it becomes the endpoint's node.
+/// Drops `deprecatedTopology` from endpoints. If it names a node that the old slice had, and the endpoint has no `nodeName`, that
+/// node becomes the `nodeName`.
 fn drop_topology(new: &mut Map, old: Option<&Map>) {
     const HOST: &str = "kubernetes.io/hostname";
     if old.is_some_and(|old| old.get("endpoints") == new.get("endpoints")) {

@@ -1,7 +1,9 @@
 //! `events`: the events of the core group, with other names for their fields.
 
-use crate::core::event::{Behaviour, COLUMNS};
-use crate::{Conversion, Dependents, Fields, Kind, NameRule, Refusal, Selectable, Storage, Version};
+use crate::core::event::{COLUMNS, EventStrategy};
+use crate::{
+    Conversion, Dependents, Kind, NameRule, Refusal, SelectableFields, SelectableRow, Storage, Version,
+};
 use object::{Key, Map, Value};
 
 /// The row.
@@ -14,9 +16,9 @@ pub(crate) const KIND: Kind = Kind {
     versions: &[Version { conversion: Some(&Conversion { to_stored, from_stored }), ..Version::V1 }],
     storage: Storage::Shared { group: "", resource: "events" },
     columns: COLUMNS,
-    fields: Fields {
+    fields: SelectableFields {
         list: &[
-            Selectable::at(&["reason"]),
+            SelectableRow::at(&["reason"]),
             stored("regarding.kind", &["involvedObject.kind"]),
             stored("regarding.namespace", &["involvedObject.namespace"]),
             stored("regarding.name", &["involvedObject.name"]),
@@ -25,20 +27,20 @@ pub(crate) const KIND: Kind = Kind {
             stored("regarding.resourceVersion", &["involvedObject.resourceVersion"]),
             stored("regarding.fieldPath", &["involvedObject.fieldPath"]),
             stored("reportingController", &["reportingComponent"]),
-            Selectable::at(&["type"]),
+            SelectableRow::at(&["type"]),
         ],
         refusal: Refusal::NotSupported,
     },
     dependents: Dependents::Unsupported,
-    strategy: &Behaviour(NameRule::Subdomain),
+    strategy: &EventStrategy(NameRule::Subdomain),
     ..Kind::PLAIN
 };
 
-const fn stored(name: &'static str, paths: &'static [&'static str]) -> Selectable {
-    Selectable { name, paths, absent: "", indexed: false }
+const fn stored(name: &'static str, paths: &'static [&'static str]) -> SelectableRow {
+    SelectableRow { name, paths, absent: "", indexed: false }
 }
 
-/// What a field is called here, and in the core group.
+/// The names of a field: in this group, and in the core group.
 const NAMES: &[(&str, &str)] = &[
     ("reportingController", "reportingComponent"),
     ("regarding", "involvedObject"),

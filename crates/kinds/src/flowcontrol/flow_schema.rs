@@ -1,6 +1,6 @@
 //! `flowschemas`.
 
-use super::Configuration;
+use super::FlowControlStrategy;
 use crate::cells::NONE;
 use crate::resets;
 use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Scope, Subresource};
@@ -42,7 +42,7 @@ pub(crate) const KIND: Kind = Kind {
     row_order: Some(|object| FlowSchema::of(object).spec().matching_precedence()),
     generation: Generation::Counted,
     resets: resets::STATUS_WITHOUT_METADATA,
-    strategy: &Configuration { default },
+    strategy: &FlowControlStrategy { default },
     ..Kind::PLAIN
 };
 

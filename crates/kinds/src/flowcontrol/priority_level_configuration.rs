@@ -1,6 +1,6 @@
 //! `prioritylevelconfigurations`.
 
-use super::{Configuration, fill_zero};
+use super::{FlowControlStrategy, fill_zero};
 use crate::cells::NONE;
 use crate::defaults::{at, fill};
 use crate::resets;
@@ -37,7 +37,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     resets: resets::STATUS_WITHOUT_METADATA,
-    strategy: &Configuration { default },
+    strategy: &FlowControlStrategy { default },
     ..Kind::PLAIN
 };
 

@@ -59,7 +59,7 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-/// The first three hosts; the rest is counted in rules, hosts or not.
+/// The first three hosts, then the number of remaining rules, with or without a host.
 fn hosts(rules: Items<'_, IngressRule<'_>>) -> String {
     const MOST: usize = 3;
     let mut list = Vec::with_capacity(MOST);
@@ -77,7 +77,7 @@ fn hosts(rules: Items<'_, IngressRule<'_>>) -> String {
     }
 }
 
-/// Where the load balancer can be reached, each place once.
+/// The distinct addresses of the load balancer.
 fn addresses(balancer: IngressLoadBalancerStatus<'_>) -> String {
     let points = balancer.ingress();
     let places = points.iter().map(|point| if point.ip().is_empty() { point.hostname() } else { point.ip() });

@@ -24,7 +24,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
-    strategy: &Behaviour,
+    strategy: &IngressClassStrategy,
     ..Kind::PLAIN
 };
 
@@ -44,9 +44,9 @@ fn reference(parameters: IngressClassParametersReference<'_>) -> String {
     format!("{}{group}/{}", parameters.kind(), parameters.name())
 }
 
-struct Behaviour;
+struct IngressClassStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for IngressClassStrategy {
     fn default(&self, object: &mut Map) {
         at(object, "spec", |spec| {
             at(spec, "parameters", |reference| fill_text(reference, "scope", "Cluster"))

@@ -6,7 +6,7 @@ use object::Map;
 use schema::view::View;
 use schema::views::networking::v1beta1::{IPAddress, ParentReference};
 
-/// The row. A table has no heading over the third cell, which is the age.
+/// The row. Tables have three cells (the third is the age) but only two columns, as in the reference.
 pub(crate) const KIND: Kind = Kind {
     group: "networking.k8s.io",
     resource: "ipaddresses",
@@ -22,7 +22,7 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
-    strategy: &Behaviour,
+    strategy: &IPAddressStrategy,
     ..Kind::PLAIN
 };
 
@@ -41,9 +41,9 @@ fn owner(parent: ParentReference<'_>) -> String {
     }
 }
 
-struct Behaviour;
+struct IPAddressStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for IPAddressStrategy {
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}

@@ -32,7 +32,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
-    strategy: &Behaviour,
+    strategy: &NetworkPolicyStrategy,
     ..Kind::PLAIN
 };
 
@@ -41,9 +41,9 @@ fn row(object: &Map) -> Row {
     vec![Cell::name(object), selector(Some(policy.spec().pod_selector())), Cell::age(object)].into()
 }
 
-struct Behaviour;
+struct NetworkPolicyStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for NetworkPolicyStrategy {
     fn default(&self, object: &mut Map) {
         within(object, "spec", |spec| {
             for direction in ["ingress", "egress"] {

@@ -26,7 +26,7 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
-    strategy: &Behaviour,
+    strategy: &ServiceCIDRStrategy,
     ..Kind::PLAIN
 };
 
@@ -35,10 +35,10 @@ fn row(object: &Map) -> Row {
     vec![Cell::name(object), Cell::Text(joined(ranges.iter(), ",")), Cell::age(object)].into()
 }
 
-struct Behaviour;
+struct ServiceCIDRStrategy;
 
-/// The status can be written with the rest, too.
-impl Strategy for Behaviour {
+/// Create and update write the status as well.
+impl Strategy for ServiceCIDRStrategy {
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}

@@ -13,7 +13,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "RuntimeClass",
     scope: Scope::Cluster,
     columns: Columns { list: &[Column::NAME, Column::text("Handler", About::Text("")), Column::AGE], row },
-    strategy: &Behaviour,
+    strategy: &RuntimeClassStrategy,
     ..Kind::PLAIN
 };
 
@@ -22,9 +22,9 @@ fn row(object: &Map) -> Row {
     vec![Cell::name(object), Cell::text(class.handler()), Cell::age(object)].into()
 }
 
-struct Behaviour;
+struct RuntimeClassStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for RuntimeClassStrategy {
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}

@@ -33,7 +33,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     resets: resets::STATUS,
-    strategy: &Behaviour,
+    strategy: &PodDisruptionBudgetStrategy,
     ..Kind::PLAIN
 };
 
@@ -58,10 +58,11 @@ fn amount(value: Option<&Value>) -> Cell {
     })
 }
 
-struct Behaviour;
+struct PodDisruptionBudgetStrategy;
 
-impl Strategy for Behaviour {
-    /// An expression on a label that an older version used to select everything or nothing does not stand beside others.
+impl Strategy for PodDisruptionBudgetStrategy {
+    /// Drops the label expression with which `policy/v1beta1` selects all or no pods, if the selector has other
+    /// requirements.
     fn default(&self, object: &mut Map) {
         at(object, "spec", |spec| at(spec, "selector", strip));
     }
@@ -89,7 +90,7 @@ fn strip(selector: &mut Map) {
     }
 }
 
-/// Whether the selector is the one that the older version's empty selector was translated to.
+/// Whether the selector is the conversion of an empty `policy/v1beta1` selector.
 fn selects_none(selector: &Map) -> bool {
     let Some([Value::Map(only)]) = selector.get("matchExpressions").and_then(Value::as_list) else {
         return false;

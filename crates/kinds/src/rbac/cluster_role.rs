@@ -1,6 +1,6 @@
 //! `clusterroles`.
 
-use super::Access;
+use super::RoleStrategy;
 use crate::{Kind, Scope};
 
 /// The row.
@@ -10,6 +10,6 @@ pub(crate) const KIND: Kind = Kind {
     singular: "clusterrole",
     kind: "ClusterRole",
     scope: Scope::Cluster,
-    strategy: &Access,
+    strategy: &RoleStrategy,
     ..Kind::PLAIN
 };

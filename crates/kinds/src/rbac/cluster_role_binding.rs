@@ -1,6 +1,6 @@
 //! `clusterrolebindings`.
 
-use super::{Binding, binding_row};
+use super::{BindingStrategy, binding_row};
 use crate::{About, Column, Columns, Kind, Row, Scope};
 use object::Map;
 use schema::view::View;
@@ -30,7 +30,7 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
-    strategy: &Binding,
+    strategy: &BindingStrategy,
     ..Kind::PLAIN
 };
 

@@ -1,6 +1,6 @@
 //! `roles`.
 
-use super::Access;
+use super::RoleStrategy;
 use crate::Kind;
 
 /// The row.
@@ -9,6 +9,6 @@ pub(crate) const KIND: Kind = Kind {
     resource: "roles",
     singular: "role",
     kind: "Role",
-    strategy: &Access,
+    strategy: &RoleStrategy,
     ..Kind::PLAIN
 };

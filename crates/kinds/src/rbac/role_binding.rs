@@ -1,6 +1,6 @@
 //! `rolebindings`.
 
-use super::{Binding, binding_row};
+use super::{BindingStrategy, binding_row};
 use crate::{About, Column, Columns, Kind, Row};
 use object::Map;
 use schema::view::View;
@@ -29,7 +29,7 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
-    strategy: &Binding,
+    strategy: &BindingStrategy,
     ..Kind::PLAIN
 };
 

@@ -1,7 +1,7 @@
-//! Between the served versions and the stored `v1beta1`.
+//! Conversion between the served versions and the storage version `v1beta1`.
 //!
-//! A request of v1beta2 keeps the parts of a plain request under `exactly`, where the others have them in the request itself, and
-//! its devices have no `basic` layer. The capacities of v1alpha3 are bare amounts.
+//! `v1beta2` has the fields of a plain device request under `exactly`; the other versions have them in the request itself. Devices of
+//! `v1beta2` have no `basic` struct. Capacities of `v1alpha3` are plain quantities.
 
 use super::default_request;
 use crate::Conversion;
@@ -76,11 +76,11 @@ fn in_capacities(object: &mut Value, change: impl Fn(&Value) -> Value) {
     });
 }
 
-/// The parts of a plain request.
+/// The fields of a plain device request.
 const PLAIN: &[&str] =
     &["deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations"];
 
-/// The defaults of a request come first: they tell a request that says nothing from one that is not there.
+/// Sets the defaults of a request before conversion: they distinguish an empty request from an absent one.
 fn flatten_request(request: &mut Map) {
     let Some(Value::Map(mut exactly)) = request.remove("exactly") else { return };
     default_request(&mut exactly);

@@ -29,7 +29,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     deleted: Deleted::Object,
-    strategy: &Behaviour,
+    strategy: &DeviceTaintRuleStrategy,
     ..Kind::PLAIN
 };
 
@@ -47,10 +47,10 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-struct Behaviour;
+struct DeviceTaintRuleStrategy;
 
-/// A taint that does not say since when it is there is there since now.
-impl Strategy for Behaviour {
+/// Sets an absent `timeAdded` of the taint to the time of the request.
+impl Strategy for DeviceTaintRuleStrategy {
     fn prepare_create(&self, object: &mut Map, context: &Context<'_>) {
         set_time(object, context);
     }

@@ -33,7 +33,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     deleted: Deleted::Object,
     resets: resets::STATUS,
-    strategy: &Behaviour,
+    strategy: &ResourceClaimStrategy,
     ..Kind::PLAIN
 };
 
@@ -54,9 +54,9 @@ fn state(object: &Map) -> &'static str {
     }
 }
 
-struct Behaviour;
+struct ResourceClaimStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for ResourceClaimStrategy {
     fn default(&self, object: &mut Map) {
         at(object, "spec", default_claim);
     }
@@ -79,7 +79,7 @@ impl Strategy for Behaviour {
     }
 }
 
-/// The features `DRAPrioritizedList` and `DRAAdminAccess` are off: their fields stay only where they already are.
+/// The features `DRAPrioritizedList` and `DRAAdminAccess` are off: drops their fields unless the old object uses them.
 fn drop_disabled(new: &mut Map, old: Option<&Map>) {
     let spec = old.and_then(|old| old.get("spec")).and_then(Value::as_map);
     let old_results = old.map(results).unwrap_or_default();
@@ -102,7 +102,7 @@ fn results(object: &Map) -> Vec<DeviceRequestAllocationResult<'_>> {
     allocation.map(|allocation| allocation.devices().results().iter().collect()).unwrap_or_default()
 }
 
-/// The state of a device goes with its allocation.
+/// Drops the status of devices that are no longer allocated.
 fn drop_released(new: &mut Map, old: &Map) {
     let ids = |object| results(object).into_iter().map(id_of_result).collect::<HashSet<_>>();
     let kept = ids(new);

@@ -14,7 +14,7 @@ pub(crate) const KIND: Kind = Kind {
     versions: versions!(Some(&conversion::CLAIM_TEMPLATE), None),
     columns: Columns { list: &[Column::NAME, Column::AGE], row },
     deleted: Deleted::Object,
-    strategy: &Behaviour,
+    strategy: &ResourceClaimTemplateStrategy,
     ..Kind::PLAIN
 };
 
@@ -22,9 +22,9 @@ fn row(object: &Map) -> Row {
     vec![Cell::name(object), Cell::age(object)].into()
 }
 
-struct Behaviour;
+struct ResourceClaimTemplateStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for ResourceClaimTemplateStrategy {
     fn default(&self, object: &mut Map) {
         in_claim(object, default_claim);
     }

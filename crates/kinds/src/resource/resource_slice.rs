@@ -3,8 +3,8 @@
 use super::{conversion, versions};
 use crate::defaults::{at, each, fill};
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Fields, Generation, Kind, Refusal, Row, Scope,
-    Selectable, Strategy, Version,
+    About, Cell, Column, Columns, Context, Deleted, Generation, Kind, Refusal, Row, Scope, SelectableFields,
+    SelectableRow, Strategy, Version,
 };
 use object::Map;
 use schema::view::View;
@@ -28,13 +28,13 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
-    fields: Fields {
-        list: &[Selectable::at(&["spec.nodeName"]), Selectable::at(&["spec.driver"])],
+    fields: SelectableFields {
+        list: &[SelectableRow::at(&["spec.nodeName"]), SelectableRow::at(&["spec.driver"])],
         refusal: Refusal::NotSupportedForVersion,
     },
     generation: Generation::Counted,
     deleted: Deleted::Object,
-    strategy: &Behaviour,
+    strategy: &ResourceSliceStrategy,
     ..Kind::PLAIN
 };
 
@@ -50,9 +50,9 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-struct Behaviour;
+struct ResourceSliceStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for ResourceSliceStrategy {
     fn default(&self, object: &mut Map) {
         at(object, "spec", |spec| each(spec, "devices", |device| fill(device, "basic", Map::new())));
     }
@@ -82,7 +82,7 @@ fn has_taints(object: &Map) -> bool {
     devices.iter().filter_map(|device| device.basic()).any(|device| !device.taints().is_empty())
 }
 
-/// The feature `DRADeviceTaints` is off: taints stay only where there are some.
+/// The feature `DRADeviceTaints` is off: drops taints unless the old object has some.
 fn drop_taints(object: &mut Map) {
     in_devices(object, |device| drop(device.remove("taints")));
 }
@@ -98,10 +98,10 @@ fn has_partitions(object: &Map) -> bool {
             .any(|device| PARTITION.iter().any(|key| device.map().contains_key(key)))
 }
 
-/// What a device that is a part of another has.
+/// The fields of partitionable devices.
 const PARTITION: &[&str] = &["consumesCounters", "nodeName", "nodeSelector", "allNodes"];
 
-/// The feature `DRAPartitionableDevices` is off: its fields stay only where there are some of them.
+/// The feature `DRAPartitionableDevices` is off: drops its fields unless the old object uses them.
 fn drop_partitions(object: &mut Map) {
     at(object, "spec", |spec| {
         spec.retain(|key, _| !matches!(key.as_str(), "sharedCounters" | "perDeviceNodeSelection"));

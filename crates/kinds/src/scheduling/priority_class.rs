@@ -26,7 +26,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::One,
-    strategy: &Behaviour,
+    strategy: &PriorityClassStrategy,
     ..Kind::PLAIN
 };
 
@@ -42,9 +42,9 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-struct Behaviour;
+struct PriorityClassStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for PriorityClassStrategy {
     fn default(&self, object: &mut Map) {
         fill_text(object, "preemptionPolicy", "PreemptLowerPriority");
     }

@@ -29,7 +29,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::CountedLater,
     deleted: Deleted::Object,
-    strategy: &Behaviour,
+    strategy: &CSIDriverStrategy,
     ..Kind::PLAIN
 };
 
@@ -48,7 +48,7 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-/// Whom the tokens that the driver asks for are meant for.
+/// The audiences of the service account tokens that the driver requests.
 fn audiences(spec: CSIDriverSpec<'_>) -> String {
     let requests = spec.token_requests();
     if requests.is_empty() {
@@ -63,9 +63,9 @@ fn modes(spec: CSIDriverSpec<'_>) -> String {
     if text.is_empty() { NONE.into() } else { text }
 }
 
-struct Behaviour;
+struct CSIDriverStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for CSIDriverStrategy {
     fn default(&self, object: &mut Map) {
         within(object, "spec", |spec| {
             fill(spec, "attachRequired", true);
@@ -93,7 +93,7 @@ impl Strategy for Behaviour {
     }
 }
 
-/// The feature `MutableCSINodeAllocatableCount` is off: the field stays only where it already is.
+/// The feature `MutableCSINodeAllocatableCount` is off: drops the field unless the old object uses it.
 fn drop_update_period(object: &mut Map) {
     at(object, "spec", |spec| drop(spec.remove("nodeAllocatableUpdatePeriodSeconds")));
 }

@@ -1,6 +1,6 @@
 //! `csinodes`.
 
-use super::Conditional;
+use super::ConditionalUpdate;
 use crate::cells::count;
 use crate::{About, Cell, Column, Columns, Deleted, Kind, Row, Scope};
 use object::Map;
@@ -26,7 +26,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     deleted: Deleted::Object,
-    strategy: &Conditional,
+    strategy: &ConditionalUpdate,
     ..Kind::PLAIN
 };
 

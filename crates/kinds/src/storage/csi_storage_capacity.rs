@@ -1,6 +1,6 @@
 //! `csistoragecapacities`.
 
-use super::Conditional;
+use super::ConditionalUpdate;
 use crate::Kind;
 
 /// The row.
@@ -9,6 +9,6 @@ pub(crate) const KIND: Kind = Kind {
     resource: "csistoragecapacities",
     singular: "csistoragecapacity",
     kind: "CSIStorageCapacity",
-    strategy: &Conditional,
+    strategy: &ConditionalUpdate,
     ..Kind::PLAIN
 };

@@ -30,7 +30,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     deleted: Deleted::Object,
-    strategy: &Behaviour,
+    strategy: &StorageClassStrategy,
     ..Kind::PLAIN
 };
 
@@ -50,9 +50,9 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-struct Behaviour;
+struct StorageClassStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for StorageClassStrategy {
     fn default(&self, object: &mut Map) {
         fill_text(object, "reclaimPolicy", "Delete");
         fill_text(object, "volumeBindingMode", "Immediate");

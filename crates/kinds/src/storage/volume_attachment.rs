@@ -35,7 +35,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     deleted: Deleted::Object,
     resets: resets::STATUS_WITHOUT_METADATA,
-    strategy: &Behaviour,
+    strategy: &VolumeAttachmentStrategy,
     ..Kind::PLAIN
 };
 
@@ -53,9 +53,9 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
-struct Behaviour;
+struct VolumeAttachmentStrategy;
 
-impl Strategy for Behaviour {
+impl Strategy for VolumeAttachmentStrategy {
     fn default(&self, object: &mut Map) {
         at(object, "spec", |spec| at(spec, "source", |source| at(source, "inlineVolumeSpec", inline_volume)));
     }
@@ -77,7 +77,7 @@ impl Strategy for Behaviour {
     }
 }
 
-/// The feature `MutableCSINodeAllocatableCount` is off: the field stays only where it already is.
+/// The feature `MutableCSINodeAllocatableCount` is off: drops the field unless the old object uses it.
 fn drop_error_code(object: &mut Map, key: &str) {
     at(object, "status", |status| at(status, key, |error| drop(error.remove("errorCode"))));
 }

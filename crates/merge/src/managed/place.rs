@@ -126,7 +126,7 @@ impl<'s> Place<'s> {
     }
 
     pub(crate) fn field(field: &'s Field) -> Self {
-        Self { shape: &field.shape, topology: &field.facts.topology }
+        Self { shape: &field.shape, topology: &field.options.topology }
     }
 
     pub(crate) fn atom(self) -> Atom<'s> {
@@ -228,7 +228,7 @@ impl<'s> Names<'s> {
 impl Fields<'_> {
     /// Whether keys that are no field are taken.
     pub(crate) fn takes_any(self) -> bool {
-        self.ty.open || self.ty.fields.is_empty()
+        self.ty.preserve_unknown_fields || self.ty.fields.is_empty()
     }
 }
 
@@ -392,7 +392,7 @@ impl<'s> Items<'s> {
 /// The value of a key field that an item does not have.
 fn key_default<'s>(place: Place<'s>, field: &'s Field) -> Option<&'s Value> {
     let is_empty_by_default = |ty: &Type| EMPTY_KEYS.contains(&(ty.name.as_str(), field.name.as_str()));
-    match (&field.facts.default, place.shape) {
+    match (&field.options.default, place.shape) {
         (Some(value), _) => Some(value),
         (None, Shape::Struct(ty)) if is_empty_by_default(ty) => Some(&NO_TEXT),
         (None, _) => unwritten(field).filter(|value| !value.is_null()),

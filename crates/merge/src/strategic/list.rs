@@ -293,7 +293,7 @@ fn set_order<'a>(
     };
     patch.get(name).map_or(Ok(()), |list| is_list(GoKind::of_value(list)))?;
     let (field, element) = meta.list_field(name)?;
-    let facts = &field.facts.patch;
+    let facts = &field.options.patch;
     let new = patch.get(name).and_then(Value::as_list).unwrap_or_default();
     agree(new, order_list, &facts.key)?;
 

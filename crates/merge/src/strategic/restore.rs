@@ -46,7 +46,7 @@ impl Restorer<'_> {
         }
         if known < doc.len() {
             for (key, node) in doc.iter().filter(|(key, _)| ty.position(key).is_none()) {
-                if ty.open {
+                if ty.preserve_unknown_fields {
                     entries.push((key.clone(), node.to_value()));
                 } else {
                     let dot = if self.path.is_empty() { "" } else { "." };
@@ -63,7 +63,7 @@ impl Restorer<'_> {
             self.path.push('.');
         }
         self.path.push_str(&field.name);
-        let value = self.value(&field.shape, &field.facts.go, node);
+        let value = self.value(&field.shape, &field.options.go, node);
         self.path.truncate(length);
         value
     }

@@ -1,12 +1,12 @@
-//! How operations are called.
+//! The ids and tags of operations.
 
-/// The verb, then the group and version of the path, then the rest; and the group and version as a tag.
+/// The id (the verb, then group and version, then the rest of the path) and the tag (group and version).
 pub(super) fn id_and_tag(path: &str, verb: &str, rest: &str) -> (String, String) {
     let mut parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     if parts.first() == Some(&"api") {
         parts.splice(..1, ["apis", "core"]);
     }
-    // "deletecollection" and "connectGet" are told apart from their verb by where the group goes.
+    // In compound verbs such as "deletecollection" and "connectGet" the group goes after the first word.
     let (verb, rest) = match verb {
         "deletecollection" => ("delete", format!("collection{rest}")),
         _ => match verb.strip_prefix("connect") {
@@ -33,7 +33,7 @@ pub(super) fn id_and_tag(path: &str, verb: &str, rest: &str) -> (String, String)
     (id, tag)
 }
 
-/// Leaves out what cannot stand in an identifier, and writes the next letter large.
+/// Removes characters that are not allowed in an identifier, and capitalizes the letter after them.
 fn identifier(text: &str, capital: bool) -> String {
     let mut capital = capital;
     let mut id = String::with_capacity(text.len());
@@ -51,12 +51,12 @@ fn identifier(text: &str, capital: bool) -> String {
     id
 }
 
-/// Begins with a large letter.
+/// Capitalizes the first letter.
 pub(super) fn title(text: &str) -> String {
     identifier(text, true)
 }
 
-/// `a Pod`, `an Ingress`, `Endpoints`.
+/// The kind with its article: `a Pod`, `an Ingress`, `Endpoints`.
 pub(super) fn with_article(noun: &str) -> String {
     if noun.ends_with('s') && !noun.ends_with("ss") {
         return noun.to_owned();
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identifiers_have_the_verb_before_the_group() {
+    fn operation_ids_put_the_verb_before_the_group() {
         let id = |path, verb, rest| id_and_tag(path, verb, rest).0;
         assert_eq!(id("/api/v1", "list", "NamespacedPod"), "listCoreV1NamespacedPod");
         assert_eq!(id("/apis/apps/v1", "deletecollection", "X"), "deleteAppsV1CollectionX");
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn plural_nouns_have_no_article() {
+    fn plural_kinds_have_no_article() {
         assert_eq!(with_article("Endpoints"), "Endpoints");
         assert_eq!(with_article("Ingress"), "an Ingress");
         assert_eq!(with_article("Pod"), "a Pod");

@@ -1,8 +1,8 @@
-//! The operations of a resource, and of what stands below its objects.
+//! The operations of a resource and of its subresources.
 
 use super::names::{id_and_tag, title, with_article};
 use super::{GroupVersionKind, JSON, Method, OBJECTS, Operation, Paths, RequestBody, Response, root};
-use crate::described::Described;
+use crate::descriptions::Descriptions;
 use crate::parameters::{Parameter, of_options};
 use crate::schemas::{Model, PATCH};
 use kinds::{BodyType, Deleted, ResourceType, SubresourceType, Traffic, Verb};
@@ -25,13 +25,17 @@ const PATCHES: &[&str] = &[
     "application/apply-patch+yaml",
 ];
 
-/// The paths of a resource and of what stands below it.
-pub(crate) fn of_resource<'a>(resource: &'a ResourceType, described: &mut Described, paths: &mut Paths<'a>) {
-    let options = Options::new(described);
+/// Adds the paths of a resource and of its subresources.
+pub(crate) fn of_resource<'a>(
+    resource: &'a ResourceType,
+    descriptions: &mut Descriptions,
+    paths: &mut Paths<'a>,
+) {
+    let options = Options::new(descriptions);
     let of_kind = Endpoint::of(resource, None, &options);
-    of_kind.add(&resource.verbs, described, paths);
+    of_kind.add(&resource.verbs, descriptions, paths);
     for subresource in &resource.subresources {
-        Endpoint::of(resource, Some(subresource), &options).add(&subresource.verbs, described, paths);
+        Endpoint::of(resource, Some(subresource), &options).add(&subresource.verbs, descriptions, paths);
     }
 }
 
@@ -46,9 +50,9 @@ struct Options {
 }
 
 impl Options {
-    fn new(described: &mut Described) -> Self {
+    fn new(descriptions: &mut Descriptions) -> Self {
         let mut of = |name: &str, except: &[&str]| {
-            by_name(name).map(|ty| of_options(ty, except, described)).unwrap_or_default()
+            by_name(name).map(|ty| of_options(ty, except, descriptions)).unwrap_or_default()
         };
         let delete = of("meta.v1.DeleteOptions", &[]);
         let mut delete_collection = of("meta.v1.ListOptions", &["watch", "allowWatchBookmarks"]);
@@ -64,12 +68,12 @@ impl Options {
     }
 }
 
-/// A resource, or a subresource of it, whose operations are being written down.
+/// A resource or subresource, to describe its operations.
 struct Endpoint<'a, 'o> {
     resource: &'a ResourceType,
     subresource: Option<&'a SubresourceType>,
     options: &'o Options,
-    /// What its bodies are, and what they are called.
+    /// The type of its bodies, and their group, version and kind.
     model: Model<'a>,
     body: GroupVersionKind,
 }
@@ -100,20 +104,22 @@ impl<'a, 'o> Endpoint<'a, 'o> {
         Self { resource, subresource, options, model, body }
     }
 
-    fn add(&self, verbs: &[Verb], described: &mut Described, paths: &mut Paths<'a>) {
+    fn add(&self, verbs: &[Verb], descriptions: &mut Descriptions, paths: &mut Paths<'a>) {
         if let Some(SubresourceType { body: BodyType::Options(options), .. }) = self.subresource {
-            self.add_connections(verbs, options, described, paths);
+            self.add_connections(verbs, options, descriptions, paths);
             return;
         }
         let has = |verb| verbs.contains(&verb);
         let item = self.item_path();
-        // What is created below an object stands at the object's own path.
+        // A subresource is created by a POST to its own path.
         let collection = if self.subresource.is_some() { item.clone() } else { self.collection_path() };
         let watched = has(Verb::Watch);
         for (scope, path) in
-            [(Across::Scope, collection), (Across::Namespaces, self.path_across_namespaces())]
+            [(ListScope::Scope, collection), (ListScope::Namespaces, self.path_across_namespaces())]
         {
-            if scope == Across::Namespaces && (!self.resource.is_namespaced() || self.subresource.is_some()) {
+            if scope == ListScope::Namespaces
+                && (!self.resource.is_namespaced() || self.subresource.is_some())
+            {
                 continue;
             }
             if has(Verb::List)
@@ -121,10 +127,10 @@ impl<'a, 'o> Endpoint<'a, 'o> {
             {
                 self.push(&path, self.list(list, scope, watched), paths);
                 if watched {
-                    self.push(&watch_path(&path, self), self.watch(scope, Watched::Collection), paths);
+                    self.push(&watch_path(&path, self), self.watch(scope, WatchTarget::Collection), paths);
                 }
             }
-            if scope == Across::Namespaces {
+            if scope == ListScope::Namespaces {
                 continue;
             }
             if has(Verb::Create) {
@@ -135,7 +141,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
             }
         }
         if has(Verb::Get) {
-            self.push(&item, self.read(described), paths);
+            self.push(&item, self.read(descriptions), paths);
         }
         if has(Verb::Update) {
             self.push(&item, self.replace(), paths);
@@ -147,7 +153,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
             self.push(&item, self.delete(), paths);
         }
         if watched {
-            self.push(&watch_path(&item, self), self.watch(Across::Scope, Watched::Object), paths);
+            self.push(&watch_path(&item, self), self.watch(ListScope::Scope, WatchTarget::Object), paths);
         }
     }
 
@@ -165,7 +171,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
         paths.entry(path.to_owned()).or_default().push(operation);
     }
 
-    fn read(&self, described: &mut Described) -> Operation<'a> {
+    fn read(&self, descriptions: &mut Descriptions) -> Operation<'a> {
         let kind = &self.resource.kind;
         let description = match self.subresource {
             Some(subresource) => format!("read {} of the specified {kind}", subresource.name),
@@ -176,14 +182,14 @@ impl<'a, 'o> Endpoint<'a, 'o> {
             && let Some(ty) = by_kind(&self.resource.group, &self.resource.version, "PodLogOptions")
         {
             return operation
-                .taking(&of_options(ty, &[], described))
+                .taking(&of_options(ty, &[], descriptions))
                 .producing(LOGS)
                 .answering(&["200"], Model::Text);
         }
         operation.answering(&["200"], self.model)
     }
 
-    fn list(&self, list: &'a Type, scope: Across, watched: bool) -> Operation<'a> {
+    fn list(&self, list: &'a Type, scope: ListScope, watched: bool) -> Operation<'a> {
         let what = if watched { "list or watch objects of kind" } else { "list objects of kind" };
         let description = format!("{what} {}", self.resource.kind);
         self.operation(Method::Get, "list", "list", scope.suffix(), description)
@@ -192,18 +198,18 @@ impl<'a, 'o> Endpoint<'a, 'o> {
             .answering(&["200"], Model::Type(list))
     }
 
-    fn watch(&self, scope: Across, watched: Watched) -> Operation<'a> {
+    fn watch(&self, scope: ListScope, watched: WatchTarget) -> Operation<'a> {
         let kind = &self.resource.kind;
         let event = by_name("meta.v1.WatchEvent").map_or(Model::Text, Model::Type);
         let (action, suffix, description) = match watched {
-            Watched::Collection => (
+            WatchTarget::Collection => (
                 "watchlist",
                 format!("List{}", scope.suffix()),
                 format!(
                     "watch individual changes to a list of {kind}. deprecated: use the 'watch' parameter with a list operation instead."
                 ),
             ),
-            Watched::Object => (
+            WatchTarget::Object => (
                 "watch",
                 String::new(),
                 format!(
@@ -250,14 +256,14 @@ impl<'a, 'o> Endpoint<'a, 'o> {
         let operation = self.operation(Method::Patch, "patch", "patch", "", description);
         Operation { consumes: PATCHES, ..operation }
             .taking(&self.options.patch)
-            .carrying(Model::Leaf(&PATCH))
+            .carrying(Model::SpecialType(&PATCH))
             .answering(&["200", "201"], self.model)
     }
 
     fn delete(&self) -> Operation<'a> {
         let description = format!("delete {}", with_article(&self.resource.kind));
         let answer = match self.resource.deleted {
-            // The reference answers with the namespace, and documents a status.
+            // The reference returns the namespace, but documents a status.
             Deleted::Object if self.body.kind != "Namespace" => self.model,
             Deleted::Object | Deleted::Status => status(),
         };
@@ -275,12 +281,12 @@ impl<'a, 'o> Endpoint<'a, 'o> {
             .answering(&["200"], status())
     }
 
-    /// Connections: what can be changed is a proxy, which takes every method and any path below it.
+    /// The operations of a connection. A proxy accepts every method and any path below it.
     fn add_connections(
         &self,
         verbs: &[Verb],
         options: &str,
-        described: &mut Described,
+        descriptions: &mut Descriptions,
         paths: &mut Paths<'a>,
     ) {
         let is_proxy = verbs.contains(&Verb::Update);
@@ -294,7 +300,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
             ("PUT", Method::Put),
         ];
         let ty = by_kind(&self.resource.group, &self.resource.version, options);
-        let parameters = ty.map(|ty| of_options(ty, &[], described)).unwrap_or_default();
+        let parameters = ty.map(|ty| of_options(ty, &[], descriptions)).unwrap_or_default();
         let (kind, name) =
             (&self.resource.kind, self.subresource.map_or("", |subresource| &subresource.name));
         let item = self.item_path();
@@ -397,16 +403,16 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// Whether a list is of one namespace (or of the cluster), or of all namespaces at once.
+/// The scope of a list: one namespace (or the cluster), or all namespaces.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Across {
+enum ListScope {
     Scope,
     Namespaces,
 }
 
 const FOR_ALL_NAMESPACES: &str = "ForAllNamespaces";
 
-impl Across {
+impl ListScope {
     fn suffix(self) -> &'static str {
         match self {
             Self::Scope => "",
@@ -415,8 +421,8 @@ impl Across {
     }
 }
 
-/// What a deprecated path watches.
-enum Watched {
+/// The target of a deprecated watch path.
+enum WatchTarget {
     Collection,
     Object,
 }

@@ -1,7 +1,7 @@
-//! The document as Protobuf: gnostic's `openapi.v2.Document`, field by field as the JSON tree has them.
+//! The document as Protobuf: the message `openapi.v2.Document` of gnostic, encoded from the JSON tree.
 //!
-//! Messages are tables of their fields by rising number. Keys that start with `x-` are extensions: their values are
-//! carried as YAML, with the quotation marks of YAML 1.1 (`"y"`), where the reference's library has those of 1.2.
+//! A message is a table of its fields by ascending number. Keys that start with `x-` are extensions: their values are YAML
+//! text, with the quoting of YAML 1.1 (`"y"`); the library of the reference quotes as YAML 1.2.
 
 use crate::tree::{Escape, json};
 use object::{Map, Value};
@@ -12,158 +12,179 @@ pub(super) fn encode(document: &Value) -> Vec<u8> {
 }
 
 /// A message: its fields, and the number of the field for extensions.
-struct Message {
-    fields: &'static [Field],
+struct GnosticMessage {
+    fields: &'static [GnosticField],
     extensions: u32,
 }
 
-/// The key in JSON, the number, and the form.
-struct Field(&'static str, u32, Form);
+/// The key in JSON, the field number, and the encoding.
+struct GnosticField(&'static str, u32, FieldEncoding);
 
-/// How a value is carried.
-enum Form {
+/// The encoding of a field.
+enum FieldEncoding {
     Text,
     Bool,
     /// Each text of a list; a single text counts as a list of one.
     Texts,
     /// Each value of a list, as YAML in a message.
     Anys,
-    Message(&'static Message),
-    /// Each element of a list, in this form.
-    Each(&'static Form),
+    GnosticMessage(&'static GnosticMessage),
+    /// Each element of a list, in this encoding.
+    Each(&'static FieldEncoding),
     /// In a message of its own, as the field of this number.
-    Within(u32, &'static Form),
+    Within(u32, &'static FieldEncoding),
     /// The entries of a map: a message with a repeated field of this number, for names and values.
-    Named(u32, &'static Form),
+    Named(u32, &'static FieldEncoding),
     /// A parameter: body, query and path parameters are different messages.
     Parameter,
     /// A parameter, or a reference to one.
     ParameterOrReference,
 }
 
-static DOCUMENT: Message = Message {
+static DOCUMENT: GnosticMessage = GnosticMessage {
     fields: &[
-        Field("swagger", 1, Form::Text),
-        Field("info", 2, Form::Message(&INFO)),
-        Field("paths", 8, Form::Named(2, &Form::Message(&PATH_ITEM))),
-        Field("definitions", 9, Form::Named(1, &Form::Message(&SCHEMA))),
-        Field("parameters", 10, Form::Named(1, &Form::Parameter)),
-        Field("security", 12, Form::Each(&Form::Named(1, &Form::Within(1, &Form::Texts)))),
-        Field("securityDefinitions", 13, Form::Named(1, &Form::Within(2, &Form::Message(&API_KEY)))),
+        GnosticField("swagger", 1, FieldEncoding::Text),
+        GnosticField("info", 2, FieldEncoding::GnosticMessage(&INFO)),
+        GnosticField("paths", 8, FieldEncoding::Named(2, &FieldEncoding::GnosticMessage(&PATH_ITEM))),
+        GnosticField("definitions", 9, FieldEncoding::Named(1, &FieldEncoding::GnosticMessage(&SCHEMA))),
+        GnosticField("parameters", 10, FieldEncoding::Named(1, &FieldEncoding::Parameter)),
+        GnosticField(
+            "security",
+            12,
+            FieldEncoding::Each(&FieldEncoding::Named(1, &FieldEncoding::Within(1, &FieldEncoding::Texts))),
+        ),
+        GnosticField(
+            "securityDefinitions",
+            13,
+            FieldEncoding::Named(1, &FieldEncoding::Within(2, &FieldEncoding::GnosticMessage(&API_KEY))),
+        ),
     ],
     extensions: 16,
 };
 
-static INFO: Message =
-    Message { fields: &[Field("title", 1, Form::Text), Field("version", 2, Form::Text)], extensions: 7 };
+static INFO: GnosticMessage = GnosticMessage {
+    fields: &[GnosticField("title", 1, FieldEncoding::Text), GnosticField("version", 2, FieldEncoding::Text)],
+    extensions: 7,
+};
 
-static API_KEY: Message = Message {
+static API_KEY: GnosticMessage = GnosticMessage {
     fields: &[
-        Field("type", 1, Form::Text),
-        Field("name", 2, Form::Text),
-        Field("in", 3, Form::Text),
-        Field("description", 4, Form::Text),
+        GnosticField("type", 1, FieldEncoding::Text),
+        GnosticField("name", 2, FieldEncoding::Text),
+        GnosticField("in", 3, FieldEncoding::Text),
+        GnosticField("description", 4, FieldEncoding::Text),
     ],
     extensions: 5,
 };
 
-static PATH_ITEM: Message = Message {
+static PATH_ITEM: GnosticMessage = GnosticMessage {
     fields: &[
-        Field("get", 2, Form::Message(&OPERATION)),
-        Field("put", 3, Form::Message(&OPERATION)),
-        Field("post", 4, Form::Message(&OPERATION)),
-        Field("delete", 5, Form::Message(&OPERATION)),
-        Field("options", 6, Form::Message(&OPERATION)),
-        Field("head", 7, Form::Message(&OPERATION)),
-        Field("patch", 8, Form::Message(&OPERATION)),
-        Field("parameters", 9, Form::Each(&Form::ParameterOrReference)),
+        GnosticField("get", 2, FieldEncoding::GnosticMessage(&OPERATION)),
+        GnosticField("put", 3, FieldEncoding::GnosticMessage(&OPERATION)),
+        GnosticField("post", 4, FieldEncoding::GnosticMessage(&OPERATION)),
+        GnosticField("delete", 5, FieldEncoding::GnosticMessage(&OPERATION)),
+        GnosticField("options", 6, FieldEncoding::GnosticMessage(&OPERATION)),
+        GnosticField("head", 7, FieldEncoding::GnosticMessage(&OPERATION)),
+        GnosticField("patch", 8, FieldEncoding::GnosticMessage(&OPERATION)),
+        GnosticField("parameters", 9, FieldEncoding::Each(&FieldEncoding::ParameterOrReference)),
     ],
     extensions: 10,
 };
 
-static OPERATION: Message = Message {
+static OPERATION: GnosticMessage = GnosticMessage {
     fields: &[
-        Field("tags", 1, Form::Texts),
-        Field("description", 3, Form::Text),
-        Field("operationId", 5, Form::Text),
-        Field("produces", 6, Form::Texts),
-        Field("consumes", 7, Form::Texts),
-        Field("parameters", 8, Form::Each(&Form::ParameterOrReference)),
-        Field("responses", 9, Form::Named(1, &Form::Within(1, &Form::Message(&RESPONSE)))),
-        Field("schemes", 10, Form::Texts),
+        GnosticField("tags", 1, FieldEncoding::Texts),
+        GnosticField("description", 3, FieldEncoding::Text),
+        GnosticField("operationId", 5, FieldEncoding::Text),
+        GnosticField("produces", 6, FieldEncoding::Texts),
+        GnosticField("consumes", 7, FieldEncoding::Texts),
+        GnosticField("parameters", 8, FieldEncoding::Each(&FieldEncoding::ParameterOrReference)),
+        GnosticField(
+            "responses",
+            9,
+            FieldEncoding::Named(1, &FieldEncoding::Within(1, &FieldEncoding::GnosticMessage(&RESPONSE))),
+        ),
+        GnosticField("schemes", 10, FieldEncoding::Texts),
     ],
     extensions: 13,
 };
 
-static RESPONSE: Message = Message {
+static RESPONSE: GnosticMessage = GnosticMessage {
     fields: &[
-        Field("description", 1, Form::Text),
-        Field("schema", 2, Form::Within(1, &Form::Message(&SCHEMA))),
+        GnosticField("description", 1, FieldEncoding::Text),
+        GnosticField("schema", 2, FieldEncoding::Within(1, &FieldEncoding::GnosticMessage(&SCHEMA))),
     ],
     extensions: 5,
 };
 
-static REFERENCE: Message = Message { fields: &[Field("$ref", 1, Form::Text)], extensions: 0 };
+static REFERENCE: GnosticMessage =
+    GnosticMessage { fields: &[GnosticField("$ref", 1, FieldEncoding::Text)], extensions: 0 };
 
-static BODY_PARAMETER: Message = Message {
+static BODY_PARAMETER: GnosticMessage = GnosticMessage {
     fields: &[
-        Field("description", 1, Form::Text),
-        Field("name", 2, Form::Text),
-        Field("in", 3, Form::Text),
-        Field("required", 4, Form::Bool),
-        Field("schema", 5, Form::Message(&SCHEMA)),
+        GnosticField("description", 1, FieldEncoding::Text),
+        GnosticField("name", 2, FieldEncoding::Text),
+        GnosticField("in", 3, FieldEncoding::Text),
+        GnosticField("required", 4, FieldEncoding::Bool),
+        GnosticField("schema", 5, FieldEncoding::GnosticMessage(&SCHEMA)),
     ],
     extensions: 6,
 };
 
-static QUERY_PARAMETER: Message = Message {
+static QUERY_PARAMETER: GnosticMessage = GnosticMessage {
     fields: &[
-        Field("required", 1, Form::Bool),
-        Field("in", 2, Form::Text),
-        Field("description", 3, Form::Text),
-        Field("name", 4, Form::Text),
-        Field("type", 6, Form::Text),
-        Field("uniqueItems", 20, Form::Bool),
+        GnosticField("required", 1, FieldEncoding::Bool),
+        GnosticField("in", 2, FieldEncoding::Text),
+        GnosticField("description", 3, FieldEncoding::Text),
+        GnosticField("name", 4, FieldEncoding::Text),
+        GnosticField("type", 6, FieldEncoding::Text),
+        GnosticField("uniqueItems", 20, FieldEncoding::Bool),
     ],
     extensions: 23,
 };
 
-static PATH_PARAMETER: Message = Message {
+static PATH_PARAMETER: GnosticMessage = GnosticMessage {
     fields: &[
-        Field("required", 1, Form::Bool),
-        Field("in", 2, Form::Text),
-        Field("description", 3, Form::Text),
-        Field("name", 4, Form::Text),
-        Field("type", 5, Form::Text),
-        Field("uniqueItems", 19, Form::Bool),
+        GnosticField("required", 1, FieldEncoding::Bool),
+        GnosticField("in", 2, FieldEncoding::Text),
+        GnosticField("description", 3, FieldEncoding::Text),
+        GnosticField("name", 4, FieldEncoding::Text),
+        GnosticField("type", 5, FieldEncoding::Text),
+        GnosticField("uniqueItems", 19, FieldEncoding::Bool),
     ],
     extensions: 22,
 };
 
-static SCHEMA: Message = Message {
+static SCHEMA: GnosticMessage = GnosticMessage {
     fields: &[
-        Field("$ref", 1, Form::Text),
-        Field("format", 2, Form::Text),
-        Field("description", 4, Form::Text),
-        Field("required", 19, Form::Texts),
-        Field("enum", 20, Form::Anys),
-        Field("additionalProperties", 21, Form::Within(1, &Form::Message(&SCHEMA))),
-        Field("type", 22, Form::Within(1, &Form::Texts)),
-        Field("items", 23, Form::Within(1, &Form::Message(&SCHEMA))),
-        Field("properties", 25, Form::Named(1, &Form::Message(&SCHEMA))),
+        GnosticField("$ref", 1, FieldEncoding::Text),
+        GnosticField("format", 2, FieldEncoding::Text),
+        GnosticField("description", 4, FieldEncoding::Text),
+        GnosticField("required", 19, FieldEncoding::Texts),
+        GnosticField("enum", 20, FieldEncoding::Anys),
+        GnosticField(
+            "additionalProperties",
+            21,
+            FieldEncoding::Within(1, &FieldEncoding::GnosticMessage(&SCHEMA)),
+        ),
+        GnosticField("type", 22, FieldEncoding::Within(1, &FieldEncoding::Texts)),
+        GnosticField("items", 23, FieldEncoding::Within(1, &FieldEncoding::GnosticMessage(&SCHEMA))),
+        GnosticField("properties", 25, FieldEncoding::Named(1, &FieldEncoding::GnosticMessage(&SCHEMA))),
     ],
     extensions: 31,
 };
 
-static IN_BODY: Form = Form::Within(1, &Form::Message(&BODY_PARAMETER));
-static IN_PATH: Form = Form::Within(2, &Form::Within(4, &Form::Message(&PATH_PARAMETER)));
-static IN_QUERY: Form = Form::Within(2, &Form::Within(3, &Form::Message(&QUERY_PARAMETER)));
-static REFERRED: Form = Form::Within(2, &Form::Message(&REFERENCE));
-static IN_PLACE: Form = Form::Within(1, &Form::Parameter);
+static IN_BODY: FieldEncoding = FieldEncoding::Within(1, &FieldEncoding::GnosticMessage(&BODY_PARAMETER));
+static IN_PATH: FieldEncoding =
+    FieldEncoding::Within(2, &FieldEncoding::Within(4, &FieldEncoding::GnosticMessage(&PATH_PARAMETER)));
+static IN_QUERY: FieldEncoding =
+    FieldEncoding::Within(2, &FieldEncoding::Within(3, &FieldEncoding::GnosticMessage(&QUERY_PARAMETER)));
+static REFERRED: FieldEncoding = FieldEncoding::Within(2, &FieldEncoding::GnosticMessage(&REFERENCE));
+static IN_PLACE: FieldEncoding = FieldEncoding::Within(1, &FieldEncoding::Parameter);
 
-fn message(message: &Message, map: &Map) -> Vec<u8> {
+fn message(message: &GnosticMessage, map: &Map) -> Vec<u8> {
     let mut out = Vec::new();
-    for Field(key, number, form) in message.fields {
+    for GnosticField(key, number, form) in message.fields {
         if let Some(value) = map.get(key) {
             write(*number, form, value, &mut out);
         }
@@ -177,46 +198,46 @@ fn message(message: &Message, map: &Map) -> Vec<u8> {
     out
 }
 
-fn write(number: u32, form: &Form, value: &Value, out: &mut Vec<u8>) {
+fn write(number: u32, form: &FieldEncoding, value: &Value, out: &mut Vec<u8>) {
     match form {
-        Form::Text => {
+        FieldEncoding::Text => {
             if let Some(text) = value.as_str().filter(|text| !text.is_empty()) {
                 write_bytes(number, text.as_bytes(), out);
             }
         }
-        Form::Bool => {
+        FieldEncoding::Bool => {
             if value.as_bool() == Some(true) {
                 write_varint(u64::from(number) << 3, out);
                 out.push(1);
             }
         }
-        Form::Texts => {
+        FieldEncoding::Texts => {
             let one = std::slice::from_ref(value);
             for text in value.as_list().unwrap_or(one).iter().filter_map(Value::as_str) {
                 write_bytes(number, text.as_bytes(), out);
             }
         }
-        Form::Anys => {
+        FieldEncoding::Anys => {
             for value in value.as_list().unwrap_or_default() {
                 write_bytes(number, &any(value), out);
             }
         }
-        Form::Message(ty) => {
+        FieldEncoding::GnosticMessage(ty) => {
             if let Some(map) = value.as_map() {
                 write_bytes(number, &message(ty, map), out);
             }
         }
-        Form::Each(form) => {
+        FieldEncoding::Each(form) => {
             for value in value.as_list().unwrap_or_default() {
                 write(number, form, value, out);
             }
         }
-        Form::Within(inner, form) => {
+        FieldEncoding::Within(inner, form) => {
             let mut body = Vec::new();
             write(*inner, form, value, &mut body);
             write_bytes(number, &body, out);
         }
-        Form::Named(inner, form) => {
+        FieldEncoding::Named(inner, form) => {
             let mut body = Vec::new();
             for (key, value) in value.as_map().into_iter().flat_map(Map::iter) {
                 let mut entry = Vec::new();
@@ -226,7 +247,7 @@ fn write(number: u32, form: &Form, value: &Value, out: &mut Vec<u8>) {
             }
             write_bytes(number, &body, out);
         }
-        Form::Parameter => {
+        FieldEncoding::Parameter => {
             let form = match value.get("in").and_then(Value::as_str) {
                 Some("body") => &IN_BODY,
                 Some("path") => &IN_PATH,
@@ -234,7 +255,7 @@ fn write(number: u32, form: &Form, value: &Value, out: &mut Vec<u8>) {
             };
             write(number, form, value, out);
         }
-        Form::ParameterOrReference => {
+        FieldEncoding::ParameterOrReference => {
             let form = match value.get("$ref") {
                 Some(_) => &REFERRED,
                 None => &IN_PLACE,
@@ -278,9 +299,9 @@ mod tests {
     use base64::engine::general_purpose::STANDARD;
     use schema::{Limits, Shape};
 
-    /// A document with something of every message, and what the reference's library makes of it.
+    /// A document that uses every message, and its encoding by the library of the reference.
     #[test]
-    fn a_document_is_encoded_as_the_reference_does() {
+    fn protobuf_document_matches_the_reference() {
         let json = include_bytes!("../../tests/reference/small.json");
         let expected: String =
             include_str!("../../tests/reference/small.pb.base64").split_whitespace().collect();
@@ -289,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_document_is_empty() {
+    fn value_that_is_no_document_encodes_to_nothing() {
         assert!(encode(&Value::Null).is_empty());
     }
 }

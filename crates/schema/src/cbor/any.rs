@@ -1,8 +1,8 @@
-//! Items without a type: what JSON would have in their place.
+//! Decoding of items without a type, to the values that JSON would give.
 
-use super::decode::{Decoder, Later, wanted};
+use super::decode::{BinaryForm, Decoder, wanted};
 use super::item::{Major, unacceptable};
-use crate::decode::{Error, Fault, Place};
+use crate::decode::{DecodePath, Error, Fault};
 use crate::json::{write_float, write_text};
 use crate::model::Shape;
 use object::time::Time;
@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 impl Decoder<'_> {
     /// Any item, as a tree.
-    pub(super) fn any(&mut self, place: &Place<'_>) -> Result<Value, Fault> {
+    pub(super) fn any(&mut self, path: &DecodePath<'_>) -> Result<Value, Fault> {
         self.skip_self_described();
         self.check_tags()?;
         match self.reader.major() {
@@ -19,7 +19,7 @@ impl Decoder<'_> {
                 let major = self.reader.major();
                 self.reader.integer().map(Value::Int).map_err(|number| {
                     let why = format!("{number} overflows Go's int64");
-                    self.mismatch_with(major, "int64", place, &why)
+                    self.mismatch_with(major, "int64", path, &why)
                 })
             }
             Major::Bytes | Major::Text => self.text().map(Value::String),
@@ -31,19 +31,19 @@ impl Decoder<'_> {
                         self.reader.skip();
                         continue;
                     }
-                    match self.whole(|decoder| decoder.any(&place.index(list.len()))) {
+                    match self.whole(|decoder| decoder.any(&path.index(list.len()))) {
                         Ok(value) => list.push(value),
                         Err(fault) => first = Some(fault),
                     }
                 }
                 self.ended(list, first)
             }
-            Major::Map => self.map_of(&Shape::Any, place),
+            Major::Map => self.map_of(&Shape::Any, path),
             Major::Tag => {
                 let mut ahead = self.reader;
                 match ahead.head().argument {
                     0 | 1 => self.tagged_time().map(Value::String),
-                    _ => self.tagged(|decoder| decoder.any(place)),
+                    _ => self.tagged(|decoder| decoder.any(path)),
                 }
             }
             Major::Primitive => self.primitive(),
@@ -61,7 +61,7 @@ impl Decoder<'_> {
     }
 
     /// The entries of a map whose values have a shape.
-    pub(super) fn map_of(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+    pub(super) fn map_of(&mut self, shape: &Shape, path: &DecodePath<'_>) -> Result<Value, Fault> {
         let mut elements = self.reader.elements();
         let (mut entries, mut keys) = (Vec::new(), HashSet::new());
         let (mut first, mut repeated, mut entry) = (None, None, 0usize);
@@ -74,7 +74,7 @@ impl Decoder<'_> {
                 self.reader.skip();
                 continue;
             }
-            let key = match self.whole(|decoder| decoder.key(place)) {
+            let key = match self.whole(|decoder| decoder.key(path)) {
                 Ok(key) => key,
                 Err(fault) => {
                     first.get_or_insert(fault);
@@ -89,7 +89,7 @@ impl Decoder<'_> {
                 self.reader.skip();
                 continue;
             }
-            match self.whole(|decoder| decoder.value(shape, &place.key(&key))) {
+            match self.whole(|decoder| decoder.value(shape, &path.key(&key))) {
                 Ok(value) => {
                     keys.insert(key.clone());
                     let value = if value.is_null() { shape.empty_element() } else { value };
@@ -102,13 +102,13 @@ impl Decoder<'_> {
     }
 
     /// The key of a map's entry.
-    fn key(&mut self, place: &Place<'_>) -> Result<Text, Fault> {
+    fn key(&mut self, path: &DecodePath<'_>) -> Result<Text, Fault> {
         self.skip_self_described();
         self.check_tags()?;
         match self.reader.major() {
             Major::Bytes | Major::Text => self.text(),
-            Major::Tag => self.tagged(|decoder| decoder.key(place)),
-            // The reference takes null for the key before, or for an empty one.
+            Major::Tag => self.tagged(|decoder| decoder.key(path)),
+            // The reference treats a null key as the previous key, or as an empty one.
             major => {
                 let too_large = match major {
                     Major::Negative => self.reader.integer().err(),
@@ -116,15 +116,15 @@ impl Decoder<'_> {
                     _ => None,
                 };
                 let why = too_large.map(|number| format!("{number} overflows Go's int64"));
-                let map = wanted(&Shape::Any, place);
+                let map = wanted(&Shape::Any, path);
                 let key = map.strip_prefix("map[").and_then(|rest| rest.split_once(']'));
                 let key = key.map_or("string", |(key, _)| key);
-                Err(self.mismatch_with(major, key, place, &why.unwrap_or_default()))
+                Err(self.mismatch_with(major, key, path, &why.unwrap_or_default()))
             }
         }
     }
 
-    /// A point in time in a tag, as text.
+    /// A tagged time, as text.
     fn tagged_time(&mut self) -> Result<Text, Fault> {
         let tag = self.reader.head();
         if tag.argument == 0 {
@@ -137,7 +137,7 @@ impl Decoder<'_> {
                 let major = self.reader.major();
                 let seconds = self.reader.integer().map_err(|number| {
                     let why = format!("{number} overflows Go's int64");
-                    self.mismatch_with(major, "time.Time", &Place::ROOT, &why)
+                    self.mismatch_with(major, "time.Time", &DecodePath::ROOT, &why)
                 })?;
                 (seconds, 0)
             }
@@ -157,7 +157,7 @@ impl Decoder<'_> {
     }
 }
 
-/// A point in time in the form of RFC 3339, with its zone kept and its fraction as short as can be.
+/// A time as RFC 3339 text, in its own zone, with the shortest fraction.
 fn zoned_time(text: &str) -> Result<Text, Fault> {
     if let Err(error) = object::time::canonicalize(text) {
         return Err(Fault::new(Error::Value(format!("cbor: cannot set {text} for time.Time: {error}"))));
@@ -204,15 +204,15 @@ pub(super) fn duplicate(key: &str, at: usize) -> Fault {
     Fault::new(Error::Value(format!("cbor: found duplicate map key \"{key}\" at map element index {at}")))
 }
 
-impl Later {
-    /// The text that stands for binary data.
+impl BinaryForm {
+    /// The text of binary data.
     pub(super) fn text(self, bytes: &[u8]) -> String {
         use base64::Engine;
         use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
         match self {
-            Later::Base64Url => URL_SAFE_NO_PAD.encode(bytes),
-            Later::Base64 => STANDARD.encode(bytes),
-            Later::Base16 => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            BinaryForm::Base64Url => URL_SAFE_NO_PAD.encode(bytes),
+            BinaryForm::Base64 => STANDARD.encode(bytes),
+            BinaryForm::Base16 => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
         }
     }
 }
@@ -248,7 +248,7 @@ pub(super) fn write_json(value: &Value, out: &mut Vec<u8>) {
             }
             out.push(b'}');
         }
-        // Items without a type are nothing else.
+        // Decoding without a type gives no other values.
         Value::Null | Value::Bytes(_) | Value::Raw(_) => out.extend_from_slice(b"null"),
     }
 }

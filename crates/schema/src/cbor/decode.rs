@@ -1,18 +1,18 @@
-//! From CBOR to a tree, guided by the type.
+//! CBOR decoding, guided by the type.
 //!
-//! The whole body is checked to be well-formed first. After that, reading goes on past a value that cannot be taken, as
-//! the reference does: the first such value is reported, unless a key stands twice in the map that it is in.
+//! First the whole body is checked to be well-formed. Then decoding continues after a value of the wrong type, as the
+//! reference does: the first such value is reported, unless its map has a duplicate key.
 
 use super::any::{duplicate, invalid_text, unrecognized};
 use super::item::{self, Major, Reader};
-use crate::decode::{Decoded, Error, Fault, Limits, Place, Seen, Strict, StrictList};
+use crate::decode::{DecodePath, Decoded, Error, Fault, Limits, SeenFields, Strict, StrictList};
 use crate::model::{Shape, Type};
 use crate::scalar;
 use object::{Key, Map, Text, Value};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// The number of the tag that says that an item is CBOR.
+/// The tag number of self-described CBOR.
 const SELF_DESCRIBED: u64 = 55799;
 
 /// Reads an object of a type.
@@ -38,11 +38,11 @@ pub fn decode_shape(shape: &Shape, input: &[u8], limits: &Limits) -> Result<Deco
         reader: Reader::new(input),
         root,
         strict: StrictList::default(),
-        later: None,
+        binary_form: None,
         last: None,
         passed: false,
     };
-    let value = decoder.value(shape, &Place::ROOT);
+    let value = decoder.value(shape, &DecodePath::ROOT);
     let value = match value.and_then(|value| decoder.last.map_or(Ok(value), Err)).map_err(|fault| *fault)? {
         Value::Null if matches!(shape, Shape::Struct(_)) => Map::new().into(),
         value => value,
@@ -50,9 +50,9 @@ pub fn decode_shape(shape: &Shape, input: &[u8], limits: &Limits) -> Result<Deco
     Ok(Decoded { value, strict: decoder.strict.into_vec() })
 }
 
-/// How binary data is to be written where it stands as text.
+/// How a byte string is converted to text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Later {
+pub(super) enum BinaryForm {
     Base64Url,
     Base64,
     Base16,
@@ -60,14 +60,15 @@ pub(super) enum Later {
 
 pub(super) struct Decoder<'i> {
     pub(super) reader: Reader<'i>,
-    /// What the reference calls the outermost struct.
+    /// The Go type of the outermost struct.
     pub(super) root: Option<String>,
     pub(super) strict: StrictList,
-    /// What the innermost tag around says of binary data.
-    later: Option<Later>,
-    /// What is wrong, if nothing else is: the reference turns some values into JSON after all else is read.
+    /// The conversion of byte strings that the innermost enclosing tag demands.
+    binary_form: Option<BinaryForm>,
+    /// An error that counts only without other errors: the reference converts some values to JSON after everything else
+    /// is decoded.
     pub(super) last: Option<Fault>,
-    /// The item that could not be taken has been read to its end, so that it need not be passed over again.
+    /// The item of the wrong type was read to its end and need not be skipped.
     passed: bool,
 }
 
@@ -75,7 +76,7 @@ pub(super) struct Decoder<'i> {
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Name<'i> {
     Text(Cow<'i, str>),
-    /// What can be no field: a number, by its digits, or bytes that are no text.
+    /// A key that is no field name: a number, as digits, or bytes that are not UTF-8.
     Other(String),
 }
 
@@ -89,9 +90,9 @@ impl Name<'_> {
 }
 
 impl<'i> Decoder<'i> {
-    /// Reads an item; whatever happens, the whole of it has been passed afterwards.
+    /// Reads an item; after success and after an error the reader is behind the item.
     pub(super) fn whole<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
-        let (before, later) = (self.reader, self.later);
+        let (before, binary_form) = (self.reader, self.binary_form);
         self.passed = false;
         let result = read(self);
         if result.is_err() {
@@ -99,23 +100,23 @@ impl<'i> Decoder<'i> {
                 self.reader = before;
                 self.reader.skip();
             }
-            self.later = later;
+            self.binary_form = binary_form;
         }
         self.passed = false;
         result
     }
 
-    /// The result of an array or a map that has been read to its end.
+    /// The result of an array or a map; records that it was read to its end.
     pub(super) fn ended(&mut self, value: impl Into<Value>, fault: Option<Fault>) -> Result<Value, Fault> {
         self.passed = true;
         fault.map_or_else(|| Ok(value.into()), Err)
     }
 
-    /// Reads with a decoder of its own, which knows nothing of the tags around.
-    fn apart<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
-        let later = self.later.take();
+    /// Reads as a separate decoder does: without the enclosing tags.
+    fn with_own_decoder<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
+        let binary_form = self.binary_form.take();
         let result = read(self);
-        self.later = later;
+        self.binary_form = binary_form;
         result
     }
 
@@ -129,7 +130,7 @@ impl<'i> Decoder<'i> {
         }
     }
 
-    /// Whether known tags stand before what they are for.
+    /// Checks that known tags enclose items of the right type.
     pub(super) fn check_tags(&self) -> Result<(), Fault> {
         let mut ahead = self.reader;
         while ahead.major() == Major::Tag {
@@ -150,36 +151,42 @@ impl<'i> Decoder<'i> {
         Ok(())
     }
 
-    /// Reads the content of the tag at hand.
+    /// Reads the content of a tag.
     pub(super) fn tagged<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
-        let later = match self.reader.head().argument {
-            21 => Some(Later::Base64Url),
-            22 => Some(Later::Base64),
-            23 => Some(Later::Base16),
-            _ => self.later,
+        let binary_form = match self.reader.head().argument {
+            21 => Some(BinaryForm::Base64Url),
+            22 => Some(BinaryForm::Base64),
+            23 => Some(BinaryForm::Base16),
+            _ => self.binary_form,
         };
-        let outer = std::mem::replace(&mut self.later, later);
+        let outer = std::mem::replace(&mut self.binary_form, binary_form);
         let result = read(self);
-        self.later = outer;
+        self.binary_form = outer;
         result
     }
 
-    /// A byte or text string as text. The reference does not look into byte strings; what is not UTF-8 could not be
-    /// written as JSON.
+    /// A byte or text string as text. The reference does not check byte strings; here invalid UTF-8 in one becomes replacement
+    /// characters, because JSON cannot carry it.
     pub(super) fn text(&mut self) -> Result<Text, Fault> {
         let is_text = self.reader.major() == Major::Text;
         let bytes = self.reader.string();
-        match (is_text, self.later) {
+        match (is_text, self.binary_form) {
             (true, _) => std::str::from_utf8(&bytes).map(Text::from).map_err(|_| invalid_text()),
-            (false, Some(later)) => Ok(later.text(&bytes).into()),
+            (false, Some(binary_form)) => Ok(binary_form.text(&bytes).into()),
             (false, None) => Ok(crate::json::utf8(&bytes).into()),
         }
     }
 
-    /// The error that an item stands where something else was wanted. The reference names the outermost field.
+    /// The error for an item of the wrong type. The reference names the outermost field.
     #[cold]
-    pub(super) fn mismatch_with(&self, found: Major, wanted: &str, place: &Place<'_>, why: &str) -> Fault {
-        let path = place.path();
+    pub(super) fn mismatch_with(
+        &self,
+        found: Major,
+        wanted: &str,
+        path: &DecodePath<'_>,
+        why: &str,
+    ) -> Fault {
+        let path = path.path();
         let field = path.split(['.', '[']).next().unwrap_or_default();
         let into = match &self.root {
             Some(root) if !field.is_empty() => format!("struct field {root}.{field}"),
@@ -193,71 +200,71 @@ impl<'i> Decoder<'i> {
     }
 
     #[cold]
-    fn mismatch(&self, found: Major, shape: &Shape, place: &Place<'_>) -> Fault {
-        self.mismatch_with(found, &wanted(shape, place), place, "")
+    fn mismatch(&self, found: Major, shape: &Shape, path: &DecodePath<'_>) -> Fault {
+        self.mismatch_with(found, &wanted(shape, path), path, "")
     }
 
-    /// One value. For every shape but `Any`, null reads as [`Value::Null`], which stands for absent.
-    pub(super) fn value(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+    /// One value. For every shape but `Any`, [`Value::Null`] means absent.
+    pub(super) fn value(&mut self, shape: &Shape, path: &DecodePath<'_>) -> Result<Value, Fault> {
         self.skip_self_described();
         self.check_tags()?;
         match shape {
-            Shape::Any => return self.any(place),
-            Shape::Raw(raw) => return self.apart(|decoder| decoder.raw(*raw, place)),
+            Shape::Any => return self.any(path),
+            Shape::Raw(raw) => return self.with_own_decoder(|decoder| decoder.raw(*raw, path)),
             Shape::Time | Shape::MicroTime | Shape::Duration | Shape::Quantity => {
-                return self.apart(|decoder| decoder.form(shape, place));
+                return self.with_own_decoder(|decoder| decoder.form(shape, path));
             }
-            Shape::IntOrString => return self.apart(|decoder| decoder.int_or_string(place)),
+            Shape::IntOrString => return self.with_own_decoder(|decoder| decoder.int_or_string(path)),
             Shape::SchemaOr(alternative, ty) => {
-                return self.apart(|decoder| decoder.schema_or(*alternative, ty, place));
+                return self.with_own_decoder(|decoder| decoder.schema_or(*alternative, ty, path));
             }
             _ => {}
         }
-        self.check_negative(shape, place)?;
+        self.check_negative(shape, path)?;
         match (self.reader.major(), shape) {
-            (Major::Tag, _) => self.tagged(|decoder| decoder.value(shape, place)),
-            (Major::Primitive, _) => self.primitive_of(shape, place),
-            (Major::Positive | Major::Negative, Shape::Int32 | Shape::Int64) => self.int(shape, place),
+            (Major::Tag, _) => self.tagged(|decoder| decoder.value(shape, path)),
+            (Major::Primitive, _) => self.primitive_of(shape, path),
+            (Major::Positive | Major::Negative, Shape::Int32 | Shape::Int64) => self.int(shape, path),
             (Major::Positive | Major::Negative, Shape::Float64) => Ok(Value::Float(self.integer_as_float())),
             (Major::Bytes | Major::Text, Shape::String) => self.text().map(Value::String),
             (Major::Bytes, Shape::Bytes) => self.bytes(),
-            (Major::Array, Shape::Bytes) => self.byte_list(place),
-            (Major::Array, Shape::List(shape)) => self.list_of(shape, place),
-            (Major::Map, Shape::Map(shape)) => self.map_of(shape, place),
-            (Major::Map, Shape::Struct(ty)) => self.fields_of(ty, place),
+            (Major::Array, Shape::Bytes) => self.byte_list(path),
+            (Major::Array, Shape::List(shape)) => self.list_of(shape, path),
+            (Major::Map, Shape::Map(shape)) => self.map_of(shape, path),
+            (Major::Map, Shape::Struct(ty)) => self.fields_of(ty, path),
             (found @ Major::Array, Shape::Struct(_)) => {
                 let why = "cannot decode CBOR array to struct without toarray option";
-                Err(self.mismatch_with(found, &wanted(shape, place), place, why))
+                Err(self.mismatch_with(found, &wanted(shape, path), path, why))
             }
             (found, _) => {
                 if found == Major::Text {
                     self.text()?;
                 }
-                Err(self.mismatch(found, shape, place))
+                Err(self.mismatch(found, shape, path))
             }
         }
     }
 
-    pub(super) fn primitive_of(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+    pub(super) fn primitive_of(&mut self, shape: &Shape, path: &DecodePath<'_>) -> Result<Value, Fault> {
         let head = self.reader.head();
         match (head.info, head.float(), shape) {
             (_, Some(number), Shape::Float64) => Ok(Value::Float(number)),
             (20 | 21, _, Shape::Bool) => Ok(Value::Bool(head.info == 21)),
             (22, _, _) => Ok(Value::Null),
             (0..=19 | 23 | 24, _, _) => Err(unrecognized(head.argument)),
-            _ => Err(self.mismatch(Major::Primitive, shape, place)),
+            _ => Err(self.mismatch(Major::Primitive, shape, path)),
         }
     }
 
-    /// A negative number that is too large is wrong wherever it stands.
-    pub(super) fn check_negative(&self, shape: &Shape, place: &Place<'_>) -> Result<(), Fault> {
+    /// A negative integer that does not fit into 64 bits is an error for every shape.
+    pub(super) fn check_negative(&self, shape: &Shape, path: &DecodePath<'_>) -> Result<(), Fault> {
         let mut ahead = self.reader;
         if ahead.major() != Major::Negative {
             return Ok(());
         }
         ahead.integer().map(drop).map_err(|number| {
             let why = format!("{number} overflows Go's int64");
-            self.mismatch_with(Major::Negative, &wanted(shape, place), place, &why)
+            self.mismatch_with(Major::Negative, &wanted(shape, path), path, &why)
         })
     }
 
@@ -267,7 +274,7 @@ impl<'i> Decoder<'i> {
         self.reader.integer().map_or(argument as f64, |number| number as f64)
     }
 
-    pub(super) fn int(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+    pub(super) fn int(&mut self, shape: &Shape, path: &DecodePath<'_>) -> Result<Value, Fault> {
         let found = self.reader.major();
         let number = match self.reader.integer() {
             Ok(number) if matches!(shape, Shape::Int64) || i32::try_from(number).is_ok() => {
@@ -276,17 +283,17 @@ impl<'i> Decoder<'i> {
             Ok(number) => number.to_string(),
             Err(number) => number,
         };
-        let wanted = wanted(shape, place);
-        Err(self.mismatch_with(found, &wanted, place, &format!("{number} overflows {wanted}")))
+        let wanted = wanted(shape, path);
+        Err(self.mismatch_with(found, &wanted, path, &format!("{number} overflows {wanted}")))
     }
 
-    /// Binary data: as it is in a tag that says so, base64 otherwise.
+    /// Binary data: raw bytes in a tag that says so, otherwise base64.
     fn bytes(&mut self) -> Result<Value, Fault> {
         let bytes = self.reader.string();
-        if self.later.is_some() {
+        if self.binary_form.is_some() {
             return Ok(Value::Bytes(bytes.into_owned().into()));
         }
-        // A byte that is no character of base64 stays none.
+        // Lossy conversion is safe: a replacement character is no base64 character either.
         let text: String = bytes.iter().copied().map(char::from).collect();
         scalar::base64(&text).map(|bytes| Value::Bytes(bytes.into())).map_err(|message| {
             Fault::new(Error::Value(format!("cbor: failed to decode base64 from byte string: {message}")))
@@ -294,7 +301,7 @@ impl<'i> Decoder<'i> {
     }
 
     /// Binary data as a list of numbers.
-    fn byte_list(&mut self, place: &Place<'_>) -> Result<Value, Fault> {
+    fn byte_list(&mut self, path: &DecodePath<'_>) -> Result<Value, Fault> {
         let mut elements = self.reader.elements();
         let (mut bytes, mut first) = (Vec::new(), None);
         while self.reader.more(&mut elements) {
@@ -303,13 +310,13 @@ impl<'i> Decoder<'i> {
                 continue;
             }
             let found = self.reader.major();
-            let place = place.index(bytes.len());
-            match self.whole(|decoder| decoder.value(&Shape::Int64, &place)) {
+            let path = path.index(bytes.len());
+            match self.whole(|decoder| decoder.value(&Shape::Int64, &path)) {
                 Ok(value) => {
                     let number = value.as_i64().unwrap_or(0);
                     let overflow = || format!("{number} overflows uint8");
                     let byte = u8::try_from(number);
-                    let byte = byte.map_err(|_| self.mismatch_with(found, "uint8", &place, &overflow()));
+                    let byte = byte.map_err(|_| self.mismatch_with(found, "uint8", &path, &overflow()));
                     byte.map_or_else(|fault| first = Some(fault), |byte| bytes.push(byte));
                 }
                 Err(fault) => first = Some(fault),
@@ -318,7 +325,7 @@ impl<'i> Decoder<'i> {
         self.ended(Value::Bytes(bytes.into()), first)
     }
 
-    pub(super) fn list_of(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+    pub(super) fn list_of(&mut self, shape: &Shape, path: &DecodePath<'_>) -> Result<Value, Fault> {
         let mut elements = self.reader.elements();
         let (mut list, mut first) = (Vec::new(), None);
         while self.reader.more(&mut elements) {
@@ -326,7 +333,7 @@ impl<'i> Decoder<'i> {
                 self.reader.skip();
                 continue;
             }
-            match self.whole(|decoder| decoder.value(shape, &place.index(list.len()))) {
+            match self.whole(|decoder| decoder.value(shape, &path.index(list.len()))) {
                 Ok(value) => list.push(if value.is_null() { shape.empty_element() } else { value }),
                 Err(fault) => first = Some(fault),
             }
@@ -334,11 +341,11 @@ impl<'i> Decoder<'i> {
         self.ended(list, first)
     }
 
-    fn fields_of(&mut self, ty: &Type, place: &Place<'_>) -> Result<Value, Fault> {
+    fn fields_of(&mut self, ty: &Type, path: &DecodePath<'_>) -> Result<Value, Fault> {
         let mut elements = self.reader.elements();
         let mut fields: Vec<(usize, Value)> = Vec::new();
         let mut others: Vec<(Key, Value)> = Vec::new();
-        let (mut seen, mut unknown) = (Seen::default(), HashSet::new());
+        let (mut seen, mut unknown) = (SeenFields::default(), HashSet::new());
         let (mut first, mut repeated, mut entry) = (None, None, 0usize);
         while self.reader.more(&mut elements) {
             let at = entry;
@@ -348,7 +355,7 @@ impl<'i> Decoder<'i> {
                 self.reader.skip();
                 continue;
             }
-            let name = match self.whole(|decoder| decoder.field_name(place)) {
+            let name = match self.whole(|decoder| decoder.field_name(path)) {
                 Ok(name) => name,
                 Err(fault) => {
                     first.get_or_insert(fault);
@@ -361,7 +368,7 @@ impl<'i> Decoder<'i> {
                 Name::Other(_) => None,
             };
             let again = match known {
-                Some((place, _)) => seen.again(place),
+                Some((path, _)) => seen.again(path),
                 None => !unknown.insert(name.clone()),
             };
             if again {
@@ -373,19 +380,19 @@ impl<'i> Decoder<'i> {
             }
             let result = match (known, &name) {
                 (Some((at, field)), _) => {
-                    let value = self.whole(|decoder| decoder.value(&field.shape, &place.field(ty, field)));
+                    let value = self.whole(|decoder| decoder.value(&field.shape, &path.field(ty, field)));
                     value.map(|value| {
                         if !field.drops(&value) {
                             fields.push((at, value));
                         }
                     })
                 }
-                (None, Name::Text(text)) if ty.open => {
-                    let value = self.whole(|decoder| decoder.any(&place.key(text)));
+                (None, Name::Text(text)) if ty.preserve_unknown_fields => {
+                    let value = self.whole(|decoder| decoder.any(&path.key(text)));
                     value.map(|value| others.push((Key::from(&**text), value)))
                 }
                 (None, name) => {
-                    self.strict.add(|| Strict::Unknown(place.path_to(name.text())));
+                    self.strict.add(|| Strict::Unknown(path.path_to(name.text())));
                     self.reader.skip();
                     Ok(())
                 }
@@ -401,7 +408,7 @@ impl<'i> Decoder<'i> {
     }
 
     /// The key of a struct's entry.
-    fn field_name(&mut self, place: &Place<'_>) -> Result<Name<'i>, Fault> {
+    fn field_name(&mut self, path: &DecodePath<'_>) -> Result<Name<'i>, Fault> {
         match self.reader.major() {
             found @ (Major::Bytes | Major::Text) => {
                 let text = match self.reader.string() {
@@ -425,23 +432,23 @@ impl<'i> Decoder<'i> {
                     (Err(text), _) if found == Major::Positive => Ok(Name::Other(text)),
                     (Err(_), argument) => {
                         let why = format!("-1-{argument} overflows Go's int64");
-                        Err(self.mismatch_with(found, "int64", place, &why))
+                        Err(self.mismatch_with(found, "int64", path, &why))
                     }
                 }
             }
             found => {
                 let name = found.name();
                 let why = format!("map key is of type {name} and cannot be used to match struct field name");
-                Err(self.mismatch_with(found, "string", place, &why))
+                Err(self.mismatch_with(found, "string", path, &why))
             }
         }
     }
 }
 
-/// What the reference calls the type of a place.
+/// The Go type of a value.
 #[cold]
-pub(super) fn wanted(shape: &Shape, place: &Place<'_>) -> String {
-    match (shape, place.mismatch("", shape)) {
+pub(super) fn wanted(shape: &Shape, path: &DecodePath<'_>) -> String {
+    match (shape, path.mismatch("", shape)) {
         (Shape::Time | Shape::MicroTime | Shape::Duration | Shape::Quantity, _) => "string".into(),
         (Shape::IntOrString, _) => "int32".into(),
         (_, Error::Type(mismatch)) => mismatch.wanted,

@@ -1,4 +1,4 @@
-//! From a tree to CBOR.
+//! CBOR encoding.
 
 use super::PREFIX;
 use crate::decode::Limits;
@@ -61,7 +61,7 @@ fn write_value(shape: &Shape, value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// A schema, or a text in its place.
+/// A JSON schema, or a text as its alternative.
 fn write_schema(ty: &Type, value: &Value, out: &mut Vec<u8>) {
     match value.as_map() {
         Some(map) => write_struct(ty, map, out),
@@ -69,40 +69,40 @@ fn write_schema(ty: &Type, value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// What stands at a key of a struct.
-enum Entry<'v> {
+/// The value of an entry of a struct.
+enum StructEntry<'v> {
     Field(&'v Field, &'v Value),
     Absent(&'v Field),
     Other(&'v Value),
 }
 
 fn write_struct(ty: &Type, map: &Map, out: &mut Vec<u8>) {
-    let mut entries: Vec<(&str, Entry<'_>)> = Vec::with_capacity(map.len() + ty.always.len());
+    let mut entries: Vec<(&str, StructEntry<'_>)> = Vec::with_capacity(map.len() + ty.always.len());
     let mut written = vec![false; ty.fields.len()];
     for (key, value) in map.iter() {
         let known = ty.position(key).and_then(|at| Some((ty.fields.get(at)?, written.get_mut(at)?)));
         match known {
-            None => entries.push((key, Entry::Other(value))),
+            None => entries.push((key, StructEntry::Other(value))),
             Some((field, _)) if field.drops(value) => {}
             Some((field, written)) => {
                 *written = true;
-                entries.push((&field.name, Entry::Field(field, value)));
+                entries.push((&field.name, StructEntry::Field(field, value)));
             }
         }
     }
     for at in ty.always.iter().map(|at| usize::from(*at)) {
         if let (Some(field), Some(false)) = (ty.fields.get(at), written.get(at)) {
-            entries.push((&field.name, Entry::Absent(field)));
+            entries.push((&field.name, StructEntry::Absent(field)));
         }
     }
     write_sorted(entries, out, |entry, out| match entry {
-        Entry::Field(field, value) => write_value(&field.shape, value, out),
-        Entry::Absent(field) => write_absent(field, out),
-        Entry::Other(value) => write_any(value, out),
+        StructEntry::Field(field, value) => write_value(&field.shape, value, out),
+        StructEntry::Absent(field) => write_absent(field, out),
+        StructEntry::Other(value) => write_any(value, out),
     });
 }
 
-/// What stands for a field that was never set.
+/// Writes an absent field.
 fn write_absent(field: &Field, out: &mut Vec<u8>) {
     if field.optional {
         return out.push(NULL);
@@ -126,7 +126,7 @@ fn write_absent(field: &Field, out: &mut Vec<u8>) {
     }
 }
 
-/// Entries in the order of their encoded keys: the shorter one first, then bytewise.
+/// Writes entries in the order of their encoded keys: shorter keys first, then bytewise.
 fn write_sorted<T>(mut entries: Vec<(&str, T)>, out: &mut Vec<u8>, mut each: impl FnMut(T, &mut Vec<u8>)) {
     entries.sort_unstable_by(|(a, _), (b, _)| a.len().cmp(&b.len()).then_with(|| a.cmp(b)));
     write_head(MAP, entries.len() as u64, out);
@@ -146,7 +146,7 @@ fn write_list(list: &[Value], out: &mut Vec<u8>, mut each: impl FnMut(&Value, &m
     list.iter().for_each(|value| each(value, out));
 }
 
-/// Writes a value as it lies, without a type.
+/// Writes a value without a type.
 fn write_any(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => out.push(NULL),
@@ -168,7 +168,7 @@ fn write_any(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// JSON text as items. A number beyond all that a number can be is written as text.
+/// Writes JSON text as items. A number that does not fit into 64 bits is written as text.
 fn write_raw(raw: &RawJson, out: &mut Vec<u8>) {
     let limits = Limits { bytes: usize::MAX, depth: 1000, values: usize::MAX };
     match crate::json::decode_shape(&Shape::Any, raw.as_str().as_bytes(), &limits) {
@@ -177,7 +177,7 @@ fn write_raw(raw: &RawJson, out: &mut Vec<u8>) {
     }
 }
 
-/// A number in the shortest form that holds it exactly.
+/// Writes a number in the shortest exact form.
 fn write_float(number: f64, out: &mut Vec<u8>) {
     let single = number as f32;
     if f64::from(single) != number {

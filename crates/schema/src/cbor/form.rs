@@ -1,24 +1,24 @@
-//! Values that the reference reads with a decoder of their own: times, durations, quantities, numbers or text, JSON
-//! in any form, and what stands in the place of a JSON schema.
+//! Values that the reference decodes with decoders of their own: times, durations, quantities, `IntOrString`, raw JSON,
+//! and the alternatives to a JSON schema.
 
 use super::any::write_json;
 use super::decode::Decoder;
 use super::item::Major;
-use crate::decode::{Error, Fault, Place};
+use crate::decode::{DecodePath, Error, Fault};
 use crate::model::{Alternative, Raw, Ref, Shape, Type};
 use crate::scalar;
 use object::{RawJson, Value};
 
 impl Decoder<'_> {
     /// Text that has a canonical form.
-    pub(super) fn form(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+    pub(super) fn form(&mut self, shape: &Shape, path: &DecodePath<'_>) -> Result<Value, Fault> {
         self.skip_self_described();
-        self.check_negative(shape, place)?;
+        self.check_negative(shape, path)?;
         let text = match self.reader.major() {
-            Major::Tag => return self.tagged(|decoder| decoder.form(shape, place)),
+            Major::Tag => return self.tagged(|decoder| decoder.form(shape, path)),
             Major::Bytes | Major::Text => self.text()?,
-            Major::Primitive => return self.primitive_of(shape, place),
-            found => return Err(self.mismatch_with(found, "string", place, "")),
+            Major::Primitive => return self.primitive_of(shape, path),
+            found => return Err(self.mismatch_with(found, "string", path, "")),
         };
         let text = if matches!(shape, Shape::Quantity) { text.trim() } else { &text };
         match scalar::canonical(shape, text) {
@@ -28,20 +28,20 @@ impl Decoder<'_> {
         }
     }
 
-    pub(super) fn int_or_string(&mut self, place: &Place<'_>) -> Result<Value, Fault> {
+    pub(super) fn int_or_string(&mut self, path: &DecodePath<'_>) -> Result<Value, Fault> {
         self.skip_self_described();
-        self.check_negative(&Shape::IntOrString, place)?;
+        self.check_negative(&Shape::IntOrString, path)?;
         match self.reader.major() {
-            Major::Tag => self.tagged(|decoder| decoder.int_or_string(place)),
+            Major::Tag => self.tagged(|decoder| decoder.int_or_string(path)),
             Major::Bytes | Major::Text => self.text().map(Value::String),
-            Major::Positive | Major::Negative => self.int(&Shape::IntOrString, place),
-            Major::Primitive => self.primitive_of(&Shape::IntOrString, place),
-            found => Err(self.mismatch_with(found, "int32", place, "")),
+            Major::Positive | Major::Negative => self.int(&Shape::IntOrString, path),
+            Major::Primitive => self.primitive_of(&Shape::IntOrString, path),
+            found => Err(self.mismatch_with(found, "int32", path, "")),
         }
     }
 
     /// Any item, as JSON text.
-    pub(super) fn raw(&mut self, raw: Raw, place: &Place<'_>) -> Result<Value, Fault> {
+    pub(super) fn raw(&mut self, raw: Raw, path: &DecodePath<'_>) -> Result<Value, Fault> {
         if self.reader.peek() == 0xf6 {
             self.reader.skip();
             return Ok(Value::Null);
@@ -55,8 +55,8 @@ impl Decoder<'_> {
         };
         let root = if raw == Raw::Json { None } else { self.root.take() };
         let value = self.whole(|decoder| match raw {
-            Raw::Fields => decoder.value(&Shape::Map(Ref::Static(&Shape::Any)), &Place::ROOT),
-            _ => decoder.any(place),
+            Raw::Fields => decoder.value(&Shape::Map(Ref::Static(&Shape::Any)), &DecodePath::ROOT),
+            _ => decoder.any(path),
         });
         self.root = root.or(self.root.take());
         match value.map_err(|fault| *fault) {
@@ -74,19 +74,19 @@ impl Decoder<'_> {
         }
     }
 
-    /// A JSON schema, or what may stand in its place. As in JSON, unknown fields of it are passed over.
+    /// A JSON schema, or its alternative. As in JSON, its unknown fields are not reported.
     pub(super) fn schema_or(
         &mut self,
         alternative: Alternative,
         ty: &Ref<Type>,
-        place: &Place<'_>,
+        path: &DecodePath<'_>,
     ) -> Result<Value, Fault> {
         let schema = Shape::Struct(ty.clone());
         self.strict.quiet += 1;
         let value = match (self.reader.major(), self.reader.peek(), alternative) {
-            (Major::Map, _, _) => self.value(&schema, place),
-            (Major::Array, _, Alternative::Schemas) => self.list_of(&schema, place),
-            (Major::Array, _, Alternative::Strings) => self.list_of(&Shape::String, place),
+            (Major::Map, _, _) => self.value(&schema, path),
+            (Major::Array, _, Alternative::Schemas) => self.list_of(&schema, path),
+            (Major::Array, _, Alternative::Strings) => self.list_of(&Shape::String, path),
             (_, head @ (0xf4 | 0xf5), Alternative::Bool) => {
                 self.reader.skip();
                 Ok(Value::Bool(head == 0xf5))

@@ -1,12 +1,12 @@
-//! The items of CBOR: whether they are well-formed, and reading them when they are.
+//! The items of CBOR: a check that they are well-formed, and a reader for well-formed items.
 
 use crate::decode::{Error, Fault, Limits};
 use std::borrow::Cow;
 
-/// Arrays, maps and tags within each other, as many as the reference takes.
+/// The nesting limit of arrays, maps and tags in the reference.
 const DEEPEST: usize = 64;
 
-/// What an item is.
+/// The major type of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Major {
     Positive,
@@ -33,7 +33,7 @@ impl Major {
         }
     }
 
-    /// What the reference calls it.
+    /// Its name in error messages of the reference.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Positive => "positive integer",
@@ -96,7 +96,7 @@ fn unexpected_end() -> Fault {
     fault("unexpected EOF")
 }
 
-/// The error that an item is valid, but not here.
+/// The error for a well-formed item that is not allowed here.
 #[cold]
 pub(super) fn unacceptable(major: Major, what: &str) -> Fault {
     let name = major.name();
@@ -105,7 +105,7 @@ pub(super) fn unacceptable(major: Major, what: &str) -> Fault {
     )))
 }
 
-/// Whether `bytes` begin with a well-formed item within the limits; where it ends.
+/// Checks that `bytes` begin with a well-formed item within the limits; returns its end.
 pub(super) fn check(bytes: &[u8], limits: &Limits) -> Result<usize, Fault> {
     if bytes.is_empty() {
         return Err(fault("EOF"));
@@ -150,7 +150,7 @@ impl Checker<'_> {
         self.bytes.get(self.at).copied().ok_or_else(unexpected_end)
     }
 
-    /// Whether a break is at hand, which is then passed.
+    /// Whether the next item is a break, which is consumed.
     fn at_break(&mut self) -> Result<bool, Fault> {
         let found = self.peek()? == 0xff;
         self.at += usize::from(found);
@@ -170,7 +170,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// The parts of a string of indefinite length.
+    /// Checks the chunks of a string of indefinite length.
     fn chunks(&mut self, major: Major) -> Result<(), Fault> {
         while !self.at_break()? {
             let next = self.peek()?;
@@ -281,7 +281,7 @@ fn read_head(bytes: &[u8], at: &mut usize) -> Option<Head> {
     Some(Head { major: Major::of(first), info, argument })
 }
 
-/// A place in items that are known to be well-formed.
+/// A reader of well-formed items.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'b> {
     bytes: &'b [u8],
@@ -306,7 +306,7 @@ impl<'b> Reader<'b> {
         read_head(self.bytes, &mut self.at).unwrap_or(end)
     }
 
-    /// How many elements follow the head of an array or map.
+    /// The number of elements after the head of an array or map.
     pub(super) fn elements(&mut self) -> Elements {
         let head = self.head();
         Elements(if head.is_indefinite() { None } else { Some(head.argument) })
@@ -353,7 +353,7 @@ impl<'b> Reader<'b> {
         taken
     }
 
-    /// Passes over an item.
+    /// Skips an item.
     pub(super) fn skip(&mut self) {
         let head = self.head();
         match head.major {
@@ -375,7 +375,7 @@ impl<'b> Reader<'b> {
         }
     }
 
-    /// The argument of an integer as a number, or its text where that is too large.
+    /// An integer as a number, or as text if it does not fit into 64 bits.
     pub(super) fn integer(&mut self) -> Result<i64, String> {
         let head = self.head();
         match (head.major, i64::try_from(head.argument)) {
@@ -387,5 +387,5 @@ impl<'b> Reader<'b> {
     }
 }
 
-/// What is left of an array or a map: a number, or all up to a break.
+/// The remaining elements of an array or a map: a number, or up to a break.
 pub(super) struct Elements(Option<u64>);

@@ -1,9 +1,9 @@
-//! CBOR in the profile of the reference: what JSON can say and nothing else.
+//! CBOR in the profile of the reference: only values that JSON has.
 //!
-//! Text and keys are written as byte strings and read from text strings as well; binary data is a byte string in a
-//! tag that says so. Maps are written in the order of their encoded keys, numbers in their shortest form, and every
-//! item begins with the tag of self-described CBOR. What has no place in JSON (not-a-number, other simple values,
-//! numbers beyond 64 bits, the same key twice) is refused.
+//! Text and keys are written as byte strings, and read from text strings too; binary data is a byte string with the tag
+//! for base64. Maps are written in the order of their encoded keys, numbers in their shortest form, and every
+//! item begins with the tag of self-described CBOR. Values that JSON does not have (not-a-number, other simple values,
+//! numbers beyond 64 bits, duplicate keys) are refused.
 //!
 //! The errors are those of the reference. It also refuses arrays and maps of more than 1,024 entries, which real
 //! objects have: here [`Limits`] alone bounds them.
@@ -21,7 +21,7 @@ pub use encode::{encode, encode_shape};
 
 use crate::decode::{Error, Limits};
 
-/// What every item begins with that is written here: the head of the tag of self-described CBOR.
+/// The head of the tag of self-described CBOR; every encoded item begins with it.
 pub const PREFIX: [u8; 3] = [0xd9, 0xd9, 0xf7];
 
 /// The items of a CBOR sequence (RFC 8742), one after the other; after an error there are no more.

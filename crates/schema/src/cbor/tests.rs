@@ -18,7 +18,7 @@ fn write(shape: &Shape, json: &str) -> Vec<u8> {
 }
 
 #[test]
-fn numbers_take_the_shortest_form_that_holds_them() {
+fn numbers_are_written_in_the_shortest_exact_form() {
     for (json, bytes) in [
         ("0", &b"\x00"[..]),
         ("23", b"\x17"),
@@ -46,12 +46,12 @@ fn numbers_take_the_shortest_form_that_holds_them() {
 }
 
 #[test]
-fn maps_are_written_in_the_order_of_their_encoded_keys() {
+fn map_entries_are_sorted_by_encoded_key() {
     assert_eq!(write(&Shape::Any, r#"{"b":1,"aa":2,"a":3}"#), b"\xa3\x41a\x03\x41b\x01\x42aa\x02");
 }
 
 #[test]
-fn text_comes_in_either_kind_of_string_and_in_pieces() {
+fn text_is_read_from_text_byte_and_indefinite_length_strings() {
     for bytes in [
         &b"\x62ab"[..],
         b"\x42ab",
@@ -68,7 +68,7 @@ fn text_comes_in_either_kind_of_string_and_in_pieces() {
 }
 
 #[test]
-fn binary_data_is_base64_unless_a_tag_says_otherwise() {
+fn byte_strings_are_base64_unless_a_tag_says_otherwise() {
     assert_eq!(write(&Shape::Bytes, "\"AAH/\""), b"\xd6\x43\x00\x01\xff");
     assert_eq!(read(&Shape::Bytes, b"\xd6\x43\x00\x01\xff"), Ok("\"AAH/\"".into()));
     assert_eq!(read(&Shape::Bytes, b"\x44AAH/"), Ok("\"AAH/\"".into()));
@@ -83,7 +83,7 @@ fn binary_data_is_base64_unless_a_tag_says_otherwise() {
 }
 
 #[test]
-fn times_in_tags_become_text() {
+fn tagged_times_become_rfc_3339_text() {
     let tagged = |text: &str| [&[0xc0, 0x78, text.len() as u8][..], text.as_bytes()].concat();
     assert_eq!(read(&Shape::Any, &tagged("2024-05-01T12:00:00Z")), Ok("\"2024-05-01T12:00:00Z\"".into()));
     assert_eq!(
@@ -105,7 +105,7 @@ fn times_in_tags_become_text() {
 }
 
 #[test]
-fn what_json_cannot_say_is_refused() {
+fn values_without_a_json_form_are_refused() {
     let accepted = "is not accepted by protocol";
     for (bytes, error) in [
         (
@@ -138,7 +138,7 @@ fn what_json_cannot_say_is_refused() {
 }
 
 #[test]
-fn raw_json_keeps_its_meaning() {
+fn raw_json_round_trips_through_cbor() {
     let raw = Shape::Raw(Raw::Extension);
     let bytes = write(&raw, r#"{"b":[1,-2.5,"<&>",true,null],"a":{}}"#);
     let value = decode_shape(&raw, &bytes, &Limits::default()).expect("valid").value;

@@ -1,10 +1,12 @@
-//! From JSON text to a tree, in one pass guided by the type.
+//! JSON decoding, in one pass guided by the type.
 //!
-//! The first value of a wrong type is remembered and reading goes on, because a fault of syntax further on
-//! counts for more; so does a value that its own form refuses (a quantity, a time).
+//! After a value of the wrong type decoding goes on, because a later syntax error, or a later value with an invalid
+//! format (a quantity, a time), takes precedence over it.
 
 use super::scan::Scanner;
-use crate::decode::{Budget, Decoded, Error, Fault, Limits, Place, Seen, Strict, StrictList, merge_again};
+use crate::decode::{
+    Budget, DecodePath, Decoded, Error, Fault, Limits, SeenFields, Strict, StrictList, merge_again,
+};
 use crate::model::{Alternative, Field, Shape, Type};
 use crate::scalar;
 use crate::stack::{Stack, put};
@@ -32,7 +34,8 @@ pub fn decode_shape(shape: &Shape, input: &[u8], limits: &Limits) -> Result<Deco
         fields: Stack::default(),
         elements: Stack::default(),
     };
-    let value = decoder.value(shape, &Place::ROOT).and_then(|value| decoder.scanner.end().map(|()| value));
+    let value =
+        decoder.value(shape, &DecodePath::ROOT).and_then(|value| decoder.scanner.end().map(|()| value));
     let value = value.map_err(|fault| *fault)?;
     if let Some(error) = decoder.refused.or(decoder.wrong_type) {
         return Err(error);
@@ -72,34 +75,34 @@ struct Decoder<'i> {
     strict: StrictList,
     /// The first value of a wrong type.
     wrong_type: Option<Error>,
-    /// The first value that its form refuses.
+    /// The first value with an invalid format.
     refused: Option<Error>,
-    /// Fields of the structs that are being read, innermost last.
+    /// The fields of the open structs, innermost last.
     fields: Stack<(Key, Value)>,
-    /// Elements of the lists that are being read, innermost last.
+    /// The elements of the open lists, innermost last.
     elements: Stack<Value>,
 }
 
 impl<'i> Decoder<'i> {
-    /// One value. For every shape but `Any`, null reads as [`Value::Null`], which stands for absent; so does a
-    /// value that could not be taken.
-    fn value(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+    /// One value. For every shape but `Any`, [`Value::Null`] means absent; a value of the wrong type is returned as
+    /// null too.
+    fn value(&mut self, shape: &Shape, path: &DecodePath<'_>) -> Result<Value, Fault> {
         self.budget.value()?;
         match (self.scanner.peek_token(), shape) {
             (Some(b'"'), Shape::String) => Ok(Value::String(Text::from(self.scanner.string()?))),
             (Some(b'{'), Shape::Struct(ty)) => {
                 self.scanner.advance();
-                self.fields_of(ty, place)
+                self.fields_of(ty, path)
             }
             (Some(b'{'), Shape::Map(shape)) => {
                 self.scanner.advance();
-                self.map_of(shape, place)
+                self.map_of(shape, path)
             }
             (Some(b'['), Shape::List(shape)) => {
                 self.scanner.advance();
-                self.list_of(shape, place)
+                self.list_of(shape, path)
             }
-            (_, Shape::Any) => self.any(place),
+            (_, Shape::Any) => self.any(path),
             (_, Shape::Raw(_)) => self.raw(),
             (Some(b'n'), _) => {
                 self.scanner.word("null")?;
@@ -114,25 +117,25 @@ impl<'i> Decoder<'i> {
                 Ok(Value::Bool(false))
             }
             (Some(b'-' | b'0'..=b'9'), Shape::Int32 | Shape::Int64 | Shape::IntOrString) => {
-                self.int(shape, place)
+                self.int(shape, path)
             }
-            (Some(b'-' | b'0'..=b'9'), Shape::Float64) => self.float(shape, place),
+            (Some(b'-' | b'0'..=b'9'), Shape::Float64) => self.float(shape, path),
             (Some(b'"'), Shape::IntOrString) => Ok(Value::String(Text::from(self.scanner.string()?))),
             (Some(b'"'), Shape::Bytes) => self.bytes(),
-            (Some(b'['), Shape::Bytes) => self.byte_list(place),
+            (Some(b'['), Shape::Bytes) => self.byte_list(path),
             (Some(b'"'), Shape::Time | Shape::MicroTime | Shape::Duration) => {
                 let text = self.scanner.string()?;
                 self.scalar(scalar::canonical(shape, &text))
             }
             (Some(_), Shape::Quantity) => self.quantity(),
-            (Some(_), Shape::SchemaOr(alternative, ty)) => self.schema_or(*alternative, ty, place),
-            _ => self.mismatch(shape, place),
+            (Some(_), Shape::SchemaOr(alternative, ty)) => self.schema_or(*alternative, ty, path),
+            _ => self.mismatch(shape, path),
         }
     }
 
-    /// A value of the wrong type: it is passed over, and remembered if it is the first.
+    /// Skips a value of the wrong type, and records the first such error.
     #[cold]
-    fn mismatch(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+    fn mismatch(&mut self, shape: &Shape, path: &DecodePath<'_>) -> Result<Value, Fault> {
         let found = match self.scanner.peek() {
             Some(b'{') => "object",
             Some(b'[') => "array",
@@ -141,11 +144,11 @@ impl<'i> Decoder<'i> {
             _ => "number",
         };
         self.scanner.skip(self.budget.depth_left())?;
-        // A form's own decoder stops the reference at once, so its complaint outranks earlier ones.
+        // In the reference an error of a type's own decoder stops decoding, so it takes precedence over earlier errors.
         if matches!(shape, Shape::Time | Shape::MicroTime | Shape::Duration | Shape::IntOrString) {
-            self.refuse(|| place.mismatch_of(found, shape));
+            self.refuse(|| path.mismatch_of(found, shape));
         } else {
-            self.wrong_type.get_or_insert_with(|| place.mismatch(found, shape));
+            self.wrong_type.get_or_insert_with(|| path.mismatch(found, shape));
         }
         Ok(Value::Null)
     }
@@ -165,29 +168,29 @@ impl<'i> Decoder<'i> {
         }
     }
 
-    fn int(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+    fn int(&mut self, shape: &Shape, path: &DecodePath<'_>) -> Result<Value, Fault> {
         let text = self.scanner.number()?;
         match text.parse::<i64>() {
             Ok(number) if matches!(shape, Shape::Int64) || i32::try_from(number).is_ok() => {
                 Ok(Value::Int(number))
             }
             _ if matches!(shape, Shape::IntOrString) => {
-                self.refuse(|| place.mismatch_of(format!("number {text}"), shape));
+                self.refuse(|| path.mismatch_of(format!("number {text}"), shape));
                 Ok(Value::Null)
             }
             _ => {
-                self.wrong_type.get_or_insert_with(|| place.mismatch(format!("number {text}"), shape));
+                self.wrong_type.get_or_insert_with(|| path.mismatch(format!("number {text}"), shape));
                 Ok(Value::Null)
             }
         }
     }
 
-    fn float(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+    fn float(&mut self, shape: &Shape, path: &DecodePath<'_>) -> Result<Value, Fault> {
         let text = self.scanner.number()?;
         match text.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(Value::Float(number)),
             _ => {
-                self.wrong_type.get_or_insert_with(|| place.mismatch(format!("number {text}"), shape));
+                self.wrong_type.get_or_insert_with(|| path.mismatch(format!("number {text}"), shape));
                 Ok(Value::Null)
             }
         }
@@ -204,15 +207,15 @@ impl<'i> Decoder<'i> {
         }
     }
 
-    /// Binary data as a list of numbers, which the reference takes as well.
-    fn byte_list(&mut self, place: &Place<'_>) -> Result<Value, Fault> {
+    /// Binary data as a list of numbers, which the reference accepts too.
+    fn byte_list(&mut self, path: &DecodePath<'_>) -> Result<Value, Fault> {
         self.scanner.advance();
-        let list = self.list_of(&Shape::Int32, place)?;
+        let list = self.list_of(&Shape::Int32, path)?;
         let numbers = list.as_list().unwrap_or_default().iter().map(|number| number.as_i64().unwrap_or(0));
         let mut bytes = Vec::with_capacity(numbers.len());
         for (at, number) in numbers.enumerate() {
             bytes.push(u8::try_from(number).unwrap_or_else(|_| {
-                let error = || place.index(at).mismatch(format!("number {number}"), &Shape::Int32);
+                let error = || path.index(at).mismatch(format!("number {number}"), &Shape::Int32);
                 self.wrong_type.get_or_insert_with(error);
                 0
             }));
@@ -220,7 +223,7 @@ impl<'i> Decoder<'i> {
         Ok(Value::Bytes(bytes.into()))
     }
 
-    /// A quantity is text or a bare number; escapes are not read.
+    /// A quantity: a string or a number; escapes are not unescaped.
     fn quantity(&mut self) -> Result<Value, Fault> {
         let text = self.scanner.skip(self.budget.depth_left())?.text;
         let bare = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
@@ -236,24 +239,24 @@ impl<'i> Decoder<'i> {
         })
     }
 
-    /// A JSON schema, or what may stand in its place. The reference reads these with a decoder that looks for
-    /// no unknown fields.
+    /// A JSON schema, or its alternative. The reference decodes these with a decoder that does not report unknown
+    /// fields.
     fn schema_or(
         &mut self,
         alternative: Alternative,
         ty: &crate::Ref<Type>,
-        place: &Place<'_>,
+        path: &DecodePath<'_>,
     ) -> Result<Value, Fault> {
         self.strict.quiet += 1;
-        let place = &place.apart();
+        let path = &path.own_decoder();
         let value = match (self.scanner.peek_token(), alternative) {
-            (Some(b'{'), _) => self.value(&Shape::Struct(ty.clone()), place)?,
+            (Some(b'{'), _) => self.value(&Shape::Struct(ty.clone()), path)?,
             (Some(b'['), Alternative::Schemas) => {
                 let schemas = Shape::List(crate::Ref::Shared(Shape::Struct(ty.clone()).into()));
-                self.value(&schemas, place)?
+                self.value(&schemas, path)?
             }
             (Some(b'['), Alternative::Strings) => {
-                self.value(&Shape::List(crate::Ref::Static(&Shape::String)), place)?
+                self.value(&Shape::List(crate::Ref::Static(&Shape::String)), path)?
             }
             (_, Alternative::Bool) => {
                 self.scanner.skip(self.budget.depth_left())?;
@@ -270,10 +273,10 @@ impl<'i> Decoder<'i> {
     }
 
     /// The fields of a struct, after its opening brace.
-    fn fields_of(&mut self, ty: &Type, place: &Place<'_>) -> Result<Value, Fault> {
+    fn fields_of(&mut self, ty: &Type, path: &DecodePath<'_>) -> Result<Value, Fault> {
         self.budget.enter()?;
         let base = self.fields.len();
-        let mut seen = Seen::default();
+        let mut seen = SeenFields::default();
         let mut others = Vec::new();
         let mut keys = Keys::default();
         let mut first = true;
@@ -283,22 +286,22 @@ impl<'i> Decoder<'i> {
                 Some((at, field)) => {
                     let again = seen.again(at);
                     if again {
-                        self.strict.add(|| Strict::Duplicate(place.path_to(&name)));
+                        self.strict.add(|| Strict::Duplicate(path.path_to(&name)));
                     }
-                    let value = self.value(&field.shape, &place.field(ty, field))?;
+                    let value = self.value(&field.shape, &path.field(ty, field))?;
                     if again {
                         self.set_again(base, field, value);
                     } else if !field.drops(&value) {
                         put(self.fields.field(&field.name), value);
                     }
                 }
-                None if ty.open => {
-                    self.note_key(&mut keys, &others, &name, place);
-                    let value = self.any(&place.key(&name))?;
+                None if ty.preserve_unknown_fields => {
+                    self.note_key(&mut keys, &others, &name, path);
+                    let value = self.any(&path.key(&name))?;
                     others.push((Key::from(Text::from(name)), value));
                 }
                 None => {
-                    self.strict.add(|| Strict::Unknown(place.path_to(&name)));
+                    self.strict.add(|| Strict::Unknown(path.path_to(&name)));
                     self.scanner.peek_token();
                     self.scanner.skip(self.budget.depth_left())?;
                 }
@@ -308,11 +311,11 @@ impl<'i> Decoder<'i> {
             }
         }
         self.budget.leave();
-        keys.distinct(others).into_iter().for_each(|other| put(self.fields.place(), other));
+        keys.distinct(others).into_iter().for_each(|other| put(self.fields.push_default(), other));
         Ok(Map::from_distinct(self.fields.take(base)).into())
     }
 
-    /// A field that stands again: the reference reads the later value into the earlier one.
+    /// A duplicate field: the reference decodes the later value into the earlier one.
     #[cold]
     fn set_again(&mut self, base: usize, field: &Field, value: Value) {
         let kept = match (self.fields.remove(base, &field.name), value) {
@@ -327,15 +330,15 @@ impl<'i> Decoder<'i> {
     }
 
     /// The entries of a map, after its opening brace.
-    fn map_of(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+    fn map_of(&mut self, shape: &Shape, path: &DecodePath<'_>) -> Result<Value, Fault> {
         self.budget.enter()?;
         let mut entries: Vec<(Key, Value)> = Vec::new();
         let mut keys = Keys::default();
         let mut first = true;
         while let Some(name) = self.scanner.key(first)? {
             first = false;
-            self.note_key(&mut keys, &entries, &name, place);
-            let value = self.value(shape, &place.key(&name))?;
+            self.note_key(&mut keys, &entries, &name, path);
+            let value = self.value(shape, &path.key(&name))?;
             let value = if value.is_null() { shape.empty_element() } else { value };
             entries.push((Key::from(Text::from(name)), value));
             if !self.scanner.more_entries()? {
@@ -346,16 +349,16 @@ impl<'i> Decoder<'i> {
         Ok(Map::from_distinct(keys.distinct(entries)).into())
     }
 
-    /// Notes the key of the next entry, before its value is read: a repeated one is reported ahead of what is in it.
+    /// Records the key of an entry before its value is read: a duplicate is reported before the fields inside it.
     #[inline]
-    fn note_key(&mut self, keys: &mut Keys, entries: &[(Key, Value)], key: &str, place: &Place<'_>) {
+    fn note_key(&mut self, keys: &mut Keys, entries: &[(Key, Value)], key: &str, path: &DecodePath<'_>) {
         if keys.repeats(entries, key) {
-            self.strict.add(|| Strict::Duplicate(place.path_to(key)));
+            self.strict.add(|| Strict::Duplicate(path.path_to(key)));
         }
     }
 
     /// The elements of a list, after its opening bracket.
-    fn list_of(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+    fn list_of(&mut self, shape: &Shape, path: &DecodePath<'_>) -> Result<Value, Fault> {
         self.budget.enter()?;
         let base = self.elements.len();
         if self.scanner.peek_token() == Some(b']') {
@@ -363,9 +366,9 @@ impl<'i> Decoder<'i> {
         } else {
             loop {
                 let at = self.elements.len() - base;
-                let value = self.value(shape, &place.index(at))?;
+                let value = self.value(shape, &path.index(at))?;
                 let value = if value.is_null() { shape.empty_element() } else { value };
-                put(self.elements.place(), value);
+                put(self.elements.push_default(), value);
                 if !self.scanner.more_elements()? {
                     break;
                 }
@@ -376,27 +379,27 @@ impl<'i> Decoder<'i> {
     }
 
     /// Any value, as a tree.
-    fn any(&mut self, place: &Place<'_>) -> Result<Value, Fault> {
+    fn any(&mut self, path: &DecodePath<'_>) -> Result<Value, Fault> {
         match self.scanner.peek_token() {
             Some(b'{') => {
                 self.scanner.advance();
-                self.map_of(&Shape::Any, place)
+                self.map_of(&Shape::Any, path)
             }
             Some(b'[') => {
                 self.scanner.advance();
-                self.list_of(&Shape::Any, place)
+                self.list_of(&Shape::Any, path)
             }
             Some(b'"') => Ok(Value::String(Text::from(self.scanner.string()?))),
             Some(b't') => self.scanner.word("true").map(|()| Value::Bool(true)),
             Some(b'f') => self.scanner.word("false").map(|()| Value::Bool(false)),
             Some(b'n') => self.scanner.word("null").map(|()| Value::Null),
-            Some(b'-' | b'0'..=b'9') => self.any_number(place),
+            Some(b'-' | b'0'..=b'9') => self.any_number(path),
             _ => Err(self.scanner.unexpected("looking for beginning of value")),
         }
     }
 
-    /// A number without a point that fits is whole.
-    fn any_number(&mut self, place: &Place<'_>) -> Result<Value, Fault> {
+    /// A number: an integer if it has no fraction and fits into 64 bits.
+    fn any_number(&mut self, path: &DecodePath<'_>) -> Result<Value, Fault> {
         let text = self.scanner.number()?;
         if let Ok(number) = text.parse::<i64>() {
             return Ok(Value::Int(number));
@@ -404,7 +407,7 @@ impl<'i> Decoder<'i> {
         match text.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(Value::Float(number)),
             _ => {
-                let error = || place.mismatch_of(format!("number {text}"), &Shape::Float64);
+                let error = || path.mismatch_of(format!("number {text}"), &Shape::Float64);
                 self.wrong_type.get_or_insert_with(error);
                 Ok(Value::Null)
             }
@@ -412,16 +415,16 @@ impl<'i> Decoder<'i> {
     }
 }
 
-/// The keys of a map that is being read.
+/// The keys of an open map.
 #[derive(Default)]
 struct Keys {
-    /// All of them, from the first that is not behind the one before it.
+    /// All keys, kept only after the first key that is out of order.
     seen: Option<HashSet<Text>>,
     repeated: bool,
 }
 
 impl Keys {
-    /// Whether a key is among those of the entries so far.
+    /// Whether a key occurred before.
     #[inline]
     fn repeats(&mut self, entries: &[(Key, Value)], key: &str) -> bool {
         if self.seen.is_none() && entries.last().is_none_or(|(last, _)| last.as_str() < key) {
@@ -437,7 +440,7 @@ impl Keys {
         repeats
     }
 
-    /// The entries with each key once: a later value takes the place of an earlier one.
+    /// The entries without duplicates: a later value replaces an earlier one.
     fn distinct(&self, entries: Vec<(Key, Value)>) -> Vec<(Key, Value)> {
         if !self.repeated {
             return entries;
@@ -468,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_field_is_reported_before_what_is_in_it() {
+    fn duplicate_field_is_reported_before_unknown_fields_inside_it() {
         let text = r#"{"metadata":{},"metadata":{"labels":{"b":"1","a":"2","b":"3"},"labels":{"x":"","x":""},"q":1}}"#;
         let expected = [
             r#"duplicate field "metadata""#,
@@ -481,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_name_has_its_dot() {
+    fn field_path_of_an_empty_key_ends_in_a_dot() {
         let text = r#"{"":1,"metadata":{"":2}}"#;
         assert_eq!(strict(text), [r#"unknown field """#, r#"unknown field "metadata.""#]);
     }

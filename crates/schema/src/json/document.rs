@@ -1,6 +1,5 @@
-//! JSON as it was written: the tree of a document with its numbers and strings as text, its keys in their order and
-//! none of them dropped. For readers that need what a typed decode does not keep: patches are compared, copied and
-//! refused by their very text.
+//! JSON without a type: the tree of a document with the text of its numbers and strings, and all keys in their order,
+//! duplicates included. Patches need it: they are compared, copied and refused by their text.
 
 use super::decode::utf8;
 use super::scan::Scanner;
@@ -16,16 +15,16 @@ pub enum Node<'t> {
     Scalar(Cow<'t, str>),
     /// Values in order.
     List(Vec<Node<'t>>),
-    /// Entries in order; a key may stand more than once.
+    /// Entries in order; a key may occur more than once.
     Object(Vec<Entry<'t>>),
 }
 
 /// One entry of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry<'t> {
-    /// The key, its escapes read.
+    /// The key, unescaped.
     pub key: Cow<'t, str>,
-    /// What stands there.
+    /// The value.
     pub value: Node<'t>,
 }
 
@@ -48,7 +47,7 @@ impl<'t> Node<'t> {
         node.map_err(|fault| *fault)
     }
 
-    /// The text of a string, its escapes read.
+    /// The text of a string, unescaped.
     pub fn text(&self) -> Option<Cow<'_, str>> {
         match self {
             Node::Scalar(raw) if raw.starts_with('"') => Scanner::new(raw).string().ok(),
@@ -56,7 +55,7 @@ impl<'t> Node<'t> {
         }
     }
 
-    /// What the reference calls this kind of value in errors.
+    /// The name of the JSON type in error messages of the reference.
     pub fn kind(&self) -> &'static str {
         match self {
             Node::Null => "null",
@@ -70,7 +69,7 @@ impl<'t> Node<'t> {
         }
     }
 
-    /// The same, with texts of its own.
+    /// The same node with owned texts.
     pub fn into_owned(self) -> Node<'static> {
         match self {
             Node::Null => Node::Null,
@@ -106,7 +105,7 @@ impl<'t> Reader<'t> {
             Some(b'{') => self.object(),
             Some(b'[') => self.list(),
             Some(b'n') => self.scanner.word("null").map(|()| Node::Null),
-            // A scalar that is skipped is checked as one that is read.
+            // Skipping checks the syntax of a scalar.
             Some(_) => Ok(Node::Scalar(self.scanner.skip(0)?.text.into())),
             None => Err(self.scanner.unexpected("")),
         }
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_order_and_repeated_keys_are_kept() {
+    fn node_keeps_number_text_key_order_and_duplicate_keys() {
         let node = Node::read(r#" {"b":[1e2, null,true],"a":"\n","b":{}} "#, &Limits::default()).unwrap();
         let Node::Object(entries) = &node else { panic!("{node:?}") };
         assert_eq!(entries.iter().map(|entry| &*entry.key).collect::<Vec<_>>(), ["b", "a", "b"]);
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_reported_as_by_every_reader() {
+    fn node_read_reports_syntax_errors_as_the_reference_does() {
         assert_eq!(refused(""), "unexpected end of JSON input");
         assert_eq!(refused(r#"{"a":1"#), "unexpected end of JSON input");
         assert_eq!(refused("[1 2]"), "invalid character '2' after array element");

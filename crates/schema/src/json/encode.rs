@@ -1,9 +1,9 @@
-//! From a tree to JSON text: the fields of a type in its order, the keys of maps sorted, what is absent left
-//! out or written as null or empty as the reference does.
+//! JSON encoding: fields in the order of the type, map keys sorted, absent fields omitted or written as null or empty as
+//! in the reference.
 
 use super::escape::{write_markup_escaped, write_string};
 use crate::model::{Field, Shape, Type};
-use crate::slots::Slots;
+use crate::slots::FieldSlots;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use object::{Key, Map, Value, float};
@@ -19,7 +19,7 @@ pub fn encode(ty: &Type, value: &Value, out: &mut Vec<u8>) {
 /// Writes a value of any shape.
 #[inline]
 pub fn encode_shape(shape: &Shape, value: &Value, out: &mut Vec<u8>) {
-    // Only what has parts is written by its shape.
+    // Only structs, lists and maps need the shape.
     match value {
         Value::String(text) => write_string(text, out),
         Value::Map(map) => write_map_shape(shape, map, out),
@@ -44,7 +44,7 @@ fn write_list_shape(shape: &Shape, list: &[Value], out: &mut Vec<u8>) {
     }
 }
 
-/// The fields lie in the type's order, as this encoder writes them, or have to be looked up.
+/// Writes a struct: in one pass if the entries are in the order of the type, otherwise by lookups.
 fn write_struct(ty: &Type, map: &Map, out: &mut Vec<u8>) {
     let start = out.len();
     if !write_ordered(ty, map, out) {
@@ -53,7 +53,7 @@ fn write_struct(ty: &Type, map: &Map, out: &mut Vec<u8>) {
     }
 }
 
-/// Walks fields and entries side by side; false when an entry is not where it should be.
+/// Walks fields and entries side by side; false if an entry is out of order.
 fn write_ordered(ty: &Type, map: &Map, out: &mut Vec<u8>) -> bool {
     let fields: &[Field] = &ty.fields;
     let mut first = true;
@@ -80,10 +80,10 @@ fn write_ordered(ty: &Type, map: &Map, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Looks every field up; keys that are no field follow, sorted, where the type is open.
+/// Looks up every field. If the type preserves unknown fields, they follow, sorted.
 fn write_unordered(ty: &Type, map: &Map, out: &mut Vec<u8>) {
     let mut first = true;
-    let slots = Slots::of(ty, map);
+    let slots = FieldSlots::of(ty, map);
     for (at, field) in ty.fields.iter().enumerate() {
         match slots.value(at, field) {
             Some(value) => write_field(field, value, &mut first, out),
@@ -91,7 +91,7 @@ fn write_unordered(ty: &Type, map: &Map, out: &mut Vec<u8>) {
             None => {}
         }
     }
-    if ty.open {
+    if ty.preserve_unknown_fields {
         let mut others: Vec<_> = map.iter().filter(|(key, _)| ty.position(key).is_none()).collect();
         others.sort_by_key(|(key, _)| *key);
         for (key, value) in others {
@@ -153,7 +153,7 @@ fn write_absent_at(fields: &[Field], at: u16, first: &mut bool, out: &mut Vec<u8
     }
 }
 
-/// What stands for a field that was never set.
+/// Writes an absent field: as null, or as the empty value.
 fn write_absent(field: &Field, first: &mut bool, out: &mut Vec<u8>) {
     write_name(field, first, out);
     if field.optional {
@@ -209,7 +209,7 @@ fn write_map(map: &Map, out: &mut Vec<u8>, mut each: impl FnMut(&Value, &mut Vec
     close(first, out);
 }
 
-/// Writes a value as it lies, without a type.
+/// Writes a value without a type.
 fn write_any(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
@@ -223,7 +223,7 @@ fn write_any(value: &Value, out: &mut Vec<u8>) {
             let start = out.len();
             out.resize(start + bytes.len().div_ceil(3) * 4, 0);
             if let Some(room) = out.get_mut(start..) {
-                // The room is exactly what the encoding takes.
+                // The slice has exactly the length of the encoding.
                 let _ = STANDARD.encode_slice(bytes, room);
             }
             out.push(b'"');
@@ -242,7 +242,7 @@ fn write_any(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes a number as the reference does: the shortest digits that read back, with an exponent only below
+/// Writes a number as the reference does: the shortest digits that parse to the same number, with an exponent only below
 /// 1e-6 and from 1e21 on.
 pub(crate) fn write_float(number: f64, out: &mut Vec<u8>) {
     let size = number.abs();

@@ -1,4 +1,4 @@
-//! Strings as the reference writes them: markup characters and the two line separators are escaped.
+//! JSON strings as the reference writes them: `<`, `>`, `&`, U+2028 and U+2029 are escaped.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
@@ -11,7 +11,7 @@ const HIGHS: u64 = 0x8080_8080_8080_8080;
 pub fn string(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len() + 2);
     write_string(text, &mut out);
-    // Escapes are text, and what is left as it was is text.
+    // The output is UTF-8: escapes are ASCII, and all other text is copied.
     String::from_utf8(out).unwrap_or_default()
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Writes `text` between quotes, with nothing escaped but what JSON demands.
+/// Writes `text` between quotes and escapes only what JSON requires.
 pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let bytes = text.as_bytes();
@@ -45,11 +45,10 @@ pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Writes bytes as they are, in one pass with the look at them; false, with some of them written, when one may have to be
-/// escaped.
+/// Copies and checks bytes in one pass; false, with some bytes copied, if one may need an escape.
 #[inline]
 fn write_plain(bytes: &[u8], out: &mut Vec<u8>) -> bool {
-    /// From here on a pass for the look and one for the copy are faster.
+    /// From this length on, one pass to check and one to copy are faster.
     const LONG: usize = 64;
     let (Some(last), false) = (bytes.last_chunk::<8>(), bytes.len() > LONG) else {
         let plain = is_plain(bytes);
@@ -69,7 +68,7 @@ fn write_plain(bytes: &[u8], out: &mut Vec<u8>) -> bool {
     specials(u64::from_le_bytes(*last)) == 0
 }
 
-/// Whether nothing in the text has to be escaped.
+/// Whether the text needs no escapes.
 #[inline]
 fn is_plain(bytes: &[u8]) -> bool {
     let word = |chunk: &[u8; 8]| u64::from_le_bytes(*chunk);
@@ -91,7 +90,7 @@ fn is_plain(bytes: &[u8]) -> bool {
     specials(packed) == 0
 }
 
-/// Flags the bytes of `word` that may have to be escaped: the lowest flag is right, those above it may be false.
+/// Flags the bytes of `word` that may need an escape: the lowest flag is exact, higher flags may be false positives.
 #[inline]
 fn specials(word: u64) -> u64 {
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word;
@@ -104,7 +103,7 @@ fn specials(word: u64) -> u64 {
     (control | quotes | angles | backslash | separator) & HIGHS
 }
 
-/// Writes `text` with what must not stand in a JSON string escaped.
+/// Writes `text` with the escapes of a JSON string.
 pub(crate) fn write_escaped(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
     let mut done = 0;
@@ -116,7 +115,7 @@ pub(crate) fn write_escaped(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Escapes markup characters and line separators in JSON text, where they can only stand in strings.
+/// Escapes markup characters and line separators in JSON text; they occur only inside strings.
 pub(crate) fn write_markup_escaped(json: &str, out: &mut Vec<u8>) {
     let bytes = json.as_bytes();
     let mut done = 0;
@@ -130,7 +129,7 @@ pub(crate) fn write_markup_escaped(json: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(bytes.get(done..).unwrap_or_default());
 }
 
-/// Writes one special byte, escaped where it has to be; how many bytes of the text that took.
+/// Writes one special byte, escaped if needed; returns the number of bytes of the text that it consumed.
 #[cold]
 fn escape(byte: u8, rest: &[u8], out: &mut Vec<u8>) -> usize {
     const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -163,7 +162,7 @@ fn escape(byte: u8, rest: &[u8], out: &mut Vec<u8>) -> usize {
     1
 }
 
-/// The first byte from `at` on that may have to be escaped, or the end.
+/// The first byte from `at` on that may need an escape, or the end.
 fn find_special(bytes: &[u8], mut at: usize) -> usize {
     while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
         let hits = specials(u64::from_le_bytes(*chunk));
@@ -185,9 +184,9 @@ fn find_special(bytes: &[u8], mut at: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Every length on both sides of the words that are read at once, with each special character at each place.
+    /// Texts of every length around the word size, with each special character at each offset.
     #[test]
-    fn a_character_is_escaped_wherever_it_stands() {
+    fn special_character_is_escaped_at_every_offset() {
         let specials = [
             ("\"", "\\\""),
             ("\\", "\\\\"),

@@ -7,7 +7,7 @@ pub fn compact(json: &str) -> String {
     out
 }
 
-/// The text over many lines, two spaces a level, as the reference answers when it is asked for `pretty`.
+/// The text on several lines with two spaces per level, as the reference writes it for `pretty=true`.
 pub fn indent(json: &[u8], out: &mut Vec<u8>) {
     let text = String::from_utf8_lossy(json);
     let mut level = 0usize;

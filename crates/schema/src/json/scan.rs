@@ -1,4 +1,4 @@
-//! Reads the tokens of JSON text. Knows nothing of types; reports what is wrong in the words of the reference.
+//! The tokens of JSON text. Knows no types. Syntax errors have the messages of the reference.
 
 use crate::decode::{Error, Fault};
 use std::borrow::Cow;
@@ -16,13 +16,13 @@ pub(crate) struct Skipped<'i> {
     pub(crate) spaced: bool,
 }
 
-/// Entries that were passed over: where they end, and what comes next there.
-struct Entries {
+/// The end of skipped entries, and what is expected there.
+struct SkippedEntries {
     end: usize,
     expected: Expected,
 }
 
-/// What comes next in a value that is being skipped.
+/// What is expected next in a value that is being skipped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expected {
     Value,
@@ -37,7 +37,7 @@ enum Expected {
 }
 
 impl Expected {
-    /// Where a byte that cannot stand here was found, in the words of the reference.
+    /// The context of an unexpected byte, as in the messages of the reference.
     fn context(self, level: Option<u8>) -> &'static str {
         match self {
             Expected::Value | Expected::FirstValue => "looking for beginning of value",
@@ -54,13 +54,13 @@ impl<'i> Scanner<'i> {
         Self { text, at: 0 }
     }
 
-    /// The byte at hand, without taking it.
+    /// The next byte, without consuming it.
     #[inline]
     pub(crate) fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Skips white space, then the byte at hand.
+    /// Skips white space; the next byte, without consuming it.
     #[inline]
     pub(crate) fn peek_token(&mut self) -> Option<u8> {
         loop {
@@ -71,13 +71,13 @@ impl<'i> Scanner<'i> {
         }
     }
 
-    /// Takes the byte at hand.
+    /// Consumes the next byte.
     #[inline]
     pub(crate) fn advance(&mut self) {
         self.at += 1;
     }
 
-    /// The error that the byte at hand cannot stand here, or that the text ends.
+    /// The error for an unexpected byte, or for the end of the text.
     #[cold]
     pub(crate) fn unexpected(&self, context: &str) -> Fault {
         Fault::new(Error::Syntax(match self.peek() {
@@ -86,7 +86,7 @@ impl<'i> Scanner<'i> {
         }))
     }
 
-    /// The same within a token. The reference reads a space after the end of the text, which cannot stand here.
+    /// The same error within a token. At the end of the text the reference reads one more space, which is unexpected.
     #[cold]
     fn unexpected_within(&self, context: &str) -> Fault {
         let byte = self.peek().unwrap_or(b' ');
@@ -241,7 +241,7 @@ impl<'i> Scanner<'i> {
         Ok(unit)
     }
 
-    /// A number, at its first byte: its text.
+    /// The text of a number, from its first byte.
     #[inline]
     pub(crate) fn number(&mut self) -> Result<&'i str, Fault> {
         let start = self.at;
@@ -279,7 +279,7 @@ impl<'i> Scanner<'i> {
         Ok(())
     }
 
-    /// `true`, `false` or `null`, at its first byte, which has been seen.
+    /// `true`, `false` or `null`; the caller has checked the first byte.
     pub(crate) fn word(&mut self, word: &'static str) -> Result<(), Fault> {
         for expected in word.bytes() {
             if self.peek() != Some(expected) {
@@ -291,7 +291,7 @@ impl<'i> Scanner<'i> {
         Ok(())
     }
 
-    /// Any value, at its first byte: checked, not kept. Nests at most `depth` deep.
+    /// Skips any value, from its first byte, and checks its syntax. It may nest at most `depth` levels deep.
     pub(crate) fn skip(&mut self, depth: usize) -> Result<Skipped<'i>, Fault> {
         let bytes = self.text.as_bytes();
         let start = self.at;
@@ -372,11 +372,16 @@ impl<'i> Scanner<'i> {
         }
     }
 
-    /// Passes over the entries of an object, at the opening quote of a key, for as long as their values are objects and
-    /// nothing stands between the tokens: sets of fields are nothing else, and are most of what is skipped.
-    fn skip_entries(&mut self, mut at: usize, levels: &mut Vec<u8>, depth: usize) -> Result<Entries, Fault> {
+    /// Skips the entries of an object, from the opening quote of a key, as long as the values are objects and there is no
+    /// white space. A fast path for `fieldsV1`, which is most of the skipped text.
+    fn skip_entries(
+        &mut self,
+        mut at: usize,
+        levels: &mut Vec<u8>,
+        depth: usize,
+    ) -> Result<SkippedEntries, Fault> {
         let bytes = self.text.as_bytes();
-        // Levels that were opened here, all of them objects: the next one of `levels` is one as well.
+        // The number of levels that were opened here; all of them are objects.
         let mut opened = 0;
         let expected = loop {
             at = self.skip_string(at)?;
@@ -403,10 +408,10 @@ impl<'i> Scanner<'i> {
             at += 1;
         };
         levels.resize(levels.len() + opened, b'}');
-        Ok(Entries { end: at, expected })
+        Ok(SkippedEntries { end: at, expected })
     }
 
-    /// A string that is skipped, at its opening quote: where it ends.
+    /// Skips a string from its opening quote; returns its end.
     #[inline]
     fn skip_string(&mut self, at: usize) -> Result<usize, Fault> {
         let bytes = self.text.as_bytes();
@@ -414,7 +419,7 @@ impl<'i> Scanner<'i> {
         if bytes.get(at) == Some(&b'"') { Ok(at + 1) } else { self.skip_escapes(at) }
     }
 
-    /// The rest of a string that is skipped, from its first escape or fault on: where it ends.
+    /// Skips the rest of a string from its first escape or error on; returns its end.
     #[cold]
     fn skip_escapes(&mut self, at: usize) -> Result<usize, Fault> {
         self.at = at;
@@ -479,10 +484,10 @@ fn quote(byte: u8) -> String {
 mod tests {
     use super::*;
 
-    /// A set of fields with each of its bytes changed, left out, or the last one: it is taken exactly where a JSON reader
-    /// that goes byte by byte takes it.
+    /// Changes, removes and truncates at every byte of a `fieldsV1` value: the scanner accepts the result exactly if
+    /// `serde_json` does.
     #[test]
-    fn a_damaged_set_of_fields_is_refused() {
+    fn skip_refuses_the_same_damaged_fields_v1_as_a_bytewise_reader() {
         let set = r#"{"f:a":{},"f:list":{".":{},"k:{\"n\":\"x\"}":{"f:b":{}},"v:1":{}},"o":[{"f:c":{}},1],"n":null}"#;
         let valid = |text: &str| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
         let skips = |text: &str| {
@@ -502,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_held_to_the_depth() {
+    fn skip_refuses_entries_nested_past_the_depth_limit() {
         let nested = r#"{"a":{"b":{"c":{}}}}"#;
         assert!(Scanner::new(nested).skip(4).is_ok());
         for depth in 0..4 {

@@ -1,4 +1,4 @@
-// Shared by the crate and its build script, so that both agree on where a name lies.
+// Shared by the crate and its build script, so that both hash a name to the same slot.
 
 /// Mixes the length, the first and the last eight bytes.
 #[inline]
@@ -15,7 +15,7 @@ pub(crate) fn hash(name: &[u8]) -> u64 {
     mixed ^ (mixed >> 32)
 }
 
-/// The slots for these names: each holds a place, or `u16::MAX`.
+/// The slots for these names: each holds the index of a name, or `u16::MAX`.
 pub(crate) fn layout<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Vec<u16> {
     let size = (names.len() * 2).next_power_of_two().max(2);
     let mut slots = vec![u16::MAX; size];

@@ -1,9 +1,9 @@
-//! From Protobuf to a tree, guided by the type. Fields with unknown numbers are passed over.
+//! Protobuf decoding, guided by the type. Unknown field numbers are skipped.
 
 use super::wire::{Reader, Tag, Wire, fault};
 use super::{Envelope, PREFIX};
 use crate::decode::{Budget, Error, Fault, Limits, merge_again};
-use crate::model::{Alternative, Field, Part, Ref, Shape, Type};
+use crate::model::{Alternative, Field, MessageField, Ref, Shape, Type};
 use crate::scalar;
 use crate::stack::{Stack, put};
 use object::time::Time;
@@ -62,7 +62,7 @@ fn header_text<'b>(tag: Tag, reader: &mut Reader<'b>, name: &str) -> Result<&'b 
         .map_err(|_| fault(format!("proto: field {name} contains invalid UTF-8")))
 }
 
-/// Reads an object with its envelope; kind and API version of the envelope stand in the tree.
+/// Reads an object with its envelope; sets `kind` and `apiVersion` of the tree from the envelope.
 pub fn decode(ty: &Type, body: &[u8], limits: &Limits) -> Result<Value, Error> {
     if body.len() > limits.bytes {
         return Err(Error::TooLarge(limits.bytes));
@@ -87,15 +87,15 @@ pub fn decode_message(ty: &Type, message: &[u8], limits: &Limits) -> Result<Valu
 
 struct Decoder {
     budget: Budget,
-    /// Fields of the messages that are being read, innermost last.
+    /// The fields of the open messages, innermost last.
     fields: Stack<(Key, Value)>,
-    /// Elements of the lists that are being read, innermost last.
+    /// The elements of the open lists, innermost last.
     elements: Stack<Value>,
 }
 
-/// The number before the first: every field comes after it.
+/// Less than every field number.
 const BEFORE_ALL: u32 = 0;
-/// The number after the last: no field comes after it.
+/// Greater than every field number.
 const AFTER_ALL: u32 = u32::MAX;
 
 impl Decoder {
@@ -103,7 +103,7 @@ impl Decoder {
         Self { budget: Budget::new(limits), fields: Stack::default(), elements: Stack::default() }
     }
 
-    /// The whole: what stands in `fields` already, and the fields of the message.
+    /// The whole struct: the fields that are on the stack already, and the fields of the message.
     fn object(mut self, ty: &Type, message: &[u8]) -> Result<Value, Error> {
         self.struct_fields(ty, message).map_err(|fault| *fault)?;
         Ok(self.take_fields(0).into())
@@ -114,13 +114,13 @@ impl Decoder {
         Ok(self.take_fields(base))
     }
 
-    /// The fields of a struct, which lie from the place on that comes back.
+    /// Reads the fields of a struct onto the stack; returns the index of the first.
     #[inline]
     fn struct_fields(&mut self, ty: &Type, message: &[u8]) -> Result<usize, Fault> {
         self.budget.value()?;
         self.budget.enter()?;
         let base = self.fields.len();
-        self.parts(ty, &ty.wire, message, base, BEFORE_ALL)?;
+        self.message_fields(ty, &ty.wire, message, base, BEFORE_ALL)?;
         self.budget.leave();
         Ok(base)
     }
@@ -130,12 +130,12 @@ impl Decoder {
         Map::from_distinct(self.fields.take(base))
     }
 
-    /// The fields of one message; those of inlined messages go to the same struct. A field whose number is not above
-    /// `last`, that of the field before it, may have come before.
-    fn parts(
+    /// Reads the fields of one message; those of inlined messages go to the same struct. `last` is the highest field number so
+    /// far: a field with a number that is not above it may be repeated.
+    fn message_fields(
         &mut self,
         ty: &Type,
-        parts: &[Part],
+        message_fields: &[MessageField],
         message: &[u8],
         base: usize,
         mut last: u32,
@@ -145,20 +145,20 @@ impl Decoder {
         let mut next = 0;
         while !reader.is_empty() {
             let tag = reader.tag()?;
-            let Some((place, part)) = find(parts, next, tag.number) else {
+            let Some((index, message_field)) = find(message_fields, next, tag.number) else {
                 reader.skip(tag)?;
                 continue;
             };
-            next = place + 1;
+            next = index + 1;
             let rises = tag.number > last;
             last = last.max(tag.number);
-            let at = match part {
-                Part::Field { place, .. } => usize::from(*place),
-                Part::Inline { parts, .. } => {
+            let at = match message_field {
+                MessageField::Field { index, .. } => usize::from(*index),
+                MessageField::Inline { fields, .. } => {
                     tag.expect(Wire::Bytes, &ty.struct_name)?;
                     self.budget.enter()?;
                     let last = if rises { BEFORE_ALL } else { AFTER_ALL };
-                    self.parts(ty, parts, reader.bytes()?, base, last)?;
+                    self.message_fields(ty, fields, reader.bytes()?, base, last)?;
                     self.budget.leave();
                     continue;
                 }
@@ -169,8 +169,8 @@ impl Decoder {
                 self.set_again(base, field, value);
                 continue;
             }
-            // Most fields are texts, and many of them empty: the reference writes those, and no tree holds them. Each kind of
-            // value goes straight to its place: moving it about would cost more than reading it.
+            // Most fields are texts, and many are empty: the reference writes empty texts, and a tree omits them. Each value is
+            // written straight to its slot, because a move costs more than the decoding.
             match (&field.shape, tag.wire) {
                 (Shape::String, Wire::Bytes) => {
                     self.budget.value()?;
@@ -226,7 +226,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// A field that comes again: lists and maps grow, structs take what the later one sets.
+    /// A repeated field: lists and maps grow, structs are merged, other values are replaced.
     #[cold]
     fn set_again(&mut self, base: usize, field: &Field, value: Value) {
         let value = match (&field.shape, self.fields.remove(base, &field.name), value) {
@@ -250,7 +250,7 @@ impl Decoder {
         }
     }
 
-    /// A run of elements.
+    /// Consecutive elements of a list.
     fn list(
         &mut self,
         shape: &Shape,
@@ -264,16 +264,16 @@ impl Decoder {
             let tag = Tag { wire: Wire::Varint, ..tag };
             while !packed.is_empty() {
                 let value = self.one(shape, &field.name, tag, &mut packed)?;
-                put(self.elements.place(), value);
+                put(self.elements.push_default(), value);
             }
         } else {
             loop {
                 if let (Shape::Struct(ty), Wire::Bytes) = (shape, tag.wire) {
                     let map = self.message(ty, reader.bytes()?)?;
-                    put(self.elements.place(), Value::Map(map));
+                    put(self.elements.push_default(), Value::Map(map));
                 } else {
                     let value = self.one(shape, &field.name, tag, reader)?;
-                    put(self.elements.place(), value);
+                    put(self.elements.push_default(), value);
                 }
                 if !reader.tag_if(|next| next == tag) {
                     break;
@@ -283,7 +283,7 @@ impl Decoder {
         Ok(List::of(self.elements.take(base)))
     }
 
-    /// A run of map entries.
+    /// Consecutive entries of a map.
     fn map(
         &mut self,
         shape: &Shape,
@@ -308,7 +308,7 @@ impl Decoder {
                     _ => entry.skip(tag)?,
                 }
             }
-            put(self.fields.place(), (key, value.unwrap_or_else(|| shape.empty_element())));
+            put(self.fields.push_default(), (key, value.unwrap_or_else(|| shape.empty_element())));
             if !reader.tag_if(|next| next.number == tag.number) {
                 break;
             }
@@ -317,7 +317,7 @@ impl Decoder {
             return Ok(self.take_fields(base).into());
         }
         let mut entries: Vec<_> = self.fields.take(base).collect();
-        // A later entry takes the place of an earlier one: a stable sort keeps them apart.
+        // A later entry replaces an earlier one with the same key: a stable sort keeps their order.
         entries.sort_by(|a, b| a.0.cmp(&b.0));
         entries.reverse();
         entries.dedup_by(|later, kept| later.0 == kept.0);
@@ -376,7 +376,7 @@ impl Decoder {
                     let tag = reader.tag()?;
                     if tag.number == 1 {
                         let value = self.one(inner, name, tag, &mut reader)?;
-                        put(self.elements.place(), value);
+                        put(self.elements.push_default(), value);
                     } else {
                         reader.skip(tag)?;
                     }
@@ -387,7 +387,7 @@ impl Decoder {
         }
     }
 
-    /// JSON text in a message: it is checked, since it will be written into JSON as it is.
+    /// JSON text in a message: its syntax is checked, because it is copied into JSON responses.
     fn raw(&self, bytes: &[u8]) -> Result<Value, Fault> {
         if bytes.is_empty() {
             return Ok(Value::Null);
@@ -445,12 +445,12 @@ impl Decoder {
                 (Alternative::Schemas, 2) => {
                     tag.expect(Wire::Bytes, "JSONSchemas")?;
                     let map = self.message(ty, reader.bytes()?)?;
-                    put(self.elements.place(), Value::Map(map));
+                    put(self.elements.push_default(), Value::Map(map));
                     listed = true;
                 }
                 (Alternative::Strings, 2) => {
                     let value = self.one(&Shape::String, "Property", tag, &mut reader)?;
-                    put(self.elements.place(), value);
+                    put(self.elements.push_default(), value);
                     listed = true;
                 }
                 _ => reader.skip(tag)?,
@@ -467,21 +467,21 @@ impl Decoder {
     }
 }
 
-/// The part with this number and its place: most often the one after the last, or the one whose place says so.
+/// The message field with this number and its index: mostly the next one, or the one at the index `number - 1`.
 #[inline]
-fn find(parts: &[Part], next: usize, number: u32) -> Option<(usize, &Part)> {
+fn find(message_fields: &[MessageField], next: usize, number: u32) -> Option<(usize, &MessageField)> {
     for near in [next, (number as usize).wrapping_sub(1)] {
-        if let Some(part) = parts.get(near)
-            && part.number() == number
+        if let Some(message_field) = message_fields.get(near)
+            && message_field.number() == number
         {
-            return Some((near, part));
+            return Some((near, message_field));
         }
     }
-    let place = parts.binary_search_by_key(&number, Part::number).ok()?;
-    parts.get(place).map(|part| (place, part))
+    let index = message_fields.binary_search_by_key(&number, MessageField::number).ok()?;
+    message_fields.get(index).map(|message_field| (index, message_field))
 }
 
-/// The whole number of a variable-length one.
+/// The integer of a varint.
 #[inline]
 fn whole(shape: &Shape, bits: u64) -> i64 {
     if matches!(shape, Shape::Int32) { (bits as i32).into() } else { bits as i64 }

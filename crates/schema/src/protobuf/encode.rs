@@ -1,13 +1,13 @@
-//! From a tree to Protobuf.
+//! Protobuf encoding.
 
 use super::wire::{Wire, Writer};
 use super::{Envelope, PREFIX};
-use crate::model::{Alternative, Field, Part, Shape, Type};
+use crate::model::{Alternative, Field, MessageField, Shape, Type};
 use crate::scalar;
-use crate::slots::Slots;
+use crate::slots::FieldSlots;
 use object::{Map, Value};
 
-/// Writes an object with its envelope; the kind comes from the object itself, or else from its type.
+/// Writes an object in its envelope; kind and API version come from the object, or else from its type.
 pub fn encode(ty: &Type, value: &Value, out: &mut Vec<u8>) {
     let text = |key| value.get(key).and_then(Value::as_str);
     let own = ty.kind.as_ref().map(|kind| (kind.api_version(), kind.kind.clone())).unwrap_or_default();
@@ -44,15 +44,15 @@ fn write_message(ty: &Type, value: &Value, writer: &mut Writer) {
 }
 
 fn write_struct(ty: &Type, map: &Map, writer: &mut Writer) {
-    let slots = Slots::of(ty, map);
-    write_parts(ty, &ty.wire, &slots, writer);
+    let slots = FieldSlots::of(ty, map);
+    write_fields(ty, &ty.wire, &slots, writer);
 }
 
-fn write_parts(ty: &Type, parts: &[Part], slots: &Slots<'_>, writer: &mut Writer) {
-    for part in parts.iter().rev() {
-        match part {
-            Part::Field { place, .. } => {
-                let at = usize::from(*place);
+fn write_fields(ty: &Type, fields: &[MessageField], slots: &FieldSlots<'_>, writer: &mut Writer) {
+    for field in fields.iter().rev() {
+        match field {
+            MessageField::Field { index, .. } => {
+                let at = usize::from(*index);
                 let Some(field) = ty.fields.get(at) else { continue };
                 match slots.value(at, field).filter(|value| !field.drops(value)) {
                     Some(value) if field.boxed => write_one(field.number, &field.shape, value, writer),
@@ -61,9 +61,9 @@ fn write_parts(ty: &Type, parts: &[Part], slots: &Slots<'_>, writer: &mut Writer
                     None => write_absent(field, writer),
                 }
             }
-            Part::Inline { number, parts } => {
+            MessageField::Inline { number, fields } => {
                 let before = writer.len();
-                write_parts(ty, parts, slots, writer);
+                write_fields(ty, fields, slots, writer);
                 writer.close(*number, before);
             }
         }
@@ -116,7 +116,7 @@ fn write_one(number: u32, shape: &Shape, value: &Value, writer: &mut Writer) {
     }
 }
 
-/// The content of the message of a value that is one.
+/// The content of a nested message.
 fn write_nested(shape: &Shape, value: &Value, writer: &mut Writer) {
     match (shape, value) {
         (Shape::Struct(ty), _) => write_message(ty, value, writer),
@@ -171,7 +171,7 @@ fn write_schema_or(alternative: Alternative, ty: &Type, value: &Value, writer: &
     }
 }
 
-/// What stands for a field that was never set: nothing for a list, a map and bytes, the empty value for others.
+/// Writes an absent field: nothing for a list, a map and bytes, otherwise the empty value.
 fn write_absent(field: &Field, writer: &mut Writer) {
     match &field.shape {
         Shape::List(_) | Shape::Map(_) | Shape::Bytes | Shape::Any => {}

@@ -1,8 +1,8 @@
 //! Protobuf: the messages of the reference, and the envelope that carries an object over the wire.
 //!
 //! An object's bytes are a prefix of four bytes, then a message that names the kind and holds the object's own
-//! message ([`Envelope`]). Encoding gives the very bytes of the reference: fields by rising number, map entries
-//! by key, and a field that is neither optional nor a list or map even when it is empty.
+//! message ([`Envelope`]). Encoding gives the same bytes as the reference: fields by ascending number, map entries by
+//! key, and a field that is neither optional nor a list or map even if it is empty.
 
 mod decode;
 mod encode;
@@ -11,7 +11,7 @@ mod wire;
 pub use decode::{decode, decode_message};
 pub use encode::{encode, encode_message};
 
-/// What every Protobuf body begins with.
+/// The prefix of every Protobuf body.
 pub const PREFIX: [u8; 4] = *b"k8s\0";
 
 /// The outer message, borrowed from a body.
@@ -23,8 +23,8 @@ pub struct Envelope<'b> {
     pub kind: &'b str,
     /// The object's own message.
     pub raw: &'b [u8],
-    /// How `raw` is packed; empty for not at all.
+    /// The encoding of `raw`; empty for none.
     pub content_encoding: &'b str,
-    /// What `raw` is; empty for Protobuf.
+    /// The media type of `raw`; empty for Protobuf.
     pub content_type: &'b str,
 }

@@ -2,7 +2,7 @@
 
 use crate::decode::{Error, Fault};
 
-/// How the bytes of a field are laid out.
+/// The wire type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wire {
     Varint = 0,
@@ -22,7 +22,7 @@ impl Wire {
     }
 }
 
-/// The number and layout of the field at hand.
+/// The tag of a field: its number and wire type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag {
     pub(super) number: u32,
@@ -30,7 +30,7 @@ pub(super) struct Tag {
 }
 
 impl Tag {
-    /// Refuses a field whose bytes are laid out otherwise than its type says.
+    /// An error if the field has another wire type.
     #[inline]
     pub(super) fn expect(self, wire: Wire, name: &str) -> Result<(), Fault> {
         if self.wire == wire {
@@ -108,7 +108,7 @@ impl<'b> Reader<'b> {
         self.long_tag()
     }
 
-    /// Takes the next tag if it is as wanted.
+    /// Consumes the next tag if `wanted` accepts it.
     #[inline]
     pub(super) fn tag_if(&mut self, wanted: impl Fn(Tag) -> bool) -> bool {
         let rest = self.0;
@@ -131,7 +131,7 @@ impl<'b> Reader<'b> {
         Ok(Tag { number, wire })
     }
 
-    /// A length and as many bytes.
+    /// A length-prefixed byte string.
     #[inline]
     pub(super) fn bytes(&mut self) -> Result<&'b [u8], Fault> {
         let length = self.varint()?;
@@ -148,7 +148,7 @@ impl<'b> Reader<'b> {
         Ok(u64::from_le_bytes(*bytes))
     }
 
-    /// Passes over the value of a field that nobody asked for, groups included.
+    /// Skips the value of an unknown field, also a group.
     pub(super) fn skip(&mut self, tag: Tag) -> Result<(), Fault> {
         let mut open = 0u32;
         let mut wire = tag.wire;
@@ -180,10 +180,10 @@ impl<'b> Reader<'b> {
     }
 }
 
-/// Bytes written from the end towards the front, so that a length is known when it is written.
+/// A buffer that is filled from the end to the front, so that the length of a message is known when it is written.
 pub(super) struct Writer {
     buffer: Vec<u8>,
-    /// What has been written starts here.
+    /// The start of the written bytes.
     start: usize,
 }
 
@@ -192,12 +192,12 @@ impl Writer {
         Self { buffer: vec![0; capacity], start: capacity }
     }
 
-    /// What has been written.
+    /// The written bytes.
     pub(super) fn written(&self) -> &[u8] {
         self.buffer.get(self.start..).unwrap_or_default()
     }
 
-    /// How many bytes have been written.
+    /// The number of written bytes.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.buffer.len() - self.start
@@ -261,14 +261,14 @@ impl Writer {
         self.varint(u64::from(number) << 3 | wire as u64);
     }
 
-    /// Length and tag of what has been written since the writer held `before` bytes.
+    /// Writes length and tag of the message that was written since the writer held `before` bytes.
     #[inline]
     pub(super) fn close(&mut self, number: u32, before: usize) {
         self.varint((self.len() - before) as u64);
         self.tag(number, Wire::Bytes);
     }
 
-    /// A field of bytes.
+    /// Writes a field of bytes.
     #[inline]
     pub(super) fn bytes_field(&mut self, number: u32, bytes: &[u8]) {
         self.bytes(bytes);
@@ -276,7 +276,7 @@ impl Writer {
         self.tag(number, Wire::Bytes);
     }
 
-    /// A field with a number.
+    /// Writes a varint field.
     #[inline]
     pub(super) fn varint_field(&mut self, number: u32, value: u64) {
         self.varint(value);

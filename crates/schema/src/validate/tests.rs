@@ -9,7 +9,7 @@ fn errors(group: &str, version: &str, kind: &str, new: &str, old: Option<&str>) 
 }
 
 #[test]
-fn ports_are_checked_where_they_stand() {
+fn port_errors_carry_their_field_path() {
     let pod = r#"{"spec":{"containers":[{"name":"a","ports":[
         {"containerPort":80,"protocol":"TCP"},{"protocol":"TCP"},{"containerPort":70000,"protocol":"udp","name":"UPPER-a"}]}]}}"#;
     assert_eq!(
@@ -24,7 +24,7 @@ fn ports_are_checked_where_they_stand() {
 }
 
 #[test]
-fn numbers_have_a_least_value() {
+fn number_below_the_minimum_is_invalid() {
     let deployment = r#"{"spec":{"replicas":-1,"minReadySeconds":-2,"revisionHistoryLimit":0,"template":{"spec":{"containers":[{"name":"a"}]}}}}"#;
     assert_eq!(
         errors("apps", "v1", "Deployment", deployment, None),
@@ -36,7 +36,7 @@ fn numbers_have_a_least_value() {
 }
 
 #[test]
-fn what_must_not_change_is_compared_with_the_old_object() {
+fn immutable_field_is_compared_with_the_old_object() {
     let class = |handler: &str| format!(r#"{{"metadata":{{"name":"a"}},"handler":"{handler}"}}"#);
     assert_eq!(errors("node.k8s.io", "v1", "RuntimeClass", &class("runc"), None), [""; 0]);
     assert_eq!(errors("node.k8s.io", "v1", "RuntimeClass", &class("runc"), Some(&class("runc"))), [""; 0]);
@@ -47,29 +47,32 @@ fn what_must_not_change_is_compared_with_the_old_object() {
 }
 
 #[test]
-fn elements_are_told_apart_by_their_key() {
+fn list_elements_with_the_same_key_are_duplicates() {
     let pod = r#"{"spec":{"containers":[{"name":"a"},{"name":"b"},{"name":"a"}]}}"#;
     assert_eq!(errors("", "v1", "Pod", pod, None), ["spec.containers[2].name: Duplicate value: \"a\""]);
 }
 
 #[test]
-fn a_required_field_of_an_absent_struct_is_missing() {
+fn required_field_is_reported_in_an_empty_object() {
     assert_eq!(errors("node.k8s.io", "v1", "RuntimeClass", "{}", None), ["handler: Required value"]);
 }
 
 #[test]
-fn lengths_and_counts_are_bounded() {
-    use crate::{Builder, Slot};
+fn length_and_item_count_limits_are_enforced() {
+    use crate::{Builder, FieldBuilder};
     let ty = Builder::new("test.v1.Thing")
-        .field("text", Slot::new(Shape::String).rule(Rule::MaxLength(3)))
+        .field("text", FieldBuilder::new(Shape::String).rule(Rule::MaxLength(3)))
         .field(
             "list",
-            Slot::new(Shape::List(crate::Ref::Static(&Shape::Int64)))
+            FieldBuilder::new(Shape::List(crate::Ref::Static(&Shape::Int64)))
                 .rule(Rule::MaxItems(2))
                 .rule(Rule::Unique(None)),
         )
-        .field("few", Slot::new(Shape::List(crate::Ref::Static(&Shape::Int64))).rule(Rule::MinItems(2)))
-        .field("most", Slot::new(Shape::Int64).rule(Rule::Max(9)))
+        .field(
+            "few",
+            FieldBuilder::new(Shape::List(crate::Ref::Static(&Shape::Int64))).rule(Rule::MinItems(2)),
+        )
+        .field("most", FieldBuilder::new(Shape::Int64).rule(Rule::Max(9)))
         .build();
     let text = br#"{"text":"long","list":[1,2,1],"few":[1],"most":10}"#;
     let value =
@@ -88,17 +91,17 @@ fn lengths_and_counts_are_bounded() {
 }
 
 #[test]
-fn the_members_of_a_union_follow_its_discriminator() {
-    use crate::{Builder, Member, Slot, Union};
+fn union_members_must_match_the_discriminator() {
+    use crate::{Builder, FieldBuilder, Member, Union};
     static MEMBERS: [Member; 2] = [
         Member { value: object::Text::known("A"), field: object::Text::known("a") },
         Member { value: object::Text::known("B"), field: object::Text::known("b") },
     ];
     let union = Union { discriminator: "type".into(), members: crate::Ref::Static(&MEMBERS), checked: true };
     let ty = Builder::new("test.v1.Choice")
-        .field("type", Slot::new(Shape::String))
-        .field("a", Slot::new(Shape::Int64))
-        .field("b", Slot::new(Shape::Int64))
+        .field("type", FieldBuilder::new(Shape::String))
+        .field("a", FieldBuilder::new(Shape::Int64))
+        .field("b", FieldBuilder::new(Shape::Int64))
         .union(union)
         .build();
     let shape = Shape::Struct(ty.clone());

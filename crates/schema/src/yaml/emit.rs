@@ -1,21 +1,21 @@
-//! From a value to YAML text, in the layout of the reference: blocks indented by two, the elements of a list under
-//! a key not indented at all, long text folded past 80 columns.
+//! YAML encoding in the layout of the reference: blocks indented by two, lists under a key not indented, text folded past
+//! 80 columns.
 
 mod scalar;
 
-use super::from_json::Node;
-use scalar::{Analysis, Style};
+use super::from_json::EmitNode;
+use scalar::{Analysis, ScalarStyle};
 
 /// Lines are folded at the first space past this column.
 const WIDTH: usize = 80;
-/// How much further in each level stands.
+/// The indentation of each level.
 const INDENT: isize = 2;
-/// The longest key that may stand before its colon.
+/// The longest key that is written before its colon; longer ones follow a `?`.
 const LONGEST_KEY: usize = 128;
 
-/// Where a value stands.
+/// The position of a node.
 #[derive(Clone, Copy, PartialEq)]
-enum Context {
+enum Position {
     Root,
     Element,
     /// After a colon, or a key after a question mark.
@@ -31,7 +31,7 @@ pub(super) struct Emitter<'o> {
     indent: isize,
     /// The last character was white space.
     spaced: bool,
-    /// Nothing but indentation and dashes stands on the line.
+    /// The line has only indentation and dashes so far.
     indenting: bool,
 }
 
@@ -40,31 +40,33 @@ impl<'o> Emitter<'o> {
         Self { out, column: 0, indent: -1, spaced: true, indenting: true }
     }
 
-    pub(super) fn document(&mut self, node: &Node<'_>) {
-        self.node(node, Context::Root);
+    pub(super) fn document(&mut self, node: &EmitNode<'_>) {
+        self.node(node, Position::Root);
         self.start_line();
     }
 
-    fn node(&mut self, node: &Node<'_>, context: Context) {
+    fn node(&mut self, node: &EmitNode<'_>, context: Position) {
         let outer = self.indent;
         match node {
-            Node::Plain(text) => self.scalar(text, Style::Plain, &Analysis::of(text), context),
-            Node::Text(text) => self.scalar(text, Style::wanted(text), &Analysis::of(text), context),
-            Node::List(elements) if elements.is_empty() => self.empty("[", "]"),
-            Node::Map(entries) if entries.is_empty() => self.empty("{", "}"),
-            Node::List(elements) => {
+            EmitNode::Plain(text) => self.scalar(text, ScalarStyle::Plain, &Analysis::of(text), context),
+            EmitNode::Text(text) => {
+                self.scalar(text, ScalarStyle::wanted(text), &Analysis::of(text), context)
+            }
+            EmitNode::List(elements) if elements.is_empty() => self.empty("[", "]"),
+            EmitNode::Map(entries) if entries.is_empty() => self.empty("{", "}"),
+            EmitNode::List(elements) => {
                 self.indent = match outer {
                     ..0 => 0,
-                    _ if context == Context::Entry && !self.indenting => outer,
+                    _ if context == Position::Entry && !self.indenting => outer,
                     _ => outer + INDENT,
                 };
                 for element in elements {
                     self.start_line();
                     self.indicator("-", Before::Space, After::Indent);
-                    self.node(element, Context::Element);
+                    self.node(element, Position::Element);
                 }
             }
-            Node::Map(entries) => {
+            EmitNode::Map(entries) => {
                 self.indent = if outer < 0 { 0 } else { outer + INDENT };
                 for (key, value) in entries {
                     self.entry(key, value);
@@ -74,21 +76,21 @@ impl<'o> Emitter<'o> {
         self.indent = outer;
     }
 
-    fn entry(&mut self, key: &str, value: &Node<'_>) {
+    fn entry(&mut self, key: &str, value: &EmitNode<'_>) {
         self.start_line();
         let analysis = Analysis::of(key);
-        // Without quotes it would merge the value into the map; the reference loses it that way.
-        let wanted = if key == "<<" { Style::Double } else { Style::wanted(key) };
+        // Without quotes it is a merge key. The reference does not quote it and loses the entry.
+        let wanted = if key == "<<" { ScalarStyle::Double } else { ScalarStyle::wanted(key) };
         if key.len() <= LONGEST_KEY && !analysis.multiline {
-            self.scalar(key, wanted, &analysis, Context::Key);
+            self.scalar(key, wanted, &analysis, Position::Key);
             self.indicator(":", Before::Nothing, After::Text);
         } else {
             self.indicator("?", Before::Space, After::Indent);
-            self.scalar(key, wanted, &analysis, Context::Entry);
+            self.scalar(key, wanted, &analysis, Position::Entry);
             self.start_line();
             self.indicator(":", Before::Space, After::Indent);
         }
-        self.node(value, Context::Entry);
+        self.node(value, Position::Entry);
     }
 
     fn empty(&mut self, open: &str, close: &str) {
@@ -96,15 +98,15 @@ impl<'o> Emitter<'o> {
         self.indicator(close, Before::Nothing, After::Text);
     }
 
-    fn scalar(&mut self, text: &str, wanted: Style, analysis: &Analysis, context: Context) {
+    fn scalar(&mut self, text: &str, wanted: ScalarStyle, analysis: &Analysis, context: Position) {
         let outer = self.indent;
         self.indent = if outer < 0 { INDENT } else { outer + INDENT };
-        let in_key = context == Context::Key;
+        let in_key = context == Position::Key;
         match analysis.style(wanted, in_key) {
-            Style::Plain => self.plain(text, !in_key),
-            Style::Single => self.single_quoted(text, !in_key),
-            Style::Double => self.double_quoted(text, !in_key),
-            Style::Literal => self.literal(text),
+            ScalarStyle::Plain => self.plain(text, !in_key),
+            ScalarStyle::Single => self.single_quoted(text, !in_key),
+            ScalarStyle::Double => self.double_quoted(text, !in_key),
+            ScalarStyle::Literal => self.literal(text),
         }
         self.indent = outer;
     }
@@ -119,7 +121,7 @@ impl<'o> Emitter<'o> {
         self.column = 0;
     }
 
-    /// To the column of the level at hand, on a new line if need be.
+    /// Moves to the column of the current level, on a new line if needed.
     fn start_line(&mut self) {
         let indent = usize::try_from(self.indent).unwrap_or(0);
         if !self.indenting || self.column > indent || (self.column == indent && !self.spaced) {
@@ -142,14 +144,14 @@ impl<'o> Emitter<'o> {
     }
 }
 
-/// What has to stand before an indicator.
+/// What an indicator needs before it.
 #[derive(PartialEq)]
 enum Before {
     Nothing,
     Space,
 }
 
-/// What an indicator is to what follows.
+/// How an indicator affects the text after it.
 #[derive(PartialEq)]
 enum After {
     Text,

@@ -1,4 +1,4 @@
-//! From JSON text to YAML text.
+//! JSON text to YAML text.
 
 use super::emit::Emitter;
 use super::go::yaml_float;
@@ -10,16 +10,16 @@ use crate::model::Type;
 use object::Value;
 use std::borrow::Cow;
 
-/// Lists and maps within each other: more than any decoder lets in.
+/// The nesting limit: above the limit of every decoder.
 const DEEPEST: usize = 1000;
 
-/// A value in the order in which it is written.
-pub(super) enum Node<'t> {
+/// A value to be emitted, with its keys in order.
+pub(super) enum EmitNode<'t> {
     /// Null, a boolean or a number.
     Plain(Cow<'t, str>),
     Text(Cow<'t, str>),
-    List(Vec<Node<'t>>),
-    Map(Vec<(Cow<'t, str>, Node<'t>)>),
+    List(Vec<EmitNode<'t>>),
+    Map(Vec<(Cow<'t, str>, EmitNode<'t>)>),
 }
 
 /// Writes an object of a type.
@@ -29,7 +29,7 @@ pub fn encode(ty: &Type, value: &Value, out: &mut Vec<u8>) -> Result<(), Error> 
     from_json(&crate::json::utf8(&json), out)
 }
 
-/// Writes JSON as YAML: keys in the reference's order, of equal ones the last.
+/// Writes JSON as YAML: keys in the order of the reference, the last of duplicate keys.
 pub fn from_json(json: &str, out: &mut Vec<u8>) -> Result<(), Error> {
     let mut scanner = Scanner::new(json);
     let node = read(&mut scanner, DEEPEST).and_then(|node| scanner.end().map(|()| node));
@@ -37,7 +37,7 @@ pub fn from_json(json: &str, out: &mut Vec<u8>) -> Result<(), Error> {
     Ok(())
 }
 
-fn read<'t>(scanner: &mut Scanner<'t>, depth: usize) -> Result<Node<'t>, Fault> {
+fn read<'t>(scanner: &mut Scanner<'t>, depth: usize) -> Result<EmitNode<'t>, Fault> {
     let deeper = || depth.checked_sub(1).ok_or_else(|| Fault::new(Error::TooDeep));
     Ok(match scanner.peek_token() {
         Some(b'{') => {
@@ -50,7 +50,7 @@ fn read<'t>(scanner: &mut Scanner<'t>, depth: usize) -> Result<Node<'t>, Fault> 
                     break;
                 }
             }
-            Node::Map(sort_keys(entries))
+            EmitNode::Map(sort_keys(entries))
         }
         Some(b'[') => {
             let depth = deeper()?;
@@ -58,27 +58,27 @@ fn read<'t>(scanner: &mut Scanner<'t>, depth: usize) -> Result<Node<'t>, Fault> 
             let mut elements = Vec::new();
             if scanner.peek_token() == Some(b']') {
                 scanner.advance();
-                return Ok(Node::List(elements));
+                return Ok(EmitNode::List(elements));
             }
             loop {
                 elements.push(read(scanner, depth)?);
                 if !scanner.more_elements()? {
-                    return Ok(Node::List(elements));
+                    return Ok(EmitNode::List(elements));
                 }
             }
         }
-        Some(b'"') => Node::Text(scanner.string()?),
-        Some(b't') => scanner.word("true").map(|()| Node::Plain("true".into()))?,
-        Some(b'f') => scanner.word("false").map(|()| Node::Plain("false".into()))?,
-        Some(b'n') => scanner.word("null").map(|()| Node::Plain("null".into()))?,
+        Some(b'"') => EmitNode::Text(scanner.string()?),
+        Some(b't') => scanner.word("true").map(|()| EmitNode::Plain("true".into()))?,
+        Some(b'f') => scanner.word("false").map(|()| EmitNode::Plain("false".into()))?,
+        Some(b'n') => scanner.word("null").map(|()| EmitNode::Plain("null".into()))?,
         Some(b'-' | b'0'..=b'9') => {
             let text = scanner.number()?;
             match number(text) {
-                Some(Scalar::Int(number)) => Node::Plain(number.to_string().into()),
-                Some(Scalar::Uint(number)) => Node::Plain(number.to_string().into()),
-                Some(Scalar::Float(number)) => Node::Plain(yaml_float(number).into()),
-                // Past all that a number can be, it is text.
-                _ => Node::Text(text.into()),
+                Some(Scalar::Int(number)) => EmitNode::Plain(number.to_string().into()),
+                Some(Scalar::Uint(number)) => EmitNode::Plain(number.to_string().into()),
+                Some(Scalar::Float(number)) => EmitNode::Plain(yaml_float(number).into()),
+                // A number out of range is written as a string.
+                _ => EmitNode::Text(text.into()),
             }
         }
         _ => return Err(scanner.unexpected("looking for beginning of value")),

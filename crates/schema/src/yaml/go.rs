@@ -1,13 +1,13 @@
-//! How Go writes numbers and shows values, since both stand in what clients see.
+//! Go's formatting of numbers and values, which appears in YAML output and in error messages.
 
 use super::resolve::Scalar;
-use super::to_json::Item;
+use super::to_json::YamlValue;
 use object::float::{self, Scientific};
 use object::quote::Quoted;
 use std::cmp::Ordering;
 use std::fmt::Write;
 
-/// A finite number as `%g` has it: with an exponent of two digits below 1e-4 and from 1e6 on.
+/// A finite number as `%g` prints it: with an exponent of two digits below 1e-4 and from 1e6 on.
 fn general(number: f64) -> String {
     let Scientific { mantissa, exponent } = float::scientific(number);
     if (-4..6).contains(&exponent) {
@@ -17,23 +17,23 @@ fn general(number: f64) -> String {
     format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
 }
 
-/// A finite number as YAML has it.
+/// A finite number as YAML output has it.
 pub(super) fn yaml_float(number: f64) -> String {
     general(number)
 }
 
-/// A number as the key of a map: it keeps only the precision of 32 bits.
+/// A number as the key of a map: it has only the precision of a 32-bit float.
 pub(super) fn key_float(number: f64) -> String {
     match number as f32 {
         f32::INFINITY => ".inf".into(),
         f32::NEG_INFINITY => "-.inf".into(),
         number if number.is_nan() => ".nan".into(),
-        // The shortest text of the smaller type is a number of the larger one whose shortest text it is.
+        // The shortest text of the f32, parsed as f64, has the same shortest text.
         number => general(number.to_string().parse().unwrap_or(f64::from(number))),
     }
 }
 
-/// A number as `%v` shows it.
+/// A number as `%v` prints it.
 pub(super) fn go_float(number: f64) -> String {
     match number {
         f64::INFINITY => "+Inf".into(),
@@ -43,7 +43,7 @@ pub(super) fn go_float(number: f64) -> String {
     }
 }
 
-/// A scalar as `%#v` shows it when it is not within another value.
+/// A scalar as `%#v` prints it at the top level.
 pub(super) fn show_scalar(scalar: &Scalar, out: &mut String) {
     let _ = match scalar {
         Scalar::Null => write!(out, "<nil>"),
@@ -55,15 +55,15 @@ pub(super) fn show_scalar(scalar: &Scalar, out: &mut String) {
     };
 }
 
-/// A value as `%#v` shows it: `map[interface {}]interface {}{"a":interface {}(nil)}`. Longer ones are cut off.
-pub(super) fn show(item: &Item, out: &mut String) {
+/// A value as `%#v` prints it: `map[interface {}]interface {}{"a":interface {}(nil)}`. Longer ones are cut off.
+pub(super) fn show(item: &YamlValue, out: &mut String) {
     const LONGEST: usize = 64 * 1024;
     if out.len() > LONGEST {
         return;
     }
     match item {
-        Item::Scalar(scalar) => show_scalar(scalar, out),
-        Item::List(list) => {
+        YamlValue::Scalar(scalar) => show_scalar(scalar, out),
+        YamlValue::List(list) => {
             out.push_str("[]interface {}{");
             for (at, element) in list.iter().enumerate() {
                 out.push_str(if at > 0 { ", " } else { "" });
@@ -71,7 +71,7 @@ pub(super) fn show(item: &Item, out: &mut String) {
             }
             out.push('}');
         }
-        Item::Map(entries) => {
+        YamlValue::Map(entries) => {
             out.push_str("map[interface {}]interface {}{");
             let mut sorted: Vec<_> = entries.iter().collect();
             sorted.sort_by(|(a, _), (b, _)| compare(a, b));
@@ -89,14 +89,14 @@ pub(super) fn show(item: &Item, out: &mut String) {
     }
 }
 
-fn show_within(item: &Item, out: &mut String) {
+fn show_within(item: &YamlValue, out: &mut String) {
     match item {
-        Item::Scalar(Scalar::Null) => out.push_str("interface {}(nil)"),
+        YamlValue::Scalar(Scalar::Null) => out.push_str("interface {}(nil)"),
         item => show(item, out),
     }
 }
 
-/// The order in which Go shows the keys of a map: null first, then by type, then by value.
+/// The order in which Go prints the keys of a map: null first, then by type, then by value.
 fn compare(a: &Scalar, b: &Scalar) -> Ordering {
     let rank = |scalar: &Scalar| match scalar {
         Scalar::Null => 0,

@@ -1,36 +1,36 @@
-//! The short way for JSON in the place of YAML, which is what most clients send.
+//! The fast path for JSON in a YAML body, which is what most clients send.
 //!
-//! It is taken only where the long way would give the same: JSON whose every token means in YAML what it means in
-//! JSON, that sets no key twice, and that decodes without anything to report.
+//! It is taken only if the YAML parser would give the same result: every token has the same meaning in YAML and in JSON,
+//! no key is duplicate, and decoding reports no unknown fields.
 
 use crate::decode::{Decoded, Limits};
 use crate::json::write_float;
 use crate::model::Shape;
 use object::Value;
 
-/// The longest key that YAML surely finds the colon of.
+/// The longest key for which the YAML parser surely finds the colon.
 const LONGEST_KEY: usize = 1000;
 
-/// Decodes JSON, if it is such.
+/// Decodes JSON; `None` if the YAML parser has to.
 pub(super) fn decode_shape(shape: &Shape, input: &[u8], limits: &Limits) -> Option<Decoded> {
     let start = input.iter().position(|byte| !matches!(byte, b' ' | b'\n' | b'\r'))?;
     if input.get(start) != Some(&b'{') || input.len() > limits.bytes {
         return None;
     }
     let text = std::str::from_utf8(input).ok()?;
-    if !Scan::new(text, limits.depth).is_alike() {
+    if !SubsetScan::new(text, limits.depth).means_the_same_in_yaml() {
         return None;
     }
     let decoded = crate::json::decode_shape(shape, input, limits).ok()?;
     (decoded.strict.is_empty() && raw_is_sorted(&decoded.value, limits.depth)).then_some(decoded)
 }
 
-/// Whether the keys in all raw JSON stand in the order that the long way puts them in.
+/// Whether the keys in all raw JSON are in the order in which the YAML parser puts them.
 fn raw_is_sorted(value: &Value, depth: usize) -> bool {
     match value {
         Value::Raw(raw) => {
-            let mut scan = Scan::new(raw.as_str(), depth);
-            scan.is_alike() && scan.sorted
+            let mut scan = SubsetScan::new(raw.as_str(), depth);
+            scan.means_the_same_in_yaml() && scan.sorted
         }
         Value::List(list) => list.iter().all(|value| raw_is_sorted(value, depth)),
         Value::Map(map) => map.values().all(|value| raw_is_sorted(value, depth)),
@@ -38,18 +38,18 @@ fn raw_is_sorted(value: &Value, depth: usize) -> bool {
     }
 }
 
-/// A pass over the tokens of JSON; what is not JSON at all is left to the decoder to find.
-struct Scan<'t> {
+/// A scan for JSON that has the same meaning in YAML. It does not check the JSON syntax: the decoder does.
+struct SubsetScan<'t> {
     text: &'t str,
     at: usize,
-    /// The keys of the objects that are open, innermost last; none for a list.
+    /// The keys of the open objects, innermost last; `None` for a list.
     open: Vec<Option<Vec<&'t str>>>,
-    /// At most so many may be open.
+    /// The limit of `open`.
     depth: usize,
     sorted: bool,
 }
 
-impl<'t> Scan<'t> {
+impl<'t> SubsetScan<'t> {
     fn new(text: &'t str, depth: usize) -> Self {
         Self { text, at: 0, open: Vec::new(), depth, sorted: true }
     }
@@ -58,8 +58,8 @@ impl<'t> Scan<'t> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Whether YAML reads the same.
-    fn is_alike(&mut self) -> bool {
+    /// Whether the text has the same meaning in YAML.
+    fn means_the_same_in_yaml(&mut self) -> bool {
         while let Some(byte) = self.peek() {
             let alike = match byte {
                 b' ' | b'\n' | b'\r' | b',' | b':' => {
@@ -100,7 +100,7 @@ impl<'t> Scan<'t> {
         found
     }
 
-    /// At the end of a list or object: no key may have been set twice.
+    /// Closes a list or object; false if it has a duplicate key.
     fn close(&mut self) -> bool {
         let Some(Some(mut keys)) = self.open.pop() else { return true };
         if keys.is_sorted_by(|a, b| a < b) {
@@ -160,7 +160,7 @@ impl<'t> Scan<'t> {
             return true;
         }
         let key = self.text.get(start + 1..self.at - 1).unwrap_or_default();
-        // The colon has to stand on the same line.
+        // The colon must be on the same line.
         while let Some(b' ' | b'\t') = self.peek() {
             self.at += 1;
         }
@@ -192,10 +192,10 @@ impl<'t> Scan<'t> {
 
 #[cfg(test)]
 mod tests {
-    use super::Scan;
+    use super::SubsetScan;
 
     #[test]
-    fn json_that_yaml_reads_alike_takes_the_short_way() {
+    fn json_with_the_same_meaning_in_yaml_takes_the_fast_path() {
         for json in [
             "{}",
             "  {\"a\" : [1, -2, 0.5, true, null, \"x\\n\\u00e9\"], \"b\":{}}\n",
@@ -203,12 +203,12 @@ mod tests {
             "{\"a\":{\"a\":1},\"b\":{\"a\":1}}",
             "{\"~\":\"é😀\"}",
         ] {
-            assert!(Scan::new(json, 64).is_alike(), "{json}");
+            assert!(SubsetScan::new(json, 64).means_the_same_in_yaml(), "{json}");
         }
     }
 
     #[test]
-    fn what_yaml_reads_otherwise_takes_the_long_way() {
+    fn json_with_another_meaning_in_yaml_takes_the_slow_path() {
         for json in [
             "\t{}",
             "{}\n\t",
@@ -227,17 +227,17 @@ mod tests {
             "{a: 1}",
             "{'a': 1}",
         ] {
-            assert!(!Scan::new(json, 64).is_alike(), "{json}");
+            assert!(!SubsetScan::new(json, 64).means_the_same_in_yaml(), "{json}");
         }
         let long = format!("{{\"{}\":1}}", "k".repeat(1024));
-        assert!(!Scan::new(&long, 64).is_alike());
+        assert!(!SubsetScan::new(&long, 64).means_the_same_in_yaml());
     }
 
     #[test]
-    fn the_order_of_keys_is_noted() {
+    fn scan_reports_whether_keys_are_sorted() {
         let sorted = |json| {
-            let mut scan = Scan::new(json, 64);
-            scan.is_alike() && scan.sorted
+            let mut scan = SubsetScan::new(json, 64);
+            scan.means_the_same_in_yaml() && scan.sorted
         };
         assert!(sorted(r#"{"a":{"x":1,"y":1},"b":1}"#));
         assert!(!sorted(r#"{"a":{"y":1,"x":1},"b":1}"#));

@@ -1,8 +1,7 @@
-//! YAML: read into JSON text, which is then decoded; written from JSON text.
+//! YAML: decoded by way of JSON text, and encoded from JSON text.
 //!
-//! Reading follows the reference to the letter: the scalars of YAML 1.1, only the first document, the words and
-//! line numbers of its errors. Writing gives the very text of the reference, except where that would lose or
-//! refuse what JSON can say.
+//! Decoding matches the reference: YAML 1.1 scalars, only the first document, the same error messages and line numbers.
+//! Encoding gives the same text as the reference, except where the reference loses or refuses a JSON value.
 
 mod emit;
 mod from_json;
@@ -27,7 +26,7 @@ pub use from_json::{encode, from_json};
 pub struct Json {
     /// The text, without white space, keys sorted.
     pub text: String,
-    /// One [`Strict::Yaml`] that names all keys that are set twice, or nothing.
+    /// One [`Strict::Yaml`] that names all duplicate keys, or nothing.
     pub strict: Vec<Strict>,
 }
 
@@ -42,7 +41,7 @@ pub fn decode_shape(shape: &Shape, input: &[u8], limits: &Limits) -> Result<Deco
         return Ok(decoded);
     }
     let Json { text, strict: mut all } = to_json(input, limits)?;
-    // The limit is on what was sent, not on what became of it.
+    // The limit applies to the YAML text, not to the JSON text.
     let limits = Limits { bytes: usize::MAX, ..*limits };
     let Decoded { value, strict } = crate::json::decode_shape(shape, text.as_bytes(), &limits)?;
     all.extend(strict);
@@ -61,18 +60,18 @@ pub fn to_json(input: &[u8], limits: &Limits) -> Result<Json, Error> {
         true => vec![],
         false => vec![Strict::Yaml(format!("yaml: unmarshal errors:\n  {}", written.repeated.join("\n  ")))],
     };
-    // Only text was written.
+    // The converter writes only UTF-8.
     let text = String::from_utf8(written.json).unwrap_or_default();
     Ok(Json { text, strict })
 }
 
-/// The error that YAML is wrong, at no particular line.
+/// A YAML syntax error without a line.
 #[cold]
 fn fault(problem: impl AsRef<str>) -> Fault {
     fault_plain(format!("yaml: {}", problem.as_ref()))
 }
 
-/// The error that YAML is wrong at a line.
+/// A YAML syntax error at a line.
 #[cold]
 fn fault_at(line: usize, problem: &str) -> Fault {
     fault_plain(format!("yaml: line {line}: {problem}"))

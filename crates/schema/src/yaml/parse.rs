@@ -1,46 +1,46 @@
-//! From tokens to a tree of nodes: the first document of a stream.
+//! Tokens to a tree of nodes: the first document of a stream.
 
 use super::scan::{Peeked, Scanner};
-use super::token::{Kind, Token};
+use super::token::{Token, TokenType};
 use super::{fault, fault_at};
 use crate::decode::{Budget, Error, Fault, Limits};
 use object::Text;
 use std::collections::HashMap;
 
-/// Tags up to this length are kept as they are.
+/// The longest tag that is kept.
 const LONGEST_TAG: usize = 64;
 
-/// A node's place in [`Document::nodes`].
+/// The index of a node in [`Document::nodes`].
 pub(super) type NodeId = u32;
 
 /// The nodes of a document.
 pub(super) struct Document {
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<YamlNode>,
     /// The outermost node; a stream without a document has none.
     pub(super) root: Option<NodeId>,
 }
 
-pub(super) struct Node {
+pub(super) struct YamlNode {
     pub(super) content: Content,
     /// The line that it begins on, from zero.
     pub(super) line: u32,
 }
 
-/// Three words: a request may have half a million nodes.
+/// The content of a node. It is three words large, because a request may have half a million nodes.
 pub(super) enum Content {
-    /// A scalar that is what it looks like.
+    /// A plain scalar: its text gives the type.
     Plain(Text),
-    /// A scalar that is text, whatever it looks like.
+    /// A quoted or block scalar: a string.
     Quoted(Text),
-    /// A scalar that is what its tag says.
-    Tagged(Box<Tagged>),
+    /// A scalar with a tag: the tag gives the type.
+    TaggedScalar(Box<TaggedScalar>),
     Sequence(Box<[NodeId]>),
-    /// Keys and values in turn.
+    /// Keys and values, alternating.
     Mapping(Box<[NodeId]>),
     Alias(Box<Alias>),
 }
 
-pub(super) struct Tagged {
+pub(super) struct TaggedScalar {
     /// The whole tag, `tag:yaml.org,2002:str`.
     pub(super) tag: String,
     pub(super) text: Text,
@@ -51,7 +51,7 @@ pub(super) struct Alias {
     pub(super) target: NodeId,
 }
 
-/// What stands before a node's content.
+/// The anchor and the tag before the content of a node.
 #[derive(Default)]
 struct Properties {
     anchor: Option<String>,
@@ -76,9 +76,9 @@ struct Parser<'i> {
     scanner: Scanner<'i>,
     budget: Budget,
     most_nodes: usize,
-    nodes: Vec<Node>,
+    nodes: Vec<YamlNode>,
     anchors: HashMap<String, NodeId>,
-    /// Tag handles and what they stand for.
+    /// Tag handles and their prefixes.
     tags: HashMap<String, String>,
 }
 
@@ -87,21 +87,21 @@ impl Parser<'_> {
         self.scanner.peek()?;
         self.scanner.take()?;
         let root = match self.scanner.peek()?.kind {
-            Kind::StreamEnd => return Ok(None),
-            Kind::Version(..) | Kind::TagDirective | Kind::DocumentStart => {
+            TokenType::StreamEnd => return Ok(None),
+            TokenType::Version(..) | TokenType::TagDirective | TokenType::DocumentStart => {
                 self.directives()?;
                 let token = self.scanner.peek()?;
-                if token.kind != Kind::DocumentStart {
+                if token.kind != TokenType::DocumentStart {
                     return Err(problem(token, "did not find expected <document start>"));
                 }
                 self.scanner.take()?;
                 let token = self.scanner.peek()?;
                 match token.kind {
-                    Kind::Version(..)
-                    | Kind::TagDirective
-                    | Kind::DocumentStart
-                    | Kind::DocumentEnd
-                    | Kind::StreamEnd => self.empty(token.start),
+                    TokenType::Version(..)
+                    | TokenType::TagDirective
+                    | TokenType::DocumentStart
+                    | TokenType::DocumentEnd
+                    | TokenType::StreamEnd => self.empty(token.start),
                     _ => self.tree()?,
                 }
             }
@@ -110,7 +110,7 @@ impl Parser<'_> {
                 self.tree()?
             }
         };
-        // What follows is not read, but the token that ends the document is.
+        // Later documents are not read, but the token that ends this one is.
         self.scanner.peek()?;
         Ok(Some(root))
     }
@@ -120,15 +120,15 @@ impl Parser<'_> {
         loop {
             let token = self.scanner.peek()?;
             match token.kind {
-                Kind::Version(..) if version => {
+                TokenType::Version(..) if version => {
                     return Err(problem(token, "found duplicate %YAML directive"));
                 }
-                Kind::Version(1, 1) => {
+                TokenType::Version(1, 1) => {
                     version = true;
                     self.scanner.take()?;
                 }
-                Kind::Version(..) => return Err(problem(token, "found incompatible YAML document")),
-                Kind::TagDirective => {
+                TokenType::Version(..) => return Err(problem(token, "found incompatible YAML document")),
+                TokenType::TagDirective => {
                     let Token { text: handle, suffix: prefix, .. } = self.scanner.take()?;
                     if self.tags.insert(handle, prefix).is_some() {
                         return Err(problem(token, "found duplicate %TAG directive"));
@@ -145,21 +145,21 @@ impl Parser<'_> {
 
     fn add(&mut self, content: Content, line: usize) -> NodeId {
         let id = self.nodes.len() as NodeId;
-        self.nodes.push(Node { content, line: line as u32 });
+        self.nodes.push(YamlNode { content, line: line as u32 });
         id
     }
 
-    /// A scalar that is not written.
+    /// An empty scalar, which has no token.
     fn empty(&mut self, line: usize) -> NodeId {
         self.add(Content::Plain(Text::default()), line)
     }
 
-    /// A node with all that is in it. Collections that are open wait in a list, not on the call stack.
+    /// A node with its children. Open collections are kept in a list, not on the call stack.
     fn tree(&mut self) -> Result<NodeId, Fault> {
         let mut open: Vec<Frame> = Vec::new();
-        let mut found = self.node(Style::Block)?;
+        let mut found = self.node(NodeContext::Block)?;
         loop {
-            // Keys and pairs are nodes as well, so that there are more of them than values.
+            // Keys and pairs are nodes too, so there are more nodes than values.
             if self.nodes.len() > self.most_nodes {
                 return Err(Fault::new(Error::TooMany(self.most_nodes / 2)));
             }
@@ -179,7 +179,7 @@ impl Parser<'_> {
                 match self.advance(frame)? {
                     Step::Empty(line) => complete = Some(self.empty(line)),
                     Step::Node(style) => break self.node(style)?,
-                    Step::Pair(line) => break self.collection(Kind::Key, None, line),
+                    Step::Pair(line) => break self.collection(TokenType::Key, None, line),
                     Step::End => {
                         self.budget.leave();
                         complete = open.pop().map(|frame| self.close(frame));
@@ -190,10 +190,10 @@ impl Parser<'_> {
     }
 
     /// A scalar or an alias, or the start of a collection.
-    fn node(&mut self, style: Style) -> Result<Found, Fault> {
+    fn node(&mut self, style: NodeContext) -> Result<Found, Fault> {
         let first = self.scanner.peek()?;
         let line = first.start;
-        if first.kind == Kind::Alias {
+        if first.kind == TokenType::Alias {
             let name = self.scanner.take()?.text;
             let Some(target) = self.anchors.get(&name).copied() else {
                 return Err(fault(format!("unknown anchor '{name}' referenced")));
@@ -202,24 +202,24 @@ impl Parser<'_> {
         }
         let Properties { anchor, tag } = self.properties(first)?;
         let token = self.scanner.peek()?;
-        let in_block = style != Style::Flow;
+        let in_block = style != NodeContext::Flow;
         match token.kind {
-            Kind::BlockEntry if style == Style::BlockOrIndentless => {
+            TokenType::BlockEntry if style == NodeContext::BlockOrIndentless => {
                 Ok(self.collection(token.kind, anchor, line))
             }
-            Kind::FlowSequenceStart | Kind::FlowMappingStart => {
+            TokenType::FlowSequenceStart | TokenType::FlowMappingStart => {
                 self.scanner.take()?;
                 Ok(self.collection(token.kind, anchor, line))
             }
-            Kind::BlockSequenceStart | Kind::BlockMappingStart if in_block => {
+            TokenType::BlockSequenceStart | TokenType::BlockMappingStart if in_block => {
                 self.scanner.take()?;
                 Ok(self.collection(token.kind, anchor, line))
             }
-            Kind::Plain | Kind::Styled => {
+            TokenType::Plain | TokenType::Styled => {
                 let text = self.scanner.take()?.text.into();
                 let content = match tag {
-                    Some(tag) => Content::Tagged(Tagged { tag, text }.into()),
-                    None if token.kind == Kind::Plain => Content::Plain(text),
+                    Some(tag) => Content::TaggedScalar(TaggedScalar { tag, text }.into()),
+                    None if token.kind == TokenType::Plain => Content::Plain(text),
                     None => Content::Quoted(text),
                 };
                 Ok(Found::Leaf(self.anchored(anchor, content, line)))
@@ -227,7 +227,7 @@ impl Parser<'_> {
             _ if anchor.is_some() || tag.is_some() => {
                 let text = Text::default();
                 let content = match tag {
-                    Some(tag) => Content::Tagged(Tagged { tag, text }.into()),
+                    Some(tag) => Content::TaggedScalar(TaggedScalar { tag, text }.into()),
                     None => Content::Plain(text),
                 };
                 Ok(Found::Leaf(self.anchored(anchor, content, line)))
@@ -236,17 +236,17 @@ impl Parser<'_> {
         }
     }
 
-    /// An anchor and a tag, in either order, `first` being the token at hand.
+    /// An anchor and a tag, in either order; `first` is the current token.
     fn properties(&mut self, first: Peeked) -> Result<Properties, Fault> {
         let mut properties = Properties::default();
         let (mut tag, mut tag_at) = (None, first);
         for _ in 0..2 {
             let token = self.scanner.peek()?;
             match token.kind {
-                Kind::Anchor if properties.anchor.is_none() => {
+                TokenType::Anchor if properties.anchor.is_none() => {
                     properties.anchor = Some(self.scanner.take()?.text)
                 }
-                Kind::Tag if tag.is_none() => {
+                TokenType::Tag if tag.is_none() => {
                     tag = Some(self.scanner.take()?);
                     tag_at = token;
                 }
@@ -260,7 +260,7 @@ impl Parser<'_> {
             } else {
                 match self.tags.get(&handle) {
                     None => String::new(),
-                    // Longer than any that means something; a long prefix must not be copied for every node.
+                    // No known tag is this long, and a long prefix must not be copied for every node.
                     Some(prefix) if prefix.len() + suffix.len() > LONGEST_TAG => "?".into(),
                     Some(prefix) => format!("{prefix}{suffix}"),
                 }
@@ -281,8 +281,8 @@ impl Parser<'_> {
         node
     }
 
-    /// A collection that begins with such a token. Its anchor is known within it.
-    fn collection(&mut self, kind: Kind, anchor: Option<String>, line: usize) -> Found {
+    /// Opens the collection that this token starts. Its anchor is valid inside it.
+    fn collection(&mut self, kind: TokenType, anchor: Option<String>, line: usize) -> Found {
         let node = self.anchored(anchor, Content::Sequence(Box::default()), line);
         Found::Collection(Frame { node, kind, children: Vec::new(), without_value: false })
     }
@@ -290,7 +290,7 @@ impl Parser<'_> {
     fn close(&mut self, frame: Frame) -> NodeId {
         if let Some(node) = self.nodes.get_mut(frame.node as usize) {
             node.content = match frame.kind {
-                Kind::BlockMappingStart | Kind::FlowMappingStart | Kind::Key => {
+                TokenType::BlockMappingStart | TokenType::FlowMappingStart | TokenType::Key => {
                     Content::Mapping(frame.children.into())
                 }
                 _ => Content::Sequence(frame.children.into()),
@@ -299,18 +299,18 @@ impl Parser<'_> {
         frame.node
     }
 
-    /// What comes next in an open collection.
+    /// The next step in an open collection.
     fn advance(&mut self, frame: &mut Frame) -> Result<Step, Fault> {
         match (frame.kind, frame.children.len() % 2) {
-            (Kind::BlockSequenceStart, _) => self.block_sequence(),
-            (Kind::BlockMappingStart, 0) => self.block_mapping_key(),
-            (Kind::BlockMappingStart, _) => self.block_mapping_value(),
-            (Kind::FlowSequenceStart, _) => self.flow_sequence(frame.children.is_empty()),
-            (Kind::FlowMappingStart, 0) => self.flow_mapping_key(frame),
-            (Kind::FlowMappingStart, _) => self.flow_mapping_value(frame.without_value),
-            (Kind::Key, 0) if frame.children.is_empty() => self.pair_key(),
-            (Kind::Key, 0) => Ok(Step::End),
-            (Kind::Key, _) => self.pair_value(),
+            (TokenType::BlockSequenceStart, _) => self.block_sequence(),
+            (TokenType::BlockMappingStart, 0) => self.block_mapping_key(),
+            (TokenType::BlockMappingStart, _) => self.block_mapping_value(),
+            (TokenType::FlowSequenceStart, _) => self.flow_sequence(frame.children.is_empty()),
+            (TokenType::FlowMappingStart, 0) => self.flow_mapping_key(frame),
+            (TokenType::FlowMappingStart, _) => self.flow_mapping_value(frame.without_value),
+            (TokenType::Key, 0) if frame.children.is_empty() => self.pair_key(),
+            (TokenType::Key, 0) => Ok(Step::End),
+            (TokenType::Key, _) => self.pair_value(),
             _ => self.indentless_sequence(),
         }
     }
@@ -318,15 +318,15 @@ impl Parser<'_> {
     fn block_sequence(&mut self) -> Result<Step, Fault> {
         let token = self.scanner.peek()?;
         match token.kind {
-            Kind::BlockEntry => {
+            TokenType::BlockEntry => {
                 self.scanner.take()?;
                 self.budget.value()?;
                 Ok(match self.scanner.peek()?.kind {
-                    Kind::BlockEntry | Kind::BlockEnd => Step::Empty(token.end),
-                    _ => Step::Node(Style::Block),
+                    TokenType::BlockEntry | TokenType::BlockEnd => Step::Empty(token.end),
+                    _ => Step::Node(NodeContext::Block),
                 })
             }
-            Kind::BlockEnd => {
+            TokenType::BlockEnd => {
                 self.scanner.take()?;
                 Ok(Step::End)
             }
@@ -337,25 +337,27 @@ impl Parser<'_> {
     /// A sequence as the value of a key, at the column of the key.
     fn indentless_sequence(&mut self) -> Result<Step, Fault> {
         let token = self.scanner.peek()?;
-        if token.kind != Kind::BlockEntry {
+        if token.kind != TokenType::BlockEntry {
             return Ok(Step::End);
         }
         self.scanner.take()?;
         self.budget.value()?;
         Ok(match self.scanner.peek()?.kind {
-            Kind::BlockEntry | Kind::Key | Kind::Value | Kind::BlockEnd => Step::Empty(token.end),
-            _ => Step::Node(Style::Block),
+            TokenType::BlockEntry | TokenType::Key | TokenType::Value | TokenType::BlockEnd => {
+                Step::Empty(token.end)
+            }
+            _ => Step::Node(NodeContext::Block),
         })
     }
 
     fn block_mapping_key(&mut self) -> Result<Step, Fault> {
         let token = self.scanner.peek()?;
         match token.kind {
-            Kind::Key => {
+            TokenType::Key => {
                 self.scanner.take()?;
                 self.block_mapping_node(token.end)
             }
-            Kind::BlockEnd => {
+            TokenType::BlockEnd => {
                 self.scanner.take()?;
                 Ok(Step::End)
             }
@@ -366,7 +368,7 @@ impl Parser<'_> {
     fn block_mapping_value(&mut self) -> Result<Step, Fault> {
         self.budget.value()?;
         let token = self.scanner.peek()?;
-        if token.kind != Kind::Value {
+        if token.kind != TokenType::Value {
             return Ok(Step::Empty(token.start));
         }
         self.scanner.take()?;
@@ -376,19 +378,19 @@ impl Parser<'_> {
     /// The node after a key or value indicator that ends on `line`.
     fn block_mapping_node(&mut self, line: usize) -> Result<Step, Fault> {
         Ok(match self.scanner.peek()?.kind {
-            Kind::Key | Kind::Value | Kind::BlockEnd => Step::Empty(line),
-            _ => Step::Node(Style::BlockOrIndentless),
+            TokenType::Key | TokenType::Value | TokenType::BlockEnd => Step::Empty(line),
+            _ => Step::Node(NodeContext::BlockOrIndentless),
         })
     }
 
     fn flow_sequence(&mut self, first: bool) -> Result<Step, Fault> {
-        if !self.more_in_flow(first, Kind::FlowSequenceEnd, "did not find expected ',' or ']'")? {
+        if !self.more_in_flow(first, TokenType::FlowSequenceEnd, "did not find expected ',' or ']'")? {
             return Ok(Step::End);
         }
         self.budget.value()?;
         let token = self.scanner.peek()?;
-        if token.kind != Kind::Key {
-            return Ok(Step::Node(Style::Flow));
+        if token.kind != TokenType::Key {
+            return Ok(Step::Node(NodeContext::Flow));
         }
         self.scanner.take()?;
         Ok(Step::Pair(token.start))
@@ -398,21 +400,21 @@ impl Parser<'_> {
     fn pair_key(&mut self) -> Result<Step, Fault> {
         let token = self.scanner.peek()?;
         match token.kind {
-            // The token is passed over, be it a comma or a bracket.
-            Kind::Value | Kind::FlowEntry | Kind::FlowSequenceEnd => {
+            // The token is skipped, whether it is a comma or a bracket.
+            TokenType::Value | TokenType::FlowEntry | TokenType::FlowSequenceEnd => {
                 self.scanner.take()?;
                 Ok(Step::Empty(token.end))
             }
-            _ => Ok(Step::Node(Style::Flow)),
+            _ => Ok(Step::Node(NodeContext::Flow)),
         }
     }
 
     fn pair_value(&mut self) -> Result<Step, Fault> {
         let token = self.scanner.peek()?;
-        if token.kind == Kind::Value {
+        if token.kind == TokenType::Value {
             self.scanner.take()?;
-            if !matches!(self.scanner.peek()?.kind, Kind::FlowEntry | Kind::FlowSequenceEnd) {
-                return Ok(Step::Node(Style::Flow));
+            if !matches!(self.scanner.peek()?.kind, TokenType::FlowEntry | TokenType::FlowSequenceEnd) {
+                return Ok(Step::Node(NodeContext::Flow));
             }
         }
         Ok(Step::Empty(token.start))
@@ -420,40 +422,40 @@ impl Parser<'_> {
 
     fn flow_mapping_key(&mut self, frame: &mut Frame) -> Result<Step, Fault> {
         let first = frame.children.is_empty();
-        if !self.more_in_flow(first, Kind::FlowMappingEnd, "did not find expected ',' or '}'")? {
+        if !self.more_in_flow(first, TokenType::FlowMappingEnd, "did not find expected ',' or '}'")? {
             return Ok(Step::End);
         }
         self.budget.value()?;
-        frame.without_value = self.scanner.peek()?.kind != Kind::Key;
+        frame.without_value = self.scanner.peek()?.kind != TokenType::Key;
         if frame.without_value {
-            return Ok(Step::Node(Style::Flow));
+            return Ok(Step::Node(NodeContext::Flow));
         }
         self.scanner.take()?;
         let token = self.scanner.peek()?;
         Ok(match token.kind {
-            Kind::Value | Kind::FlowEntry | Kind::FlowMappingEnd => Step::Empty(token.start),
-            _ => Step::Node(Style::Flow),
+            TokenType::Value | TokenType::FlowEntry | TokenType::FlowMappingEnd => Step::Empty(token.start),
+            _ => Step::Node(NodeContext::Flow),
         })
     }
 
     fn flow_mapping_value(&mut self, without_value: bool) -> Result<Step, Fault> {
         let token = self.scanner.peek()?;
-        if without_value || token.kind != Kind::Value {
+        if without_value || token.kind != TokenType::Value {
             return Ok(Step::Empty(token.start));
         }
         self.scanner.take()?;
         let token = self.scanner.peek()?;
         Ok(match token.kind {
-            Kind::FlowEntry | Kind::FlowMappingEnd => Step::Empty(token.start),
-            _ => Step::Node(Style::Flow),
+            TokenType::FlowEntry | TokenType::FlowMappingEnd => Step::Empty(token.start),
+            _ => Step::Node(NodeContext::Flow),
         })
     }
 
-    /// Whether another entry follows in a flow collection; passes over the comma before it, or the end.
-    fn more_in_flow(&mut self, first: bool, end: Kind, expected: &str) -> Result<bool, Fault> {
+    /// Whether another entry follows in a flow collection; consumes the comma before it, or the end.
+    fn more_in_flow(&mut self, first: bool, end: TokenType, expected: &str) -> Result<bool, Fault> {
         let mut token = self.scanner.peek()?;
         if !first && token.kind != end {
-            if token.kind != Kind::FlowEntry {
+            if token.kind != TokenType::FlowEntry {
                 return Err(problem(token, expected));
             }
             self.scanner.take()?;
@@ -467,42 +469,42 @@ impl Parser<'_> {
     }
 }
 
-/// A collection that is being read.
+/// An open collection.
 struct Frame {
     node: NodeId,
-    /// The token that it began with; a key for a pair in a flow sequence.
-    kind: Kind,
+    /// Its first token; `Key` for a pair in a flow sequence.
+    kind: TokenType,
     children: Vec<NodeId>,
     /// The key that was read last has no colon.
     without_value: bool,
 }
 
-/// What a node turned out to be.
+/// A complete node, or an open collection.
 enum Found {
     Leaf(NodeId),
     Collection(Frame),
 }
 
-/// What comes next in a collection.
+/// The next step in a collection.
 enum Step {
-    /// A scalar that is not written, on this line.
+    /// An empty scalar on this line.
     Empty(usize),
-    Node(Style),
-    /// A mapping of one entry, on this line.
+    Node(NodeContext),
+    /// A mapping with one entry, on this line.
     Pair(usize),
     End,
 }
 
-/// Where a node stands.
+/// The context of a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Style {
+enum NodeContext {
     Flow,
     Block,
-    /// As the value of a key, where a sequence needs no indentation of its own.
+    /// The value of a key: a sequence needs no further indentation.
     BlockOrIndentless,
 }
 
-/// The error that a token should not stand where it does. The reference counts lines from zero here.
+/// The error for an unexpected token. The reference counts lines from zero here.
 #[cold]
 fn problem(token: Peeked, problem: &str) -> Fault {
     match token.start {

@@ -1,18 +1,17 @@
-//! The characters of a YAML stream, with the place that each stands at.
+//! The characters of a YAML stream, with their line and column.
 //!
-//! The stream is taken in by blocks, as the reference does: a byte that is not text is reported as soon as the
-//! block it is in is looked at, before anything else that is wrong in that block, and not at all when nobody
-//! looks that far.
+//! The stream is decoded in blocks, as in the reference: an invalid byte is reported when the scanner reaches its block,
+//! before any other error in that block, and not at all if the scanner stops earlier.
 
 use super::fault;
 use crate::decode::Fault;
 
-/// How many bytes are taken in at once.
+/// The size of a block in bytes.
 const BLOCK: usize = 512;
 
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// A place in the stream, counted in characters from zero.
+/// A position in the stream, counted in characters from zero.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mark {
     pub(super) index: usize,
@@ -27,12 +26,12 @@ enum Encoding {
     Utf16Be,
 }
 
-/// The stream and the place at hand. Past the end stand zeros, which are no character of any stream.
+/// The stream and the current position. After the end it reads as zeros, which no stream contains.
 pub(super) struct Reader<'i> {
     raw: &'i [u8],
-    /// Up to here `raw` has become text.
+    /// The end of the part of `raw` that is decoded to text.
     taken: usize,
-    /// Up to here `raw` has been taken in.
+    /// The end of the current block in `raw`.
     held: usize,
     ended: bool,
     encoding: Option<Encoding>,
@@ -61,19 +60,19 @@ impl<'i> Reader<'i> {
         }
     }
 
-    /// Sees to it that `count` characters can be looked at.
+    /// Decodes at least `count` characters ahead.
     #[inline]
     pub(super) fn want(&mut self, count: usize) -> Result<(), Fault> {
         if self.unread >= count { Ok(()) } else { self.fill(count) }
     }
 
-    /// The byte at hand.
+    /// The current byte.
     #[inline]
     pub(super) fn byte(&self) -> u8 {
         self.ahead(0)
     }
 
-    /// The byte so many bytes further on.
+    /// The byte at an offset from the current one.
     #[inline]
     pub(super) fn ahead(&self, count: usize) -> u8 {
         self.text.get(self.at + count).copied().unwrap_or(0)
@@ -104,27 +103,27 @@ impl<'i> Reader<'i> {
         self.is_end() || self.is_break()
     }
 
-    /// Whether a blank, a line break or the end is so many bytes further on.
+    /// Whether a blank, a line break or the end is at an offset from the current byte.
     pub(super) fn is_gap(&self, count: usize) -> bool {
         matches!(self.ahead(count), 0 | b' ' | b'\t') || self.is_break_ahead(count)
     }
 
-    /// Whether a letter, a digit, `_` or `-` is at hand.
+    /// Whether the current byte is a letter, a digit, `_` or `-`.
     pub(super) fn is_word(&self) -> bool {
         matches!(self.byte(), b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'-')
     }
 
-    /// Whether `---` or `...` stands alone at the start of the line at hand.
+    /// Whether the current position is the start of a line with `---` or `...` as a word.
     pub(super) fn is_document_mark(&self, mark: u8) -> bool {
         self.mark.column == 0 && (0..3).all(|count| self.ahead(count) == mark) && self.is_gap(3)
     }
 
-    /// Whether the stream begins with a byte order mark that has not been passed yet.
+    /// Whether the current position is at the byte order mark of the stream.
     pub(super) fn is_byte_order_mark(&self) -> bool {
         self.at == 0 && self.text.starts_with(&BYTE_ORDER_MARK)
     }
 
-    /// Passes over a character that is not a line break.
+    /// Skips a character that is not a line break.
     pub(super) fn skip(&mut self) {
         self.at += width(self.byte());
         self.unread = self.unread.saturating_sub(1);
@@ -132,19 +131,20 @@ impl<'i> Reader<'i> {
         self.mark.column += 1;
     }
 
-    /// Takes a character that is not a line break.
+    /// Consumes a character that is not a line break and appends it.
     pub(super) fn take(&mut self, into: &mut Vec<u8>) {
         let end = self.at + width(self.byte());
         into.extend_from_slice(self.text.get(self.at..end).unwrap_or_default());
         self.skip();
     }
 
-    /// Passes over a line break, if one is at hand.
+    /// Skips a line break, if the current character is one.
     pub(super) fn skip_break(&mut self) {
         self.take_break(&mut Vec::new());
     }
 
-    /// Takes a line break, if one is at hand; all but the Unicode separators become a line feed.
+    /// Consumes and appends a line break, if the current character is one; all but the Unicode separators become a line
+    /// feed.
     pub(super) fn take_break(&mut self, into: &mut Vec<u8>) {
         let (bytes, characters) = match self.byte() {
             b'\r' if self.ahead(1) == b'\n' => (2, 2),
@@ -185,7 +185,7 @@ impl<'i> Reader<'i> {
         Ok(())
     }
 
-    /// Takes in more of the stream; the end is found when there is no more.
+    /// Extends the current block; records the end of the stream.
     fn hold_more(&mut self) {
         let room = BLOCK - (self.held - self.taken);
         let more = room.min(self.raw.len() - self.held);
@@ -208,7 +208,7 @@ impl<'i> Reader<'i> {
         encoding
     }
 
-    /// Makes a character of the raw bytes; false when they break off within one and there may be more.
+    /// Decodes one character; false if the block ends within it.
     fn decode_one(&mut self, encoding: Encoding) -> Result<bool, Fault> {
         let held = self.raw.get(self.taken..self.held).unwrap_or_default();
         let decoded = match encoding {
@@ -218,8 +218,10 @@ impl<'i> Reader<'i> {
         };
         let (character, width) = match decoded {
             Ok(decoded) => decoded,
-            Err(Flaw::Incomplete(_)) if !self.ended => return Ok(false),
-            Err(Flaw::Incomplete(problem) | Flaw::Invalid(problem)) => return Err(fault(problem)),
+            Err(InvalidBytes::Incomplete(_)) if !self.ended => return Ok(false),
+            Err(InvalidBytes::Incomplete(problem) | InvalidBytes::Invalid(problem)) => {
+                return Err(fault(problem));
+            }
         };
         if !matches!(character, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..)
         {
@@ -233,59 +235,61 @@ impl<'i> Reader<'i> {
     }
 }
 
-/// Why bytes are no character.
-enum Flaw {
+/// Why bytes are no valid character.
+enum InvalidBytes {
     Incomplete(&'static str),
     Invalid(&'static str),
 }
 
-/// The first character of UTF-8 and how many bytes it takes.
-fn utf8(bytes: &[u8]) -> Result<(char, usize), Flaw> {
+/// The first character of UTF-8 bytes and its length.
+fn utf8(bytes: &[u8]) -> Result<(char, usize), InvalidBytes> {
     let lead = bytes.first().copied().unwrap_or(0);
     let width = width(lead);
     if width == 0 {
-        return Err(Flaw::Invalid("invalid leading UTF-8 octet"));
+        return Err(InvalidBytes::Invalid("invalid leading UTF-8 octet"));
     }
     let Some(bytes) = bytes.get(..width) else {
-        return Err(Flaw::Incomplete("incomplete UTF-8 octet sequence"));
+        return Err(InvalidBytes::Incomplete("incomplete UTF-8 octet sequence"));
     };
     let bits = [0x7f, 0x1f, 0x0f, 0x07].get(width - 1).copied().unwrap_or(0);
     let mut code = u32::from(lead & bits);
     for byte in bytes.iter().skip(1) {
         if byte & 0xc0 != 0x80 {
-            return Err(Flaw::Invalid("invalid trailing UTF-8 octet"));
+            return Err(InvalidBytes::Invalid("invalid trailing UTF-8 octet"));
         }
         code = (code << 6) | u32::from(byte & 0x3f);
     }
     let least = [0, 0x80, 0x800, 0x10000].get(width - 1).copied().unwrap_or(0);
     if code < least {
-        return Err(Flaw::Invalid("invalid length of a UTF-8 sequence"));
+        return Err(InvalidBytes::Invalid("invalid length of a UTF-8 sequence"));
     }
-    char::from_u32(code).map(|character| (character, width)).ok_or(Flaw::Invalid("invalid Unicode character"))
+    char::from_u32(code)
+        .map(|character| (character, width))
+        .ok_or(InvalidBytes::Invalid("invalid Unicode character"))
 }
 
-/// The first character of UTF-16 and how many bytes it takes.
-fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<(char, usize), Flaw> {
+/// The first character of UTF-16 bytes and its length.
+fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<(char, usize), InvalidBytes> {
     let (units, _) = bytes.as_chunks::<2>();
     let Some(first) = units.first().map(|pair| unit(*pair)) else {
-        return Err(Flaw::Incomplete("incomplete UTF-16 character"));
+        return Err(InvalidBytes::Incomplete("incomplete UTF-16 character"));
     };
     match first {
-        0xdc00..=0xdfff => Err(Flaw::Invalid("unexpected low surrogate area")),
+        0xdc00..=0xdfff => Err(InvalidBytes::Invalid("unexpected low surrogate area")),
         0xd800..=0xdbff => {
             let Some(second) = units.get(1).map(|pair| unit(*pair)) else {
-                return Err(Flaw::Incomplete("incomplete UTF-16 surrogate pair"));
+                return Err(InvalidBytes::Incomplete("incomplete UTF-16 surrogate pair"));
             };
             match char::decode_utf16([first, second]).next() {
                 Some(Ok(character)) => Ok((character, 4)),
-                _ => Err(Flaw::Invalid("expected low surrogate area")),
+                _ => Err(InvalidBytes::Invalid("expected low surrogate area")),
             }
         }
         _ => Ok((char::from_u32(first.into()).unwrap_or(char::REPLACEMENT_CHARACTER), 2)),
     }
 }
 
-/// How many bytes a character takes, by its first byte; 0 for a byte that cannot be first.
+/// The length of a UTF-8 character by its first byte; 0 for an invalid first byte.
 pub(super) fn width(lead: u8) -> usize {
     match lead {
         0..0x80 => 1,

@@ -1,5 +1,4 @@
-//! What a plain scalar means: the scalars of YAML 1.1 as the reference reads them, and Go's ways of reading
-//! and writing the numbers among them.
+//! The meaning of plain scalars: YAML 1.1 as the reference reads it, with Go's number parsing.
 
 use super::fault;
 use super::timestamp::is_timestamp;
@@ -7,7 +6,7 @@ use crate::decode::Fault;
 use object::Text;
 use std::hash::{Hash, Hasher};
 
-/// The tags that every stream knows stand under this prefix.
+/// The prefix of the standard tags.
 const COMMON: &str = "tag:yaml.org,2002:";
 
 /// A scalar that has been read.
@@ -16,13 +15,13 @@ pub(super) enum Scalar {
     Null,
     Bool(bool),
     Int(i64),
-    /// A whole number above all of [`Scalar::Int`].
+    /// An integer above the range of [`Scalar::Int`].
     Uint(u64),
     Float(f64),
     Text(Text),
 }
 
-/// Only for keys of maps: a number that is not equal to itself is never found again.
+/// Only for keys of maps: NaN equals nothing, so it is never a duplicate.
 impl Eq for Scalar {}
 
 impl Hash for Scalar {
@@ -33,14 +32,14 @@ impl Hash for Scalar {
             Scalar::Bool(flag) => flag.hash(state),
             Scalar::Int(number) => number.hash(state),
             Scalar::Uint(number) => number.hash(state),
-            // Both zeros are equal.
+            // 0.0 and -0.0 are equal.
             Scalar::Float(number) => (number + 0.0).to_bits().hash(state),
             Scalar::Text(text) => text.hash(state),
         }
     }
 }
 
-/// Reads a scalar by its tag, or, without one, by how it is written.
+/// Resolves a scalar by its tag, or by its text if it has none.
 pub(super) fn resolve(text: &Text, tag: &str) -> Result<Scalar, Fault> {
     let Some(known) = tag.strip_prefix(COMMON) else {
         return Ok(if tag.is_empty() { plain(text) } else { Scalar::Text(text.clone()) });
@@ -65,12 +64,12 @@ pub(super) fn resolve(text: &Text, tag: &str) -> Result<Scalar, Fault> {
     }
 }
 
-/// Whether text that is written without quotes is read back as something else.
+/// Whether text needs quotes because it would resolve to another type.
 pub(super) fn is_ambiguous(text: &str) -> bool {
     !matches!(plain(&Text::from(text)), Scalar::Text(_)) || is_timestamp(text) || is_base_60(text)
 }
 
-/// `1:30:00`, a number in YAML 1.1 that the reference reads as text but does not write as such.
+/// `1:30:00`: a number in YAML 1.1. The reference reads it as text, and writes it with quotes.
 fn is_base_60(text: &str) -> bool {
     let text = text.strip_prefix(['+', '-']).unwrap_or(text);
     let mut parts = text.split(':');
@@ -101,7 +100,7 @@ fn binary(text: &str) -> Result<Scalar, Fault> {
     Ok(Scalar::Text(crate::json::utf8(&bytes).into()))
 }
 
-/// A scalar without a tag. What looks like a point in time is text.
+/// Resolves a scalar without a tag. A timestamp is text.
 fn plain(text: &Text) -> Scalar {
     let own = || Scalar::Text(text.clone());
     match text.as_bytes().first() {
@@ -131,7 +130,7 @@ fn word(text: &str) -> Option<Scalar> {
     })
 }
 
-/// A number that begins with a sign or a digit; underscores do not count.
+/// A number that begins with a sign or a digit; underscores are ignored.
 pub(super) fn number(text: &str) -> Option<Scalar> {
     let text = text.replace('_', "");
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(&text);
@@ -141,7 +140,7 @@ pub(super) fn number(text: &str) -> Option<Scalar> {
             (false, Ok(number)) => return Some(Scalar::Int(number)),
             (true, Ok(number)) => return Some(Scalar::Int(-number)),
             (true, Err(_)) if size == i64::MIN.unsigned_abs() => return Some(Scalar::Int(i64::MIN)),
-            // A sign keeps a number from being read as one without.
+            // Unsigned parsing does not accept a sign.
             (false, Err(_)) if unsigned.len() == text.len() => return Some(Scalar::Uint(size)),
             _ => {}
         }
@@ -156,7 +155,7 @@ pub(super) fn number(text: &str) -> Option<Scalar> {
     i64::from_str_radix(digits, 2).ok().map(Scalar::Int)
 }
 
-/// A whole number without a sign, in the base that its prefix names.
+/// An unsigned integer in the base of its prefix.
 fn magnitude(text: &str) -> Option<u64> {
     let (digits, base) = match text.as_bytes() {
         [b'0', b'x' | b'X', ..] => (text.get(2..)?, 16),
@@ -191,7 +190,7 @@ fn is_decimal(text: &str) -> bool {
         && exponent.is_none_or(|exponent| some_digits(exponent.strip_prefix(['+', '-']).unwrap_or(exponent)))
 }
 
-/// A number that begins with a point; underscores may stand between its digits.
+/// A number that begins with a point; underscores between digits are ignored.
 fn point_number(text: &str) -> Option<Scalar> {
     let bytes = text.as_bytes();
     let digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);

@@ -1,23 +1,23 @@
-//! From characters to tokens, after the model of libyaml: indentation becomes tokens of its own, and a key is
-//! found only at the colon behind it, so tokens wait in a queue as long as one of them may still be a key.
+//! Characters to tokens, as in libyaml: indentation becomes tokens of its own, and a key is recognised only at the colon
+//! after it, so tokens stay in a queue while one of them may still be a key.
 
 mod property;
 mod scalar;
 
 use super::read::{Mark, Reader};
-use super::token::{Kind, Token};
+use super::token::{Token, TokenType};
 use super::{fault, fault_at};
 use crate::decode::Fault;
 use std::collections::{HashMap, VecDeque};
 
-/// So many characters may stand between the start of a key and its colon.
+/// The most characters between the start of a key and its colon.
 const LONGEST_KEY: usize = 1024;
 
-/// A token that may turn out to be a key.
+/// A token that may be a key.
 #[derive(Clone, Copy, Default)]
 struct SimpleKey {
     possible: bool,
-    /// Nothing but a key can stand here.
+    /// Only a key is allowed here.
     required: bool,
     token: usize,
     mark: Mark,
@@ -27,13 +27,13 @@ struct SimpleKey {
 pub(super) struct Scanner<'i> {
     reader: Reader<'i>,
     queue: VecDeque<Token>,
-    /// Tokens that have left the queue.
+    /// The number of tokens that have left the queue.
     passed: usize,
-    /// The first token of the queue is known not to be a key any more.
+    /// The first token of the queue can no longer be a key.
     ready: bool,
     started: bool,
     flow_level: usize,
-    /// The column of the block collection at hand; -1 outside of all.
+    /// The column of the innermost block collection; -1 outside of all.
     indent: isize,
     indents: Vec<isize>,
     key_allowed: bool,
@@ -46,7 +46,7 @@ pub(super) struct Scanner<'i> {
 /// The first token of the queue.
 #[derive(Clone, Copy)]
 pub(super) struct Peeked {
-    pub(super) kind: Kind,
+    pub(super) kind: TokenType,
     pub(super) start: usize,
     pub(super) end: usize,
 }
@@ -79,7 +79,7 @@ impl<'i> Scanner<'i> {
         }
     }
 
-    /// Takes the token that was peeked at.
+    /// Consumes the token that was peeked at.
     pub(super) fn take(&mut self) -> Result<Token, Fault> {
         self.ready = false;
         self.passed += 1;
@@ -88,7 +88,7 @@ impl<'i> Scanner<'i> {
             .ok_or_else(|| fault("attempted to go past the end of stream; corrupted value?"))
     }
 
-    /// The error that something is wrong at the place at hand.
+    /// The error for a problem at the current position.
     #[cold]
     fn problem(&self, problem: &str) -> Fault {
         match self.reader.mark.line {
@@ -97,7 +97,7 @@ impl<'i> Scanner<'i> {
         }
     }
 
-    /// Fetches tokens until the first one can be no key any more.
+    /// Fetches tokens until the first one can no longer be a key.
     fn fetch_enough(&mut self) -> Result<(), Fault> {
         loop {
             if !self.queue.is_empty() {
@@ -117,7 +117,7 @@ impl<'i> Scanner<'i> {
         self.reader.want(1)?;
         if !self.started {
             self.started = true;
-            self.push(Kind::StreamStart, self.reader.mark);
+            self.push(TokenType::StreamStart, self.reader.mark);
             return Ok(());
         }
         self.skip_to_token()?;
@@ -133,7 +133,7 @@ impl<'i> Scanner<'i> {
             self.queue.push_back(token);
             return Ok(());
         }
-        for (mark, kind) in [(b'-', Kind::DocumentStart), (b'.', Kind::DocumentEnd)] {
+        for (mark, kind) in [(b'-', TokenType::DocumentStart), (b'.', TokenType::DocumentEnd)] {
             if self.reader.is_document_mark(mark) {
                 self.leave_blocks()?;
                 self.push_skipping(kind, 3);
@@ -143,14 +143,14 @@ impl<'i> Scanner<'i> {
         let in_flow = self.flow_level > 0;
         let gap_follows = self.reader.is_gap(1);
         match byte {
-            b'[' => self.fetch_flow_start(Kind::FlowSequenceStart),
-            b'{' => self.fetch_flow_start(Kind::FlowMappingStart),
-            b']' => self.fetch_flow_end(Kind::FlowSequenceEnd),
-            b'}' => self.fetch_flow_end(Kind::FlowMappingEnd),
+            b'[' => self.fetch_flow_start(TokenType::FlowSequenceStart),
+            b'{' => self.fetch_flow_start(TokenType::FlowMappingStart),
+            b']' => self.fetch_flow_end(TokenType::FlowSequenceEnd),
+            b'}' => self.fetch_flow_end(TokenType::FlowMappingEnd),
             b',' => {
                 self.remove_key()?;
                 self.key_allowed = true;
-                self.push_skipping(Kind::FlowEntry, 1);
+                self.push_skipping(TokenType::FlowEntry, 1);
                 Ok(())
             }
             b'-' if gap_follows => self.fetch_block_entry(),
@@ -159,7 +159,8 @@ impl<'i> Scanner<'i> {
             b'*' | b'&' => {
                 self.save_key()?;
                 self.key_allowed = false;
-                let token = self.scan_anchor(if byte == b'*' { Kind::Alias } else { Kind::Anchor })?;
+                let token =
+                    self.scan_anchor(if byte == b'*' { TokenType::Alias } else { TokenType::Anchor })?;
                 self.queue.push_back(token);
                 Ok(())
             }
@@ -195,7 +196,7 @@ impl<'i> Scanner<'i> {
         }
     }
 
-    /// Whether a plain scalar can start with the byte at hand.
+    /// Whether a plain scalar can start with the current byte.
     fn starts_plain(&self, byte: u8) -> bool {
         match byte {
             b'-' => !matches!(self.reader.ahead(1), b' ' | b'\t'),
@@ -206,12 +207,12 @@ impl<'i> Scanner<'i> {
         }
     }
 
-    fn push(&mut self, kind: Kind, at: Mark) {
+    fn push(&mut self, kind: TokenType, at: Mark) {
         self.queue.push_back(Token::new(kind, at.line, at.line));
     }
 
-    /// A token of so many characters from here on.
-    fn push_skipping(&mut self, kind: Kind, characters: usize) {
+    /// A token of the given number of characters.
+    fn push_skipping(&mut self, kind: TokenType, characters: usize) {
         self.push(kind, self.reader.mark);
         for _ in 0..characters {
             self.reader.skip();
@@ -232,7 +233,7 @@ impl<'i> Scanner<'i> {
         Ok(false)
     }
 
-    /// Notes that what begins here may be a key.
+    /// Records that the token that begins here may be a key.
     fn save_key(&mut self) -> Result<(), Fault> {
         if !self.key_allowed {
             return Ok(());
@@ -249,7 +250,7 @@ impl<'i> Scanner<'i> {
         Ok(())
     }
 
-    /// What may have been a key at this level is none.
+    /// Drops the possible key of this level.
     fn remove_key(&mut self) -> Result<(), Fault> {
         let Some(key) = self.keys.last_mut().filter(|key| key.possible) else { return Ok(()) };
         if key.required {
@@ -260,9 +261,9 @@ impl<'i> Scanner<'i> {
         Ok(())
     }
 
-    /// Begins a block collection if the column is further in than the one at hand; its token goes to `place` in
-    /// the queue.
-    fn roll_indent(&mut self, mark: Mark, place: Option<usize>, kind: Kind) {
+    /// Opens a block collection if the column is greater than the current indentation; its token goes to `place` in the
+    /// queue.
+    fn roll_indent(&mut self, mark: Mark, place: Option<usize>, kind: TokenType) {
         let column = mark.column as isize;
         if self.flow_level > 0 || self.indent >= column {
             return;
@@ -279,13 +280,13 @@ impl<'i> Scanner<'i> {
         }
     }
 
-    /// Ends the block collections that are further in than the column.
+    /// Closes the block collections with an indentation greater than the column.
     fn unroll_indent(&mut self, column: isize) {
         if self.flow_level > 0 {
             return;
         }
         while self.indent > column {
-            self.push(Kind::BlockEnd, self.reader.mark);
+            self.push(TokenType::BlockEnd, self.reader.mark);
             self.indent = self.indents.pop().unwrap_or(-1);
         }
     }
@@ -298,17 +299,17 @@ impl<'i> Scanner<'i> {
     }
 
     fn fetch_stream_end(&mut self) -> Result<(), Fault> {
-        // The end stands on a line of its own.
+        // The end is on a line of its own.
         if self.reader.mark.column != 0 {
             self.reader.mark.column = 0;
             self.reader.mark.line += 1;
         }
         self.leave_blocks()?;
-        self.push(Kind::StreamEnd, self.reader.mark);
+        self.push(TokenType::StreamEnd, self.reader.mark);
         Ok(())
     }
 
-    fn fetch_flow_start(&mut self, kind: Kind) -> Result<(), Fault> {
+    fn fetch_flow_start(&mut self, kind: TokenType) -> Result<(), Fault> {
         self.save_key()?;
         let token = self.passed + self.queue.len();
         self.keys.push(SimpleKey { token, mark: self.reader.mark, ..SimpleKey::default() });
@@ -318,7 +319,7 @@ impl<'i> Scanner<'i> {
         Ok(())
     }
 
-    fn fetch_flow_end(&mut self, kind: Kind) -> Result<(), Fault> {
+    fn fetch_flow_end(&mut self, kind: TokenType) -> Result<(), Fault> {
         self.remove_key()?;
         if self.flow_level > 0 {
             self.flow_level -= 1;
@@ -336,11 +337,11 @@ impl<'i> Scanner<'i> {
             if !self.key_allowed {
                 return Err(self.problem("block sequence entries are not allowed in this context"));
             }
-            self.roll_indent(self.reader.mark, None, Kind::BlockSequenceStart);
+            self.roll_indent(self.reader.mark, None, TokenType::BlockSequenceStart);
         }
         self.remove_key()?;
         self.key_allowed = true;
-        self.push_skipping(Kind::BlockEntry, 1);
+        self.push_skipping(TokenType::BlockEntry, 1);
         Ok(())
     }
 
@@ -349,11 +350,11 @@ impl<'i> Scanner<'i> {
             if !self.key_allowed {
                 return Err(self.problem("mapping keys are not allowed in this context"));
             }
-            self.roll_indent(self.reader.mark, None, Kind::BlockMappingStart);
+            self.roll_indent(self.reader.mark, None, TokenType::BlockMappingStart);
         }
         self.remove_key()?;
         self.key_allowed = self.flow_level == 0;
-        self.push_skipping(Kind::Key, 1);
+        self.push_skipping(TokenType::Key, 1);
         Ok(())
     }
 
@@ -362,8 +363,8 @@ impl<'i> Scanner<'i> {
         if self.still_key(level)? {
             let key = self.keys.last().copied().unwrap_or_default();
             let place = key.token.checked_sub(self.passed);
-            self.insert(place, Token::new(Kind::Key, key.mark.line, key.mark.line));
-            self.roll_indent(key.mark, place, Kind::BlockMappingStart);
+            self.insert(place, Token::new(TokenType::Key, key.mark.line, key.mark.line));
+            self.roll_indent(key.mark, place, TokenType::BlockMappingStart);
             if let Some(key) = self.keys.last_mut() {
                 key.possible = false;
             }
@@ -374,15 +375,15 @@ impl<'i> Scanner<'i> {
                 if !self.key_allowed {
                     return Err(self.problem("mapping values are not allowed in this context"));
                 }
-                self.roll_indent(self.reader.mark, None, Kind::BlockMappingStart);
+                self.roll_indent(self.reader.mark, None, TokenType::BlockMappingStart);
             }
             self.key_allowed = self.flow_level == 0;
         }
-        self.push_skipping(Kind::Value, 1);
+        self.push_skipping(TokenType::Value, 1);
         Ok(())
     }
 
-    /// Passes over blanks, comments and line breaks.
+    /// Skips blanks, comments and line breaks.
     fn skip_to_token(&mut self) -> Result<(), Fault> {
         loop {
             self.reader.want(1)?;
@@ -390,7 +391,7 @@ impl<'i> Scanner<'i> {
                 self.reader.skip();
             }
             self.reader.want(1)?;
-            // A tab must not stand where it could be taken for indentation.
+            // A tab is not allowed as indentation.
             while self.reader.byte() == b' '
                 || (self.reader.byte() == b'\t' && (self.flow_level > 0 || !self.key_allowed))
             {
@@ -428,7 +429,7 @@ impl<'i> Scanner<'i> {
         Ok(())
     }
 
-    /// Passes over the rest of a line, which may hold a comment and nothing else.
+    /// Skips the rest of a line, which may contain only a comment.
     fn end_line(&mut self) -> Result<(), Fault> {
         self.skip_blanks()?;
         self.skip_comment()?;

@@ -1,16 +1,16 @@
-//! The order in which keys are written: as a reader would sort them, `a2` before `a10`.
+//! The natural order of keys in YAML output: `a2` before `a10`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Entries by key, of equal keys the last.
+/// Entries sorted by key; the last of duplicate keys is kept.
 pub(super) fn sort_keys<'t, T>(entries: Vec<(Cow<'t, str>, T)>) -> Vec<(Cow<'t, str>, T)> {
     let mut distinct: HashMap<Cow<'t, str>, T> = HashMap::with_capacity(entries.len());
     for (key, value) in entries {
         distinct.insert(key, value);
     }
     let mut sorted: Vec<_> = distinct.into_iter().collect();
-    // The natural order is not an order for all keys; where it is none, this one stands.
+    // The natural order is no total order. Bytewise sorting first makes the result deterministic.
     sorted.sort_unstable_by(|a, b| a.0.cmp(&b.0));
     merge_sort(sorted)
 }
@@ -46,7 +46,7 @@ fn is_before(a: &str, b: &str) -> bool {
         (false, false) => {}
         (_, b_is_letter) => return b_is_letter,
     }
-    // A zero counts where digits other than zero stand before it.
+    // A zero is significant only after a digit other than zero.
     let mut digits_before = before.bytes().rev().take_while(u8::is_ascii_digit);
     let start = i64::from((first_a == '0' || first_b == '0') && digits_before.any(|digit| digit != b'0'));
     let run = |text: &str| {
@@ -72,18 +72,18 @@ mod tests {
     }
 
     #[test]
-    fn letters_come_after_everything_else() {
+    fn letters_sort_after_all_other_characters() {
         assert_eq!(order(&["b", "B", "_", "1", "-", "é"]), ["-", "_", "1", "B", "b", "é"]);
     }
 
     #[test]
-    fn of_equal_keys_the_last_is_kept() {
+    fn last_of_equal_keys_is_kept() {
         let entries = vec![(Cow::Borrowed("a"), 1), ("b".into(), 2), ("a".into(), 3)];
         assert_eq!(sort_keys(entries), [(Cow::Borrowed("a"), 3), ("b".into(), 2)]);
     }
 
     #[test]
-    fn numbers_too_large_to_tell_do_not_stop_the_sort() {
+    fn digits_past_64_bits_do_not_stop_the_sort() {
         let keys: Vec<String> =
             (0..400u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_string().repeat(2)).collect();
         let entries = keys.iter().map(|key| (Cow::Borrowed(key.as_str()), ())).collect();

@@ -1,4 +1,4 @@
-//! Which text YAML 1.1 takes for a point in time: such text is written in quotes.
+//! Timestamps of YAML 1.1: a string that looks like one is written in quotes.
 
 /// Whether text is a date, or a date and a time of day, as the reference recognises them.
 pub(super) fn is_timestamp(text: &str) -> bool {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_resembles_a_time_is_text() {
+    fn text_that_resembles_a_timestamp_is_a_string() {
         for text in [
             "",
             "2001",

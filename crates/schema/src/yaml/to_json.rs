@@ -1,10 +1,10 @@
-//! From nodes to JSON text: aliases and merge keys are followed, keys become text, and of equal keys the last wins.
+//! YAML nodes to JSON text: aliases and merge keys are resolved, keys become strings, the last of duplicate keys wins.
 //!
-//! Aliases make a document larger than its text, so what they add is bounded three times: by the reference's own
-//! measure of how much of a document may come from them, by the number of values, and by the bytes of text.
+//! Aliases make a document larger than its text. Three limits bound their expansion: the ratio that the reference allows,
+//! the number of values, and the bytes of text.
 
 use super::go;
-use super::parse::{Content, Document, Node, NodeId};
+use super::parse::{Content, Document, NodeId, YamlNode};
 use super::resolve::{Scalar, resolve};
 use super::{fault, fault_plain};
 use crate::decode::{Budget, Decoded, Fault, Limits};
@@ -13,24 +13,24 @@ use object::Text;
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// A value that is made of nodes.
+/// The value of a node, with aliases resolved.
 #[derive(Debug)]
-pub(super) enum Item {
+pub(super) enum YamlValue {
     Scalar(Scalar),
-    List(Vec<Item>),
-    Map(Vec<(Scalar, Item)>),
+    List(Vec<YamlValue>),
+    Map(Vec<(Scalar, YamlValue)>),
 }
 
-/// A document as JSON, and its keys that are set twice.
-pub(super) struct Written {
+/// A document as JSON, and its duplicate keys.
+pub(super) struct Converted {
     pub(super) json: Vec<u8>,
     /// `line 4: key "a" already set in map`.
     pub(super) repeated: Vec<String>,
 }
 
 /// Writes a document as JSON.
-pub(super) fn write(document: &Document, limits: &Limits) -> Result<Written, Fault> {
-    let mut builder = Builder {
+pub(super) fn write(document: &Document, limits: &Limits) -> Result<Converted, Fault> {
+    let mut converter = Converter {
         nodes: &document.nodes,
         budget: Budget::new(limits),
         bytes_left: limits.bytes,
@@ -43,41 +43,41 @@ pub(super) fn write(document: &Document, limits: &Limits) -> Result<Written, Fau
     let item = match document.root {
         Some(root) => {
             // The document itself is counted like a node.
-            builder.count += 1;
-            builder.item(root)?
+            converter.count += 1;
+            converter.item(root)?
         }
-        None => Item::Scalar(Scalar::Null),
+        None => YamlValue::Scalar(Scalar::Null),
     };
     check_keys(&item)?;
     let mut json = Vec::new();
     write_item(&item, &mut json)?;
-    Ok(Written { json, repeated: builder.repeated })
+    Ok(Converted { json, repeated: converter.repeated })
 }
 
-struct Builder<'d> {
-    nodes: &'d [Node],
+struct Converter<'d> {
+    nodes: &'d [YamlNode],
     budget: Budget,
-    /// So much more text may come from aliases.
+    /// The bytes of text that aliases may still add.
     bytes_left: usize,
-    /// Aliases that are being followed.
+    /// The number of open aliases.
     followed: usize,
-    /// Nodes that have been read, again for each alias, and those of them within aliases.
+    /// The number of nodes read, counted again for each alias; then the number of those inside aliases.
     count: u64,
     count_in_aliases: u64,
-    /// The aliases that are being followed, each of which must not be met again.
+    /// The open aliases: one that contains itself is an error.
     open: Vec<NodeId>,
     repeated: Vec<String>,
 }
 
-/// The entries of a map and where each key stands among them.
+/// The entries of a map, and the index of each key.
 #[derive(Default)]
-struct Entries {
-    list: Vec<(Scalar, Item)>,
+struct MapEntries {
+    list: Vec<(Scalar, YamlValue)>,
     places: HashMap<Scalar, usize>,
 }
 
-impl<'d> Builder<'d> {
-    fn node(&self, id: NodeId) -> Result<&'d Node, Fault> {
+impl<'d> Converter<'d> {
+    fn node(&self, id: NodeId) -> Result<&'d YamlNode, Fault> {
         self.nodes.get(id as usize).ok_or_else(|| fault("unknown problem parsing YAML content"))
     }
 
@@ -94,7 +94,7 @@ impl<'d> Builder<'d> {
         Ok(())
     }
 
-    fn item(&mut self, id: NodeId) -> Result<Item, Fault> {
+    fn item(&mut self, id: NodeId) -> Result<YamlValue, Fault> {
         self.count()?;
         let node = self.node(id)?;
         match &node.content {
@@ -104,11 +104,11 @@ impl<'d> Builder<'d> {
                 self.unfollow();
                 Ok(item)
             }
-            Content::Plain(text) => self.text(text).and_then(|()| resolve(text, "")).map(Item::Scalar),
-            Content::Quoted(text) => self.text(text).map(|()| Item::Scalar(Scalar::Text(text.clone()))),
-            Content::Tagged(tagged) => {
+            Content::Plain(text) => self.text(text).and_then(|()| resolve(text, "")).map(YamlValue::Scalar),
+            Content::Quoted(text) => self.text(text).map(|()| YamlValue::Scalar(Scalar::Text(text.clone()))),
+            Content::TaggedScalar(tagged) => {
                 self.text(&tagged.text)?;
-                resolve(&tagged.text, &tagged.tag).map(Item::Scalar)
+                resolve(&tagged.text, &tagged.tag).map(YamlValue::Scalar)
             }
             Content::Sequence(elements) => {
                 self.budget.enter()?;
@@ -118,12 +118,12 @@ impl<'d> Builder<'d> {
                     list.push(self.item(*element)?);
                 }
                 self.budget.leave();
-                Ok(Item::List(list))
+                Ok(YamlValue::List(list))
             }
             Content::Mapping(_) => {
-                let mut entries = Entries::default();
+                let mut entries = MapEntries::default();
                 self.entries(node, &mut entries)?;
-                Ok(Item::Map(entries.list))
+                Ok(YamlValue::Map(entries.list))
             }
         }
     }
@@ -152,8 +152,8 @@ impl<'d> Builder<'d> {
         self.followed -= 1;
     }
 
-    /// Puts the entries of a mapping into `entries`.
-    fn entries(&mut self, mapping: &'d Node, entries: &mut Entries) -> Result<(), Fault> {
+    /// Adds the entries of a mapping to `entries`.
+    fn entries(&mut self, mapping: &'d YamlNode, entries: &mut MapEntries) -> Result<(), Fault> {
         let Content::Mapping(children) = &mapping.content else { return Err(not_mergeable()) };
         self.budget.enter()?;
         let (pairs, _) = children.as_chunks::<2>();
@@ -163,7 +163,7 @@ impl<'d> Builder<'d> {
                 continue;
             }
             let key = match self.item(*key)? {
-                Item::Scalar(key) => key,
+                YamlValue::Scalar(key) => key,
                 collection => {
                     let mut message = String::from("invalid map key: ");
                     go::show(&collection, &mut message);
@@ -179,7 +179,7 @@ impl<'d> Builder<'d> {
         Ok(())
     }
 
-    fn set(&mut self, entries: &mut Entries, key: Scalar, value: Item, line: usize) {
+    fn set(&mut self, entries: &mut MapEntries, key: Scalar, value: YamlValue, line: usize) {
         let earlier = entries.places.get(&key).and_then(|at| entries.list.get_mut(*at));
         match earlier {
             Some((_, earlier)) => {
@@ -201,15 +201,15 @@ impl<'d> Builder<'d> {
     fn is_merge(&self, key: NodeId) -> Result<bool, Fault> {
         Ok(match &self.node(key)?.content {
             Content::Plain(text) => text == "<<",
-            Content::Tagged(tagged) => {
+            Content::TaggedScalar(tagged) => {
                 tagged.text == "<<" && matches!(tagged.tag.as_str(), "!" | "tag:yaml.org,2002:merge")
             }
             _ => false,
         })
     }
 
-    /// The entries of a mapping, or of several where the first ones win.
-    fn merge(&mut self, value: NodeId, entries: &mut Entries) -> Result<(), Fault> {
+    /// Resolves a merge key: the entries of a mapping, or of several, where the first one wins.
+    fn merge(&mut self, value: NodeId, entries: &mut MapEntries) -> Result<(), Fault> {
         match &self.node(value)?.content {
             Content::Sequence(elements) => {
                 elements.iter().rev().try_for_each(|element| self.merge_one(*element, entries))
@@ -218,7 +218,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    fn merge_one(&mut self, value: NodeId, entries: &mut Entries) -> Result<(), Fault> {
+    fn merge_one(&mut self, value: NodeId, entries: &mut MapEntries) -> Result<(), Fault> {
         let node = self.node(value)?;
         match &node.content {
             Content::Mapping(_) => {
@@ -252,7 +252,7 @@ fn not_mergeable() -> Fault {
     fault("map merge requires map or sequence of maps as the value")
 }
 
-/// How much of a document of so many nodes may come from aliases.
+/// The allowed ratio of nodes from aliases, by the number of nodes.
 fn allowed_share(count: u64) -> f64 {
     const LOW: u64 = 400_000;
     const HIGH: u64 = 4_000_000;
@@ -263,12 +263,12 @@ fn allowed_share(count: u64) -> f64 {
     }
 }
 
-/// Whether all keys of all maps can be keys in JSON.
-fn check_keys(item: &Item) -> Result<(), Fault> {
+/// Checks that all keys of all maps can be JSON keys.
+fn check_keys(item: &YamlValue) -> Result<(), Fault> {
     match item {
-        Item::Scalar(_) => Ok(()),
-        Item::List(list) => list.iter().try_for_each(check_keys),
-        Item::Map(entries) => entries.iter().try_for_each(|(key, value)| {
+        YamlValue::Scalar(_) => Ok(()),
+        YamlValue::List(list) => list.iter().try_for_each(check_keys),
+        YamlValue::Map(entries) => entries.iter().try_for_each(|(key, value)| {
             let kind = match key {
                 Scalar::Null => "%!s(<nil>)",
                 Scalar::Uint(_) => "uint64",
@@ -283,7 +283,7 @@ fn check_keys(item: &Item) -> Result<(), Fault> {
     }
 }
 
-/// A key as text.
+/// A key as a string.
 fn key_text(key: &Scalar) -> Text {
     match key {
         Scalar::Text(text) => text.clone(),
@@ -295,10 +295,10 @@ fn key_text(key: &Scalar) -> Text {
     }
 }
 
-fn write_item(item: &Item, out: &mut Vec<u8>) -> Result<(), Fault> {
+fn write_item(item: &YamlValue, out: &mut Vec<u8>) -> Result<(), Fault> {
     match item {
-        Item::Scalar(scalar) => return write_scalar(scalar, out),
-        Item::List(list) => {
+        YamlValue::Scalar(scalar) => return write_scalar(scalar, out),
+        YamlValue::List(list) => {
             out.push(b'[');
             for (at, element) in list.iter().enumerate() {
                 if at > 0 {
@@ -308,10 +308,10 @@ fn write_item(item: &Item, out: &mut Vec<u8>) -> Result<(), Fault> {
             }
             out.push(b']');
         }
-        Item::Map(entries) => {
+        YamlValue::Map(entries) => {
             let mut sorted: Vec<_> = entries.iter().map(|(key, value)| (key_text(key), value)).collect();
             sorted.sort_by(|a, b| a.0.cmp(&b.0));
-            // Keys of different types can have the same text: the last one counts.
+            // Keys of different types can have the same text: the last one wins.
             sorted.dedup_by(|later, kept| {
                 let same = later.0 == kept.0;
                 if same {

@@ -1,8 +1,8 @@
-//! What the scanner makes of the characters and the parser reads.
+//! The tokens that the scanner produces and the parser reads.
 
-/// What a token is.
+/// The type of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenType {
     StreamStart,
     StreamEnd,
     /// `%YAML`, with the version.
@@ -35,7 +35,7 @@ pub(super) enum Kind {
 /// A token, where it begins and ends.
 #[derive(Debug)]
 pub(super) struct Token {
-    pub(super) kind: Kind,
+    pub(super) kind: TokenType,
     /// The line that it begins on, from zero.
     pub(super) start: usize,
     /// The line that it ends on, from zero.
@@ -45,7 +45,7 @@ pub(super) struct Token {
 }
 
 impl Token {
-    pub(super) fn new(kind: Kind, start: usize, end: usize) -> Self {
+    pub(super) fn new(kind: TokenType, start: usize, end: usize) -> Self {
         Self { kind, start, end, text: String::new(), suffix: String::new() }
     }
 
@@ -60,7 +60,7 @@ impl Token {
     }
 }
 
-/// The reader gives only whole characters, but the escapes of a tag can spell anything.
+/// The reader gives only whole characters, but the escapes in a tag can produce any bytes.
 fn into_text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

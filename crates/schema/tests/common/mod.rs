@@ -1,4 +1,4 @@
-//! Fixtures, and JSON without a pattern.
+//! Fixtures and random JSON.
 #![allow(clippy::unwrap_used, clippy::expect_used, dead_code, reason = "each test uses a part of it")]
 
 use crate::generate::Random;
@@ -15,7 +15,7 @@ pub(crate) fn unhex(text: &str) -> Vec<u8> {
     digits.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
 }
 
-/// Text made of what YAML finds hard.
+/// Random text of pieces that are special in YAML.
 pub(crate) fn hard_text(random: &mut Random) -> String {
     const BITS: &[&str] = &[
         "a",
@@ -70,7 +70,7 @@ pub(crate) fn hard_text(random: &mut Random) -> String {
     (0..count).map(|_| *random.pick(&BITS.iter().collect::<Vec<_>>())).collect()
 }
 
-/// A JSON value, nested at most so deep.
+/// A random JSON value with a limited depth.
 pub(crate) fn any_json(random: &mut Random, depth: usize) -> Value {
     match random.below(if depth == 0 { 6 } else { 10 }) {
         0 => Value::Null,

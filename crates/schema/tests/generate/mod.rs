@@ -1,4 +1,4 @@
-//! Random valid instances of any type, from its schema alone, in the one form that a tree can have.
+//! Random valid instances of any type, from its schema alone, as unique trees (see `model.rs`).
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -34,7 +34,7 @@ impl Random {
     }
 }
 
-/// An instance of `ty`; deeper levels have fewer fields, so that it ends.
+/// An instance of `ty`; deeper levels have fewer fields, so that the recursion ends.
 pub(crate) fn instance(ty: &Type, random: &mut Random) -> Value {
     let mut map = fields(ty, 0, random);
     if let Some(kind) = &ty.kind {
@@ -44,7 +44,7 @@ pub(crate) fn instance(ty: &Type, random: &mut Random) -> Value {
     map.into()
 }
 
-/// An instance in which every field that OpenAPI requires is there, also in structs that are always written.
+/// An instance with every field that OpenAPI requires, also in structs that are always written.
 pub(crate) fn complete_instance(ty: &Type, random: &mut Random) -> Value {
     let mut value = instance(ty, random);
     complete(
@@ -66,7 +66,7 @@ fn complete(shape: &Shape, value: &mut Value, random: &mut Random) {
                 }
                 let mut missing = match &field.shape {
                     Shape::Struct(_) if !field.optional => Map::new().into(),
-                    _ if field.facts.required => match field_value(field, 8, random) {
+                    _ if field.options.required => match field_value(field, 8, random) {
                         Some(value) => value,
                         None => continue,
                     },
@@ -93,7 +93,7 @@ fn fields(ty: &Type, depth: usize, random: &mut Random) -> Map {
     let mut entries = vec![];
     for field in ty.fields.iter() {
         let type_meta = matches!(&*field.name, "kind" | "apiVersion") && field.number == 0;
-        let wanted = if field.facts.required { depth < 9 } else { random.one_in(2 + depth) && depth < 7 };
+        let wanted = if field.options.required { depth < 9 } else { random.one_in(2 + depth) && depth < 7 };
         if type_meta || !wanted {
             continue;
         }
@@ -104,7 +104,7 @@ fn fields(ty: &Type, depth: usize, random: &mut Random) -> Map {
     Map::from_distinct(entries)
 }
 
-/// A value that the field can tell from an absent one.
+/// A value that differs from an absent field.
 fn field_value(field: &Field, depth: usize, random: &mut Random) -> Option<Value> {
     (0..4).map(|_| value(&field.shape, depth, random)).find(|value| !field.drops(value))
 }

@@ -1,32 +1,31 @@
-//! How text is written: without quotes where it reads back as the same text, as a literal block over several
-//! lines, or in quotes.
+//! The styles of scalars: plain if the text resolves to the same string, a literal block for several lines, or quotes.
 
 use super::{After, Before, Emitter, INDENT, WIDTH};
 use crate::yaml::resolve::is_ambiguous;
 
 /// The styles of scalars.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Style {
+pub(super) enum ScalarStyle {
     Plain,
     Single,
     Double,
     Literal,
 }
 
-impl Style {
-    /// The style for text, if it allows that.
+impl ScalarStyle {
+    /// The preferred style for a text.
     pub(super) fn wanted(text: &str) -> Self {
         if text.contains('\n') {
-            Style::Literal
+            ScalarStyle::Literal
         } else if is_ambiguous(text) {
-            Style::Double
+            ScalarStyle::Double
         } else {
-            Style::Plain
+            ScalarStyle::Plain
         }
     }
 }
 
-/// Which styles text allows.
+/// The styles that a text allows.
 #[derive(Debug)]
 pub(super) struct Analysis {
     pub(super) multiline: bool,
@@ -74,14 +73,14 @@ impl Analysis {
         }
     }
 
-    /// The style that comes nearest to the one that is wanted.
-    pub(super) fn style(&self, wanted: Style, in_key: bool) -> Style {
+    /// The allowed style that is nearest to the preferred one.
+    pub(super) fn style(&self, wanted: ScalarStyle, in_key: bool) -> ScalarStyle {
         match wanted {
-            _ if in_key && self.multiline => Style::Double,
-            Style::Plain if self.plain => Style::Plain,
-            Style::Plain | Style::Single if self.single => Style::Single,
-            Style::Literal if self.literal && !in_key => Style::Literal,
-            _ => Style::Double,
+            _ if in_key && self.multiline => ScalarStyle::Double,
+            ScalarStyle::Plain if self.plain => ScalarStyle::Plain,
+            ScalarStyle::Plain | ScalarStyle::Single if self.single => ScalarStyle::Single,
+            ScalarStyle::Literal if self.literal && !in_key => ScalarStyle::Literal,
+            _ => ScalarStyle::Double,
         }
     }
 }
@@ -90,7 +89,7 @@ fn is_break(character: char) -> bool {
     matches!(character, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Whether a character stands for itself; those past the first plane do not, nor does a tab.
+/// Whether a character is written without an escape; a tab and characters past the first plane are not.
 fn is_printable(character: char) -> bool {
     match character {
         '\u{feff}' => false,
@@ -171,7 +170,7 @@ impl Emitter<'_> {
 
     pub(super) fn double_quoted(&mut self, text: &str, fold: bool) {
         self.indicator("\"", Before::Space, After::Text);
-        // The reference looks for a byte order mark at the start of the text only, whatever character it is at.
+        // The reference checks for a byte order mark at the start of the text for every character.
         let escape_all = text.starts_with('\u{feff}');
         let mut spaces = false;
         let mut characters = text.chars().enumerate().peekable();
@@ -240,7 +239,7 @@ impl Emitter<'_> {
         if text.starts_with(|first| first == ' ' || is_break(first)) {
             self.indicator(&INDENT.to_string(), Before::Nothing, After::Text);
         }
-        // A lone break at the end is the rule; none and several have to be said.
+        // One line break at the end is the default; none and several need an indicator.
         let mut end = text.chars().rev();
         let chomp = match (end.next().is_some_and(is_break), end.next().is_none_or(is_break)) {
             (false, _) => "-",

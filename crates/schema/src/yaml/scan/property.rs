@@ -3,7 +3,7 @@
 use super::Scanner;
 use crate::decode::Fault;
 use crate::yaml::read::width;
-use crate::yaml::token::{Kind, Token};
+use crate::yaml::token::{Token, TokenType};
 
 impl Scanner<'_> {
     /// `%YAML 1.1` or `%TAG !handle! prefix`, with the rest of the line.
@@ -20,7 +20,7 @@ impl Scanner<'_> {
         let token = match name.as_slice() {
             b"YAML" => {
                 let (major, minor) = self.scan_version()?;
-                Token::new(Kind::Version(major, minor), start, self.reader.mark.line)
+                Token::new(TokenType::Version(major, minor), start, self.reader.mark.line)
             }
             b"TAG" => self.scan_tag_directive(start)?,
             _ => return Err(self.problem("found unknown directive name")),
@@ -83,12 +83,12 @@ impl Scanner<'_> {
         if !self.reader.is_gap(0) {
             return Err(self.problem("did not find expected whitespace or line break"));
         }
-        let token = Token::new(Kind::TagDirective, start, self.reader.mark.line);
+        let token = Token::new(TokenType::TagDirective, start, self.reader.mark.line);
         Ok(token.with_text(handle).with_suffix(prefix))
     }
 
     /// `&name` or `*name`.
-    pub(super) fn scan_anchor(&mut self, kind: Kind) -> Result<Token, Fault> {
+    pub(super) fn scan_anchor(&mut self, kind: TokenType) -> Result<Token, Fault> {
         let start = self.reader.mark.line;
         self.reader.skip();
         let name = self.scan_word()?;
@@ -128,10 +128,10 @@ impl Scanner<'_> {
         if !self.reader.is_gap(0) {
             return Err(self.problem("did not find expected whitespace or line break"));
         }
-        Ok(Token::new(Kind::Tag, start, self.reader.mark.line).with_text(handle).with_suffix(suffix))
+        Ok(Token::new(TokenType::Tag, start, self.reader.mark.line).with_text(handle).with_suffix(suffix))
     }
 
-    /// `!`, `!!` or `!word!`; or else `!word`, the start of something longer.
+    /// `!`, `!!` or `!word!`; or `!word`, the start of a longer tag.
     fn scan_tag_handle(&mut self) -> Result<Vec<u8>, Fault> {
         self.reader.want(1)?;
         if self.reader.byte() != b'!' {
@@ -168,7 +168,7 @@ impl Scanner<'_> {
         Ok(uri)
     }
 
-    /// One character, spelt as `%xx` for each of its bytes.
+    /// One character, with `%xx` for each of its bytes.
     fn scan_uri_escape(&mut self, uri: &mut Vec<u8>) -> Result<(), Fault> {
         let mut left = 0;
         loop {

@@ -2,11 +2,11 @@
 
 use super::Scanner;
 use crate::decode::Fault;
-use crate::yaml::token::{Kind, Token};
+use crate::yaml::token::{Token, TokenType};
 
-/// White space between the words of a plain or quoted scalar, until it is known what becomes of it.
+/// Pending white space between the words of a plain or quoted scalar.
 #[derive(Default)]
-struct Space {
+struct Whitespace {
     /// Blanks on the line of the word before.
     blanks: Vec<u8>,
     /// The first line break.
@@ -17,8 +17,8 @@ struct Space {
     broken: bool,
 }
 
-impl Space {
-    /// Puts what is left of the white space before the next word: one line break is a space, more lose one.
+impl Whitespace {
+    /// Appends the folded white space before the next word: one line break becomes a space, several lose one.
     fn join(&mut self, text: &mut Vec<u8>) {
         if self.broken {
             match (self.first.first(), self.more.is_empty()) {
@@ -37,7 +37,7 @@ impl Space {
     }
 }
 
-/// What becomes of the line breaks at the end of a block scalar.
+/// The chomping of line breaks at the end of a block scalar.
 #[derive(PartialEq)]
 enum Chomp {
     Strip,
@@ -46,8 +46,8 @@ enum Chomp {
 }
 
 impl Scanner<'_> {
-    /// Takes blanks and line breaks; a tab as indentation before the column `indent` is an error.
-    fn scan_space(&mut self, space: &mut Space, indent: usize) -> Result<(), Fault> {
+    /// Consumes blanks and line breaks; a tab as indentation before the column `indent` is an error.
+    fn scan_space(&mut self, space: &mut Whitespace, indent: usize) -> Result<(), Fault> {
         while self.reader.is_blank() || self.reader.is_break() {
             if self.reader.is_blank() {
                 if !space.broken {
@@ -76,7 +76,7 @@ impl Scanner<'_> {
         let start = self.reader.mark.line;
         let mut end = start;
         let indent = usize::try_from(self.indent + 1).unwrap_or(0);
-        let (mut text, mut space) = (Vec::new(), Space::default());
+        let (mut text, mut space) = (Vec::new(), Whitespace::default());
         loop {
             self.reader.want(4)?;
             let document_mark = self.reader.is_document_mark(b'-') || self.reader.is_document_mark(b'.');
@@ -104,10 +104,10 @@ impl Scanner<'_> {
         if space.broken {
             self.key_allowed = true;
         }
-        Ok(Token::new(Kind::Plain, start, end).with_text(text))
+        Ok(Token::new(TokenType::Plain, start, end).with_text(text))
     }
 
-    /// Whether the byte at hand, which is not white space, cannot be part of a plain scalar.
+    /// Whether the current byte, which is not white space, ends a plain scalar.
     fn ends_plain(&self) -> bool {
         match self.reader.byte() {
             b':' => self.reader.is_gap(1),
@@ -119,7 +119,7 @@ impl Scanner<'_> {
     pub(super) fn scan_quoted_scalar(&mut self, quote: u8) -> Result<Token, Fault> {
         let start = self.reader.mark.line;
         self.reader.skip();
-        let (mut text, mut space) = (Vec::new(), Space::default());
+        let (mut text, mut space) = (Vec::new(), Whitespace::default());
         loop {
             self.reader.want(4)?;
             if self.reader.is_document_mark(b'-') || self.reader.is_document_mark(b'.') {
@@ -157,7 +157,7 @@ impl Scanner<'_> {
             space.join(&mut text);
         }
         self.reader.skip();
-        Ok(Token::new(Kind::Styled, start, self.reader.mark.line).with_text(text))
+        Ok(Token::new(TokenType::Styled, start, self.reader.mark.line).with_text(text))
     }
 
     /// An escape in double quotes, at its backslash.
@@ -252,10 +252,10 @@ impl Scanner<'_> {
         if chomp == Chomp::Keep {
             text.append(&mut more);
         }
-        Ok(Token::new(Kind::Styled, start, self.reader.mark.line).with_text(text))
+        Ok(Token::new(TokenType::Styled, start, self.reader.mark.line).with_text(text))
     }
 
-    /// The indicators behind `|` or `>`, in either order.
+    /// The indicators after `|` or `>`, in either order.
     fn scan_block_header(&mut self) -> Result<(Chomp, Option<usize>), Fault> {
         self.reader.want(1)?;
         let mut chomp = self.scan_chomp()?;
@@ -285,8 +285,8 @@ impl Scanner<'_> {
         Ok(Some(chomp))
     }
 
-    /// Passes over indentation and takes line breaks, until a line that is not empty; its column should be the one
-    /// that comes back. Where the indentation is not known, the widest of these lines gives it.
+    /// Skips indentation and consumes line breaks up to a line that is not empty; returns the indentation of the scalar. If
+    /// it is not known yet, the widest of these lines gives it.
     fn scan_block_breaks(
         &mut self,
         indent: &mut Option<usize>,

@@ -1,20 +1,20 @@
 //! The descriptions of types and fields.
 //!
-//! They lie in the program as the build script left them: one compressed block for each package of types. A lookup
-//! inflates the block of its package.
+//! The build script embeds them in the binary: one compressed block for each package of types. A lookup inflates the
+//! block of its package.
 
 use flate2::read::DeflateDecoder;
 use schema::Type;
 use std::collections::HashMap;
 use std::io::Read;
 
-/// Packages by OpenAPI name, rising, and their blocks.
+/// Packages by OpenAPI name, ascending, and their blocks.
 static BLOCKS: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/descriptions.rs"));
 
-/// What the reference's documentation says of a field, or, with an empty `field`, of the type.
+/// The description of a field in the reference; with an empty `field`, that of the type.
 ///
 /// The type is named as in the schema or as in OpenAPI documents. Each call inflates the texts of one package of types, which
-/// takes a few milliseconds at most: who asks for the same text often keeps it.
+/// takes a few milliseconds at most: callers cache texts that they need often.
 ///
 /// ```
 /// let text = openapi::description("core.v1.ConfigMap", "immutable");
@@ -23,36 +23,36 @@ static BLOCKS: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/descriptio
 /// ```
 pub fn description(type_name: &str, field: &str) -> Option<String> {
     let openapi = schema::builtin::by_name(type_name).map_or(type_name, |ty: &'static Type| &ty.openapi);
-    Described::default().text(openapi, field).map(str::to_owned)
+    Descriptions::default().text(openapi, field).map(str::to_owned)
 }
 
-/// The texts of the packages that were asked for.
+/// The descriptions of the packages that were looked up so far.
 #[derive(Default)]
-pub(crate) struct Described {
-    packages: HashMap<&'static str, Package>,
+pub(crate) struct Descriptions {
+    packages: HashMap<&'static str, PackageDescriptions>,
 }
 
-impl Described {
+impl Descriptions {
     /// The text of a field, or, with an empty `field`, of a type by its OpenAPI name.
     pub(crate) fn text(&mut self, openapi: &str, field: &str) -> Option<&str> {
         let (package, ty) = openapi.rsplit_once('.')?;
         let at = BLOCKS.binary_search_by(|(name, _)| (*name).cmp(package)).ok()?;
         let (name, block) = BLOCKS.get(at)?;
-        self.packages.entry(name).or_insert_with(|| Package::inflate(block)).text(ty, field)
+        self.packages.entry(name).or_insert_with(|| PackageDescriptions::inflate(block)).text(ty, field)
     }
 }
 
-/// The texts of one package.
-struct Package {
+/// The descriptions of one package.
+struct PackageDescriptions {
     text: String,
-    /// Where the records start, in the order of type and field.
+    /// The offsets of the records, sorted by type and field.
     records: Vec<usize>,
 }
 
-impl Package {
+impl PackageDescriptions {
     fn inflate(block: &[u8]) -> Self {
         let mut text = String::new();
-        // The build wrote the block; one that cannot be read describes nothing.
+        // The build script wrote the block. A damaged block counts as empty.
         if DeflateDecoder::new(block).read_to_string(&mut text).is_err() {
             text.clear();
         }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_found_by_both_of_their_names() {
+    fn descriptions_are_found_by_schema_name_and_openapi_name() {
         let by_schema = description("apps.v1.Deployment", "");
         assert_eq!(
             by_schema.as_deref(),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_no_type_or_field_have_no_description() {
+    fn unknown_type_or_field_has_no_description() {
         for (ty, field) in
             [("", ""), ("Pod", ""), ("core.v1.Pod", "x"), ("core.v9.Pod", ""), ("core.v1.", "")]
         {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_options_are_described_too() {
+    fn list_and_options_types_have_descriptions() {
         assert_eq!(description("core.v1.PodList", "").as_deref(), Some("PodList is a list of Pods."));
         let follow = description("core.v1.PodLogOptions", "follow");
         assert_eq!(follow.as_deref(), Some("Follow the log stream of the pod. Defaults to false."));
@@ -113,8 +113,8 @@ mod tests {
     }
 
     #[test]
-    fn every_field_of_every_kind_is_described_but_for_few() {
-        let mut described = Described::default();
+    fn nearly_every_field_of_every_kind_has_a_description() {
+        let mut described = Descriptions::default();
         let (mut with, mut without) = (0, Vec::new());
         for kind in kinds::all() {
             for version in kind.versions {

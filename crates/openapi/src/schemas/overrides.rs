@@ -1,37 +1,37 @@
-//! What OpenAPI says of some built-in types that nothing but documents needs, so that the schema does not say it.
+//! Facts about built-in fields that only OpenAPI documents need; the type files of `schema` do not have them.
 
 use object::{Text, Value};
 use schema::{Field, Type};
 
-/// The values that a field can have, or the elements of a list or map.
+/// The enum values of a field, or of the elements of a list or map.
 pub(super) fn values<'a>(ty: &Type, field: &'a Field) -> Vec<&'a str> {
-    if !field.facts.values.is_empty() {
-        return field.facts.values.iter().map(Text::as_str).collect();
+    if !field.options.values.is_empty() {
+        return field.options.values.iter().map(Text::as_str).collect();
     }
     let found = ELEMENTS.iter().find(|(places, _)| contains(places, ty, field));
     found.map(|(_, values)| values.to_vec()).unwrap_or_default()
 }
 
-/// A default that is no different from an absent value.
+/// The default of a field whose default is the empty value.
 pub(super) fn default(ty: &Type, field: &Field) -> Option<Value> {
     contains(EMPTY_BY_DEFAULT, ty, field).then(|| super::zero(&field.shape)).flatten()
 }
 
-/// Whether the reference calls an atomic struct an atomic list.
+/// Whether the reference marks an atomic struct as an atomic list.
 pub(super) fn counts_as_list(ty: &Type, field: &Field) -> bool {
     contains(ATOMIC_STRUCTS_CALLED_LISTS, ty, field)
 }
 
-/// A type by its name in the schema, and a field.
-type Place = (&'static str, &'static str);
+/// The name of a type in `schema`, and the name of a field.
+type TypeField = (&'static str, &'static str);
 
-fn contains(places: &[Place], ty: &Type, field: &Field) -> bool {
+fn contains(places: &[TypeField], ty: &Type, field: &Field) -> bool {
     places.contains(&(ty.name.as_str(), field.name.as_str()))
 }
 
-const ATOMIC_STRUCTS_CALLED_LISTS: &[Place] = &[("meta.v1.Status", "details")];
+const ATOMIC_STRUCTS_CALLED_LISTS: &[TypeField] = &[("meta.v1.Status", "details")];
 
-const EMPTY_BY_DEFAULT: &[Place] = &[
+const EMPTY_BY_DEFAULT: &[TypeField] = &[
     ("core.v1.AzureDiskVolumeSource", "readOnly"),
     ("core.v1.ConfigMapEnvSource", "name"),
     ("core.v1.ConfigMapKeySelector", "name"),
@@ -45,8 +45,8 @@ const EMPTY_BY_DEFAULT: &[Place] = &[
     ("core.v1.SecretProjection", "name"),
 ];
 
-/// Lists and maps whose elements have listed values.
-const ELEMENTS: &[(&[Place], &[&str])] = &[
+/// The enum values of elements of lists and maps.
+const ELEMENTS: &[(&[TypeField], &[&str])] = &[
     (
         &[
             ("core.v1.PersistentVolumeClaimSpec", "accessModes"),
@@ -125,7 +125,7 @@ const ELEMENTS: &[(&[Place], &[&str])] = &[
     ),
 ];
 
-/// What the reference knows of, served or not.
+/// All group versions of the reference, served or not.
 pub(super) const GROUP_VERSIONS: &[(&str, &[&str])] = &[
     ("", &["v1"]),
     ("admission.k8s.io", &["v1", "v1beta1"]),
