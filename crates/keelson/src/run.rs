@@ -13,7 +13,7 @@ use registry::Registry;
 use server::api::{self, Api};
 use server::health::{Duplicate, Endpoint};
 use server::pki::{ADMIN_GROUP, ADMIN_USER};
-use server::tls::{self, Files, Identity, Settings};
+use server::tls::{self, Files, Identity, TlsConfig};
 use server::version::Info;
 use server::{Lifecycle, Limits, Server, StartError};
 use store::Store;
@@ -111,7 +111,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let authenticators = Arc::new(authenticators(options, &loaded)?);
     let registry = Arc::new(registry(options, &data_dir).await?);
     let identity = Identity::new(loaded.serving)?;
-    let tls = identity.server_config(&Settings {
+    let tls = identity.server_config(&TlsConfig {
         oldest: options.oldest_tls,
         protocols: options.protocols,
         client_authorities: loaded.client_authority.clone(),
@@ -133,7 +133,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         let registry = registry.clone();
         async move { Box::pin(hooks.run(&registry, &facts)).await }
     });
-    let api = Api::new(registry, lifecycle.clone(), api_settings(options));
+    let api = Api::new(registry, lifecycle.clone(), api_config(options));
     let handler = server::stack(api, authenticators, Arc::clone(&checks), Arc::new(build()));
 
     let format = options.log_format;
@@ -199,8 +199,8 @@ fn read(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(|cause| Error::File { path: path.to_owned(), cause })
 }
 
-fn api_settings(options: &Options) -> api::Settings {
-    api::Settings {
+fn api_config(options: &Options) -> api::ApiConfig {
+    api::ApiConfig {
         request_timeout: options.request_timeout,
         shortest_watch: options.shortest_watch,
         cbor: options.gates.cbor,

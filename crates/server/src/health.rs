@@ -115,7 +115,7 @@ pub struct Checks {
 
 /// What a health path asks for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Target<'a> {
+pub(crate) enum HealthRequest<'a> {
     /// All checks of an endpoint.
     Summary(Endpoint),
     /// One of them.
@@ -148,21 +148,21 @@ impl Checks {
     }
 
     /// What `path` asks for, if it is a health path; the name of a check may contain slashes.
-    pub(crate) fn target(&self, path: &str) -> Option<Target<'_>> {
+    pub(crate) fn target(&self, path: &str) -> Option<HealthRequest<'_>> {
         let path = path.strip_prefix('/')?;
         let endpoint = *Endpoint::ALL.iter().find(|endpoint| path.starts_with(endpoint.name()))?;
         let rest = path.get(endpoint.name().len()..)?;
         if rest.is_empty() {
-            return Some(Target::Summary(endpoint));
+            return Some(HealthRequest::Summary(endpoint));
         }
         let name = rest.strip_prefix('/')?;
-        self.of(endpoint).find(|check| check.name == name).map(Target::Single)
+        self.of(endpoint).find(|check| check.name == name).map(HealthRequest::Single)
     }
 
-    pub(crate) async fn answer(&self, target: Target<'_>, query: Query<'_>) -> Response {
+    pub(crate) async fn answer(&self, target: HealthRequest<'_>, query: Query<'_>) -> Response {
         match target {
-            Target::Summary(endpoint) => self.summary(endpoint, query).await,
-            Target::Single(check) => single(check).await,
+            HealthRequest::Summary(endpoint) => self.summary(endpoint, query).await,
+            HealthRequest::Single(check) => single(check).await,
         }
     }
 

@@ -68,7 +68,7 @@ pub enum Protocols {
 
 /// The settings of the server's side.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
+pub struct TlsConfig {
     /// The oldest version of TLS.
     pub oldest: Oldest,
     /// The versions of HTTP.
@@ -81,11 +81,11 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Identity {
     provider: Arc<CryptoProvider>,
-    current: RwLock<Shown>,
+    current: RwLock<CurrentCertificate>,
 }
 
 #[derive(Debug)]
-struct Shown {
+struct CurrentCertificate {
     pair: Pair,
     key: Arc<CertifiedKey>,
 }
@@ -94,7 +94,7 @@ impl Identity {
     /// Shows `pair`.
     pub fn new(pair: Pair) -> Result<Arc<Self>, Error> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let shown = Shown::new(pair, &provider)?;
+        let shown = CurrentCertificate::new(pair, &provider)?;
         Ok(Arc::new(Self { provider, current: RwLock::new(shown) }))
     }
 
@@ -103,27 +103,27 @@ impl Identity {
         if self.current.read().unwrap_or_else(PoisonError::into_inner).pair == pair {
             return Ok(false);
         }
-        let shown = Shown::new(pair, &self.provider)?;
+        let shown = CurrentCertificate::new(pair, &self.provider)?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = shown;
         Ok(true)
     }
 
     /// What rustls needs to serve with this identity.
-    pub fn server_config(self: &Arc<Self>, settings: &Settings) -> Result<Arc<ServerConfig>, Error> {
-        let versions: &[&SupportedProtocolVersion] = match settings.oldest {
+    pub fn server_config(self: &Arc<Self>, tls: &TlsConfig) -> Result<Arc<ServerConfig>, Error> {
+        let versions: &[&SupportedProtocolVersion] = match tls.oldest {
             Oldest::Tls12 => &[&version::TLS13, &version::TLS12],
             Oldest::Tls13 => &[&version::TLS13],
         };
         let verifier = AskOnly {
             provider: Arc::clone(&self.provider),
-            hints: subjects(settings.client_authorities.as_bytes())?,
+            hints: subjects(tls.client_authorities.as_bytes())?,
         };
         let mut config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(versions)
             .map_err(Error::Setup)?
             .with_client_cert_verifier(Arc::new(verifier))
             .with_cert_resolver(Arc::clone(self) as Arc<dyn ResolvesServerCert>);
-        config.alpn_protocols = match settings.protocols {
+        config.alpn_protocols = match tls.protocols {
             Protocols::Both => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
             Protocols::Http1 => vec![b"http/1.1".to_vec()],
         };
@@ -158,7 +158,7 @@ impl Identity {
     }
 }
 
-impl Shown {
+impl CurrentCertificate {
     fn new(pair: Pair, provider: &CryptoProvider) -> Result<Self, Error> {
         let chain = CertificateDer::pem_slice_iter(pair.certificate.as_bytes())
             .collect::<Result<Vec<_>, _>>()

@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{closed, start, start_with};
 use http::Method;
 use rustls::ProtocolVersion;
-use server::tls::{Oldest, Protocols, Settings};
+use server::tls::{Oldest, Protocols, TlsConfig};
 use server::{Body, Error, Handler, Limits, Request, Response, Unserved, body};
 
 /// Echoes the body, tells about the peer, or panics: whatever the path says.
@@ -112,8 +112,8 @@ async fn a_client_without_alpn_gets_http_1() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn http_2_can_be_turned_off() {
-    let settings = Settings { protocols: Protocols::Http1, ..Settings::default() };
-    let server = start_with(Unserved, Limits::default(), Duration::ZERO, settings);
+    let tls = TlsConfig { protocols: Protocols::Http1, ..TlsConfig::default() };
+    let server = start_with(Unserved, Limits::default(), Duration::ZERO, tls);
     let mut config = server.client_config(b"h2");
     config.alpn_protocols.push(b"http/1.1".to_vec());
     let stream = server.tls(config).await;
@@ -128,8 +128,8 @@ async fn tls_1_2_is_spoken_unless_it_is_turned_off() {
     let stream = server.tls(only_12(&server)).await;
     assert_eq!(stream.get_ref().1.protocol_version(), Some(ProtocolVersion::TLSv1_2));
 
-    let settings = Settings { oldest: Oldest::Tls13, ..Settings::default() };
-    let strict = start_with(Echo, Limits::default(), Duration::ZERO, settings);
+    let tls = TlsConfig { oldest: Oldest::Tls13, ..TlsConfig::default() };
+    let strict = start_with(Echo, Limits::default(), Duration::ZERO, tls);
     assert!(strict.try_tls(only_12(&strict)).await.is_err());
 }
 
