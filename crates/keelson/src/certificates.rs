@@ -42,7 +42,7 @@ pub(crate) struct Loaded {
     pub(crate) client_authority: String,
     pub(crate) token: Token,
     /// Whether something was made that is not on the disk yet.
-    pub(crate) unsettled: bool,
+    pub(crate) needs_sync: bool,
 }
 
 impl Certificates {
@@ -102,22 +102,22 @@ impl Certificates {
             serving,
             client_authority: material.authority,
             token: material.token,
-            unsettled: !material.made.is_empty(),
+            needs_sync: !material.made.is_empty(),
         })
     }
 
     /// The same, and everything that was made is on the disk afterwards: for those who have the time.
     pub(crate) fn reload(&self) -> Result<Pair, Error> {
         let loaded = self.load()?;
-        if loaded.unsettled {
-            self.settle();
+        if loaded.needs_sync {
+            self.sync();
         }
         Ok(loaded.serving)
     }
 
     /// Forces what was made to the disk. A failure is logged: serving goes on.
-    pub(crate) fn settle(&self) {
-        if let Err(error) = self.own.settle() {
+    pub(crate) fn sync(&self) {
+        if let Err(error) = self.own.sync() {
             log::error!(error:% = error; "new certificates may be lost if the machine crashes");
         }
     }

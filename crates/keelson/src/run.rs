@@ -104,9 +104,9 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     };
     let certificates = Certificates::new(data_dir.clone(), given_files(options), server.address(), further);
     let loaded = certificates.load()?;
-    if loaded.unsettled {
+    if loaded.needs_sync {
         let certificates = certificates.clone();
-        tokio::task::spawn_blocking(move || certificates.settle());
+        tokio::task::spawn_blocking(move || certificates.sync());
     }
     let authenticators = Arc::new(authenticators(options, &loaded)?);
     let registry = Arc::new(registry(options, &data_dir).await?);

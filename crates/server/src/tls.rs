@@ -1,7 +1,7 @@
-//! The server's side of TLS: which certificate it shows, which versions and protocols it speaks, what it asks of clients.
+//! TLS of the server: its certificate, versions, protocols, and client certificates.
 //!
-//! A client certificate is asked for and never demanded; the peer must prove that it owns the key, nothing more. Whether
-//! the certificate says anything about the caller is for the authenticators to decide, which also know other ways.
+//! A client certificate is requested and never required; TLS verifies only that the peer owns its key. The crate `auth` verifies
+//! the certificate itself.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -41,7 +41,7 @@ pub enum Error {
     /// The key does not belong to the certificate, or cannot be used.
     #[error("the certificate and the private key cannot be used together: {0}")]
     Pair(rustls::Error),
-    /// The settings cannot be used.
+    /// The configuration cannot be used.
     #[error("TLS cannot be set up: {0}")]
     Setup(rustls::Error),
 }
@@ -59,25 +59,25 @@ pub enum Oldest {
 /// Which versions of HTTP are offered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Protocols {
-    /// HTTP/2 for those who can, HTTP/1.1 for all.
+    /// HTTP/2 and HTTP/1.1.
     #[default]
     Both,
     /// HTTP/1.1 only.
     Http1,
 }
 
-/// The settings of the server's side.
+/// The TLS configuration of the server.
 #[derive(Debug, Clone, Default)]
 pub struct TlsConfig {
     /// The oldest version of TLS.
     pub oldest: Oldest,
     /// The versions of HTTP.
     pub protocols: Protocols,
-    /// Certificates in PEM whose names clients are told, so that they know which of their own to show.
+    /// Certificates in PEM whose subjects the server sends, so that clients can choose a certificate.
     pub client_authorities: String,
 }
 
-/// The certificate that the server shows; it can be replaced while connections are being made.
+/// The serving certificate; it can be replaced while the server runs.
 #[derive(Debug)]
 pub struct Identity {
     provider: Arc<CryptoProvider>,
@@ -91,24 +91,24 @@ struct CurrentCertificate {
 }
 
 impl Identity {
-    /// Shows `pair`.
+    /// Serves with `pair`.
     pub fn new(pair: Pair) -> Result<Arc<Self>, Error> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let shown = CurrentCertificate::new(pair, &provider)?;
-        Ok(Arc::new(Self { provider, current: RwLock::new(shown) }))
+        let current = CurrentCertificate::new(pair, &provider)?;
+        Ok(Arc::new(Self { provider, current: RwLock::new(current) }))
     }
 
-    /// Shows `pair` from now on. True when it is another one than before; after an error the old one stays.
+    /// Serves new connections with `pair`. Returns whether it differs from the current one; after an error the current one stays.
     pub fn replace(&self, pair: Pair) -> Result<bool, Error> {
         if self.current.read().unwrap_or_else(PoisonError::into_inner).pair == pair {
             return Ok(false);
         }
-        let shown = CurrentCertificate::new(pair, &self.provider)?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = shown;
+        let current = CurrentCertificate::new(pair, &self.provider)?;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = current;
         Ok(true)
     }
 
-    /// What rustls needs to serve with this identity.
+    /// The configuration of rustls to serve with this identity.
     pub fn server_config(self: &Arc<Self>, tls: &TlsConfig) -> Result<Arc<ServerConfig>, Error> {
         let versions: &[&SupportedProtocolVersion] = match tls.oldest {
             Oldest::Tls12 => &[&version::TLS13, &version::TLS12],
@@ -130,7 +130,7 @@ impl Identity {
         Ok(Arc::new(config))
     }
 
-    /// Asks `source` for the pair to show, again and again; what cannot be used is logged and the old one stays.
+    /// Replaces the pair by that of `source`, at an interval. Errors are logged; the current pair stays.
     ///
     /// Runs until it is dropped.
     pub async fn keep_fresh<F, E>(self: Arc<Self>, every: Duration, source: F)
@@ -178,7 +178,7 @@ impl ResolvesServerCert for Identity {
     }
 }
 
-/// A certificate and its key in two files that somebody else looks after.
+/// A certificate and its key in two files that the administrator maintains.
 #[derive(Debug, Clone)]
 pub struct Files {
     /// The certificate, followed by those that signed it.
@@ -188,7 +188,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// What the files hold now.
+    /// Reads the files.
     pub fn read(&self) -> Result<Pair, Error> {
         let read = |path: &PathBuf| {
             std::fs::read_to_string(path).map_err(|cause| Error::Read { path: path.clone(), cause })
@@ -210,7 +210,7 @@ fn subjects(pem: &[u8]) -> Result<Vec<DistinguishedName>, Error> {
     Ok(roots.subjects())
 }
 
-/// Asks for a client certificate, and checks only that the peer owns its key.
+/// Requests a client certificate, and verifies only that the peer owns its key.
 #[derive(Debug)]
 struct AskOnly {
     provider: Arc<CryptoProvider>,

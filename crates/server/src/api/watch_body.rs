@@ -26,7 +26,7 @@ use schema::Status;
 use super::compress;
 use super::represent::View;
 use crate::body::StreamError;
-use crate::rare::Rare;
+use crate::poll_when_woken::PollWhenWoken;
 use crate::{Body, Lifecycle, Phase, Response};
 use event::Events;
 
@@ -94,10 +94,10 @@ const BEFORE_END: Duration = Duration::from_secs(2);
 async fn run(mut watcher: Watcher, mut events: Events, until: EndConditions, slot: Arc<Slot>) {
     let EndConditions { timeout, bookmarks, lifecycle } = until;
     let early = timeout.checked_sub(BEFORE_END).filter(|early| bookmarks && !early.is_zero());
-    let mut timeout_near = Rare::new(tokio::time::sleep(early.unwrap_or_default()));
+    let mut timeout_near = PollWhenWoken::new(tokio::time::sleep(early.unwrap_or_default()));
     let mut wants_bookmark = early.is_some();
     let served = events.served().clone();
-    let mut end = Rare::new(async {
+    let mut end = PollWhenWoken::new(async {
         tokio::select! {
             () = lifecycle.reached(Phase::Draining) => {}
             () = tokio::time::sleep(timeout) => {}

@@ -1,4 +1,4 @@
-//! A server on a free port of the loopback address, and clients that speak real TLS to it.
+//! A server on a free port of the loopback address, and TLS clients for it.
 
 #![allow(dead_code)]
 
@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Long enough for anything that is to happen at all.
+/// The timeout of every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running server.
