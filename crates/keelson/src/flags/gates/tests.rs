@@ -78,7 +78,7 @@ fn gates_may_name_their_component() {
 }
 
 #[test]
-fn the_last_value_of_a_gate_holds_across_flags() {
+fn last_value_of_a_gate_counts_across_flags() {
     let both = ["WatchList=true,CBORServingAndStorage=true".to_owned(), "WatchList=false".to_owned()];
     let gates = resolve(&both).unwrap().gates;
     assert_eq!((gates.watch_list, gates.cbor), (false, true));
