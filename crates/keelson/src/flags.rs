@@ -169,7 +169,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Parse
     Ok(parsed)
 }
 
-/// Checks what depends on several flags, and on all values of a flag that can be repeated.
+/// Checks that need several flags, or all values of a repeated flag.
 fn finish(parsed: &mut Parsed) -> Result<(), Error> {
     let options = &mut parsed.options;
     let resolved = gates::resolve(&options.feature_gates).map_err(Error::Refused)?;

@@ -109,7 +109,7 @@ fn text_line(record: &Record<'_>, milliseconds: u128) -> String {
     push_time(&mut line, milliseconds);
     let _ = write!(line, " {:<5} {}", level(record.level()), record.args());
     let _ = record.key_values().visit(&mut TextFields(&mut line));
-    // An event is one line: line breaks in the message are escaped.
+    // An event is one line: spaces replace line breaks.
     let mut line = line.replace(['\n', '\r'], " ");
     line.push('\n');
     line

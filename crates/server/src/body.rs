@@ -119,7 +119,7 @@ pub enum Error {
         /// The longest time that is waited.
         limit: Duration,
     },
-    /// The connection broke, or what came over it was not HTTP.
+    /// The connection broke, or its data was not HTTP.
     #[error("the request body could not be read: {0}")]
     Broken(#[from] hyper::Error),
 }
@@ -138,7 +138,7 @@ pub async fn read(body: &mut RequestBody, limit: Limit) -> Result<Bytes, Error> 
             .unwrap_or(Err(Error::TooSlow { limit: limit.time }))
     };
     if let Err(Error::TooLarge { .. }) = outcome {
-        // Whatever comes of it, the answer is the same.
+        // The response is the same if this fails.
         let _ = tokio::time::timeout(DISCARDED.time, discard(body, DISCARDED.bytes)).await;
     }
     outcome
@@ -152,7 +152,7 @@ const UNWANTED: Limit = Limit { bytes: 256 << 10, time: Duration::from_secs(1) }
 pub(crate) async fn discard_unwanted(body: hyper::body::Incoming) {
     let mut body = RequestBody::Incoming(body);
     if !body.is_end_stream() {
-        // Whatever comes of it, the answer is the same.
+        // The response is the same if this fails.
         let _ = tokio::time::timeout(UNWANTED.time, discard(&mut body, UNWANTED.bytes)).await;
     }
 }

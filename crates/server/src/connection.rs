@@ -124,7 +124,7 @@ async fn serve_http<H: Handler>(shared: &Arc<Shared<H>>, stream: TlsStream<TcpSt
 fn http1_builder(limits: &Limits) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
-        // `Activity` bounds the wait for a request; hyper's own timer cannot tell a first request from an idle time.
+        // `Activity` bounds the wait for a request; hyper's timer does not distinguish the first request from a later one.
         .header_read_timeout(None)
         .max_headers(limits.header_lines)
         .max_header_size(limits.header_bytes as usize)

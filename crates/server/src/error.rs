@@ -62,8 +62,7 @@ fn status_response(status: &Status) -> Response {
     response
 }
 
-/// A plain-text answer in the form the reference gives its errors: with the line feed that `text` brings along, and
-/// told not to be guessed at.
+/// A plain-text response as the reference's errors: `text` as it is, and `X-Content-Type-Options: nosniff`.
 pub(crate) fn plain_text(status: StatusCode, text: impl Into<Body>) -> Response {
     let mut response = Response::new(text.into());
     *response.status_mut() = status;

@@ -1,4 +1,4 @@
-//! Every bound on what a connection may take, in one place.
+//! All limits of connections and requests.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub struct Limits {
     /// How long a peer may leave sent data unacknowledged, or its receive window shut, before the kernel drops the
     /// connection.
     pub unacknowledged: Duration,
-    /// After how long of silence the kernel asks whether the peer is still there.
+    /// The idle time before the kernel sends TCP keepalive probes.
     pub keep_alive_probe: Duration,
     /// The bytes of a request's head.
     pub header_bytes: u32,

@@ -56,12 +56,12 @@ pub enum Error {
     /// One of the two files of the authority is missing, so that the other one is of no use.
     #[error("{} is there but {} is not: put it back, or remove the first to have a new authority made", .present.display(), .absent.display())]
     Half {
-        /// The file that is there.
+        /// The file that exists.
         present: PathBuf,
-        /// The file that is not.
+        /// The file that is missing.
         absent: PathBuf,
     },
-    /// The authority's files do not hold what they should.
+    /// The authority's files are invalid.
     #[error("{} cannot be used as the authority ({why}): remove it and its key to have a new one made", .path.display())]
     Authority {
         /// The certificate's file.

@@ -79,8 +79,8 @@ pub struct Peer {
     pub address: SocketAddr,
     /// The certificates the peer presented, its own first; empty when it presented none.
     ///
-    /// The peer has proven that it owns the key of the first one. Nothing else has been checked: neither who issued
-    /// it, nor its dates, nor its purpose.
+    /// TLS has verified that the peer owns the key of the first one, and nothing else: neither its issuer, nor its dates, nor its
+    /// purpose.
     pub certificates: Vec<CertificateDer<'static>>,
     /// The version of TLS that was agreed on.
     pub tls: Option<ProtocolVersion>,

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_core_group_has_an_empty_name() {
+    fn core_group_has_an_empty_name() {
         assert!(!serves("/v1=false", "", "v1", "pods"));
         assert!(!serves("/v1/pods=false", "", "v1", "pods"));
         assert!(serves("/v1/pods=false", "", "v1", "services"));

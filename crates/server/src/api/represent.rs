@@ -251,7 +251,7 @@ pub(crate) fn rewrite(mut text: Vec<u8>, ty: Option<&'static Type>, format: Form
     }
 }
 
-/// Whether what is sent is a status, which has no other encodings.
+/// Whether the content is a `Status`, which is never transformed.
 fn is_status(content: &Content) -> bool {
     matches!(content, Content::Other { ty, .. } if ty.name == "meta.v1.Status")
 }

@@ -1,4 +1,4 @@
-//! A registry in memory, for tests of answers.
+//! A registry in memory, for tests of responses.
 
 use std::sync::Arc;
 

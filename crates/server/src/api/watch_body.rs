@@ -37,7 +37,7 @@ const CHUNK: usize = 64 * 1024;
 pub(crate) struct EndConditions {
     /// The timeout.
     pub(crate) timeout: Duration,
-    /// Whether the client asked for bookmarks. It gets one shortly before the timeout, if the revision is newer than the last sent.
+    /// Whether the client asked for bookmarks. It gets one shortly before the timeout, if there is a newer revision.
     pub(crate) bookmarks: bool,
     /// The watch ends when the server drains.
     pub(crate) lifecycle: Lifecycle,

@@ -123,7 +123,7 @@ async fn check_that_times_out_has_failed() {
 }
 
 #[tokio::test]
-async fn an_endpoint_passes_when_all_its_checks_do() {
+async fn endpoint_passes_when_all_its_checks_pass() {
     assert!(checks(&[]).pass(Endpoint::Ready).await);
     assert!(!checks(&["log"]).pass(Endpoint::Ready).await);
 }

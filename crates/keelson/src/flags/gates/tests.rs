@@ -117,7 +117,7 @@ fn node_selectors_depend_on_selectors() {
 }
 
 #[test]
-fn the_table_is_sorted_and_complete() {
+fn table_is_sorted_and_complete() {
     assert!(GATES.is_sorted_by(|one, next| one.name < next.name));
     // 136 of them are alpha or beta, and listed by the reference's help.
     let listed = GATES.iter().filter(|gate| matches!(gate.stage, Stage::Alpha | Stage::Beta)).count();

@@ -103,7 +103,7 @@ async fn single_object_as_partial_metadata_list_is_406() {
 }
 
 #[tokio::test]
-async fn a_table_has_headings_and_one_row() {
+async fn table_of_an_object_has_headings_and_one_row() {
     let table = answer(&format!("application/json{TABLE}")).await;
     assert!(
         table.starts_with(

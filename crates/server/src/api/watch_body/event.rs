@@ -122,8 +122,8 @@ impl Events {
         Ok(())
     }
 
-    /// Encodes a bookmark, an object of the kind with only a resource version. A periodic bookmark that is not newer than the last
-    /// sent event is skipped.
+    /// Encodes a bookmark: an object of the kind with only a resource version. A periodic bookmark is skipped unless it is newer
+    /// than the last sent event.
     pub(super) fn bookmark(&mut self, revision: Revision, mark: Mark, out: &mut Vec<u8>) -> Result<(), End> {
         if mark == Mark::Periodic && revision <= self.last_sent {
             return Ok(());
