@@ -1,5 +1,5 @@
-//! Tells the binary what it was built from: commit, date of the commit, compiler. Without a repository or without git
-//! the build goes on, and the binary does not say a commit.
+//! Sets the build information of the binary: commit, date of the commit, compiler. Without a repository or without git
+//! the commit is empty.
 
 use std::path::Path;
 use std::process::Command;

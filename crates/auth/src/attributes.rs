@@ -1,15 +1,15 @@
-//! What a request wants, in the words that permissions are given in.
+//! The attributes of a request that authorization decides on.
 
-/// What a request wants.
+/// The attributes of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// `get`, `list`, `create`, ...; the method in lower case for a path outside of the API's resources.
     pub verb: &'static str,
-    /// What it is about.
+    /// The resource or path.
     pub target: Target,
 }
 
-/// What a request is about.
+/// The resource or path of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A resource.
@@ -22,7 +22,7 @@ pub enum Target {
         resource: String,
         /// The subresource; empty for the resource itself.
         subresource: String,
-        /// The namespace; empty for all of them, and for what lives in none.
+        /// The namespace; empty for all namespaces, and for cluster-scoped resources.
         namespace: String,
         /// The name; empty for a collection.
         name: String,

@@ -1,28 +1,28 @@
-//! Who is asking: the proofs that a request carries, tried in turn.
+//! Authentication: the credentials of a request, tried in turn.
 
 use crate::{Certified, ClientAuthority, Tokens, User};
 use rustls::pki_types::CertificateDer;
 
-/// What a request shows of its caller.
+/// The credentials of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Credentials<'a> {
     /// The values of the `Authorization` headers, in order.
     pub authorization: &'a [&'a str],
-    /// Whom the certificates of the connection name: what [`Authenticators::certify`] found once for all its requests.
+    /// The user of the connection's certificates, verified by [`Authenticators::certify`] once for all its requests.
     pub certified: Option<&'a Certified>,
 }
 
-/// A caller that is known.
+/// An authenticated user.
 #[derive(Clone, Debug)]
 pub struct Authenticated(User);
 
 impl Authenticated {
-    /// Who it is.
+    /// The user.
     pub fn user(&self) -> &User {
         &self.0
     }
 
-    /// A part of the server itself, under the name that the reference has for it: it may do everything, by the group that says so.
+    /// A part of the server itself, with its user name in the reference and in the group `system:masters`.
     pub fn system(identity: SystemIdentity) -> Self {
         let user = User {
             name: identity.name().to_owned(),
@@ -37,10 +37,10 @@ impl Authenticated {
     }
 }
 
-/// The parts of the server that do work of their own, as audit logs, webhooks and managed fields see them.
+/// The parts of the server that make requests themselves, as audit logs, webhooks and managed fields name them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemIdentity {
-    /// The server's upkeep of its own objects.
+    /// The server, for its own objects.
     ApiServer,
 }
 
@@ -53,12 +53,12 @@ impl SystemIdentity {
     }
 }
 
-/// The caller is not known.
+/// The request has no valid credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Unauthorized")]
 pub struct Refused;
 
-/// The ways in which a caller can be known.
+/// The authentication methods.
 #[derive(Debug, Default)]
 pub struct Authenticators {
     /// Client certificates of these authorities.
@@ -68,12 +68,12 @@ pub struct Authenticators {
 }
 
 impl Authenticators {
-    /// Whom the certificates of a connection name; the caller has proven to own the key of the first.
+    /// The user of a connection's certificates. TLS has verified that the client owns the key of the first.
     pub fn certify(&self, certificates: &[CertificateDer<'static>]) -> Option<Certified> {
         self.certificates.as_ref()?.certify(certificates)
     }
 
-    /// Who is asking: by the client certificate if it is one of ours, otherwise by the token.
+    /// The user of a request: by the client certificate if that is valid, otherwise by the token.
     pub fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Authenticated, Refused> {
         let certified = credentials.certified.and_then(Certified::user).cloned();
         let known = certified.or_else(|| self.tokens.user(bearer(credentials.authorization.first()?)?));
@@ -81,8 +81,7 @@ impl Authenticators {
     }
 }
 
-/// The token of a header of the form `Bearer <token>`; the scheme is spelt in any case, and what comes after the token does
-/// not count.
+/// The token of a header `Bearer <token>`. The case of the scheme and the text after the token are ignored.
 fn bearer(header: &str) -> Option<&str> {
     let mut parts = header.trim().split(' ');
     let scheme = parts.next()?;
@@ -107,14 +106,14 @@ mod tests {
     }
 
     #[test]
-    fn a_token_tells_its_user_who_gets_the_group_of_the_known() {
+    fn token_user_gets_the_group_system_authenticated() {
         let credentials = Credentials { authorization: &["Bearer s3cret"], certified: None };
         let known = authenticators().authenticate(&credentials).unwrap();
         assert_eq!(known.user().groups, ["dev", "system:authenticated"]);
     }
 
     #[test]
-    fn the_scheme_is_read_as_the_reference_reads_it() {
+    fn bearer_scheme_is_parsed_as_in_the_reference() {
         assert_eq!(ask(&["bearer s3cret"]).unwrap(), "jane");
         assert_eq!(ask(&["  BEARER s3cret and more"]).unwrap(), "jane");
         for bad in

@@ -1,7 +1,7 @@
-//! What a caller may do: authorizers, asked in turn.
+//! Authorization: a chain of authorizers.
 //!
-//! The first authorizer that allows or denies decides; if none does, the request is denied. Every decision, also one that a
-//! verb asks for halfway (a PUT that creates), goes through [`Authorizer`].
+//! The first authorizer that allows or denies decides; if none does, the request is denied. Every decision goes through
+//! [`Authorizer`], also one within a verb (a PUT that creates).
 
 use crate::{Attributes, Authenticated, Target, User};
 use object::quote::Quoted;
@@ -11,23 +11,23 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// A future on the heap, for traits that are used as objects.
+/// A future on the heap, for trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What one authorizer says of a request.
+/// The decision of one authorizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It may be done.
+    /// The request is allowed.
     Allow,
-    /// It may not, whatever other authorizers say; the reason, which the client sees.
+    /// The request is denied, and no further authorizer is called; the reason, which the client sees.
     Deny(String),
-    /// The next one decides; the reason, which the client sees if none allows.
+    /// The next authorizer decides; the reason, which the client sees if none allows the request.
     NoOpinion(String),
 }
 
 /// One mode of authorization.
 pub trait Authorize: Send + Sync {
-    /// Whether a user may do something.
+    /// Decides on a request of a user.
     fn decide<'a>(&'a self, user: &'a User, attributes: &'a Attributes) -> BoxFuture<'a, Decision>;
 }
 
@@ -41,7 +41,7 @@ impl Authorize for AlwaysAllow {
     }
 }
 
-/// Decides what callers may do.
+/// The chain of authorizers.
 #[derive(Clone)]
 pub struct Authorizer {
     modes: Arc<[Box<dyn Authorize>]>,
@@ -53,7 +53,7 @@ impl fmt::Debug for Authorizer {
     }
 }
 
-/// The proof that a caller may do what it asked for.
+/// The proof that a user may make a request.
 #[derive(Clone, Debug)]
 pub struct Authorized {
     user: User,
@@ -61,17 +61,17 @@ pub struct Authorized {
 }
 
 impl Authorizer {
-    /// Asks these modes, in this order.
+    /// Calls these modes in this order.
     pub fn new(modes: impl IntoIterator<Item = Box<dyn Authorize>>) -> Self {
         Self { modes: modes.into_iter().collect() }
     }
 
-    /// Lets every known caller do everything.
+    /// Allows every authenticated user everything.
     pub fn always_allow() -> Self {
         Self::new([Box::new(AlwaysAllow) as Box<dyn Authorize>])
     }
 
-    /// The proof that a caller may do something, or the 403 for it.
+    /// The proof that a user may make a request, or the 403.
     pub async fn authorize(
         &self,
         caller: Authenticated,
@@ -81,7 +81,7 @@ impl Authorizer {
         Ok(Authorized { user: caller.into_user(), attributes })
     }
 
-    /// Refuses what a user may not do.
+    /// 403 if a user may not make a request.
     pub async fn check(&self, user: &User, attributes: &Attributes) -> Result<(), Status> {
         let mut reasons = Vec::new();
         for mode in &*self.modes {
@@ -100,18 +100,18 @@ impl Authorizer {
 }
 
 impl Authorized {
-    /// Who asked.
+    /// The user.
     pub fn user(&self) -> &User {
         &self.user
     }
 
-    /// What was asked for, and is allowed.
+    /// The attributes of the allowed request.
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
     }
 }
 
-/// 403, in the words of the reference.
+/// 403, with the message of the reference.
 fn forbidden(user: &User, attributes: &Attributes, reason: &str) -> Status {
     let (name, verb) = (Quoted(&user.name), attributes.verb);
     let (message, about) = match &attributes.target {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use x509_parser::parse_x509_certificate;
 
-/// Those whose certificates are taken for what they say.
+/// The authorities whose client certificates are trusted.
 #[derive(Debug)]
 pub struct ClientAuthority(Arc<dyn ClientCertVerifier>);
 
@@ -23,8 +23,8 @@ impl ClientAuthority {
         Ok(Self(verifier))
     }
 
-    /// Who the first certificate names, if the chain leads to an authority and the certificate is for a client and valid now.
-    /// That takes a tenth of a millisecond: callers keep the answer for as long as it is [good](Certified::user).
+    /// The user of the first certificate, if the chain ends at an authority and the certificate is for a client and valid now.
+    /// This takes a tenth of a millisecond: the server keeps the result for the connection, while it is [valid](Certified::user).
     pub fn certify(&self, chain: &[CertificateDer<'static>]) -> Option<Certified> {
         let (own, intermediates) = chain.split_first()?;
         if let Err(error) = self.0.verify_client_cert(own, intermediates, UnixTime::now()) {
@@ -45,7 +45,7 @@ impl ClientAuthority {
     }
 }
 
-/// A user that was known by a certificate, and until when.
+/// The user of a certificate, and when the certificate expires.
 #[derive(Clone, Debug)]
 pub struct Certified {
     user: User,
@@ -54,7 +54,7 @@ pub struct Certified {
 }
 
 impl Certified {
-    /// The user, unless the certificate has run out meanwhile.
+    /// The user, unless the certificate has expired meanwhile.
     pub fn user(&self) -> Option<&User> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
         (now.as_secs() <= u64::try_from(self.until).ok()?).then_some(&self.user)
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_of_the_authority_names_user_and_groups() {
+    fn certificate_of_the_authority_gives_user_and_groups() {
         let (certificate, issuer) = authority("ours");
         let ours = ClientAuthority::new(vec![certificate]).unwrap();
         let certified = ours.certify(&[client(&issuer, ExtendedKeyUsagePurpose::ClientAuth)]).unwrap();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_certified_is_not_known_any_more_when_the_certificate_has_run_out() {
+    fn expired_certificate_gives_no_user() {
         let user = User { name: "jane".into(), ..User::default() };
         let good = Certified { user: user.clone(), until: i64::MAX };
         assert_eq!(good.user(), Some(&user));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_of_others_and_for_servers_are_nobodys() {
+    fn certificates_of_other_authorities_and_of_servers_give_no_user() {
         let (certificate, issuer) = authority("ours");
         let (_, other) = authority("ours");
         let ours = ClientAuthority::new(vec![certificate]).unwrap();

@@ -1,13 +1,12 @@
-//! Who is asking, and what they may do.
+//! Authentication and authorization.
 //!
 //! 1. **Proof by type.** An [`Authenticated`] is made only by [`Authenticators::authenticate`], and for the server's own work by
-//!    [`Authenticated::system`]; an [`Authorized`] only by [`Authorizer::authorize`]. What reads and writes objects demands an [`Authorized`], and takes from it what it is for: a
-//!    permission for one thing cannot be used for another.
-//! 2. **Default deny.** A caller that shows nothing valid is refused; what exactly was wrong is for the log, not for the
-//!    caller.
+//!    [`Authenticated::system`]; an [`Authorized`] only by [`Authorizer::authorize`]. The registry requires an [`Authorized`] to
+//!    read and write objects, and takes the attributes from it: a permission for one request cannot be used for another.
+//! 2. **Default deny.** A request without valid credentials is refused; the reason is in the log, not in the response.
 //! 3. **Secrets are compared in constant time**, and are in no log and no error.
 //!
-//! For now a caller is known by a client certificate of the cluster's own authority or by a static token, and may then do
+//! For now users authenticate with a client certificate of the cluster's own authority or with a static token, and may do
 //! everything.
 
 mod attributes;

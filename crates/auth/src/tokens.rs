@@ -9,13 +9,13 @@ use std::fmt;
 #[derive(Debug, Default)]
 pub struct Tokens(Vec<StaticToken>);
 
-/// A secret and who has it. Only a digest of the secret is kept.
+/// A secret and its user. Only a digest of the secret is kept.
 pub struct StaticToken {
     digest: Digest,
     user: User,
 }
 
-/// Why a token file cannot be used. The text says nothing of the tokens.
+/// Why a token file is invalid. The text contains no token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFileError {
     /// A line has too few columns.
@@ -27,7 +27,7 @@ pub enum TokenFileError {
 }
 
 impl StaticToken {
-    /// A secret and who has it.
+    /// A secret and its user.
     pub fn new(token: &str, user: User) -> Self {
         Self { digest: digest(&SHA256, token.as_bytes()), user }
     }
@@ -84,7 +84,7 @@ impl Tokens {
         self.0.extend(more.0);
     }
 
-    /// Whose token it is. Looks at every one, so that the time tells nothing.
+    /// The user of a token. Compares with every token, so that the time reveals nothing.
     pub(crate) fn user(&self, token: &str) -> Option<User> {
         let digest = digest(&SHA256, token.as_bytes());
         let mut found = None;
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_gives_users_with_their_groups() {
+    fn token_file_is_parsed_with_groups() {
         let tokens = Tokens::parse(
             "# comment\n\nt1,admin,admin-uid,\"system:masters, ops\"\nt2,jane,7\nt3,\"a \"\"b\"\"\",8,one\n",
         )
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_is_refused_without_telling_secrets() {
+    fn errors_of_an_invalid_token_file_contain_no_secrets() {
         assert_eq!(Tokens::parse("secret,admin\n").unwrap_err(), TokenFileError::Columns(1));
         let error = Tokens::parse("x,y,z\nsecret,\"admin,1\n").unwrap_err();
         assert_eq!(error, TokenFileError::Quote(2));
@@ -161,12 +161,12 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_token_is_nobodys() {
+    fn empty_token_has_no_user() {
         assert_eq!(Tokens::parse(",admin,1\n").unwrap().user(""), None);
     }
 
     #[test]
-    fn a_token_is_not_shown() {
+    fn debug_output_withholds_tokens() {
         let tokens = Tokens::parse("t0ps3cret,admin,1\n").unwrap();
         assert!(!format!("{tokens:?}").contains("t0ps3cret"));
     }

@@ -1,25 +1,25 @@
 //! Users.
 
-/// Somebody who is known.
+/// A user, as the reference's `user.Info`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     /// The name.
     pub name: String,
-    /// What tells users of the same name apart over time.
+    /// Distinguishes users with the same name over time.
     pub uid: String,
     /// The groups.
     pub groups: Vec<String>,
-    /// Everything else that is known.
+    /// Further attributes of the user.
     pub extra: Vec<(String, Vec<String>)>,
 }
 
 impl User {
-    /// The group of everybody who is known.
+    /// The group of all authenticated users.
     pub const AUTHENTICATED: &str = "system:authenticated";
-    /// The group of those who may do everything.
+    /// The group whose members may do everything.
     pub const MASTERS: &str = "system:masters";
 
-    /// The user with the group of everybody who is known.
+    /// Adds the group of all authenticated users.
     pub(crate) fn authenticated(mut self) -> Self {
         if !self.groups.iter().any(|group| group == Self::AUTHENTICATED) {
             self.groups.push(Self::AUTHENTICATED.to_owned());

@@ -1,4 +1,4 @@
-//! Tests of the server with client libraries of other people.
+//! Tests of the server with client libraries of other projects.
 //!
-//! There is nothing here: the tests are in `tests/`. They have a crate of their own so that what those libraries bring
-//! with them is built for these tests only.
+//! The tests are in `tests/`. They have a crate of their own so that the dependencies of those libraries are built for these
+//! tests only.

@@ -55,7 +55,7 @@ fn config_map(name: &str, value: &str) -> ConfigMap {
     .unwrap()
 }
 
-/// The code of the Status that a call was refused with.
+/// The code of the Status of a refused request.
 fn refusal<T: std::fmt::Debug>(result: kube::Result<T>) -> (u16, String) {
     match result {
         Err(kube::Error::Api(status)) => (status.code, status.reason),
@@ -110,7 +110,7 @@ async fn typed_objects_are_created_changed_listed_and_deleted() {
 }
 
 #[tokio::test]
-async fn an_applied_object_has_its_manager() {
+async fn applied_object_has_its_manager() {
     let kube = Kube::start().await;
     let api = kube.config_maps();
     api.create(&PostParams::default(), &config_map("a", "1")).await.unwrap();
@@ -121,7 +121,7 @@ async fn an_applied_object_has_its_manager() {
 }
 
 #[tokio::test]
-async fn a_kind_found_by_discovery_works_like_a_typed_one() {
+async fn dynamic_kind_from_discovery_works_like_a_typed_one() {
     let kube = Kube::start().await;
     let discovery = Discovery::new(kube.client.clone()).run().await.unwrap();
     let group = discovery.groups().find(|group| group.name() == "apps").expect("the group apps");
@@ -160,7 +160,7 @@ async fn a_kind_found_by_discovery_works_like_a_typed_one() {
 }
 
 #[tokio::test]
-async fn a_watcher_sees_what_is_there_and_then_what_happens() {
+async fn watcher_gets_existing_objects_and_then_changes() {
     let kube = Kube::start().await;
     let api = kube.config_maps();
     api.create(&PostParams::default(), &config_map("before", "1")).await.unwrap();
@@ -192,7 +192,7 @@ async fn a_watcher_sees_what_is_there_and_then_what_happens() {
     assert_eq!(next().await, "deleted after");
 }
 
-/// What the writers did, and what the watcher saw.
+/// The writes of the writers, and the events of the watcher.
 #[derive(Default)]
 struct Churn {
     stop: AtomicBool,
@@ -202,7 +202,7 @@ struct Churn {
 const WRITERS: usize = 4;
 const NAMES: usize = 40;
 
-/// Creates, changes and deletes objects of its own until told to stop; returns the version of every write.
+/// Creates, changes and deletes its own objects until `stop`; returns the version of every write.
 async fn write(api: Api<ConfigMap>, writer: usize, churn: Arc<Churn>) -> Vec<u64> {
     let mut rng = fastrand::Rng::with_seed(writer as u64);
     let mut there = BTreeSet::new();
@@ -231,13 +231,13 @@ fn state<'a>(objects: impl Iterator<Item = &'a ConfigMap>) -> BTreeMap<String, S
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn slow_a_reflector_misses_nothing_in_a_minute_of_churn() {
+async fn slow_reflector_misses_nothing_in_a_minute_of_churn() {
     let kube = Kube::start().await;
     let api = kube.config_maps();
     let seconds = std::env::var("KEELSON_TEST_SECONDS").map_or(60, |text| text.parse().unwrap());
     let churn = Arc::new(Churn::default());
 
-    // The server ends the watch every few seconds; each time the next one has to go on where the last one ended.
+    // The server ends the watch every few seconds; each time the next watch must continue where the last one ended.
     let config = watcher::Config::default().timeout(5);
     let (store, writer) = reflector::store::<ConfigMap>();
     let seen: Arc<std::sync::Mutex<Vec<Event<ConfigMap>>>> = Arc::default();

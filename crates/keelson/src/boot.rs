@@ -1,8 +1,8 @@
-//! What exists right after the first start: the namespaces of the system, the API's own service with its endpoints, the range
-//! of services, the priority classes of the system, the identity of this server, and two config maps that clients read.
+//! Creates the system objects at startup: system namespaces, the service `kubernetes` with its endpoints, the service CIDR,
+//! system priority classes, the identity lease of this server, and two config maps that clients read.
 //!
-//! Each part is a hook with a name, under which `/livez` and `/readyz` tell whether it is done. What is there already is left
-//! alone, except where it says something about this very process.
+//! Each part is a post-start hook with a name, which is also its check in `/livez` and `/readyz`. Existing objects are not
+//! changed, except for fields about this process.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -18,25 +18,25 @@ use registry::{Address, Client, Registry};
 use schema::{Status, json};
 use store::Revision;
 
-use crate::options::Range;
+use crate::options::ServiceRange;
 
-/// How long the identity of a server counts after it was renewed.
+/// The duration of the identity lease.
 const IDENTITY_SECONDS: i64 = 3600;
-/// How often it is renewed.
+/// How often the lease is renewed.
 const RENEWAL: Duration = Duration::from_secs(10);
 
-/// What the objects say.
+/// The values in the system objects.
 #[derive(Debug, Clone)]
-pub(crate) struct Facts {
-    /// Where the rest of the cluster reaches this server.
+pub(crate) struct SystemValues {
+    /// The address of this server for the rest of the cluster.
     pub(crate) advertise: IpAddr,
     pub(crate) port: u16,
-    pub(crate) services: Range,
+    pub(crate) services: ServiceRange,
     /// The authority of client certificates, in PEM.
     pub(crate) client_authority: String,
 }
 
-/// A part of the start.
+/// A post-start hook.
 #[derive(Debug)]
 pub(crate) struct Hook {
     pub(crate) name: &'static str,
@@ -49,7 +49,7 @@ impl Hook {
     }
 }
 
-/// The parts of the start that make objects.
+/// The post-start hooks that create objects.
 #[derive(Debug)]
 pub(crate) struct Hooks {
     all: Vec<Arc<Hook>>,
@@ -87,13 +87,13 @@ impl Hooks {
         self.all.iter().all(|hook| hook.is_done())
     }
 
-    /// Makes everything, and then keeps renewing the identity. Ends only with the process.
-    pub(crate) async fn run(&self, registry: &Arc<Registry>, facts: &Facts) {
-        // Under the name that the reference has for itself.
+    /// Creates all objects, then renews the identity lease until the process ends.
+    pub(crate) async fn run(&self, registry: &Arc<Registry>, values: &SystemValues) {
+        // The field manager of the reference.
         let client = Client::new(registry.clone(), SystemIdentity::ApiServer, "kube-apiserver");
-        let boot = Boot { client, facts, now: Time::now(), identity: identity(), skipped: Mutex::default() };
+        let boot = Boot { client, values, now: Time::now(), identity: identity(), skipped: Mutex::default() };
         let first = registry.cache().committed() == Revision::ZERO;
-        // Namespaces first: the others live in them.
+        // Namespaces first: the other objects are in them.
         self.repeat(NAMESPACES, || boot.namespaces()).await;
         tokio::join!(
             self.repeat(AUTHENTICATION_INFO, || boot.authentication_info()),
@@ -114,7 +114,7 @@ impl Hooks {
         }
     }
 
-    /// Tries a part until it succeeds.
+    /// Retries a hook until it succeeds.
     async fn repeat<F: Future<Output = Result<(), Status>>>(&self, name: &str, part: impl Fn() -> F) {
         let mut pause = Duration::from_millis(50);
         while let Err(error) = part().await {
@@ -128,8 +128,8 @@ impl Hooks {
     }
 }
 
-/// Ends the history of a store's very first start, which no client has seen: as with the reference, nobody can watch from
-/// before it.
+/// Drops the history of the first start of a store, which no client has seen: as in the reference, no watch can start before
+/// its end.
 async fn forget(registry: &Registry) {
     let cache = registry.cache();
     if let Err(error) = cache.forget(cache.committed()).await {
@@ -139,14 +139,14 @@ async fn forget(registry: &Registry) {
 
 struct Boot<'a> {
     client: Client,
-    facts: &'a Facts,
+    values: &'a SystemValues,
     now: Time,
     identity: Identity,
-    /// The resources that are not served, and of which the log says so.
+    /// The resources that are not served and were logged as such.
     skipped: Mutex<BTreeSet<&'static str>>,
 }
 
-/// The name of this server among others on the same store.
+/// The identity of this server among others on the same store.
 struct Identity {
     host: String,
     lease: String,
@@ -185,9 +185,9 @@ impl Boot<'_> {
         Ok(())
     }
 
-    /// The service under which pods reach the API, and where it leads.
+    /// The service `kubernetes`, its endpoints and its endpoint slice.
     async fn service(&self) -> Result<(), Status> {
-        let Facts { advertise, port, services, .. } = self.facts;
+        let SystemValues { advertise, port, services, .. } = self.values;
         let address = services.first();
         let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
         let service = format!(
@@ -212,10 +212,10 @@ impl Boot<'_> {
         self.apply(place, &slice, &["endpoints", "ports"]).await
     }
 
-    /// The range of services, and that its first address is taken.
+    /// The service CIDR, and the IP address of the service `kubernetes`.
     async fn service_range(&self) -> Result<(), Status> {
         let place = Address::v1("networking.k8s.io", "servicecidrs", "");
-        let range = self.facts.services;
+        let range = self.values.services;
         self.create(
             place,
             &format!(r#"{{"metadata":{{"name":"kubernetes"}},"spec":{{"cidrs":["{range}"]}}}}"#),
@@ -239,7 +239,7 @@ impl Boot<'_> {
     }
 
     async fn authentication_info(&self) -> Result<(), Status> {
-        let authority = json::string(&self.facts.client_authority);
+        let authority = json::string(&self.values.client_authority);
         let text = format!(
             r#"{{"metadata":{{"name":"extension-apiserver-authentication"}},"data":{{"client-ca-file":{authority}}}}}"#
         );
@@ -268,7 +268,7 @@ impl Boot<'_> {
         self.apply(place, &text, &["spec"]).await
     }
 
-    /// Whether objects can be made here: `--runtime-config` can turn their resource off, or namespaces.
+    /// Whether the resource is served: `--runtime-config` can turn it off, or namespaces.
     fn is_served(&self, address: Address<'static>) -> bool {
         let namespaces = Address::core("namespaces", "");
         let Address { resource, namespace, .. } = address;
@@ -281,7 +281,7 @@ impl Boot<'_> {
         false
     }
 
-    /// Makes an object, unless there is one of its name.
+    /// Creates an object unless it exists.
     async fn create(&self, address: Address<'static>, text: &str) -> Result<(), Status> {
         if !self.is_served(address) {
             return Ok(());
@@ -293,7 +293,7 @@ impl Boot<'_> {
         }
     }
 
-    /// Makes an object, or sets these fields of the one that is there.
+    /// Creates an object, or sets these fields of the existing one.
     async fn apply(
         &self,
         address: Address<'static>,
@@ -332,7 +332,7 @@ impl Boot<'_> {
     }
 }
 
-/// Who this server is: the host's name tells servers apart, a random part the runs of one.
+/// The identity: the lease name is derived from the host's name, the holder also has a random part for each run.
 fn identity() -> Identity {
     let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
     let lease = format!(
@@ -345,7 +345,7 @@ fn identity() -> Identity {
     Identity { host, holder: format!("{lease}_{run}"), lease }
 }
 
-/// Bytes in the letters and digits that a name may have, five bits each.
+/// Base32 in lower case without padding, which is valid in a name.
 fn base32(bytes: &[u8]) -> String {
     const ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyz234567";
     let mut out = String::new();
@@ -373,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base32_is_that_of_the_standard_in_small_letters() {
+    fn base32_is_lower_case_without_padding() {
         for (text, encoded) in
             [("", ""), ("f", "my"), ("fo", "mzxq"), ("foo", "mzxw6"), ("foobar", "mzxw6ytboi")]
         {
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lease_has_the_name_of_the_host_and_the_holder_one_of_the_run() {
+    fn lease_name_is_stable_and_holder_differs_between_runs() {
         let (one, other) = (identity(), identity());
         assert_eq!(one.lease, other.lease);
         assert_eq!(one.lease.len(), "apiserver-".len() + 26);

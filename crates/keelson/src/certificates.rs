@@ -1,4 +1,4 @@
-//! Which certificates a run serves with, and the kubeconfig that goes with them.
+//! The serving certificate of a run, and its kubeconfig.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use server::pki::{self, ADMIN_USER, Kubeconfig, Names, Pair, Pki, Token};
 use server::tls::{self, Files};
 
-/// Why there is nothing to serve with.
+/// Why there is no serving certificate.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(transparent)]
@@ -23,31 +23,36 @@ pub(crate) struct Certificates {
     given: Option<Files>,
     address: SocketAddr,
     kubeconfig: PathBuf,
-    names: Further,
+    names: FurtherNames,
 }
 
-/// What else the serving certificate is good for.
+/// FurtherNames names of the serving certificate.
 #[derive(Debug, Clone)]
-pub(crate) struct Further {
+pub(crate) struct FurtherNames {
     /// The first address of the service range, under which pods reach the API.
     pub(crate) service: IpAddr,
     pub(crate) advertised: Option<IpAddr>,
     pub(crate) host: Option<String>,
 }
 
-/// What there is to serve with.
+/// The loaded certificates.
 pub(crate) struct Loaded {
     pub(crate) serving: Pair,
-    /// In PEM: whose client certificates count.
+    /// The authority of client certificates, in PEM.
     pub(crate) client_authority: String,
     pub(crate) token: Token,
-    /// Whether something was made that is not on the disk yet.
-    pub(crate) unsettled: bool,
+    /// Whether new certificates are not forced to the disk yet.
+    pub(crate) needs_sync: bool,
 }
 
 impl Certificates {
-    /// Certificates for a server at `address` that keeps its things in `data_dir`.
-    pub(crate) fn new(data_dir: PathBuf, given: Option<Files>, address: SocketAddr, names: Further) -> Self {
+    /// Certificates for a server at `address` with the data directory `data_dir`.
+    pub(crate) fn new(
+        data_dir: PathBuf,
+        given: Option<Files>,
+        address: SocketAddr,
+        names: FurtherNames,
+    ) -> Self {
         let kubeconfig = data_dir.join("kubeconfig");
         Self { own: Pki::new(data_dir.join("pki")), given, address, kubeconfig, names }
     }
@@ -57,7 +62,7 @@ impl Certificates {
         &self.kubeconfig
     }
 
-    /// Where a client on this host reaches the server.
+    /// The server's URL for a client on this host.
     pub(crate) fn url(&self) -> String {
         let address = match self.address.ip() {
             IpAddr::V4(v4) if v4.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -67,7 +72,7 @@ impl Certificates {
         format!("https://{}", SocketAddr::new(address, self.address.port()))
     }
 
-    /// How often to look whether there is something new.
+    /// How often to reload the certificates.
     pub(crate) fn refresh_interval(&self) -> Duration {
         match self.given {
             Some(_) => Duration::from_secs(20),
@@ -75,7 +80,7 @@ impl Certificates {
         }
     }
 
-    /// Reads or makes what is needed, and writes the kubeconfig when it would say something new.
+    /// Reads or makes the certificates, and writes the kubeconfig if its content has changed.
     pub(crate) fn load(&self) -> Result<Loaded, Error> {
         let mut names = Names::of_this_host(self.names.service).with_address(self.address.ip());
         names.addresses.extend(self.names.advertised);
@@ -88,7 +93,7 @@ impl Certificates {
             Some(files) => files.read()?,
             None => material.serving,
         };
-        // A client of given certificates trusts exactly those; of our own, everything the authority signs.
+        // The kubeconfig trusts exactly the given certificate, or everything that our own authority signs.
         let authority = if self.given.is_some() { &serving.certificate } else { &material.authority };
         let kubeconfig = Kubeconfig {
             server: self.url(),
@@ -102,22 +107,22 @@ impl Certificates {
             serving,
             client_authority: material.authority,
             token: material.token,
-            unsettled: !material.made.is_empty(),
+            needs_sync: !material.made.is_empty(),
         })
     }
 
-    /// The same, and everything that was made is on the disk afterwards: for those who have the time.
+    /// As [`load`](Self::load), and forces new certificates to the disk.
     pub(crate) fn reload(&self) -> Result<Pair, Error> {
         let loaded = self.load()?;
-        if loaded.unsettled {
-            self.settle();
+        if loaded.needs_sync {
+            self.sync();
         }
         Ok(loaded.serving)
     }
 
-    /// Forces what was made to the disk. A failure is logged: serving goes on.
-    pub(crate) fn settle(&self) {
-        if let Err(error) = self.own.settle() {
+    /// Forces new certificates to the disk. A failure is only logged.
+    pub(crate) fn sync(&self) {
+        if let Err(error) = self.own.sync() {
             log::error!(error:% = error; "new certificates may be lost if the machine crashes");
         }
     }
@@ -128,14 +133,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_url_is_one_that_can_be_called() {
+    fn url_has_an_address_that_clients_can_connect_to() {
         for (address, url) in [
             ("127.0.0.1:6443", "https://127.0.0.1:6443"),
             ("0.0.0.0:1", "https://127.0.0.1:1"),
             ("[::]:1", "https://[::1]:1"),
             ("192.0.2.1:8443", "https://192.0.2.1:8443"),
         ] {
-            let further = Further { service: [10, 0, 0, 1].into(), advertised: None, host: None };
+            let further = FurtherNames { service: [10, 0, 0, 1].into(), advertised: None, host: None };
             let certificates = Certificates::new("x".into(), None, address.parse().unwrap(), further);
             assert_eq!(certificates.url(), url);
         }

@@ -1,10 +1,10 @@
 //! The command line: one table of flags, and everything that derives from it.
 //!
-//! A row of [`table::FLAGS`] says how a flag is called, what it takes, and what it does. Parsing, `--help`, the
+//! A row of [`table::FLAGS`] has the name of a flag, its value type, and its effect. Parsing, `--help`, the
 //! suggestion for a misspelt name and the warning about a flag that has no effect yet all read that table.
 //!
 //! Forms: `--name=value`, `--name value`, and for switches also `--name` alone; `-v 4`, `-v=4`, `-v4`. An underscore in
-//! a name counts as a hyphen. Given twice, the later one holds.
+//! a name counts as a hyphen. Of a repeated flag the last value counts.
 
 mod gates;
 pub(crate) mod help;
@@ -27,15 +27,15 @@ pub(crate) struct Flag {
     pub(crate) effect: Effect,
 }
 
-/// What a flag does.
+/// The effect of a flag.
 pub(crate) enum Effect {
     /// Changes the options.
     Set(fn(&mut Options, &str) -> Result<(), String>),
-    /// Nothing yet: it is accepted, so that an existing command line works, and a warning says so.
+    /// None yet: it is accepted with a warning, so that an existing command line works.
     Later,
 }
 
-/// What a flag takes.
+/// The type of a flag's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueType {
     /// `true` or `false`; alone it means `true`.
@@ -64,7 +64,7 @@ impl ValueType {
     }
 }
 
-/// The part of the server that a flag is about.
+/// The section of `--help` that a flag is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
     General,
@@ -112,7 +112,7 @@ impl Group {
     }
 }
 
-/// Why a command line was not understood.
+/// Why a command line is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Error {
     #[error("unknown flag: {flag}{}; see keelson --help", hint(.suggestion))]
@@ -125,7 +125,7 @@ pub(crate) enum Error {
     Positional { argument: String },
     #[error("{given} is given without {missing}: a certificate and its key belong together")]
     Half { given: &'static str, missing: &'static str },
-    /// `--feature-gates` or `--runtime-config`, in the words of the reference.
+    /// `--feature-gates` or `--runtime-config`, with the message of the reference.
     #[error("{0}")]
     Refused(String),
 }
@@ -134,29 +134,33 @@ fn hint(suggestion: &Option<&'static str>) -> String {
     suggestion.map(|name| format!(", did you mean --{name}?")).unwrap_or_default()
 }
 
-/// A command line that was understood.
+/// A parsed command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Parsed {
     pub(crate) options: Options,
     /// The flags that were given and have no effect yet, each once.
     pub(crate) without_effect: Vec<&'static str>,
-    /// What else is to be logged, once the log has been started as the flags say.
+    /// Warnings to log after the logger has started.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Reads the arguments after the program's name.
+/// Parses the arguments after the program's name.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Parsed, Error> {
     let mut parsed = Parsed { options: Options::default(), without_effect: Vec::new(), warnings: Vec::new() };
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
-        let written = Written::split(&argument)?;
-        let flag = find(&written)?;
-        let value = match (written.value, flag.kind) {
+        let argument = Argument::split(&argument)?;
+        let flag = find(&argument)?;
+        let value = match (argument.value, flag.kind) {
             (Some(value), _) => value,
             (None, ValueType::Switch) => "true".to_owned(),
-            (None, _) => arguments.next().ok_or_else(|| Error::NoValue { flag: written.shown.clone() })?,
+            (None, _) => arguments.next().ok_or_else(|| Error::NoValue { flag: argument.shown.clone() })?,
         };
-        apply(flag, &value, &mut parsed).map_err(|why| Error::Invalid { flag: written.shown, value, why })?;
+        apply(flag, &value, &mut parsed).map_err(|why| Error::Invalid {
+            flag: argument.shown,
+            value,
+            why,
+        })?;
     }
     if parsed.options.show == Show::Help {
         return Ok(parsed);
@@ -165,7 +169,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Parse
     Ok(parsed)
 }
 
-/// Checks what depends on several flags, and on all values of a flag that can be repeated.
+/// Checks that need several flags, or all values of a repeated flag.
 fn finish(parsed: &mut Parsed) -> Result<(), Error> {
     let options = &mut parsed.options;
     let resolved = gates::resolve(&options.feature_gates).map_err(Error::Refused)?;
@@ -190,8 +194,8 @@ fn apply(flag: &'static Flag, value: &str, parsed: &mut Parsed) -> Result<(), St
     Ok(())
 }
 
-/// A flag as it was written.
-struct Written {
+/// One argument, split at its `=`.
+struct Argument {
     /// The flag without its value.
     shown: String,
     /// The name alone, with hyphens.
@@ -199,7 +203,7 @@ struct Written {
     value: Option<String>,
 }
 
-impl Written {
+impl Argument {
     fn split(argument: &str) -> Result<Self, Error> {
         let positional = || Error::Positional { argument: argument.to_owned() };
         if let Some(long) = argument.strip_prefix("--") {
@@ -221,14 +225,14 @@ impl Written {
     }
 }
 
-fn find(written: &Written) -> Result<&'static Flag, Error> {
+fn find(argument: &Argument) -> Result<&'static Flag, Error> {
     table::FLAGS
         .iter()
-        .find(|flag| flag.name == written.name)
-        .ok_or_else(|| Error::Unknown { flag: written.shown.clone(), suggestion: nearest(&written.name) })
+        .find(|flag| flag.name == argument.name)
+        .ok_or_else(|| Error::Unknown { flag: argument.shown.clone(), suggestion: nearest(&argument.name) })
 }
 
-/// The flag whose name is nearest, if it is near enough to be meant.
+/// The flag with the most similar name, if it is similar enough.
 fn nearest(name: &str) -> Option<&'static str> {
     let allowed = (name.len() / 4).clamp(1, 4);
     let candidates = table::FLAGS.iter().filter(|flag| flag.name.len() > 1);
@@ -236,7 +240,7 @@ fn nearest(name: &str) -> Option<&'static str> {
     distances.filter(|(distance, _)| *distance <= allowed).min().map(|(_, name)| name)
 }
 
-/// How many letters have to be put in, taken out, changed, or swapped with their neighbour.
+/// The edit distance: insertions, deletions, substitutions and swaps of neighbours.
 fn distance(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().take(64).collect(), to.chars().collect());
     let mut before: Vec<usize> = Vec::new();

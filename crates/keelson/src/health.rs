@@ -1,7 +1,7 @@
 //! The health checks, by the names and in the order of the reference.
 //!
-//! A check of a part that Keelson has asks that part. The reference has further parts that do their work while it starts; what
-//! answers for them here is whether this server's own start is through.
+//! A check of a component that Keelson has calls that component. The reference has further post-start hooks; their checks pass
+//! here once this server's own hooks are done.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use server::health::{Check, Checks, Duplicate, Endpoint};
 use crate::boot::Hooks;
 use crate::logging;
 
-/// The parts of the reference's start, in its order.
+/// The post-start hooks of the reference, in its order.
 const HOOKS: &[&str] = &[
     "poststarthook/start-apiserver-admission-initializer",
     "poststarthook/generic-apiserver-start-informers",
@@ -73,7 +73,7 @@ pub(crate) fn checks(
     Ok(checks)
 }
 
-/// Whether the store takes writes.
+/// Whether the store accepts writes.
 fn store(name: &'static str, endpoints: &'static [Endpoint], registry: &Arc<Registry>) -> Check {
     let registry = registry.clone();
     Check::new(name, endpoints, move || {

@@ -1,8 +1,8 @@
-//! Log lines to standard error: one an event, readable or as JSON.
+//! Log lines to standard error: one line per event, as text or JSON.
 //!
-//! Without raised verbosity, other people's crates are heard only with warnings and errors.
+//! Without raised verbosity, crates of other projects log only warnings and errors.
 //!
-//! A line that cannot be written is lost, and the health check `log` fails until one can be again.
+//! A line that cannot be written is lost, and the health check `log` fails until the next line is written.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -37,7 +37,7 @@ const OWN_CRATES: &[&str] = &[
     "store",
 ];
 
-/// Begins to log, in the whole process and for good.
+/// Starts the logger of the process.
 pub(crate) fn start(format: LogFormat, verbosity: u8) {
     let logger = LOGGER.get_or_init(|| Logger { format, levels: Levels::of(verbosity) });
     if log::set_logger(logger).is_ok() {
@@ -53,7 +53,7 @@ pub(crate) fn check() -> Check {
     })
 }
 
-/// What is logged.
+/// The log levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Levels {
     /// Of this project's crates.
@@ -109,7 +109,7 @@ fn text_line(record: &Record<'_>, milliseconds: u128) -> String {
     push_time(&mut line, milliseconds);
     let _ = write!(line, " {:<5} {}", level(record.level()), record.args());
     let _ = record.key_values().visit(&mut TextFields(&mut line));
-    // An event is one line, whatever a message brings along.
+    // An event is one line: spaces replace line breaks.
     let mut line = line.replace(['\n', '\r'], " ");
     line.push('\n');
     line
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_line_has_time_level_message_and_fields() {
+    fn text_line_has_time_level_message_and_fields() {
         let record =
             Record::builder().level(Level::Warn).args(format_args!("it\nbroke")).key_values(&FIELDS).build();
         assert_eq!(
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_line_is_one_object() {
+    fn json_line_is_one_object() {
         let number = [("count", 3_i64)];
         let record =
             Record::builder().level(Level::Info).args(format_args!("a <b>")).key_values(&number).build();

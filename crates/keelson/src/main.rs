@@ -16,7 +16,7 @@ use flags::Parsed;
 use options::Show;
 use run::Ending;
 
-/// Objects are trees of many small pieces; this takes and gives them back in a third of the time of the system's.
+/// Objects are trees of many small allocations; this allocator takes a third of the time of the system's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

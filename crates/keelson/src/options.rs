@@ -1,4 +1,4 @@
-//! What the command line has decided.
+//! The options of a run, as parsed from the command line.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use server::tls::{Oldest, Protocols};
 
 use crate::flags::RuntimeConfig;
 
-/// The settings of a run.
+/// The options of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) data_dir: PathBuf,
@@ -26,11 +26,11 @@ pub(crate) struct Options {
     pub(crate) retention: Duration,
     pub(crate) advertise_address: Option<IpAddr>,
     pub(crate) external_hostname: Option<String>,
-    pub(crate) service_range: Range,
-    /// As it was given; [`Options::selection`] is what it means.
+    pub(crate) service_range: ServiceRange,
+    /// The value of `--runtime-config`; [`Options::selection`] is its meaning.
     pub(crate) runtime_config: RuntimeConfig,
     pub(crate) selection: registry::Selection,
-    /// The values of `--feature-gates`; [`Options::gates`] is what they mean.
+    /// The values of `--feature-gates`; [`Options::gates`] is their meaning.
     pub(crate) feature_gates: Vec<String>,
     pub(crate) gates: Gates,
     pub(crate) priority_and_fairness: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Options {
     pub(crate) show: Show,
 }
 
-/// Where objects are kept.
+/// Where objects are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Storage {
     /// In the data directory.
@@ -50,23 +50,23 @@ pub(crate) enum Storage {
     Memory,
 }
 
-/// The addresses of services.
+/// The address range of services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Range {
-    /// Its first address, which is that of no service.
+pub(crate) struct ServiceRange {
+    /// Its first address, which no service has.
     pub(crate) base: IpAddr,
     /// How many leading bits its addresses share.
     pub(crate) prefix: u8,
 }
 
-impl Default for Range {
+impl Default for ServiceRange {
     fn default() -> Self {
         Self { base: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 0)), prefix: 24 }
     }
 }
 
-impl Range {
-    /// Reads `10.0.0.0/16`; of several ranges the first.
+impl ServiceRange {
+    /// Parses `10.0.0.0/16`; the first of several ranges counts.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let first = text.split(',').next().unwrap_or_default().trim();
         let read = || {
@@ -83,7 +83,7 @@ impl Range {
         read().ok_or_else(|| "not a range of at least eight addresses, such as 10.0.0.0/16".into())
     }
 
-    /// The address of the API's own service: the first that a service can have.
+    /// The address of the service `kubernetes`: the first that a service can have.
     pub(crate) fn first(&self) -> IpAddr {
         match self.base {
             IpAddr::V4(v4) => IpAddr::V4((u32::from(v4) + 1).into()),
@@ -98,13 +98,13 @@ fn mask(prefix: u8, width: u8) -> u128 {
     if prefix == 0 { 0 } else { all & (all << (width - prefix.min(width))) }
 }
 
-impl std::fmt::Display for Range {
+impl std::fmt::Display for ServiceRange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.base, self.prefix)
     }
 }
 
-/// The features that can be turned on and off.
+/// The feature gates with an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gates {
     pub(crate) watch_list: bool,
@@ -118,14 +118,14 @@ impl Default for Gates {
     }
 }
 
-/// The form of log lines.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogFormat {
     Text,
     Json,
 }
 
-/// What is wanted instead of a running server.
+/// What to print instead of running the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Show {
     Nothing,
@@ -151,7 +151,7 @@ impl Default for Options {
             retention: Duration::from_secs(300),
             advertise_address: None,
             external_hostname: None,
-            service_range: Range::default(),
+            service_range: ServiceRange::default(),
             runtime_config: RuntimeConfig::default(),
             selection: registry::Selection::default(),
             feature_gates: Vec::new(),
@@ -171,19 +171,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_has_a_base_and_a_first_address() {
-        let range = Range::parse("10.96.7.9/12,fd00::/108").unwrap();
+    fn range_has_a_base_and_a_first_address() {
+        let range = ServiceRange::parse("10.96.7.9/12,fd00::/108").unwrap();
         assert_eq!(
             (range.to_string().as_str(), range.first().to_string().as_str()),
             ("10.96.0.0/12", "10.96.0.1")
         );
-        let range = Range::parse("fd00::7/108").unwrap();
+        let range = ServiceRange::parse("fd00::7/108").unwrap();
         assert_eq!(
             (range.to_string().as_str(), range.first().to_string().as_str()),
             ("fd00::/108", "fd00::1")
         );
         for bad in ["", "10.0.0.0", "10.0.0.0/31", "x/8", "10.0.0.0/40", "fd00::/127"] {
-            assert!(Range::parse(bad).is_err(), "{bad}");
+            assert!(ServiceRange::parse(bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A run of the server, from its options to its end.
+//! Runs the server, from its options to its end.
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
@@ -13,7 +13,7 @@ use registry::Registry;
 use server::api::{self, Api};
 use server::health::{Duplicate, Endpoint};
 use server::pki::{ADMIN_GROUP, ADMIN_USER};
-use server::tls::{self, Files, Identity, Settings};
+use server::tls::{self, Files, Identity, TlsConfig};
 use server::version::Info;
 use server::{Lifecycle, Limits, Server, StartError};
 use store::Store;
@@ -21,12 +21,12 @@ use store::embedded::{self, Embedded};
 use store::memory::Memory;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::boot::{Facts, Hooks};
-use crate::certificates::{self, Certificates, Further};
+use crate::boot::{Hooks, SystemValues};
+use crate::certificates::{self, Certificates, FurtherNames};
 use crate::health;
 use crate::options::{LogFormat, Options, Storage};
 
-/// File descriptors that are not for connections.
+/// File descriptors that are reserved for other uses than connections.
 const RESERVED_DESCRIPTORS: u64 = 256;
 
 /// Why the server did not run.
@@ -63,13 +63,13 @@ pub(crate) enum Error {
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Everything that was under way was finished, or had its time.
+    /// Requests in flight finished, or had their time to.
     Orderly,
-    /// A second signal did not let it.
+    /// A second signal ended the run at once.
     Forced,
 }
 
-/// What this binary was built from.
+/// The build information of this binary.
 pub(crate) fn build() -> Info {
     Info {
         git_commit: env!("KEELSON_BUILD_COMMIT").into(),
@@ -78,11 +78,11 @@ pub(crate) fn build() -> Info {
     }
 }
 
-/// Serves until told to stop. `begin` is when the process began.
+/// Serves until a signal stops it. `begin` is the start time of the process.
 pub(crate) fn run(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::Runtime)?;
     let ending = runtime.block_on(serve(options, begin));
-    // A blocking task, such as one that reads a certificate, has nothing left to do that is worth waiting for.
+    // Does not wait for blocking tasks, such as one that reads a certificate.
     runtime.shutdown_background();
     ending
 }
@@ -97,21 +97,21 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let server = Server::listen(address, limits(options), lifecycle.clone())?
         .with_shutdown_delay(options.shutdown_delay);
 
-    let further = Further {
+    let further = FurtherNames {
         service: options.service_range.first(),
         advertised: options.advertise_address,
         host: options.external_hostname.clone(),
     };
     let certificates = Certificates::new(data_dir.clone(), given_files(options), server.address(), further);
     let loaded = certificates.load()?;
-    if loaded.unsettled {
+    if loaded.needs_sync {
         let certificates = certificates.clone();
-        tokio::task::spawn_blocking(move || certificates.settle());
+        tokio::task::spawn_blocking(move || certificates.sync());
     }
     let authenticators = Arc::new(authenticators(options, &loaded)?);
     let registry = Arc::new(registry(options, &data_dir).await?);
     let identity = Identity::new(loaded.serving)?;
-    let tls = identity.server_config(&Settings {
+    let tls = identity.server_config(&TlsConfig {
         oldest: options.oldest_tls,
         protocols: options.protocols,
         client_authorities: loaded.client_authority.clone(),
@@ -123,7 +123,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
 
     let hooks = Arc::new(Hooks::new());
     let checks = Arc::new(health::checks(&registry, &hooks, &lifecycle)?);
-    let facts = Facts {
+    let values = SystemValues {
         advertise: options.advertise_address.unwrap_or_else(|| advertised(server.address().ip())),
         port: server.address().port(),
         services: options.service_range,
@@ -131,9 +131,9 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     };
     tokio::spawn({
         let registry = registry.clone();
-        async move { Box::pin(hooks.run(&registry, &facts)).await }
+        async move { Box::pin(hooks.run(&registry, &values)).await }
     });
-    let api = Api::new(registry, lifecycle.clone(), api_settings(options));
+    let api = Api::new(registry, lifecycle.clone(), api_config(options));
     let handler = server::stack(api, authenticators, Arc::clone(&checks), Arc::new(build()));
 
     let format = options.log_format;
@@ -151,7 +151,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     Ok(if lifecycle.forced() { Ending::Forced } else { Ending::Orderly })
 }
 
-/// Everything that is kept, from the store that was asked for.
+/// Opens the store, the cache and the registry.
 async fn registry(options: &Options, data_dir: &Path) -> Result<Registry, Error> {
     let store: Arc<dyn Store> = match options.storage {
         Storage::Memory => Arc::new(Memory::new(store::memory::Options {
@@ -160,8 +160,8 @@ async fn registry(options: &Options, data_dir: &Path) -> Result<Registry, Error>
         })),
         Storage::Embedded => {
             let directory = data_dir.join("store");
-            let settings = embedded::Options { retention: options.retention, ..Default::default() };
-            Arc::new(tokio::task::block_in_place(|| Embedded::open(&directory, settings))?)
+            let embedded = embedded::Options { retention: options.retention, ..Default::default() };
+            Arc::new(tokio::task::block_in_place(|| Embedded::open(&directory, embedded))?)
         }
     };
     let cache_options = cache::Options { log_retention: options.retention, ..Default::default() };
@@ -174,8 +174,8 @@ async fn registry(options: &Options, data_dir: &Path) -> Result<Registry, Error>
     Ok(Registry::new(Arc::new(cache), config)?)
 }
 
-/// Who is known: by the authority of the data directory, by those that were given, by the kubeconfig's token, by the tokens
-/// that were given.
+/// The authentication methods: the authority of the data directory, `--client-ca-file`, the kubeconfig's token, and
+/// `--token-auth-file`.
 fn authenticators(options: &Options, loaded: &certificates::Loaded) -> Result<Authenticators, Error> {
     let user = User { name: ADMIN_USER.into(), groups: vec![ADMIN_GROUP.into()], ..User::default() };
     let mut tokens = Tokens::new(vec![StaticToken::new(&loaded.token.0, user)]);
@@ -199,8 +199,8 @@ fn read(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(|cause| Error::File { path: path.to_owned(), cause })
 }
 
-fn api_settings(options: &Options) -> api::Settings {
-    api::Settings {
+fn api_config(options: &Options) -> api::ApiConfig {
+    api::ApiConfig {
         request_timeout: options.request_timeout,
         shortest_watch: options.shortest_watch,
         cbor: options.gates.cbor,
@@ -208,7 +208,7 @@ fn api_settings(options: &Options) -> api::Settings {
     }
 }
 
-/// The address to tell others: that of the socket, or, where that stands for all or for this host alone, one of the host.
+/// The address to advertise: that of the socket, or one of the host if that is unspecified or loopback.
 fn advertised(bound: IpAddr) -> IpAddr {
     if !bound.is_unspecified() && !bound.is_loopback() {
         return bound;
@@ -223,7 +223,7 @@ fn given_files(options: &Options) -> Option<Files> {
     Some(Files { certificate, key })
 }
 
-/// The limits of the server, with no more connections than there can be file descriptors for.
+/// The limits of the server, with no more connections than file descriptors.
 fn limits(options: &Options) -> Limits {
     let mut limits = Limits::default();
     if let Some(streams) = options.streams {
@@ -235,7 +235,7 @@ fn limits(options: &Options) -> Limits {
     limits
 }
 
-/// How many file descriptors this process may have, after raising that as far as it is allowed to.
+/// The limit of file descriptors of this process, after raising it as far as allowed.
 fn descriptors() -> u64 {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return 1024 };
     if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft }
@@ -260,7 +260,7 @@ fn stop_on_signals(lifecycle: &Lifecycle) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says that the server is ready, and what to do next.
+/// Prints that the server is ready, and what to do next.
 fn announce(format: LogFormat, url: &str, kubeconfig: &Path, after: Duration) {
     let milliseconds = after.as_secs_f64() * 1e3;
     match format {
@@ -269,7 +269,7 @@ fn announce(format: LogFormat, url: &str, kubeconfig: &Path, after: Duration) {
         ),
         LogFormat::Text => {
             let kubeconfig = kubeconfig.display();
-            // Nobody may be listening; that is no reason not to serve.
+            // The server runs on if standard output is closed.
             let _ = writeln!(
                 std::io::stdout(),
                 "Keelson {} is ready on {url} after {milliseconds:.1} ms\n\

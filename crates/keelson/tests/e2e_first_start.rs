@@ -1,4 +1,4 @@
-//! A new user's first minute: start the binary, ask it things with the real kubectl, stop it.
+//! Starts the binary, sends requests with the real kubectl, and stops it.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -66,7 +66,7 @@ fn kubectl_reaches_a_fresh_server() {
 }
 
 #[test]
-fn a_second_start_keeps_the_certificates() {
+fn second_start_keeps_the_certificates() {
     let folder = Folder::new().unwrap();
     let certificates = || {
         ["ca.crt", "ca.key", "server.crt", "server.key", "admin.crt", "admin.key"]
@@ -83,9 +83,9 @@ fn a_second_start_keeps_the_certificates() {
 }
 
 #[test]
-fn given_certificates_are_served_and_the_kubeconfig_follows() {
+fn given_certificates_are_served_and_trusted_by_the_kubeconfig() {
     let (own, other) = (Folder::new().unwrap(), Folder::new().unwrap());
-    // Another server's certificate is as good as any for this one.
+    // The certificate of another server serves as the given one.
     assert_eq!(start(&other, &[]).terminate().unwrap().code, Some(0));
     let given = |name: &str| other.path().join("pki").join(name).display().to_string();
     let certificate = given("server.crt");
@@ -101,7 +101,7 @@ fn given_certificates_are_served_and_the_kubeconfig_follows() {
 }
 
 #[test]
-fn a_port_in_use_is_an_error_in_words() {
+fn port_in_use_has_a_clear_error() {
     let (first, second) = (Folder::new().unwrap(), Folder::new().unwrap());
     let server = start(&first, &[]);
     let port = server.url().rsplit(':').next().unwrap().to_owned();
@@ -119,7 +119,7 @@ fn a_port_in_use_is_an_error_in_words() {
 }
 
 #[test]
-fn a_data_directory_that_cannot_be_written_is_an_error_in_words() {
+fn unwritable_data_directory_has_a_clear_error() {
     let output = keelson(&["--secure-port=0", "--data-dir=/dev/null/x"]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stderr).unwrap();
@@ -127,7 +127,7 @@ fn a_data_directory_that_cannot_be_written_is_an_error_in_words() {
 }
 
 #[test]
-fn readiness_fails_through_the_shutdown_delay() {
+fn readiness_fails_during_the_shutdown_delay() {
     let folder = Folder::new().unwrap();
     let server = start(&folder, &["--shutdown-delay-duration=3s"]);
     server.signal(Signal::SIGTERM).unwrap();
@@ -145,7 +145,7 @@ fn readiness_fails_through_the_shutdown_delay() {
 }
 
 #[test]
-fn a_second_signal_does_not_wait() {
+fn second_signal_stops_at_once() {
     let folder = Folder::new().unwrap();
     let server = start(&folder, &["--shutdown-delay-duration=1h"]);
     server.signal(Signal::SIGINT).unwrap();
@@ -157,7 +157,7 @@ fn a_second_signal_does_not_wait() {
 }
 
 #[test]
-fn flags_of_the_reference_are_taken_with_a_warning_each() {
+fn flags_of_the_reference_are_accepted_with_a_warning_each() {
     let folder = Folder::new().unwrap();
     let server = start(
         &folder,
@@ -174,7 +174,7 @@ fn flags_of_the_reference_are_taken_with_a_warning_each() {
 }
 
 #[test]
-fn an_unknown_flag_is_refused_with_a_suggestion() {
+fn unknown_flag_is_refused_with_a_suggestion() {
     let output = keelson(&["--data-dri=x"]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
@@ -196,7 +196,7 @@ fn help_and_version_go_to_standard_output() {
 }
 
 #[test]
-fn logs_in_json_are_one_object_a_line() {
+fn json_logs_are_one_object_per_line() {
     let folder = Folder::new().unwrap();
     let mut child = Command::new(binary())
         .args(["--secure-port=0", "--logging-format=json", "--data-dir"])
@@ -219,7 +219,7 @@ fn logs_in_json_are_one_object_a_line() {
 }
 
 #[test]
-fn a_plain_http_client_is_turned_away_and_the_server_goes_on() {
+fn plain_http_client_is_refused_and_the_server_continues() {
     let folder = Folder::new().unwrap();
     let server = start(&folder, &[]);
     let address = server.url().strip_prefix("https://").unwrap();
@@ -233,7 +233,7 @@ fn a_plain_http_client_is_turned_away_and_the_server_goes_on() {
 }
 
 #[test]
-fn the_log_of_a_first_start_has_no_lines_of_libraries() {
+fn first_start_logs_no_lines_of_libraries() {
     let folder = Folder::new().unwrap();
     let log = start(&folder, &[]).terminate().unwrap().log;
     assert!(!log.contains("Creating database") && !log.contains("ingestion"), "{log}");
@@ -252,7 +252,7 @@ fn feature_gates_are_checked_at_the_start() {
 }
 
 #[test]
-fn a_server_without_the_resources_of_the_start_becomes_ready() {
+fn server_without_the_resources_of_its_hooks_becomes_ready() {
     let refused = keelson(&["--runtime-config=api/all=false", "--enable-priority-and-fairness=false"]);
     assert_eq!(String::from_utf8(refused.stderr).unwrap(), "error: invalid key with only api/all=false\n");
     for config in ["api/all=false,batch/v1=true", "/v1/namespaces=false", "coordination.k8s.io/v1=false"] {

@@ -1,4 +1,4 @@
-//! Recorded exchanges: what the reference answered, asked of this server.
+//! Recorded exchanges of the reference, replayed against this server.
 //!
 //! A file `golden/*.json` holds exchanges, the list `golden/*.tsv` beside it the steps that wait for a later piece of work.
 //! A step that holds has to leave the list, so that it can only get shorter. `cargo xtask golden --waiting LIST FILE` prints the list
@@ -21,28 +21,28 @@ fn start() -> testkit::Server {
 }
 
 #[test]
-fn reads_are_those_of_the_reference() {
+fn reads_equal_those_of_the_reference() {
     replay("reads");
 }
 
 #[test]
-fn patches_and_applies_are_those_of_the_reference() {
+fn patches_and_applies_equal_those_of_the_reference() {
     replay("patch");
 }
 
 #[test]
-fn kinds_are_those_of_the_reference() {
+fn kinds_equal_those_of_the_reference() {
     replay("kinds");
 }
 
 #[test]
-fn validation_is_that_of_the_reference() {
+fn validation_equals_that_of_the_reference() {
     replay("validation");
 }
 
 #[test]
-fn custom_resources_are_those_of_the_reference() {
-    // Its scenarios wait for conditions of definitions, in vain as long as custom resources are not served.
+fn custom_resources_equal_those_of_the_reference() {
+    // Its scenarios wait for conditions of definitions, which are never set while custom resources are not served.
     replay_at_once("crd", NonZeroUsize::new(64).unwrap());
 }
 

@@ -1,5 +1,4 @@
-//! A release from install to uninstall with the real Helm, in both of its ways to write: it applies on the server unless
-//! told otherwise, and older releases were patched by the client.
+//! A release from install to uninstall with the real Helm, with server-side apply (its default) and with patches by the client.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -124,11 +123,11 @@ fn a_release_from_install_to_uninstall(way: &str) {
 }
 
 #[test]
-fn a_release_applied_by_the_server() {
+fn helm_release_with_server_side_apply() {
     a_release_from_install_to_uninstall("--server-side=true");
 }
 
 #[test]
-fn a_release_patched_by_the_client() {
+fn helm_release_with_client_side_patches() {
     a_release_from_install_to_uninstall("--server-side=false");
 }

@@ -1,5 +1,5 @@
-//! The first minutes of a new user with the real kubectl. What kubectl prints is what it prints against the reference:
-//! `testkit::Server` says how to run these tests there.
+//! Common kubectl commands with the real kubectl. The expected output is that against the reference: `testkit::Server` says
+//! how to run these tests there.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -74,7 +74,7 @@ fn manifests() -> PathBuf {
 }
 
 #[test]
-fn a_new_user_looks_around() {
+fn discovery_and_read_commands_work() {
     let kubectl = Kubectl::start();
     let namespaces = table(&kubectl.ok("get ns"));
     assert_eq!(namespaces[0], ["NAME", "STATUS"]);
@@ -109,7 +109,7 @@ fn a_new_user_looks_around() {
 }
 
 #[test]
-fn explain_knows_the_fields() {
+fn explain_shows_fields() {
     let kubectl = Kubectl::start();
     let text = kubectl.ok("explain pod.spec");
     assert!(text.starts_with("KIND:       Pod\nVERSION:    v1\n\nFIELD: spec <PodSpec>\n"), "{text}");
@@ -131,7 +131,7 @@ fn explain_knows_the_fields() {
 }
 
 #[test]
-fn a_deployment_from_create_to_delete() {
+fn deployment_is_created_changed_and_deleted() {
     let kubectl = Kubectl::start();
     assert_eq!(
         kubectl.ok("create deployment web --image=nginx:1.27 --replicas=2"),
@@ -203,7 +203,7 @@ fn a_deployment_from_create_to_delete() {
 }
 
 #[test]
-fn edit_saves_what_the_editor_changed() {
+fn edit_saves_the_changes_of_the_editor() {
     let kubectl = Kubectl::start();
     kubectl.ok("create deployment web --image=nginx:1.27");
     let edit = |editor: &str| {
@@ -261,7 +261,7 @@ fn kubectl_patch_takes_three_patch_types() {
 }
 
 #[test]
-fn a_watch_sees_changes_as_they_happen() {
+fn watch_prints_changes() {
     let kubectl = Kubectl::start();
     kubectl.ok("create configmap before --from-literal=a=1");
     let stream = kubectl
@@ -336,7 +336,7 @@ fn kubectl_wait_ends_when_the_condition_holds() {
 }
 
 #[test]
-fn a_folder_of_manifests_is_applied() {
+fn folder_of_manifests_is_applied() {
     let kubectl = Kubectl::start();
     let folder = manifests().display().to_string();
     let told = |what: [&str; 5]| {

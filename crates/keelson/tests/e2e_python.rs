@@ -20,11 +20,11 @@ fn run(parts: &[&str]) {
 }
 
 #[test]
-fn the_python_client_reads_writes_and_watches() {
+fn python_client_reads_writes_and_watches() {
     run(&["objects", "patches", "lists", "watches", "any-kind"]);
 }
 
 #[test]
-fn the_python_client_applies() {
+fn python_client_applies() {
     run(&["apply"]);
 }

@@ -1,5 +1,5 @@
-//! A minute of requests from a seeded generator, most of them wrong somehow: the server answers each in time, with a 500
-//! only where the reference has one too, and is as well afterwards as before.
+//! A minute of requests from a seeded generator, most of them invalid: the server answers each in time, with a 500 only
+//! where the reference has one too, and works afterwards as before.
 //!
 //! A failure names the seed of the request: `KEELSON_TEST_SEED` sends that one alone. The requests are the same each time;
 //! `KEELSON_TEST_START`, a number, gives others, and `KEELSON_TEST_SECONDS` changes how long the test takes.
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use requests::{Generated, Setting};
+use requests::{Generated, Shared};
 use serde_json::Value;
 use testkit::Server;
 use testkit::http::{Connection, Error, Target};
@@ -20,17 +20,17 @@ use testkit::http::{Connection, Error, Target};
 const CONNECTIONS: u64 = 6;
 /// An answer that takes longer counts as none.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A stream is listened to for so long.
+/// How long a stream is read.
 const LISTEN: Duration = Duration::from_millis(200);
-/// What the server may hold after it: a few hundred small objects and the buffers of its connections.
+/// The memory limit of the server afterwards: a few hundred small objects and the buffers of its connections.
 const MEMORY: u64 = 256 << 20;
-/// From here on, a server may stop reading a body that it refuses.
+/// From this size on, a server may stop reading a body that it refuses.
 const LARGE: usize = 1 << 20;
 
-/// After so many faults there is nothing more to learn.
+/// The test stops after this many faults.
 const MOST_FAULTS: usize = 20;
 
-/// What the reference says with a 500 to requests like these: a part of the message each.
+/// Parts of the messages of the 500s that the reference has for such requests.
 const KNOWN: &[&str] = &[
     // Impersonation headers without a user.
     "without impersonating a user",
@@ -60,13 +60,13 @@ const KNOWN: &[&str] = &[
     "failed to allocate a serviceIP",
 ];
 
-/// What an answer was: its status, and the message of a 500.
+/// The number of responses by status and message of a 500.
 type Answers = BTreeMap<(u16, String), u64>;
 
-/// One connection that is made anew when needed, and what came over it.
+/// One connection, reopened when needed, and the responses over it.
 struct Worker<'a> {
     target: &'a Target,
-    setting: &'a Setting<'a>,
+    shared: &'a Shared<'a>,
     connection: Option<Connection>,
     answers: Answers,
 }
@@ -74,7 +74,7 @@ struct Worker<'a> {
 impl Worker<'_> {
     /// Sends the request of a seed. The error says what is wrong with the answer.
     fn ask(&mut self, seed: u64) -> Result<(), String> {
-        self.judge(seed, requests::request(seed, self.setting))
+        self.judge(seed, requests::request(seed, self.shared))
     }
 
     fn judge(&mut self, seed: u64, mut request: Generated) -> Result<(), String> {
@@ -108,7 +108,7 @@ impl Worker<'_> {
         };
         fault.map_or(Ok(()), |fault| {
             let sent = String::from_utf8_lossy(&request.bytes[..request.bytes.len().min(3000)]).into_owned();
-            Err(format!("KEELSON_TEST_SEED={seed}: {fault}\n{}", sent.replace(self.setting.token, "TOKEN")))
+            Err(format!("KEELSON_TEST_SEED={seed}: {fault}\n{}", sent.replace(self.shared.token, "TOKEN")))
         })
     }
 
@@ -153,7 +153,7 @@ fn variable(name: &str) -> Option<u64> {
         .map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
 }
 
-/// Something an administrator does; it has to work before and after.
+/// A kubectl workflow that must work before and after.
 fn works(target: &Target, token: &str, line: &str, body: &str) -> u16 {
     let method = line.split(' ').next().unwrap();
     let request = format!(
@@ -170,7 +170,7 @@ fn works(target: &Target, token: &str, line: &str, body: &str) -> u16 {
 }
 
 #[test]
-fn slow_random_requests_leave_the_server_well() {
+fn slow_random_requests_do_not_break_the_server() {
     let binary = testkit::server_binary(env!("CARGO_BIN_EXE_keelson"));
     let server = Server::start(
         &binary,
@@ -186,8 +186,8 @@ fn slow_random_requests_leave_the_server_well() {
     let accounts = format!("POST /api/v1/namespaces/{namespace}/serviceaccounts");
     assert_eq!(works(&target, token, &accounts, &object("ServiceAccount", "default")), 201);
 
-    let setting = Setting { authority: target.authority(), token, namespace: &namespace };
-    let worker = || Worker { target: &target, setting: &setting, connection: None, answers: Answers::new() };
+    let shared = Shared { authority: target.authority(), token, namespace: &namespace };
+    let worker = || Worker { target: &target, shared: &shared, connection: None, answers: Answers::new() };
     if let Some(seed) = variable("KEELSON_TEST_SEED") {
         let mut worker = worker();
         worker.ask(seed).unwrap();

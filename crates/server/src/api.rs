@@ -1,7 +1,7 @@
-//! The API: what lies between HTTP and the verbs.
+//! The API: from an HTTP request to a verb of the registry, and back to a response.
 //!
-//! A request's path is read (`path`), its caller authorized, its route found (`routes`), the form of its answer chosen
-//! (`negotiate`), its verb called (`dispatch`), and the outcome written in that form.
+//! The API parses the request (`request_info`), authorizes the user, finds the route (`routes`), negotiates the media type of
+//! the response (`negotiate`), calls the verb (`dispatch`), and encodes the result (`represent`, `list_body`, `watch_body`).
 
 mod compress;
 mod decode;
@@ -9,8 +9,8 @@ mod dispatch;
 mod documents;
 mod list_body;
 pub(crate) mod negotiate;
-pub(crate) mod path;
 mod represent;
+pub(crate) mod request_info;
 mod routes;
 mod specs;
 #[cfg(test)]
@@ -28,72 +28,75 @@ use crate::error::plain_text;
 use crate::layers::NoCacheControl;
 use crate::{Error, Handler, Lifecycle, Request, Response, Status};
 use documents::Documents;
-use path::Path;
+use request_info::{IncompletePath, RequestInfo};
 
 /// The handler of the API.
 pub struct Api {
     registry: Arc<Registry>,
     lifecycle: Lifecycle,
-    settings: Settings,
+    config: ApiConfig,
     documents: Arc<Documents>,
 }
 
-/// What can be set about the API.
+/// The options of the API.
 #[derive(Debug, Clone, Copy)]
-pub struct Settings {
-    /// How long a request may take that is not a watch.
+pub struct ApiConfig {
+    /// The timeout of requests that are not long-running.
     pub request_timeout: Duration,
-    /// The least time after which a watch that does not say how long it takes is ended.
+    /// The least duration of a watch without `timeoutSeconds`.
     pub shortest_watch: Duration,
-    /// Whether CBOR is served and taken.
+    /// Whether requests and responses may be in CBOR.
     pub cbor: bool,
-    /// Whether large answers are compressed for those who ask.
+    /// Whether large responses are compressed for clients that accept gzip.
     pub compression: bool,
 }
 
 impl Api {
     /// The API of a registry.
-    pub fn new(registry: Arc<Registry>, lifecycle: Lifecycle, settings: Settings) -> Self {
-        Self { registry, lifecycle, settings, documents: Arc::default() }
+    pub fn new(registry: Arc<Registry>, lifecycle: Lifecycle, config: ApiConfig) -> Self {
+        Self { registry, lifecycle, config, documents: Arc::default() }
     }
 
-    fn negotiation(&self) -> negotiate::Settings {
-        negotiate::Settings { cbor: self.settings.cbor, compression: self.settings.compression }
+    fn negotiator(&self) -> negotiate::Negotiator {
+        negotiate::Negotiator { cbor: self.config.cbor, compression: self.config.compression }
     }
 
     async fn respond(&self, request: Request) -> Result<Response, Error> {
-        let Some(decoded) = path::decode(request.path()) else {
+        let Some(decoded) = request_info::decode(request.path()) else {
             return Ok(plain_text(StatusCode::BAD_REQUEST, "400 Bad Request"));
         };
         let decoded = decoded.into_owned();
         let caller = request.head.extensions.get::<Authenticated>().cloned();
         let caller = caller.ok_or_else(Status::unauthorized)?;
-        match Path::parse(&decoded) {
-            Path::Resource(resource) => self.resource(request, caller, resource).await,
-            Path::Incomplete => {
+        match RequestInfo::parse(request.method(), &decoded, request.query()) {
+            Ok(info) if info.is_resource_request => self.resource(request, caller, info).await,
+            Ok(info) => self.non_resource(request, caller, info).await,
+            Err(IncompletePath) => {
                 let written = request.uri().path_and_query().map_or("/", |written| written.as_str());
-                let message = path::incomplete_message(written);
+                let message = request_info::incomplete_message(written);
                 let mut response = plain_text(StatusCode::INTERNAL_SERVER_ERROR, message);
                 response.extensions_mut().insert(NoCacheControl);
                 Ok(response)
             }
-            Path::NonResource(path) => self.non_resource(request, caller, path).await,
         }
     }
 }
 
-/// A refusal outside of the API's own paths, as the request wants it to be written.
+/// The response of a layer that refuses a request before the API handles it.
 pub(crate) fn refusal(request: &Request, status: &Status) -> Response {
-    let settings = negotiate::Settings::default();
-    let form = settings.error_form(&negotiate::Wanted::of(request.headers(), request.query()));
-    represent::status_response(status, form)
+    let negotiator = negotiate::Negotiator::default();
+    let format =
+        negotiator.error_format(&negotiate::ClientPreferences::of(request.headers(), request.query()));
+    represent::status_response(status, format)
 }
 
 impl Handler for Api {
     async fn handle(&self, request: Request) -> Result<Response, Error> {
-        let form = self.negotiation().error_form(&negotiate::Wanted::of(request.headers(), request.query()));
+        let format = self
+            .negotiator()
+            .error_format(&negotiate::ClientPreferences::of(request.headers(), request.query()));
         match self.respond(request).await {
-            Err(Error::Status(status)) => Ok(represent::status_response(&status, form)),
+            Err(Error::Status(status)) => Ok(represent::status_response(&status, format)),
             other => other,
         }
     }

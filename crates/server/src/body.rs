@@ -1,4 +1,4 @@
-//! Bodies: what a response carries, and how a request's body is read within bounds.
+//! The bodies of responses, and reading the bodies of requests within bounds.
 
 use std::fmt;
 use std::pin::Pin;
@@ -16,9 +16,9 @@ pub enum Body {
     /// None.
     #[default]
     Empty,
-    /// All of it; cloned from shared bytes without a copy.
+    /// In memory; cloned from shared bytes without a copy.
     Whole(Bytes),
-    /// Made while it is sent. An error ends the response in the middle, so that the client does not take it for whole.
+    /// Encoded while it is sent. An error ends the response in the middle, so that the client notices that it is incomplete.
     Stream(Pin<Box<dyn http_body::Body<Data = Bytes, Error = StreamError> + Send>>),
 }
 
@@ -119,13 +119,13 @@ pub enum Error {
         /// The longest time that is waited.
         limit: Duration,
     },
-    /// The connection broke, or what came over it was not HTTP.
+    /// The connection broke, or its data was not HTTP.
     #[error("the request body could not be read: {0}")]
     Broken(#[from] hyper::Error),
 }
 
-/// How much of what is refused is still taken off the connection, and for how long: a client that is still sending would not see
-/// the answer otherwise.
+/// How much of a refused body is still read, and for how long: otherwise a client that is still sending would not receive the
+/// response.
 pub(crate) const DISCARDED: Limit = Limit { bytes: 8 << 20, time: Duration::from_secs(2) };
 
 /// Reads a request's body to its end, holding no more than `limit` allows at any time.
@@ -138,21 +138,21 @@ pub async fn read(body: &mut RequestBody, limit: Limit) -> Result<Bytes, Error> 
             .unwrap_or(Err(Error::TooSlow { limit: limit.time }))
     };
     if let Err(Error::TooLarge { .. }) = outcome {
-        // Whatever comes of it, the answer is the same.
+        // The response is the same if this fails.
         let _ = tokio::time::timeout(DISCARDED.time, discard(body, DISCARDED.bytes)).await;
     }
     outcome
 }
 
-/// How much of a body that nobody wanted is taken off a connection before it is answered, as the reference does: a client that
-/// is still sending would not see the answer otherwise, and the connection could not be used again.
+/// How much of a body that no handler has read is read before the response, as in the reference: otherwise a client that is
+/// still sending would not receive the response, and the connection could not be reused.
 const UNWANTED: Limit = Limit { bytes: 256 << 10, time: Duration::from_secs(1) };
 
-/// Takes what nobody wanted off the connection, within bounds.
+/// Reads a body that no handler has read, within bounds.
 pub(crate) async fn discard_unwanted(body: hyper::body::Incoming) {
     let mut body = RequestBody::Incoming(body);
     if !body.is_end_stream() {
-        // Whatever comes of it, the answer is the same.
+        // The response is the same if this fails.
         let _ = tokio::time::timeout(UNWANTED.time, discard(&mut body, UNWANTED.bytes)).await;
     }
 }
@@ -217,18 +217,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_of_exactly_the_limit_is_read() {
+    async fn body_of_exactly_the_limit_is_read() {
         assert_eq!(read(&mut whole("abc"), limit(3)).await.unwrap(), "abc");
     }
 
     #[tokio::test]
-    async fn one_byte_more_is_refused() {
+    async fn body_above_the_limit_is_refused() {
         let error = read(&mut whole("abcd"), limit(3)).await.unwrap_err();
         assert_eq!(error.to_string(), "limit is 3");
     }
 
     #[tokio::test]
-    async fn an_absent_body_is_empty() {
+    async fn absent_body_is_empty() {
         assert_eq!(read(&mut RequestBody::Whole(None), limit(0)).await.unwrap(), "");
     }
 }

@@ -1,4 +1,4 @@
-//! One connection, from its first byte to its last: handshake, HTTP, and the times after which it has to go.
+//! Serves one connection: TLS handshake, HTTP, and timeouts.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -26,13 +26,13 @@ use tokio_rustls::server::TlsStream;
 
 use crate::body::{DISCARDED, StreamError};
 use crate::handler::Handler;
-use crate::rare::Rare;
+use crate::poll_when_woken::PollWhenWoken;
 use crate::{Body, Error, Lifecycle, Limits, Peer, Phase, Request};
 
-/// How long an idle connection that is told to end may take for it.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// How long a graceful shutdown of an idle connection may take.
+const IDLE_SHUTDOWN: Duration = Duration::from_secs(5);
 
-/// What all connections of a server have in common.
+/// The state that all connections of a server share.
 pub(crate) struct Shared<H> {
     pub(crate) handler: H,
     pub(crate) tls: Arc<ServerConfig>,
@@ -40,7 +40,7 @@ pub(crate) struct Shared<H> {
     pub(crate) lifecycle: Lifecycle,
 }
 
-/// Serves a connection until it ends, for whatever reason.
+/// Serves a connection until it ends.
 pub(crate) async fn serve<H: Handler>(shared: Arc<Shared<H>>, socket: TcpStream, address: SocketAddr) {
     if let Err(error) = prepare(&socket, &shared.limits) {
         log::debug!(peer:% = address, error:% = error; "a connection could not be set up");
@@ -62,7 +62,7 @@ pub(crate) async fn serve<H: Handler>(shared: Arc<Shared<H>>, socket: TcpStream,
             }
         },
     };
-    converse(&shared, stream, address).await;
+    serve_http(&shared, stream, address).await;
 }
 
 fn prepare(socket: &TcpStream, limits: &Limits) -> io::Result<()> {
@@ -74,7 +74,7 @@ fn prepare(socket: &TcpStream, limits: &Limits) -> io::Result<()> {
     Ok(())
 }
 
-async fn converse<H: Handler>(shared: &Arc<Shared<H>>, stream: TlsStream<TcpStream>, address: SocketAddr) {
+async fn serve_http<H: Handler>(shared: &Arc<Shared<H>>, stream: TlsStream<TcpStream>, address: SocketAddr) {
     let (_, session) = stream.get_ref();
     let http2 = session.alpn_protocol() == Some(b"h2");
     let peer = Arc::new(Peer {
@@ -88,12 +88,12 @@ async fn converse<H: Handler>(shared: &Arc<Shared<H>>, stream: TlsStream<TcpStre
         let shared = Arc::clone(shared);
         let activity = Arc::clone(&activity);
         move |request: http::Request<Incoming>| {
-            let under_way = Activity::begin(&activity);
+            let in_flight = Activity::begin(&activity);
             let request = Request::new(request, Arc::clone(&peer));
             let shared = Arc::clone(&shared);
             async move {
                 let response = shared.handler.handle(request).await.unwrap_or_else(Error::into_response);
-                Ok::<_, Infallible>(response.map(|body| Tracked { body, _under_way: under_way }))
+                Ok::<_, Infallible>(response.map(|body| Tracked { body, _in_flight: in_flight }))
             }
         }
     });
@@ -102,7 +102,7 @@ async fn converse<H: Handler>(shared: &Arc<Shared<H>>, stream: TlsStream<TcpStre
     let lifecycle = &shared.lifecycle;
     if http2 {
         drive(
-            Box::new(http2_settings(limits).serve_connection(io, service)),
+            Box::new(http2_builder(limits).serve_connection(io, service)),
             &activity,
             limits,
             lifecycle,
@@ -111,7 +111,7 @@ async fn converse<H: Handler>(shared: &Arc<Shared<H>>, stream: TlsStream<TcpStre
         .await;
     } else {
         drive(
-            Box::new(http1_settings(limits).serve_connection(io, service)),
+            Box::new(http1_builder(limits).serve_connection(io, service)),
             &activity,
             limits,
             lifecycle,
@@ -121,10 +121,10 @@ async fn converse<H: Handler>(shared: &Arc<Shared<H>>, stream: TlsStream<TcpStre
     }
 }
 
-fn http1_settings(limits: &Limits) -> http1::Builder {
+fn http1_builder(limits: &Limits) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
-        // `Activity` bounds the wait for a request; hyper's own timer cannot tell a first request from an idle time.
+        // `Activity` bounds the wait for a request; hyper's timer does not distinguish the first request from a later one.
         .header_read_timeout(None)
         .max_headers(limits.header_lines)
         .max_header_size(limits.header_bytes as usize)
@@ -132,7 +132,7 @@ fn http1_settings(limits: &Limits) -> http1::Builder {
     builder
 }
 
-fn http2_settings(limits: &Limits) -> http2::Builder<TokioExecutor> {
+fn http2_builder(limits: &Limits) -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
@@ -147,15 +147,15 @@ fn http2_settings(limits: &Limits) -> http2::Builder<TokioExecutor> {
 }
 
 /// A connection of either version of HTTP.
-trait Conversation: Future<Output = hyper::Result<()>> {
-    /// Takes no further requests, finishes those under way, then ends.
+trait HttpConnection: Future<Output = hyper::Result<()>> {
+    /// Accepts no further requests, finishes those in flight, then ends.
     fn finish(self: Pin<&mut Self>);
 
-    /// The stream under one that has ended, if there may be more to read from it.
+    /// The TLS stream of an HTTP/1.1 connection that has ended.
     fn into_stream(self) -> Option<TlsStream<TcpStream>>;
 }
 
-impl<S> Conversation for http1::Connection<TokioIo<TlsStream<TcpStream>>, S>
+impl<S> HttpConnection for http1::Connection<TokioIo<TlsStream<TcpStream>>, S>
 where
     S: hyper::service::HttpService<Incoming, ResBody = Tracked>,
     S::Error: Into<StreamError>,
@@ -169,7 +169,7 @@ where
     }
 }
 
-impl<S> Conversation for http2::Connection<TokioIo<TlsStream<TcpStream>>, S, TokioExecutor>
+impl<S> HttpConnection for http2::Connection<TokioIo<TlsStream<TcpStream>>, S, TokioExecutor>
 where
     S: hyper::service::HttpService<Incoming, ResBody = Tracked>,
     S::Error: Into<StreamError>,
@@ -184,8 +184,8 @@ where
     }
 }
 
-async fn drive<C: Conversation + Unpin>(
-    mut conversation: Box<C>,
+async fn drive<C: HttpConnection + Unpin>(
+    mut connection: Box<C>,
     activity: &Activity,
     limits: &Limits,
     lifecycle: &Lifecycle,
@@ -194,66 +194,66 @@ async fn drive<C: Conversation + Unpin>(
     enum Event {
         Ended(hyper::Result<()>),
         Draining,
-        Overdue(Overdue),
+        Timeout(Timeout),
     }
     let event = {
-        let mut rare = Rare::new(async {
+        let mut rare = PollWhenWoken::new(async {
             tokio::select! {
                 () = lifecycle.reached(Phase::Draining) => Event::Draining,
-                what = activity.overdue(limits) => Event::Overdue(what),
+                what = activity.timed_out(limits) => Event::Timeout(what),
             }
         });
         tokio::select! {
-            outcome = &mut conversation => Event::Ended(outcome),
+            outcome = &mut connection => Event::Ended(outcome),
             event = &mut rare => event,
         }
     };
     let outcome = match event {
         Event::Ended(outcome) => outcome,
-        // The server bounds this wait for all connections together.
+        // `Server::run` bounds this wait for all connections together.
         Event::Draining => {
-            Pin::new(&mut *conversation).finish();
-            (&mut conversation).await
+            Pin::new(&mut *connection).finish();
+            (&mut connection).await
         }
-        Event::Overdue(Overdue::FirstRequest) => {
+        Event::Timeout(Timeout::FirstRequest) => {
             log::debug!(peer:% = address; "a connection was closed: no request came in time");
             return;
         }
-        Event::Overdue(Overdue::Idle) => {
-            Pin::new(&mut *conversation).finish();
-            timeout(FAREWELL, &mut conversation).await.unwrap_or(Ok(()))
+        Event::Timeout(Timeout::Idle) => {
+            Pin::new(&mut *connection).finish();
+            timeout(IDLE_SHUTDOWN, &mut connection).await.unwrap_or(Ok(()))
         }
     };
     if let Err(error) = outcome {
         log::debug!(peer:% = address, error:% = error; "a connection ended in the middle");
         if error.is_parse()
-            && let Some(stream) = conversation.into_stream()
+            && let Some(stream) = connection.into_stream()
         {
             linger(stream).await;
         }
     }
 }
 
-/// Ends a stream whose peer may still be sending: closed at once, the peer would lose the answer that it has been sent.
+/// Closes a stream whose peer may still be sending. If it were closed at once, the peer would lose the response.
 async fn linger(mut stream: TlsStream<TcpStream>) {
-    let last_words = async {
+    let close = async {
         stream.shutdown().await?;
         tokio::io::copy(&mut stream.take(DISCARDED.bytes as u64), &mut tokio::io::sink()).await
     };
-    // Whatever comes of it, the stream is closed.
-    let _ = timeout(DISCARDED.time, last_words).await;
+    // The stream is closed in any case.
+    let _ = timeout(DISCARDED.time, close).await;
 }
 
-/// What a connection has waited too long for.
-enum Overdue {
+/// The timeout that a connection has exceeded.
+enum Timeout {
     FirstRequest,
     Idle,
 }
 
-/// Whether requests are under way on a connection, and since when not.
+/// The number of requests in flight on a connection, and since when there are none.
 struct Activity {
     start: Instant,
-    under_way: AtomicUsize,
+    in_flight: AtomicUsize,
     any_request: AtomicBool,
     /// Milliseconds after `start`.
     idle_since: AtomicU64,
@@ -263,52 +263,52 @@ impl Activity {
     fn new() -> Self {
         Self {
             start: Instant::now(),
-            under_way: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
             any_request: AtomicBool::new(false),
             idle_since: AtomicU64::new(0),
         }
     }
 
-    fn begin(this: &Arc<Self>) -> UnderWay {
-        this.under_way.fetch_add(1, Ordering::AcqRel);
+    fn begin(this: &Arc<Self>) -> InFlight {
+        this.in_flight.fetch_add(1, Ordering::AcqRel);
         this.any_request.store(true, Ordering::Release);
-        UnderWay(Arc::clone(this))
+        InFlight(Arc::clone(this))
     }
 
-    /// Returns when the connection has waited too long. Looks at the clock now and then instead of being told of every
-    /// request: a time-out may come late by the shortest of the limits, never early.
-    async fn overdue(&self, limits: &Limits) -> Overdue {
-        let glance = limits.first_request.min(limits.idle);
+    /// Returns when the connection exceeds a timeout. It checks the clock at intervals instead of being woken for every request:
+    /// a timeout may be late by the shorter of the limits, never early.
+    async fn timed_out(&self, limits: &Limits) -> Timeout {
+        let interval = limits.first_request.min(limits.idle);
         loop {
             let first = !self.any_request.load(Ordering::Acquire);
             let allowed = if first { limits.first_request } else { limits.idle };
-            let idle = self.under_way.load(Ordering::Acquire) == 0;
+            let idle = self.in_flight.load(Ordering::Acquire) == 0;
             let since = Duration::from_millis(self.idle_since.load(Ordering::Acquire));
             let deadline = self.start + since + allowed;
             let now = Instant::now();
             if idle && deadline <= now {
-                return if first { Overdue::FirstRequest } else { Overdue::Idle };
+                return if first { Timeout::FirstRequest } else { Timeout::Idle };
             }
-            sleep_until(if idle { deadline.min(now + glance) } else { now + glance }).await;
+            sleep_until(if idle { deadline.min(now + interval) } else { now + interval }).await;
         }
     }
 }
 
-/// One request under way, until this is dropped.
-struct UnderWay(Arc<Activity>);
+/// Counts a request as in flight until it is dropped.
+struct InFlight(Arc<Activity>);
 
-impl Drop for UnderWay {
+impl Drop for InFlight {
     fn drop(&mut self) {
         let now = self.0.start.elapsed().as_millis();
         self.0.idle_since.store(u64::try_from(now).unwrap_or(u64::MAX), Ordering::Release);
-        self.0.under_way.fetch_sub(1, Ordering::AcqRel);
+        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-/// A response's body that counts as under way until it has been sent, or given up.
+/// The body of a response. Its request is in flight until the body is sent or dropped.
 pub(crate) struct Tracked {
     body: Body,
-    _under_way: UnderWay,
+    _in_flight: InFlight,
 }
 
 impl http_body::Body for Tracked {

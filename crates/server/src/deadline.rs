@@ -1,14 +1,15 @@
-//! The query parameter `timeout`, which every request may have that is not long-running.
+//! The query parameter `timeout` of requests that are not long-running.
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use crate::api::path::{Path, Verb, decode};
+use crate::api::request_info::{IncompletePath, RequestInfo, Verb, decode};
 use crate::handler::{Handler, Layer};
 use crate::{Error, Query, Request, Response, Status};
 use kinds::Verb as KindVerb;
 
-/// The names of long-running subresources. The reference goes by their names too, before it knows whether the resource exists.
+/// The names of long-running subresources. The reference also goes by the name alone, before it
+/// knows whether the resource exists.
 static SUBRESOURCES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let all = kinds::all().flat_map(|kind| kind.subresources);
     all.filter(|subresource| subresource.traffic.is_long_running())
@@ -16,7 +17,7 @@ static SUBRESOURCES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Refuses a `timeout` that is not a duration, whatever the path.
+/// Refuses a `timeout` that is not a duration, on every path.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TimeoutIsDuration;
 
@@ -29,7 +30,7 @@ impl Layer for TimeoutIsDuration {
     }
 }
 
-/// The timeout that a request asks for, if it does. One that is not positive is none.
+/// The timeout that a request asks for. A timeout that is not positive counts as none.
 pub(crate) fn requested(query: Query<'_>) -> Result<Option<Duration>, Status> {
     let Some(text) = query.values("timeout").next().filter(|text| !text.is_empty()) else { return Ok(None) };
     let duration: object::duration::Duration = text.parse().map_err(|error: object::duration::Error| {
@@ -38,20 +39,20 @@ pub(crate) fn requested(query: Query<'_>) -> Result<Option<Duration>, Status> {
     Ok(u64::try_from(duration.as_nanos()).ok().filter(|nanos| *nanos > 0).map(Duration::from_nanos))
 }
 
-/// Whether a request for a resource is a stream or a conversation, without a deadline.
-pub(crate) fn is_long_running(verb: Verb, subresource: &str) -> bool {
-    matches!(verb, Verb::Proxy | Verb::Kind(KindVerb::Watch)) || SUBRESOURCES.contains(&subresource)
+/// Whether a request is long-running, as the reference defines it: it has no deadline.
+pub(crate) fn is_long_running(info: &RequestInfo<'_>) -> bool {
+    if !info.is_resource_request {
+        return info.path.starts_with("/debug/pprof/");
+    }
+    matches!(info.verb, Verb::Proxy | Verb::Resource(KindVerb::Watch))
+        || SUBRESOURCES.contains(&info.subresource)
 }
 
 fn has_deadline(request: &Request) -> bool {
-    // A path that cannot be decoded is refused as such.
+    // The API refuses a path that cannot be decoded.
     let Some(path) = decode(request.path()) else { return false };
-    match Path::parse(&path) {
-        Path::Resource(resource) => {
-            let asked = resource.asked(request.method(), request.query());
-            !is_long_running(asked.verb, resource.subresource)
-        }
-        Path::Incomplete => false,
-        Path::NonResource(path) => !path.starts_with("/debug/pprof/"),
+    match RequestInfo::parse(request.method(), &path, request.query()) {
+        Ok(info) => !is_long_running(&info),
+        Err(IncompletePath) => false,
     }
 }

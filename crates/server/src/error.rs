@@ -1,17 +1,17 @@
-//! What can stand against a request at the edge, and the one place that makes a response of it.
+//! The errors of requests, and the one function that turns them into responses.
 
 use http::header::{CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
 
 use crate::{Body, Response, Status, body};
 
-/// Why a request was not carried out.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The API refuses, in its own form.
+    /// A `Status` of the API.
     #[error("{}", .0.message)]
     Status(Box<Status>),
-    /// The path is none of the server's: the plain-text 404 of the reference.
+    /// The path is unknown: the plain-text 404 of the reference.
     #[error("404 page not found")]
     UnknownPath,
     /// The request's body could not be read.
@@ -29,7 +29,7 @@ impl From<Status> for Error {
 }
 
 impl Error {
-    /// The response that tells the client.
+    /// The response for the error.
     pub fn into_response(self) -> Response {
         match self {
             Self::Status(status) => status_response(&status),
@@ -62,8 +62,7 @@ fn status_response(status: &Status) -> Response {
     response
 }
 
-/// A plain-text answer in the form the reference gives its errors: with the line feed that `text` brings along, and
-/// told not to be guessed at.
+/// A plain-text response as the reference's errors: `text` as it is, and `X-Content-Type-Options: nosniff`.
 pub(crate) fn plain_text(status: StatusCode, text: impl Into<Body>) -> Response {
     let mut response = Response::new(text.into());
     *response.status_mut() = status;
@@ -79,7 +78,7 @@ mod tests {
     use crate::{Details, Reason};
 
     #[test]
-    fn a_body_past_its_limit_is_413() {
+    fn body_above_its_limit_is_413() {
         let response = Error::from(body::Error::TooLarge { limit: 3_145_728 }).into_response();
         assert_eq!(response.status(), 413);
         let Body::Whole(bytes) = response.into_body() else { panic!("a whole body") };
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_impossible_code_becomes_500() {
+    fn invalid_status_code_becomes_500() {
         let status = Status { code: 42, ..Status::unauthorized() };
         assert_eq!(Error::from(status).into_response().status(), 500);
     }

@@ -1,7 +1,7 @@
-//! The seam between the shell and the API: a [`Handler`] answers a request, a [`Layer`] stands around a handler.
+//! The interface between the HTTP server and the API: a [`Handler`] answers a request, a [`Layer`] wraps a handler.
 //!
-//! Both are plain async functions behind traits with static dispatch: a stack of layers costs no allocation. A handler
-//! says what went wrong as an [`Error`]; only the outermost layer turns that into a response.
+//! Both are async functions of traits with static dispatch: a stack of layers costs no allocation. A handler returns an
+//! [`Error`]; only one layer turns that into a response.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use crate::{Error, Request, Response};
 
 /// Answers one request.
 pub trait Handler: Send + Sync + 'static {
-    /// The answer to `request`, or what stands against it.
+    /// Answers `request`.
     ///
-    /// The future is dropped when the client goes away, at any await point.
+    /// The future is dropped, at any await point, when the client disconnects.
     fn handle(&self, request: Request) -> impl Future<Output = Result<Response, Error>> + Send;
 }
 
@@ -22,9 +22,9 @@ impl<H: Handler> Handler for Arc<H> {
     }
 }
 
-/// Stands around a handler: may answer itself, change the request, or change the response.
+/// Wraps a handler: may answer itself, change the request, or change the response.
 pub trait Layer: Send + Sync + 'static {
-    /// Answers `request`, by way of `next` where the layer does not answer itself.
+    /// Answers `request`, itself or by calling `next`.
     fn around<H: Handler>(
         &self,
         request: Request,

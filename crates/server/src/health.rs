@@ -1,8 +1,7 @@
-//! `/livez`, `/readyz`, `/healthz`: named checks, and the plain text that tells how they stand.
+//! `/livez`, `/readyz`, `/healthz`: named checks, and their results in plain text.
 //!
-//! A crate that has something to say about the server's health adds a [`Check`] before the server starts; the order of
-//! adding is the order in the verbose answer. Forms and wordings are the reference's: a failure withholds its reason in
-//! the summary and tells it under the path of the single check.
+//! Every [`Check`] is added before the server starts; the order of adding is the order in the verbose response. The texts are
+//! those of the reference: the summary withholds the reason of a failure, and the path of the single check has it.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -19,8 +18,8 @@ use object::quote::quote;
 use crate::error::plain_text;
 use crate::{Body, Lifecycle, Phase, Query, Response};
 
-/// How long a single check may take before it counts as failed.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// A check that takes longer has failed.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One of the health endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +36,7 @@ impl Endpoint {
     /// All of them.
     pub const ALL: &[Self] = &[Self::Live, Self::Ready, Self::Healthy];
 
-    /// The endpoints of a check that says something about readiness only.
+    /// The endpoints of a check of readiness only.
     pub const READY: &[Self] = &[Self::Ready];
 
     /// The name, which is also the path after the slash.
@@ -60,7 +59,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// A check with a name, the endpoints it counts in, and the question it asks. An error is the reason, in words.
+    /// A check with a name, its endpoints, and its function. An error is the reason of the failure, as text.
     pub fn new<F>(
         name: impl Into<Cow<'static, str>>,
         endpoints: &'static [Endpoint],
@@ -72,12 +71,12 @@ impl Check {
         Self { name: name.into(), endpoints, probe: Box::new(move || Box::pin(probe())) }
     }
 
-    /// The check that is fine as long as the process can answer at all.
+    /// The check that always passes.
     pub fn ping() -> Self {
         Self::new("ping", Endpoint::ALL, || async { Ok(()) })
     }
 
-    /// The check that fails readiness from the first request to stop on.
+    /// The check that fails readiness as soon as a stop is requested.
     pub fn shutdown(lifecycle: Lifecycle) -> Self {
         Self::new("shutdown", Endpoint::READY, move || {
             let serving = lifecycle.phase() == Phase::Serving;
@@ -85,10 +84,10 @@ impl Check {
         })
     }
 
-    async fn ask(&self) -> Result<(), String> {
-        match tokio::time::timeout(PATIENCE, (self.probe)()).await {
+    async fn run(&self) -> Result<(), String> {
+        match tokio::time::timeout(CHECK_TIMEOUT, (self.probe)()).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+            Err(_) => Err(format!("no answer within {} s", CHECK_TIMEOUT.as_secs())),
         }
     }
 }
@@ -113,9 +112,9 @@ pub struct Checks {
     checks: Vec<Check>,
 }
 
-/// What a health path asks for.
+/// The checks that a health path names.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Target<'a> {
+pub(crate) enum HealthRequest<'a> {
     /// All checks of an endpoint.
     Summary(Endpoint),
     /// One of them.
@@ -128,7 +127,7 @@ impl Checks {
         Self::default()
     }
 
-    /// Adds a check after those that are there.
+    /// Adds a check at the end.
     pub fn add(&mut self, check: Check) -> Result<(), Duplicate> {
         if self.checks.iter().any(|other| other.name == check.name) {
             return Err(Duplicate(check.name.into_owned()));
@@ -140,29 +139,29 @@ impl Checks {
     /// Whether all checks of `endpoint` pass now.
     pub async fn pass(&self, endpoint: Endpoint) -> bool {
         for check in self.of(endpoint) {
-            if check.ask().await.is_err() {
+            if check.run().await.is_err() {
                 return false;
             }
         }
         true
     }
 
-    /// What `path` asks for, if it is a health path; the name of a check may contain slashes.
-    pub(crate) fn target(&self, path: &str) -> Option<Target<'_>> {
+    /// The checks that `path` names, if it is a health path; the name of a check may contain slashes.
+    pub(crate) fn find(&self, path: &str) -> Option<HealthRequest<'_>> {
         let path = path.strip_prefix('/')?;
         let endpoint = *Endpoint::ALL.iter().find(|endpoint| path.starts_with(endpoint.name()))?;
         let rest = path.get(endpoint.name().len()..)?;
         if rest.is_empty() {
-            return Some(Target::Summary(endpoint));
+            return Some(HealthRequest::Summary(endpoint));
         }
         let name = rest.strip_prefix('/')?;
-        self.of(endpoint).find(|check| check.name == name).map(Target::Single)
+        self.of(endpoint).find(|check| check.name == name).map(HealthRequest::Single)
     }
 
-    pub(crate) async fn answer(&self, target: Target<'_>, query: Query<'_>) -> Response {
-        match target {
-            Target::Summary(endpoint) => self.summary(endpoint, query).await,
-            Target::Single(check) => single(check).await,
+    pub(crate) async fn answer(&self, request: HealthRequest<'_>, query: Query<'_>) -> Response {
+        match request {
+            HealthRequest::Summary(endpoint) => self.summary(endpoint, query).await,
+            HealthRequest::Single(check) => single(check).await,
         }
     }
 
@@ -179,7 +178,7 @@ impl Checks {
             let outcome = if excluded.remove(name.as_ref()) {
                 "excluded: ok"
             } else {
-                match check.ask().await {
+                match check.run().await {
                     Ok(()) => "ok",
                     Err(reason) => {
                         failed = true;
@@ -212,7 +211,7 @@ impl Checks {
 }
 
 async fn single(check: &Check) -> Response {
-    match check.ask().await {
+    match check.run().await {
         Ok(()) => {
             let mut response = Response::new(Body::from("ok"));
             response

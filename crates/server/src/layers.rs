@@ -1,4 +1,4 @@
-//! The layers that stand around every request, each one small; [`crate::stack`] has their order and the reasons for it.
+//! The layers around the API; [`crate::stack`] has their order and the reasons for it.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +16,7 @@ use crate::health::Checks;
 use crate::version::Info;
 use crate::{Body, Error, Request, Response, Status};
 
-/// The handler that has nothing to serve: every path is unknown to it.
+/// The handler that serves nothing: every path is 404.
 #[derive(Debug, Clone, Copy)]
 pub struct Unserved;
 
@@ -26,7 +26,7 @@ impl Handler for Unserved {
     }
 }
 
-/// Turns a panic of the handler into an error. The request is lost, the connection and the server are not.
+/// Turns a panic of the handler into an error. The connection and the server continue.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CatchPanics;
 
@@ -46,7 +46,7 @@ impl Layer for CatchPanics {
     }
 }
 
-/// Makes responses of errors: past this layer there are only responses.
+/// Turns errors into responses: the layers outside of this one see responses only.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ErrorsToResponses;
 
@@ -56,7 +56,7 @@ impl Layer for ErrorsToResponses {
     }
 }
 
-/// Answers HEAD with the head that the same response to GET has, without its body.
+/// Answers HEAD with the head of the response to GET, without its body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HeadHasNoBody;
 
@@ -74,11 +74,11 @@ impl Layer for HeadHasNoBody {
     }
 }
 
-/// On an answer that says nothing to caches: the reference gives it before it thinks of them.
+/// Marks a response without `Cache-Control`: the reference answers it before it sets that header.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoCacheControl;
 
-/// Tells caches to keep their hands off, unless the handler says otherwise.
+/// Sets `Cache-Control` so that nothing is cached, unless the handler has set it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CacheControl;
 
@@ -101,8 +101,8 @@ pub(crate) struct Health(pub(crate) Arc<Checks>);
 
 impl Layer for Health {
     async fn around<H: Handler>(&self, request: Request, next: &H) -> Result<Response, Error> {
-        match self.0.target(request.path()) {
-            Some(target) => Ok(self.0.answer(target, request.query()).await),
+        match self.0.find(request.path()) {
+            Some(checks) => Ok(self.0.answer(checks, request.query()).await),
             None => next.handle(request).await,
         }
     }
@@ -121,8 +121,8 @@ impl Layer for Version {
     }
 }
 
-/// Finds out who is asking, and hands it on as an extension of the request. A caller that shows something invalid is refused
-/// here, whatever it asks for; one that shows nothing is for the handlers to refuse, which may have something for everybody.
+/// Authenticates the user, and stores it as an extension of the request. A request with invalid credentials is refused on every
+/// path. A request without credentials is left to the handlers, which may serve anonymous users.
 #[derive(Debug, Clone)]
 pub(crate) struct Authentication(pub(crate) Arc<Authenticators>);
 
@@ -131,8 +131,8 @@ impl Layer for Authentication {
         let headers = request.headers().get_all(AUTHORIZATION);
         let authorization: Vec<&str> = headers.iter().filter_map(|value| value.to_str().ok()).collect();
         let certified = request.peer.certified.get_or_init(|| self.0.certify(&request.peer.certificates));
-        let shown = Credentials { authorization: &authorization, certified: certified.as_ref() };
-        match self.0.authenticate(&shown) {
+        let credentials = Credentials { authorization: &authorization, certified: certified.as_ref() };
+        match self.0.authenticate(&credentials) {
             Ok(caller) => drop(request.head.extensions.insert(caller)),
             Err(_) if !authorization.is_empty() => return Err(Status::unauthorized().into()),
             Err(_) => {}
@@ -141,7 +141,7 @@ impl Layer for Authentication {
     }
 }
 
-/// Gives every request an id, or keeps the one that it brings along, and tells it in the answer.
+/// Sets `Audit-ID` on every response: the id of the request, or a new one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AuditId;
 
@@ -159,7 +159,7 @@ impl Layer for AuditId {
     }
 }
 
-/// Takes the part of a request's body that no handler wanted off the connection, so that the client sees the answer.
+/// Reads the part of a request's body that the handlers did not read, so that the client receives the response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UnwantedBody;
 

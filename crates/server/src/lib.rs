@@ -1,17 +1,17 @@
 //! The outer shell of the server: sockets, TLS, HTTP, limits, health, version, and the start and stop of serving.
 //!
-//! A request travels through [`stack`], one readable list of layers, to an inner [`Handler`]; the API itself is such a
-//! handler and knows nothing of sockets. What stands here:
+//! A request passes through [`stack`], one list of layers, to an inner [`Handler`]; the API itself is such a handler and does
+//! not know sockets. The guarantees:
 //!
 //! 1. Nothing a peer sends can panic the server, stop its accept loop, or make it hold memory without bound; every wait
 //!    for a peer has an end ([`Limits`]).
 //! 2. Errors become responses in one place, [`Error::into_response`].
-//! 3. Shutting down is ordered: readiness fails, then new connections are refused, then what is in flight finishes
+//! 3. Shutdown has an order: readiness fails, then new connections are refused, then requests in flight finish
 //!    ([`Lifecycle`], [`Server`]).
 //! 4. Private keys on disk are readable by their owner only ([`pki`]).
 //!
-//! Who the caller is and what it may do is left to others; the certificate chain that the peer has proven to own the
-//! key of is handed on, unverified, in [`Peer`].
+//! Authentication and authorization are in the crate `auth`. [`Peer`] has the certificate chain of the client; TLS has verified
+//! only that the client owns the key of its first certificate.
 
 pub mod api;
 pub mod body;
@@ -24,8 +24,8 @@ mod layers;
 mod lifecycle;
 mod limits;
 pub mod pki;
+mod poll_when_woken;
 mod query;
-mod rare;
 mod request;
 mod serve;
 mod stack;
@@ -44,5 +44,5 @@ pub use schema::status::{Cause, Details, Reason, Status};
 pub use serve::{Outcome, Server, StartError};
 pub use stack::stack;
 
-/// What every handler answers with.
+/// The response of a handler.
 pub type Response = http::Response<Body>;

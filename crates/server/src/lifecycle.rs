@@ -1,11 +1,11 @@
-//! The life of a serving process, which only ever moves forward.
+//! The phases of a serving process, which only move forward.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
-/// Where the process is in its life.
+/// A phase of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Everything is served.
@@ -32,7 +32,7 @@ impl Default for Lifecycle {
 }
 
 impl Lifecycle {
-    /// A life that begins.
+    /// Starts with `Serving`.
     pub fn new() -> Self {
         Self::default()
     }
@@ -42,7 +42,7 @@ impl Lifecycle {
         *self.phase.borrow()
     }
 
-    /// Asks to stop: the first time in order, any further time at once. This is what a signal does.
+    /// Requests a stop, as a signal does: the first request stops in order, a further one at once.
     pub fn request_stop(&self) {
         match self.phase() {
             Phase::Serving => self.advance(Phase::ShuttingDown),
@@ -61,7 +61,7 @@ impl Lifecycle {
 
     /// Waits until `phase` has been reached.
     pub async fn reached(&self, phase: Phase) {
-        // The sender lives in `self`, so the wait cannot fail for want of one.
+        // `self` holds the sender, so the wait cannot fail.
         let _ = self.phase.subscribe().wait_for(|now| *now >= phase).await;
     }
 
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_request_to_stop_does_not_wait() {
+    fn second_stop_request_does_not_wait() {
         let lifecycle = Lifecycle::new();
         lifecycle.request_stop();
         assert_eq!((lifecycle.phase(), lifecycle.forced()), (Phase::ShuttingDown, false));
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_phase_that_was_jumped_over_counts_as_reached() {
+    async fn skipped_phase_counts_as_reached() {
         let lifecycle = Lifecycle::new();
         lifecycle.advance(Phase::Stopping);
         lifecycle.reached(Phase::ShuttingDown).await;

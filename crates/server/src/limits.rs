@@ -1,4 +1,4 @@
-//! Every bound on what a connection may take, in one place.
+//! All limits of connections and requests.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ pub struct Limits {
     pub handshake: Duration,
     /// From the end of the handshake to the end of the first request's headers.
     pub first_request: Duration,
-    /// From the end of a response, when no other is under way, to the end of the next request's headers.
+    /// From the end of the last response in flight to the end of the next request's headers.
     pub idle: Duration,
     /// How long a peer may leave sent data unacknowledged, or its receive window shut, before the kernel drops the
     /// connection.
     pub unacknowledged: Duration,
-    /// After how long of silence the kernel asks whether the peer is still there.
+    /// The idle time before the kernel sends TCP keepalive probes.
     pub keep_alive_probe: Duration,
     /// The bytes of a request's head.
     pub header_bytes: u32,
@@ -24,9 +24,9 @@ pub struct Limits {
     pub header_lines: usize,
     /// Requests at one time on one HTTP/2 connection.
     pub streams: u32,
-    /// Bytes of one request body that may be under way over HTTP/2 before they are read; also the largest frame.
+    /// Bytes of one request body that may be in flight over HTTP/2 before they are read; also the largest frame.
     pub stream_window: u32,
-    /// Streams that a peer may have reset before they were looked at; past it the connection is closed.
+    /// Streams that a peer may reset before they are accepted; above this the connection is closed.
     pub pending_resets: usize,
     /// Streams reset for the peer's own faults before the connection is closed.
     pub fault_resets: usize,
@@ -55,8 +55,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// What one HTTP/2 connection may have under way in request bodies: four full windows. The reference allows a full
-    /// window for each stream; bodies are read at once, so that a narrower bound costs nothing and bounds memory.
+    /// Bytes of request bodies that one HTTP/2 connection may have in flight: four full windows. The reference allows a full
+    /// window for each stream; bodies are read at once, so a smaller bound costs nothing and bounds memory.
     pub(crate) fn connection_window(&self) -> u32 {
         self.stream_window.saturating_mul(4)
     }

@@ -3,11 +3,11 @@
 //!
 //! 1. Private keys and the kubeconfig are written with mode 0600, by way of a temporary file: a reader sees the old
 //!    one or the new one.
-//! 2. What is there and still good is kept. A certificate is made anew when it runs out within 30 days, when its names
-//!    are no longer the wanted ones, when its key does not fit, or when the authority did not sign it.
+//! 2. Valid certificates are kept. A certificate is replaced when it expires within 30 days, when its names have changed, when
+//!    its key does not match, or when the authority did not sign it.
 //! 3. The authority stays as long as it is valid, so that a kubeconfig handed out keeps working.
-//! 4. Making certificates does not wait for the disk; [`Pki::settle`] does, and is called once the server is up. Until
-//!    then a crash of the machine may lose what was made, and the next start makes it anew.
+//! 4. Making certificates does not wait for the disk; [`Pki::sync`] does, and is called once the server is up. Until then a
+//!    crash of the machine may lose new certificates, and the next start makes them again.
 //!
 //! All keys are ECDSA P-256: made in well under a millisecond, and known to every client.
 
@@ -30,17 +30,17 @@ use issue::{Authority, Leaf, Purpose};
 /// The user that the admin's certificate names.
 pub const ADMIN_USER: &str = "keelson-admin";
 
-/// The group that the admin's certificate names: it may do everything.
+/// The group that the admin's certificate names: its members may do everything.
 pub const ADMIN_GROUP: &str = "system:masters";
 
 const AUTHORITY: &str = "ca";
 const SERVING: &str = "server";
 const ADMIN: &str = "admin";
 const TOKEN: &str = "admin.token";
-/// A file with less in it was cut off while it was written.
+/// A shorter file was truncated while it was written.
 const SHORTEST_TOKEN: usize = 43;
 
-/// Why certificates could not be had.
+/// Why certificates could not be read or made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or folder could not be read or written.
@@ -56,12 +56,12 @@ pub enum Error {
     /// One of the two files of the authority is missing, so that the other one is of no use.
     #[error("{} is there but {} is not: put it back, or remove the first to have a new authority made", .present.display(), .absent.display())]
     Half {
-        /// The file that is there.
+        /// The file that exists.
         present: PathBuf,
-        /// The file that is not.
+        /// The file that is missing.
         absent: PathBuf,
     },
-    /// The authority's files do not hold what they should.
+    /// The authority's files are invalid.
     #[error("{} cannot be used as the authority ({why}): remove it and its key to have a new one made", .path.display())]
     Authority {
         /// The certificate's file.
@@ -72,7 +72,7 @@ pub enum Error {
     /// Making a key or a certificate failed.
     #[error("cannot make a certificate: {0}")]
     Make(#[from] rcgen::Error),
-    /// There is no randomness to be had.
+    /// The system gives no random bytes.
     #[error("the system gives no random bytes")]
     Random,
 }
@@ -102,7 +102,7 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// What [`Pki::ensure`] found or made.
+/// The certificates that [`Pki::ensure`] has read or made.
 #[derive(Debug, Clone)]
 pub struct Material {
     /// The authority's certificate in PEM.
@@ -111,9 +111,9 @@ pub struct Material {
     pub serving: Pair,
     /// For the admin's side.
     pub admin: Pair,
-    /// The admin's token, for clients that do not do certificates.
+    /// The admin's token, for clients without support for certificates.
     pub token: Token,
-    /// What was made, and why; empty when everything was there and good.
+    /// The files that were made, with reasons; empty if all were valid.
     pub made: Vec<String>,
 }
 
@@ -129,7 +129,7 @@ impl Pki {
         Self { directory: directory.into() }
     }
 
-    /// Reads what is there, and makes what is missing or no longer good at the time `now`.
+    /// Reads the certificates, and makes those that are missing or not valid at the time `now`.
     pub fn ensure(&self, names: &Names, now: SystemTime) -> Result<Material, Error> {
         file::create_private_directory(&self.directory)?;
         let mut made = Vec::new();
@@ -146,8 +146,8 @@ impl Pki {
         Ok(Material { authority: authority.certificate().to_owned(), serving, admin, token, made })
     }
 
-    /// Forces the authority to the disk. All else can be made from it.
-    pub fn settle(&self) -> Result<(), Error> {
+    /// Forces the authority to the disk. Everything else can be made from it.
+    pub fn sync(&self) -> Result<(), Error> {
         let paths = Paths::new(&self.directory, AUTHORITY);
         file::sync(&paths.key)?;
         file::sync(&paths.certificate)?;
@@ -157,7 +157,7 @@ impl Pki {
     fn authority(&self, now: SystemTime, made: &mut Vec<String>) -> Result<Authority, Error> {
         let paths = Paths::new(&self.directory, AUTHORITY);
         let found = match paths.read() {
-            // A first start that did not get as far as the certificate: nothing was signed with this key.
+            // A first start that ended before it wrote the certificate: nothing was signed with this key.
             Err(Error::Half { present, .. }) if present == paths.key && !self.signed_anything() => None,
             other => other?,
         };

@@ -11,9 +11,9 @@ pub struct Query<'a> {
 /// One parameter, decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair<'a> {
-    /// What stands before the first `=`.
+    /// The text before the first `=`.
     pub name: Cow<'a, str>,
-    /// What stands after it; empty when there is none.
+    /// The text after it; empty if there is none.
     pub value: Cow<'a, str>,
     /// Whether there is no `=`.
     pub is_bare: bool,
@@ -39,13 +39,13 @@ impl<'a> Query<'a> {
         self.pairs().filter(move |pair| pair.name == name).map(|pair| pair.value)
     }
 
-    /// Whether the parameter `name` is there, with or without a value.
+    /// Whether the query has the parameter `name`, with or without a value.
     pub fn has(self, name: &str) -> bool {
         self.pairs().any(|pair| pair.name == name)
     }
 }
 
-/// The text that `raw` stands for, or nothing when an escape is broken or what comes out is not UTF-8.
+/// Decodes `raw`; `None` if an escape is invalid or the result is not UTF-8.
 fn decode(raw: &str) -> Option<Cow<'_, str>> {
     if !raw.bytes().any(|b| matches!(b, b'%' | b'+')) {
         return Some(Cow::Borrowed(raw));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_without_a_value_is_there() {
+    fn parameter_without_a_value_is_present() {
         assert!(Query::new("verbose&exclude=x").has("verbose"));
         assert!(Query::new("verbose=").has("verbose"));
         assert!(!Query::new("verboseness").has("verbose"));
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_pairs_are_left_out_and_the_others_stay() {
+    fn invalid_pairs_are_skipped() {
         assert_eq!(pairs("a=%4&b=%zz&c=1;d=2&e=%ff&%&f=1&&"), [("f".to_owned(), "1".to_owned())]);
     }
 }

@@ -1,4 +1,4 @@
-//! A request as handlers see it: its head, its body, and who is at the other end of the connection.
+//! A request as handlers see it: its head, its body, and the peer of the connection.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ use crate::Query;
 pub struct Request {
     /// Method, URI, version, headers.
     pub head: Parts,
-    /// What the client sends after the head; read it with [`crate::body::read`].
+    /// The body; read it with [`crate::body::read`].
     pub body: RequestBody,
     /// The other end of the connection, shared by all its requests.
     pub peer: Arc<Peer>,
@@ -35,7 +35,7 @@ impl Request {
         Self { head, body: RequestBody::Incoming(body), peer }
     }
 
-    /// A request made in this process, for a caller without a socket.
+    /// A request of this process, without a socket.
     pub fn in_process(request: http::Request<Bytes>, peer: Arc<Peer>) -> Self {
         let (head, bytes) = request.into_parts();
         Self { head, body: RequestBody::Whole(Some(bytes)), peer }
@@ -75,16 +75,16 @@ impl Request {
 /// The other end of a connection.
 #[derive(Debug)]
 pub struct Peer {
-    /// Where the connection comes from.
+    /// The remote address of the connection.
     pub address: SocketAddr,
     /// The certificates the peer presented, its own first; empty when it presented none.
     ///
-    /// The peer has proven that it owns the key of the first one. Nothing else has been checked: neither who issued
-    /// it, nor its dates, nor its purpose.
+    /// TLS has verified that the peer owns the key of the first one, and nothing else: neither its issuer, nor its dates, nor its
+    /// purpose.
     pub certificates: Vec<CertificateDer<'static>>,
     /// The version of TLS that was agreed on.
     pub tls: Option<ProtocolVersion>,
-    /// Whom the certificates name, found when the first request asks.
+    /// The user of the certificates, verified for the first request.
     pub certified: OnceLock<Option<Certified>>,
 }
 
@@ -100,13 +100,13 @@ impl Peer {
 pub enum RequestBody {
     /// Arriving over a connection.
     Incoming(hyper::body::Incoming),
-    /// The same, and whoever lent it wants back what is not read of it.
+    /// Arriving over a connection. The layer `UnwantedBody` gets back the part that the handlers do not read.
     Lent(Lent),
-    /// Here as a whole; `None` once it has been read.
+    /// In memory; `None` once it has been read.
     Whole(Option<Bytes>),
 }
 
-/// A body that goes back to its owner when it is dropped.
+/// A body that is sent back to its owner when it is dropped.
 #[derive(Debug)]
 pub struct Lent {
     body: Option<hyper::body::Incoming>,
@@ -116,15 +116,14 @@ pub struct Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         if let (Some(body), Some(back)) = (self.body.take(), self.back.take()) {
-            // An owner that does not wait any more does not want it.
+            // Fails if the owner does not wait any more.
             let _ = back.send(body);
         }
     }
 }
 
 impl RequestBody {
-    /// Lends a body that is arriving; what is not read of it comes back when the borrower drops it. Nothing is lent if there is
-    /// nothing to read.
+    /// Lends a body that is arriving. The receiver gets it back when the borrower drops it. `None` if the body has ended.
     pub(crate) fn lend(&mut self) -> Option<oneshot::Receiver<hyper::body::Incoming>> {
         if http_body::Body::is_end_stream(self) {
             return None;

@@ -1,9 +1,9 @@
-//! Accepting connections, and stopping in order.
+//! Accepts connections, and stops in order.
 //!
-//! 1. Nothing that goes wrong with one connection, or with accepting one, ends the loop.
-//! 2. A stop goes through the phases of [`Phase`]: after the first request to stop everything is still served for the
-//!    configured delay; then the listening socket is closed and connections finish what is under way, for at most
-//!    [`Limits::drain`]; what is left is cut off. A second request to stop cuts off at once.
+//! 1. No error of a connection, or of accepting one, ends the loop.
+//! 2. A stop goes through the phases of [`Phase`]: after the first request to stop, everything is still served for the
+//!    configured delay; then the listening socket is closed and connections finish their requests, for at most
+//!    [`Limits::drain`]; the remaining connections are closed. A second request to stop closes them at once.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,14 +19,14 @@ use crate::connection::{self, Shared};
 use crate::handler::Handler;
 use crate::{Lifecycle, Limits, Phase};
 
-/// The kernel's queue of connections that were not accepted yet.
+/// The length of the kernel's queue of connections that are not accepted yet.
 const BACKLOG: u32 = 4096;
 
-/// The pause after accepting failed for want of something, such as file descriptors.
-const SCARCITY: Duration = Duration::from_millis(100);
+/// The pause after accepting failed for lack of a resource such as file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The pause after which the same is logged again.
-const TELL_AGAIN: Duration = Duration::from_secs(10);
+/// The least time between two log lines about it.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Why serving could not begin.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +65,7 @@ pub struct Server {
 /// How serving ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
-    /// Connections that had not finished when the time was up.
+    /// The connections that were closed before they had finished.
     pub cut_off: usize,
 }
 
@@ -83,12 +83,12 @@ impl Server {
         self
     }
 
-    /// The address it listens on, with the port the system chose where 0 was asked for.
+    /// The address it listens on, with the port that the system chose if it was 0.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until it was asked to stop, and has.
+    /// Serves until it has stopped.
     pub async fn run<H: Handler>(self, tls: Arc<ServerConfig>, handler: H) -> Outcome {
         let Self { listener, limits, lifecycle, shutdown_delay, .. } = self;
         let drain = limits.drain;
@@ -157,25 +157,25 @@ async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> io::Result<Ac
     Ok(Accepted { socket, address, slot })
 }
 
-/// Failures to accept: none of them ends the loop, and a row of them does not fill the log.
+/// Handles failures to accept: none ends the loop, and repeated ones do not fill the log.
 #[derive(Default)]
 struct Failures {
-    last_told: Option<Instant>,
+    last_logged: Option<Instant>,
 }
 
 impl Failures {
-    /// A connection that was gone before it was accepted is nobody's fault; anything else is a want of something, which
-    /// the next attempt would meet again at once.
+    /// Ignores a connection that was closed before it was accepted. Any other error is a lack of resources: logs it and pauses,
+    /// because the next attempt would fail at once.
     async fn after(&mut self, error: &io::Error) {
         use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
         if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) {
             return;
         }
-        if self.last_told.is_none_or(|last| last.elapsed() > TELL_AGAIN) {
+        if self.last_logged.is_none_or(|last| last.elapsed() > LOG_INTERVAL) {
             log::warn!(error:% = error; "connections cannot be accepted");
-            self.last_told = Some(Instant::now());
+            self.last_logged = Some(Instant::now());
         }
-        tokio::time::sleep(SCARCITY).await;
+        tokio::time::sleep(ACCEPT_PAUSE).await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! The way of a request, as one list.
+//! The layers that a request passes through, as one list.
 
 use std::sync::Arc;
 
@@ -22,22 +22,22 @@ pub fn stack<H: Handler>(
     version: Arc<Info>,
 ) -> impl Handler {
     Stacked::new(api)
-        // Answered before the API is asked, so that a probe and a client's first question need nothing but this crate.
+        // Answered before the API, so that probes and version checks need only this crate.
         .push(Version(version))
         .push(Health(checks))
-        // Before everything that answers: a wrong token is refused whatever the path.
+        // Before everything that answers: an invalid token is refused on every path.
         .push(Authentication(authenticators))
-        // For every caller and every path: the reference checks it before authentication.
+        // For every user and every path: the reference checks it before authentication.
         .push(TimeoutIsDuration)
         // Inside the next one, so that a panic is answered like any other error.
         .push(CatchPanics)
-        // The one place where errors become responses; the layers below see responses only.
+        // The one place where errors become responses; the layers outside of it see responses only.
         .push(ErrorsToResponses)
-        // On every answer, also on errors.
+        // On every response, also on errors.
         .push(AuditId)
         .push(CacheControl)
-        // Whatever was answered, HEAD gets no body.
+        // Every response to HEAD has no body.
         .push(HeadHasNoBody)
-        // Outermost: everything else is done with the request by then.
+        // Outermost: all other layers are done with the request.
         .push(UnwantedBody)
 }

@@ -1,7 +1,7 @@
-//! The server's side of TLS: which certificate it shows, which versions and protocols it speaks, what it asks of clients.
+//! TLS of the server: its certificate, versions, protocols, and client certificates.
 //!
-//! A client certificate is asked for and never demanded; the peer must prove that it owns the key, nothing more. Whether
-//! the certificate says anything about the caller is for the authenticators to decide, which also know other ways.
+//! A client certificate is requested and never required; TLS verifies only that the peer owns its key. The crate `auth` verifies
+//! the certificate itself.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -41,7 +41,7 @@ pub enum Error {
     /// The key does not belong to the certificate, or cannot be used.
     #[error("the certificate and the private key cannot be used together: {0}")]
     Pair(rustls::Error),
-    /// The settings cannot be used.
+    /// The configuration cannot be used.
     #[error("TLS cannot be set up: {0}")]
     Setup(rustls::Error),
 }
@@ -59,78 +59,78 @@ pub enum Oldest {
 /// Which versions of HTTP are offered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Protocols {
-    /// HTTP/2 for those who can, HTTP/1.1 for all.
+    /// HTTP/2 and HTTP/1.1.
     #[default]
     Both,
     /// HTTP/1.1 only.
     Http1,
 }
 
-/// The settings of the server's side.
+/// The TLS configuration of the server.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
+pub struct TlsConfig {
     /// The oldest version of TLS.
     pub oldest: Oldest,
     /// The versions of HTTP.
     pub protocols: Protocols,
-    /// Certificates in PEM whose names clients are told, so that they know which of their own to show.
+    /// Certificates in PEM whose subjects the server sends, so that clients can choose a certificate.
     pub client_authorities: String,
 }
 
-/// The certificate that the server shows; it can be replaced while connections are being made.
+/// The serving certificate; it can be replaced while the server runs.
 #[derive(Debug)]
 pub struct Identity {
     provider: Arc<CryptoProvider>,
-    current: RwLock<Shown>,
+    current: RwLock<CurrentCertificate>,
 }
 
 #[derive(Debug)]
-struct Shown {
+struct CurrentCertificate {
     pair: Pair,
     key: Arc<CertifiedKey>,
 }
 
 impl Identity {
-    /// Shows `pair`.
+    /// Serves with `pair`.
     pub fn new(pair: Pair) -> Result<Arc<Self>, Error> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let shown = Shown::new(pair, &provider)?;
-        Ok(Arc::new(Self { provider, current: RwLock::new(shown) }))
+        let current = CurrentCertificate::new(pair, &provider)?;
+        Ok(Arc::new(Self { provider, current: RwLock::new(current) }))
     }
 
-    /// Shows `pair` from now on. True when it is another one than before; after an error the old one stays.
+    /// Serves new connections with `pair`. Returns whether it differs from the current one; after an error the current one stays.
     pub fn replace(&self, pair: Pair) -> Result<bool, Error> {
         if self.current.read().unwrap_or_else(PoisonError::into_inner).pair == pair {
             return Ok(false);
         }
-        let shown = Shown::new(pair, &self.provider)?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = shown;
+        let current = CurrentCertificate::new(pair, &self.provider)?;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = current;
         Ok(true)
     }
 
-    /// What rustls needs to serve with this identity.
-    pub fn server_config(self: &Arc<Self>, settings: &Settings) -> Result<Arc<ServerConfig>, Error> {
-        let versions: &[&SupportedProtocolVersion] = match settings.oldest {
+    /// The configuration of rustls to serve with this identity.
+    pub fn server_config(self: &Arc<Self>, tls: &TlsConfig) -> Result<Arc<ServerConfig>, Error> {
+        let versions: &[&SupportedProtocolVersion] = match tls.oldest {
             Oldest::Tls12 => &[&version::TLS13, &version::TLS12],
             Oldest::Tls13 => &[&version::TLS13],
         };
         let verifier = AskOnly {
             provider: Arc::clone(&self.provider),
-            hints: subjects(settings.client_authorities.as_bytes())?,
+            hints: subjects(tls.client_authorities.as_bytes())?,
         };
         let mut config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(versions)
             .map_err(Error::Setup)?
             .with_client_cert_verifier(Arc::new(verifier))
             .with_cert_resolver(Arc::clone(self) as Arc<dyn ResolvesServerCert>);
-        config.alpn_protocols = match settings.protocols {
+        config.alpn_protocols = match tls.protocols {
             Protocols::Both => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
             Protocols::Http1 => vec![b"http/1.1".to_vec()],
         };
         Ok(Arc::new(config))
     }
 
-    /// Asks `source` for the pair to show, again and again; what cannot be used is logged and the old one stays.
+    /// Replaces the pair by that of `source`, at an interval. Errors are logged; the current pair stays.
     ///
     /// Runs until it is dropped.
     pub async fn keep_fresh<F, E>(self: Arc<Self>, every: Duration, source: F)
@@ -158,7 +158,7 @@ impl Identity {
     }
 }
 
-impl Shown {
+impl CurrentCertificate {
     fn new(pair: Pair, provider: &CryptoProvider) -> Result<Self, Error> {
         let chain = CertificateDer::pem_slice_iter(pair.certificate.as_bytes())
             .collect::<Result<Vec<_>, _>>()
@@ -178,7 +178,7 @@ impl ResolvesServerCert for Identity {
     }
 }
 
-/// A certificate and its key in two files that somebody else looks after.
+/// A certificate and its key in two files that the administrator maintains.
 #[derive(Debug, Clone)]
 pub struct Files {
     /// The certificate, followed by those that signed it.
@@ -188,7 +188,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// What the files hold now.
+    /// Reads the files.
     pub fn read(&self) -> Result<Pair, Error> {
         let read = |path: &PathBuf| {
             std::fs::read_to_string(path).map_err(|cause| Error::Read { path: path.clone(), cause })
@@ -210,7 +210,7 @@ fn subjects(pem: &[u8]) -> Result<Vec<DistinguishedName>, Error> {
     Ok(roots.subjects())
 }
 
-/// Asks for a client certificate, and checks only that the peer owns its key.
+/// Requests a client certificate, and verifies only that the peer owns its key.
 #[derive(Debug)]
 struct AskOnly {
     provider: Arc<CryptoProvider>,

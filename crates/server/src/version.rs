@@ -15,7 +15,7 @@ const MAJOR: &str = "1";
 const MINOR: &str = "33";
 const OLDEST_COMPATIBLE_MINOR: &str = "32";
 
-/// What `/version` says about this build; what it says about the API is fixed.
+/// The build information of `/version`; the rest of the document is constant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Info {
     /// The commit it was built from.
@@ -27,7 +27,7 @@ pub struct Info {
 }
 
 impl Info {
-    /// The document, indented as the reference indents this one.
+    /// The document, indented as in the reference.
     pub fn to_json(&self) -> String {
         let platform = format!("{}/{}", std::env::consts::OS, go_architecture(std::env::consts::ARCH));
         let members = [
@@ -39,7 +39,7 @@ impl Info {
             ("minCompatibilityMinor", OLDEST_COMPATIBLE_MINOR),
             ("gitVersion", API),
             ("gitCommit", &self.git_commit),
-            // Whether files had been changed since that commit is not known for sure.
+            // The build does not know whether files differed from that commit.
             ("gitTreeState", ""),
             ("buildDate", &self.build_date),
             ("goVersion", "none"),
@@ -71,7 +71,7 @@ impl Info {
     }
 }
 
-/// The word that clients know an architecture by.
+/// The Go name of an architecture.
 fn go_architecture(rust: &str) -> &str {
     match rust {
         "x86_64" => "amd64",
@@ -90,7 +90,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn the_document_has_the_fields_of_the_reference_in_its_order() {
+    fn document_has_the_fields_of_the_reference_in_order() {
         let info = Info {
             git_commit: "abc".into(),
             build_date: "2026-01-01T00:00:00Z".into(),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn other_methods_than_get_are_not_allowed() {
+    fn methods_other_than_get_are_405() {
         for method in [Method::HEAD, Method::POST, Method::OPTIONS] {
             let head = http::Request::builder().method(&method).uri("/version").body(Bytes::new()).unwrap();
             let peer = Arc::new(Peer::plain(([127, 0, 0, 1], 1).into()));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_take_json_is_told_in_what_they_take() {
+    fn client_that_does_not_accept_json_gets_406_in_its_format() {
         let head =
             http::Request::get("/version").header("accept", "application/yaml").body(Bytes::new()).unwrap();
         let peer = Arc::new(Peer::plain(([127, 0, 0, 1], 1).into()));

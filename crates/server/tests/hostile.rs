@@ -1,4 +1,4 @@
-//! Clients that mean harm, or that broke: the server goes on, and does not wait for them for ever.
+//! Hostile or broken clients: the server continues, and does not wait for them for ever.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -26,7 +26,7 @@ async fn still_serves(server: &Running) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn garbage_instead_of_tls_is_turned_away() {
+async fn connection_without_tls_is_closed() {
     let server = start(Unserved, Limits::default(), Duration::ZERO);
     for garbage in
         [b"GET / HTTP/1.1\r\n\r\n".as_slice(), &[0; 4096], &[0x16, 3, 1, 0xff, 0xff, 1], &[0xff; 65_536]]
@@ -40,7 +40,7 @@ async fn garbage_instead_of_tls_is_turned_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handshake_that_does_not_go_on_is_ended() {
+async fn stalled_handshake_is_closed() {
     let limits = Limits { handshake: Duration::from_millis(200), ..Limits::default() };
     let server = start(Unserved, limits, Duration::ZERO);
     let mut silent = TcpStream::connect(server.address).await.unwrap();
@@ -52,7 +52,7 @@ async fn a_handshake_that_does_not_go_on_is_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn headers_that_trickle_in_do_not_hold_a_connection() {
+async fn slow_headers_time_out() {
     let limits = Limits { first_request: Duration::from_millis(400), ..Limits::default() };
     let server = start(Unserved, limits, Duration::ZERO);
     for alpn in [b"http/1.1".as_slice(), b"h2"] {
@@ -78,7 +78,7 @@ async fn headers_that_trickle_in_do_not_hold_a_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn headers_past_their_limit_are_431() {
+async fn headers_above_their_limit_are_431() {
     let server = start(Unserved, Limits::default(), Duration::ZERO);
     let long = "a".repeat(300 << 10);
 
@@ -126,7 +126,7 @@ async fn requests_that_are_not_http_are_400() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_goes_on_sending_after_a_bad_request_line_sees_the_answer() {
+async fn client_still_sending_after_a_bad_request_line_receives_the_response() {
     let server = start(Unserved, Limits::default(), Duration::ZERO);
     let mut stream = server.tls(server.client_config(b"http/1.1")).await;
     stream.write_all(b"PUT /?a>1 HTTP/1.1\r\nhost: x\r\ncontent-length: 4194304\r\n\r\n").await.unwrap();
@@ -154,7 +154,7 @@ async fn odd_paths_and_queries_are_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_resets_ends_the_connection_and_nothing_else() {
+async fn flood_of_resets_closes_only_its_connection() {
     let server = start(Unserved, Limits::default(), Duration::ZERO);
     let mut stream = server.tls(server.client_config(b"h2")).await;
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
@@ -178,7 +178,7 @@ async fn a_flood_of_resets_ends_the_connection_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_past_their_number_wait_for_a_free_place() {
+async fn connections_above_the_limit_wait() {
     let limits = Limits { connections: 2, ..Limits::default() };
     let server = start(Unserved, limits, Duration::ZERO);
     let mut first = server.http1().await;
@@ -193,7 +193,7 @@ async fn connections_past_their_number_wait_for_a_free_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_response_nobody_reads_does_not_hold_a_connection() {
+async fn connection_whose_response_is_not_read_is_closed() {
     use server::{Body, Error, Handler, Request, Response};
     struct Large;
     impl Handler for Large {
@@ -211,7 +211,7 @@ async fn a_response_nobody_reads_does_not_hold_a_connection() {
     let mut stuck = server.tls(server.client_config(b"http/1.1")).await;
     stuck.write_all(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     stuck.flush().await.unwrap();
-    // The only place is free again once the kernel has given up on the reader that does not read.
+    // The only connection slot is free again once the kernel has dropped the connection that does not read.
     let next = timeout(PATIENCE, server.tls(server.client_config(b"http/1.1"))).await;
     assert!(next.is_ok(), "the stuck connection has been dropped");
 }

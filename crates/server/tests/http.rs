@@ -1,4 +1,4 @@
-//! What clients of both versions of HTTP get through real TLS.
+//! HTTP/1.1 and HTTP/2 over real TLS.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -9,10 +9,10 @@ use std::time::Duration;
 use common::{closed, start, start_with};
 use http::Method;
 use rustls::ProtocolVersion;
-use server::tls::{Oldest, Protocols, Settings};
+use server::tls::{Oldest, Protocols, TlsConfig};
 use server::{Body, Error, Handler, Limits, Request, Response, Unserved, body};
 
-/// Echoes the body, tells about the peer, or panics: whatever the path says.
+/// Echoes the body, describes the peer, or panics, by the path.
 struct Echo;
 
 impl Handler for Echo {
@@ -38,7 +38,7 @@ impl Handler for Echo {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_malformed_timeout_is_refused_on_every_path_that_is_not_long_running() {
+async fn malformed_timeout_is_refused_unless_the_request_is_long_running() {
     let server = start(Unserved, Limits::default(), Duration::ZERO);
     let mut client = server.http1().await;
     let paths = [
@@ -76,7 +76,7 @@ async fn a_malformed_timeout_is_refused_on_every_path_that_is_not_long_running()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn both_versions_of_http_get_the_same_answers() {
+async fn both_versions_of_http_get_the_same_responses() {
     let server = start(Unserved, Limits::default(), Duration::ZERO);
     let mut http1 = server.http1().await;
     let mut http2 = server.http2().await;
@@ -104,7 +104,7 @@ async fn both_versions_of_http_get_the_same_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_without_alpn_gets_http_1() {
+async fn client_without_alpn_gets_http_1() {
     let server = start(Unserved, Limits::default(), Duration::ZERO);
     let mut client = server.http1_with(server.client_config(b"")).await;
     assert_eq!(client.ask(Method::GET, "/livez").await.body, "ok");
@@ -112,8 +112,8 @@ async fn a_client_without_alpn_gets_http_1() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn http_2_can_be_turned_off() {
-    let settings = Settings { protocols: Protocols::Http1, ..Settings::default() };
-    let server = start_with(Unserved, Limits::default(), Duration::ZERO, settings);
+    let tls = TlsConfig { protocols: Protocols::Http1, ..TlsConfig::default() };
+    let server = start_with(Unserved, Limits::default(), Duration::ZERO, tls);
     let mut config = server.client_config(b"h2");
     config.alpn_protocols.push(b"http/1.1".to_vec());
     let stream = server.tls(config).await;
@@ -121,20 +121,20 @@ async fn http_2_can_be_turned_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tls_1_2_is_spoken_unless_it_is_turned_off() {
+async fn tls_1_2_is_enabled_unless_turned_off() {
     let only_12 =
         |server: &common::Running| server.client_config_for(b"http/1.1", &[&rustls::version::TLS12]);
     let server = start(Echo, Limits::default(), Duration::ZERO);
     let stream = server.tls(only_12(&server)).await;
     assert_eq!(stream.get_ref().1.protocol_version(), Some(ProtocolVersion::TLSv1_2));
 
-    let settings = Settings { oldest: Oldest::Tls13, ..Settings::default() };
-    let strict = start_with(Echo, Limits::default(), Duration::ZERO, settings);
+    let tls = TlsConfig { oldest: Oldest::Tls13, ..TlsConfig::default() };
+    let strict = start_with(Echo, Limits::default(), Duration::ZERO, tls);
     assert!(strict.try_tls(only_12(&strict)).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_handler_sees_the_certificates_a_client_shows() {
+async fn handler_gets_the_client_certificates() {
     let server = start(Echo, Limits::default(), Duration::ZERO);
     let mut nobody = server.http1().await;
     assert_eq!(nobody.ask(Method::GET, "/peer").await.body, "0 Some(TLSv1_3)");
@@ -143,7 +143,7 @@ async fn the_handler_sees_the_certificates_a_client_shows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_costs_one_request_and_nothing_else() {
+async fn panic_fails_only_its_request() {
     let server = start(Echo, Limits::default(), Duration::ZERO);
     let mut http1 = server.http1().await;
     let mut http2 = server.http2().await;
@@ -161,7 +161,7 @@ async fn a_panic_costs_one_request_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_past_its_limit_is_413_and_one_within_it_is_read() {
+async fn body_above_its_limit_is_413() {
     let server = start(Echo, Limits::default(), Duration::ZERO);
     for (size, status) in [(0, 200), (10_000, 200), (10_001, 413), (1_000_000, 413)] {
         let text = "x".repeat(size);
@@ -179,7 +179,7 @@ async fn a_body_past_its_limit_is_413_and_one_within_it_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_does_not_arrive_in_time_is_504() {
+async fn slow_body_is_504() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let server = start(Echo, Limits::default(), Duration::ZERO);
     let mut stream = server.tls(server.client_config(b"http/1.1")).await;
@@ -195,7 +195,7 @@ async fn a_body_that_does_not_arrive_in_time_is_504() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_idle_connection_is_closed_in_an_orderly_way() {
+async fn idle_connection_is_closed_gracefully() {
     let limits = Limits { idle: Duration::from_millis(200), ..Limits::default() };
     let server = start(Unserved, limits, Duration::ZERO);
     let mut http1 = server.http1().await;
@@ -207,7 +207,7 @@ async fn an_idle_connection_is_closed_in_an_orderly_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replaced_certificate_is_shown_to_the_next_connection() {
+async fn next_connection_gets_the_replaced_certificate() {
     let server = start(Unserved, Limits::default(), Duration::ZERO);
     let shown = async || {
         let stream = server.tls(server.client_config(b"")).await;
@@ -231,7 +231,7 @@ async fn a_replaced_certificate_is_shown_to_the_next_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changed_files_are_picked_up() {
+async fn changed_certificate_files_are_reloaded() {
     use server::tls::Files;
     let server = start(Unserved, Limits::default(), Duration::ZERO);
     let folder = testkit::Folder::new().unwrap();

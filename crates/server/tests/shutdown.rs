@@ -1,4 +1,4 @@
-//! Stopping in order.
+//! Ordered shutdown.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// Answers a request once a permit is there for it; says when one has come in.
+/// Answers each request after a permit; signals when a request arrives.
 struct Gate {
     arrived: Arc<Semaphore>,
     open: Arc<Semaphore>,
@@ -40,7 +40,7 @@ async fn refused(address: std::net::SocketAddr) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn readiness_fails_first_and_requests_are_served_through_the_delay() {
+async fn readiness_fails_and_requests_are_served_during_the_shutdown_delay() {
     let delay = Duration::from_millis(600);
     let server = start(Unserved, Limits::default(), delay);
     let mut client = server.http1().await;
@@ -64,7 +64,7 @@ async fn readiness_fails_first_and_requests_are_served_through_the_delay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_under_way_finish() {
+async fn requests_in_flight_finish() {
     let (gate, arrived, open) = Gate::new();
     let server = start(gate, Limits::default(), Duration::ZERO);
     let mut http1 = server.http1().await;
@@ -85,7 +85,7 @@ async fn requests_under_way_finish() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_finish_is_cut_off_in_the_end() {
+async fn unfinished_requests_are_closed_after_the_drain_limit() {
     let (gate, arrived, _open) = Gate::new();
     let limits = Limits { drain: Duration::from_millis(300), ..Limits::default() };
     let server = start(gate, limits, Duration::ZERO);
@@ -97,7 +97,7 @@ async fn what_does_not_finish_is_cut_off_in_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_request_to_stop_does_not_wait() {
+async fn second_stop_request_closes_connections_at_once() {
     let (gate, arrived, _open) = Gate::new();
     let server = start(gate, Limits::default(), Duration::from_secs(3600));
     let mut client = server.http1().await;
@@ -109,7 +109,7 @@ async fn a_second_request_to_stop_does_not_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handshake_under_way_does_not_hold_up_the_end() {
+async fn open_handshake_does_not_delay_shutdown() {
     let server = start(Unserved, Limits::default(), Duration::ZERO);
     let _silent = TcpStream::connect(server.address).await.unwrap();
     let begin = Instant::now();
@@ -118,7 +118,7 @@ async fn a_handshake_under_way_does_not_hold_up_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_port_in_use_is_said_in_words() {
+async fn port_in_use_has_a_clear_error() {
     let taken = start(Unserved, Limits::default(), Duration::ZERO);
     let error =
         server::Server::listen(taken.address, Limits::default(), server::Lifecycle::new()).unwrap_err();

@@ -1,7 +1,7 @@
 //! `--runtime-config`: which versions and resources of the API are served.
 //!
 //! A key is `api/all`, `api/ga`, `api/beta`, `api/alpha`, a group version (`batch/v1`; `/v1` for the core group) or one
-//! resource of it (`batch/v1/jobs`, `/v1/pods`). The more specific key holds. Errors have the reference's texts.
+//! resource of it (`batch/v1/jobs`, `/v1/pods`). The more specific key wins. Errors have the reference's texts.
 
 use std::collections::BTreeMap;
 
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_more_specific_key_holds() {
+    fn more_specific_key_wins() {
         for (value, jobs) in [
             ("", true),
             ("api/ga=false", false),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_core_group_has_an_empty_name() {
+    fn core_group_has_an_empty_name() {
         assert!(!serves("/v1=false", "", "v1", "pods"));
         assert!(!serves("/v1/pods=false", "", "v1", "pods"));
         assert!(serves("/v1/pods=false", "", "v1", "services"));

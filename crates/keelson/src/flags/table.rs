@@ -1,7 +1,7 @@
-//! Every flag there is, one row each: first those that Keelson heeds, then those of the reference that it accepts.
+//! All flags, one row each: first those with an effect, then those of the reference that are only accepted.
 
 use super::{Effect, Flag, Group, ValueType, value};
-use crate::options::{LogFormat, Options, Range, Show, Storage};
+use crate::options::{LogFormat, Options, ServiceRange, Show, Storage};
 use server::tls::{Oldest, Protocols};
 use std::time::Duration;
 
@@ -251,7 +251,7 @@ pub(super) const FLAGS: &[Flag] = &[
         help: "The addresses of services. The first of them is that of the API's own service.",
         effect: Effect::Set(|options, value| {
             if !value.is_empty() {
-                options.service_range = Range::parse(value)?;
+                options.service_range = ServiceRange::parse(value)?;
             }
             Ok(())
         }),

@@ -48,7 +48,7 @@ fn flag_values_follow_an_equals_sign_or_a_space() {
 }
 
 #[test]
-fn a_switch_alone_is_true_and_does_not_take_the_next_word() {
+fn boolean_flag_without_value_is_true_and_does_not_consume_the_next_argument() {
     let parsed = parse(words("--profiling --disable-http2-serving --secure-port 1")).unwrap();
     assert_eq!(parsed.options.protocols, server::tls::Protocols::Http1);
     assert_eq!(parsed.options.secure_port, 1);
@@ -67,7 +67,7 @@ fn flags_without_effect_are_named_once_each() {
 }
 
 #[test]
-fn an_unknown_flag_is_an_error_with_a_suggestion() {
+fn unknown_flag_is_an_error_with_a_suggestion() {
     assert_eq!(
         error("--secure-prot=1"),
         "unknown flag: --secure-prot, did you mean --secure-port?; see keelson --help"
@@ -125,7 +125,7 @@ fn invalid_command_lines_have_clear_errors() {
 }
 
 #[test]
-fn the_table_has_all_flags_of_the_reference_and_each_name_once() {
+fn table_has_all_flags_of_the_reference_and_each_name_once() {
     let mut names: Vec<&str> = FLAGS.iter().map(|flag| flag.name).collect();
     names.sort_unstable();
     let count = names.len();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::ValueType;
 
-/// Whether `value` is one of its kind; the error says what would be.
+/// Checks that `value` is of the type `kind`; the error says what is expected.
 pub(super) fn check(kind: ValueType, value: &str) -> Result<(), String> {
     match kind {
         ValueType::Switch => switch(value).map(drop),
@@ -17,7 +17,7 @@ pub(super) fn check(kind: ValueType, value: &str) -> Result<(), String> {
     }
 }
 
-/// The spellings of true and false that the reference takes.
+/// Parses true and false in the spellings that the reference accepts.
 pub(super) fn switch(value: &str) -> Result<bool, String> {
     match value {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),

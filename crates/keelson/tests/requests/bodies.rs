@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{NAMES, one};
 
-/// An object, right but for what is bent; mostly one of the kind that the path is for.
+/// An object with possible faults; mostly of the kind of the path.
 pub(super) fn body(rng: &mut Rng, namespace: &str, path: &str) -> Vec<u8> {
     let mut object = match fitting(path) {
         Some(object) if rng.u8(..) < 230 => object,
@@ -31,7 +31,7 @@ pub(super) fn body(rng: &mut Rng, namespace: &str, path: &str) -> Vec<u8> {
     written(rng, &object)
 }
 
-/// The object whose kind a path is for, in the version that it is for.
+/// An object of the kind and version of a path.
 fn fitting(path: &str) -> Option<Value> {
     let segments: Vec<&str> = path.split('/').collect();
     let version = match segments.as_slice() {
@@ -49,7 +49,7 @@ fn fitting(path: &str) -> Option<Value> {
     Some(object)
 }
 
-/// A patch of one of the forms, whatever its content type says.
+/// A patch of a random type, which need not match its content type.
 pub(super) fn patch(rng: &mut Rng, namespace: &str, path: &str) -> Vec<u8> {
     match rng.u8(..3) {
         0 => {
@@ -95,7 +95,7 @@ pub(super) fn delete_options(rng: &mut Rng) -> Vec<u8> {
     written(rng, &options)
 }
 
-/// Changes one place of a value.
+/// Changes one random part of a value.
 fn bend(rng: &mut Rng, value: &mut Value) {
     if rng.u8(..) < 40 {
         *value = leaf(rng);
@@ -198,7 +198,7 @@ fn written(rng: &mut Rng, value: &Value) -> Vec<u8> {
     bytes
 }
 
-/// YAML whose aliases stand for a billion values.
+/// YAML whose aliases expand to a billion values.
 fn bomb() -> Vec<u8> {
     let mut text = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
     for level in 1..10 {

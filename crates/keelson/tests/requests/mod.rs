@@ -1,8 +1,8 @@
-//! Requests from a seed: mostly right, with one or more things wrong.
+//! Requests from a seed: mostly valid, with one or more faults.
 //!
-//! The same seed makes the same bytes. Paths and bodies begin as ones that work and are then bent: what only looks almost
-//! right gets further into a server than noise. Configurations that make a server call others (webhooks, aggregated
-//! APIs) are read but not written, since after that every write may rightly fail.
+//! The same seed gives the same bytes. Paths and bodies start valid and are then changed: an almost valid request gets further
+//! into a server than noise. Configurations that make a server call others (webhooks, aggregated APIs) are read but not
+//! written, since after that every write may rightly fail.
 
 mod bodies;
 
@@ -17,37 +17,37 @@ pub(crate) struct Generated {
     pub(crate) method: String,
     /// Head and body as they are sent.
     pub(crate) bytes: Vec<u8>,
-    /// Whether its answer may be a stream that goes on.
+    /// Whether its response may be a stream.
     pub(crate) may_stream: bool,
 }
 
-/// What requests have in common.
-pub(crate) struct Setting<'a> {
+/// The values that all requests share.
+pub(crate) struct Shared<'a> {
     /// The `Host` header.
     pub(crate) authority: &'a str,
     /// The administrator's token.
     pub(crate) token: &'a str,
-    /// A namespace that is there.
+    /// An existing namespace.
     pub(crate) namespace: &'a str,
 }
 
 /// The request of `seed`.
-pub(crate) fn request(seed: u64, setting: &Setting<'_>) -> Generated {
+pub(crate) fn request(seed: u64, shared: &Shared<'_>) -> Generated {
     let mut rng = Rng::with_seed(seed);
     let rng = &mut rng;
     let method = one(rng, METHODS);
-    let path = path(rng, setting.namespace, method);
+    let path = path(rng, shared.namespace, method);
     let query = query(rng);
     let may_stream = query.contains("watch") || path.contains("watch");
     let body = match method {
-        "POST" | "PUT" => Some(body(rng, setting.namespace, &path)),
-        "PATCH" => Some(patch(rng, setting.namespace, &path)),
+        "POST" | "PUT" => Some(body(rng, shared.namespace, &path)),
+        "PATCH" => Some(patch(rng, shared.namespace, &path)),
         "DELETE" if rng.u8(..) < 100 => Some(delete_options(rng)),
-        _ if rng.u8(..) < 12 => Some(body(rng, setting.namespace, &path)),
+        _ if rng.u8(..) < 12 => Some(body(rng, shared.namespace, &path)),
         _ => None,
     };
-    let mut head = format!("{method} {path}{query} HTTP/1.1\r\nHost: {}\r\n", setting.authority).into_bytes();
-    headers(rng, setting, method, &mut head);
+    let mut head = format!("{method} {path}{query} HTTP/1.1\r\nHost: {}\r\n", shared.authority).into_bytes();
+    headers(rng, shared, method, &mut head);
     match body {
         Some(body) if rng.u8(..) < 16 => {
             head.extend(b"Transfer-Encoding: chunked\r\n\r\n");
@@ -105,7 +105,7 @@ const COLLECTIONS: &[&str] = &[
     "/apis/node.k8s.io/v1/runtimeclasses",
 ];
 
-/// What is read only.
+/// Collections that are only read.
 const OTHERS: &[&str] = &[
     "/",
     "/api",
@@ -135,7 +135,7 @@ const OTHERS: &[&str] = &[
     "/.well-known/openid-configuration",
 ];
 
-/// What is created only.
+/// Collections that are only created in.
 const REVIEWS: &[&str] = &[
     "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
     "/apis/authorization.k8s.io/v1/subjectaccessreviews",
@@ -205,7 +205,7 @@ fn path(rng: &mut Rng, namespace: &str, method: &str) -> String {
     };
     let namespace = if rng.u8(..) < 20 { one(rng, NAMES) } else { namespace };
     path = path.replace("{ns}", &escape(namespace));
-    // Only reads go astray: a write that does could take away what the other requests need.
+    // Only reads get other paths: such a write could delete what the other requests need.
     while reads && rng.u8(..) < 40 {
         path = bent_path(rng, &path);
     }
@@ -237,7 +237,7 @@ fn bent_path(rng: &mut Rng, path: &str) -> String {
     if path.starts_with('/') { path } else { format!("/{path}") }
 }
 
-/// What cannot stand in a request line at all is escaped; the rest of what is odd stays.
+/// Escapes the bytes that are invalid in a request line; other odd bytes stay.
 fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for byte in text.bytes() {
@@ -345,13 +345,13 @@ const ACCEPTS: &[&str] = &[
     "application/vnd.kubernetes.protobuf;stream=watch",
 ];
 
-fn headers(rng: &mut Rng, setting: &Setting<'_>, method: &str, head: &mut Vec<u8>) {
+fn headers(rng: &mut Rng, shared: &Shared<'_>, method: &str, head: &mut Vec<u8>) {
     let mut line = |name: &str, value: &str| head.extend(format!("{name}: {value}\r\n").bytes());
     match rng.u8(..) {
         0..8 => {}
         8..12 => line("Authorization", "Bearer wrong"),
         12..16 => line("Authorization", "Basic x"),
-        _ => line("Authorization", &format!("Bearer {}", setting.token)),
+        _ => line("Authorization", &format!("Bearer {}", shared.token)),
     }
     if rng.u8(..) < 200 {
         line("Accept", one(rng, ACCEPTS));

@@ -1,4 +1,4 @@
-//! Compression of answers: gzip for those who ask, from a size on at which it pays.
+//! Compression of responses: gzip, for clients that accept it, above a size.
 
 use std::io::Write;
 
@@ -9,15 +9,15 @@ use http::{HeaderValue, StatusCode};
 
 use crate::{Body, Response};
 
-/// Only what is larger than this is compressed.
+/// Only bodies that are larger than this are compressed.
 pub(crate) const THRESHOLD: usize = 128 * 1024;
 
-/// Whether an answer may be compressed.
+/// Whether a response may be compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Coding {
-    /// As it is.
+    /// Not compressed.
     Identity,
-    /// With gzip, if it is large enough.
+    /// Compressed with gzip if it is larger than [`THRESHOLD`].
     Gzip,
 }
 
@@ -30,24 +30,24 @@ impl Compressor {
         Self(GzEncoder::new(Vec::with_capacity(32 * 1024), flate2::Compression::fast()))
     }
 
-    /// Takes bytes in, and gives those that are ready, which may be none.
+    /// Compresses bytes. Returns the output so far, which may be empty.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> std::io::Result<Bytes> {
         self.0.write_all(bytes)?;
         Ok(std::mem::take(self.0.get_mut()).into())
     }
 
-    /// Gives the rest.
+    /// Returns the rest of the output.
     pub(crate) fn finish(self) -> std::io::Result<Bytes> {
         self.0.finish().map(Bytes::from)
     }
 }
 
-/// A response with a body that is here as a whole.
+/// A response with a body in memory.
 pub(crate) fn whole(code: StatusCode, media_type: &'static str, body: Bytes, coding: Coding) -> Response {
     let mut compressed = None;
     if coding == Coding::Gzip && body.len() > THRESHOLD {
         let mut compressor = Compressor::new();
-        // Writing into memory does not fail; if it did, the answer would go out as it is.
+        // Writing into memory does not fail. If it did, the response would not be compressed.
         if let Ok(first) = compressor.push(&body)
             && let Ok(rest) = compressor.finish()
         {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_large_is_compressed_for_those_who_ask() {
+    fn large_body_is_compressed_if_the_client_accepts_gzip() {
         let large = Bytes::from(vec![b'a'; THRESHOLD + 1]);
         let response = whole(StatusCode::OK, "application/json", large.clone(), Coding::Gzip);
         assert_eq!(response.headers()[CONTENT_ENCODING], "gzip");
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_small_is_not() {
+    fn small_body_is_not_compressed() {
         let small = Bytes::from(vec![b'a'; THRESHOLD]);
         let response = whole(StatusCode::OK, "application/json", small.clone(), Coding::Gzip);
         assert!(!response.headers().contains_key(CONTENT_ENCODING) && !response.headers().contains_key(VARY));

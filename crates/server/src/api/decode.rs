@@ -1,11 +1,11 @@
-//! From the body of a request to a tree of the type that is wanted.
+//! Decodes the body of a request to a tree of the expected type.
 //!
-//! A body names its kind and version, or is taken for what is wanted. What it names is held against what is wanted in the
-//! reference's order and words: is it text of its format at all, is the kind known, does it fit its own type, can it become
-//! the wanted kind, is its version that of the request. Fields that are unknown or stand twice are dropped, told of, or
-//! refused, as the request asks.
+//! A body without `kind` and `apiVersion` is of the expected kind. The checks have the order and the messages of the reference:
+//! is the body valid in its format, is its kind registered, does it decode as that kind, does that kind convert to the expected
+//! one, is its version that of the request. Unknown and duplicate fields are ignored, warned about or refused, as
+//! `fieldValidation` says.
 //!
-//! The common case is decoded once; what went wrong is found out afterwards.
+//! A body of the expected kind is decoded once. Only if that fails, the body is read again for the reason.
 
 mod empty;
 mod known;
@@ -27,20 +27,20 @@ pub(crate) use empty::lists_emptied_by;
 /// A decoded body.
 #[derive(Debug)]
 pub(crate) struct Body {
-    /// The tree, with `kind` and `apiVersion` as wanted.
+    /// The tree, with the expected `kind` and `apiVersion`.
     pub(crate) value: Value,
-    /// What the client is told: one for each field that was dropped.
+    /// The warnings for the client, one for each field that was dropped.
     pub(crate) warnings: Vec<String>,
-    /// Lists that it sets to `[]`, where the tree does not say so.
+    /// The lists that the body sets to `[]` and the tree does not contain.
     pub(crate) empty: Vec<Path>,
 }
 
-/// What a body has to be.
+/// The type that a body must have.
 #[derive(Debug, Clone)]
 pub(crate) struct Expected {
-    /// The type, which is one with a kind.
+    /// The type, which has a kind.
     pub(crate) ty: Ref<Type>,
-    /// Other values of `apiVersion` that are taken as well: a subresource may have its body in older versions.
+    /// Other values of `apiVersion` that are accepted: a subresource may accept older versions of its body.
     pub(crate) also: &'static [&'static str],
 }
 
@@ -51,27 +51,27 @@ impl Expected {
     }
 }
 
-/// The group, version and kind that a body names, or is taken for.
+/// The group, version and kind of a body: its own, completed from the expected ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Named {
+struct BodyKind {
     group: String,
     version: String,
     kind: String,
 }
 
-impl Named {
+impl BodyKind {
     fn api_version(&self) -> String {
         kinds::api_version(&self.group, &self.version).to_string()
     }
 }
 
-/// Why there is no object, and what the body was taken for when that was found out.
-struct Refused {
-    named: Option<Named>,
+/// Why a body could not be decoded, and its kind if that is known.
+struct DecodeFailure {
+    named: Option<BodyKind>,
     why: String,
 }
 
-/// Reads an object that is to be written.
+/// Decodes the object of a write.
 pub(crate) fn object(
     body: &[u8],
     format: BodyFormat,
@@ -79,7 +79,7 @@ pub(crate) fn object(
     validation: FieldValidation,
 ) -> Result<Body, Status> {
     let wanted = kind_of(&expected.ty);
-    let refuse = |refused: Refused| {
+    let refuse = |refused: DecodeFailure| {
         let why = refused.why;
         Status::bad_request(match refused.named.filter(|named| !named.kind.is_empty()) {
             Some(named) => format!(
@@ -104,7 +104,7 @@ pub(crate) fn object(
         FieldValidation::Strict => {
             let faults: Vec<_> = decoded.strict.iter().map(ToString::to_string).collect();
             let why = format!("strict decoding error: {}", faults.join(", "));
-            return Err(refuse(Refused { named: Some(named), why }));
+            return Err(refuse(DecodeFailure { named: Some(named), why }));
         }
     }
     let given = named.api_version();
@@ -123,29 +123,36 @@ pub(crate) fn object(
     Ok(Body { value, warnings, empty })
 }
 
-/// Reads the `DeleteOptions` of a body that is not empty: of any group and version. Unknown fields do not matter; faults
-/// are passed on as they are.
+/// Decodes the `DeleteOptions` of a body that is not empty, of any group and version. Unknown fields are ignored; errors are 500
+/// without a reason, as in the reference.
 pub(crate) fn delete_options(body: &[u8], format: BodyFormat) -> Result<Value, Status> {
-    let bare = |why: String| Status { code: 500, reason: Reason::Unknown, ..Status::bad_request(why) };
+    let unknown_reason_500 =
+        |why: String| Status { code: 500, reason: Reason::Unknown, ..Status::bad_request(why) };
     let Some(ty) = schema::builtin::by_name("meta.v1.DeleteOptions") else {
         return Err(Status::internal_error("there is no type DeleteOptions"));
     };
-    let wanted = Named { group: String::new(), version: "v1".into(), kind: "DeleteOptions".into() };
+    let wanted = BodyKind { group: String::new(), version: "v1".into(), kind: "DeleteOptions".into() };
     let named = names(body, format).and_then(|named| complete(named, &wanted, body));
-    let named = named.map_err(|refused| bare(refused.why))?;
+    let named = named.map_err(|refused| unknown_reason_500(refused.why))?;
     if named.kind != wanted.kind {
-        return Err(bare(match known::is_unversioned(&named.kind) {
+        return Err(unknown_reason_500(match known::is_unversioned(&named.kind) {
             true => format!("converting (v1.{}) to (v1.DeleteOptions): unknown conversion", named.kind),
             false => not_registered(&named, known::META_SCHEME),
         }));
     }
-    decode_as(&ty.into(), body, format).map(|decoded| decoded.value).map_err(|error| bare(error.to_string()))
+    decode_as(&ty.into(), body, format)
+        .map(|decoded| decoded.value)
+        .map_err(|error| unknown_reason_500(error.to_string()))
 }
 
-/// Decodes a body as what is wanted, or finds out what it is.
-fn read(body: &[u8], format: BodyFormat, ty: &Ref<Type>) -> Result<(schema::Decoded, Named), Refused> {
+/// Decodes a body as the expected type, or finds out its own kind.
+fn read(
+    body: &[u8],
+    format: BodyFormat,
+    ty: &Ref<Type>,
+) -> Result<(schema::Decoded, BodyKind), DecodeFailure> {
     let kind = kind_of(ty);
-    let wanted = Named {
+    let wanted = BodyKind {
         group: kind.group.to_string(),
         version: kind.version.to_string(),
         kind: kind.kind.to_string(),
@@ -154,10 +161,10 @@ fn read(body: &[u8], format: BodyFormat, ty: &Ref<Type>) -> Result<(schema::Deco
     if let Ok(decoded) = &outcome
         && is_wanted(decoded, kind)
     {
-        return Ok((outcome.map_err(|error| Refused { named: None, why: error.to_string() })?, wanted));
+        return Ok((outcome.map_err(|error| DecodeFailure { named: None, why: error.to_string() })?, wanted));
     }
     let named = complete(names(body, format)?, &wanted, body)?;
-    let refused = |why: String| Refused { named: Some(named.clone()), why };
+    let refused = |why: String| DecodeFailure { named: Some(named.clone()), why };
     if named == wanted {
         let decoded = outcome.map_err(|error| refused(error.to_string()))?;
         return Ok((decoded, named));
@@ -176,7 +183,7 @@ fn read(body: &[u8], format: BodyFormat, ty: &Ref<Type>) -> Result<(schema::Deco
                 let given = format!("{}.{}", found.package, named.kind);
                 return Err(refused(format!("converting ({given}) to ({target}): unknown conversion")));
             }
-            // Another version of the same kind; where that counts, its own fields are of no more interest.
+            // Another version of the same kind. The caller compares the versions, and does not use the fields if they differ.
             let value = decoded.unwrap_or(schema::Decoded { value: Value::Null, strict: Vec::new() });
             Ok((outcome.unwrap_or(value), named))
         }
@@ -195,7 +202,7 @@ fn decode_as(ty: &Ref<Type>, body: &[u8], format: BodyFormat) -> Result<schema::
     }
 }
 
-/// Whether a decoded tree names what is wanted, or nothing, beyond doubt.
+/// Whether `kind` and `apiVersion` of a decoded tree are the expected ones or absent.
 fn is_wanted(decoded: &schema::Decoded, wanted: &schema::GroupVersionKind) -> bool {
     let fits = |key: &str, wanted: &str| match decoded.value.get(key) {
         None => true,
@@ -206,16 +213,16 @@ fn is_wanted(decoded: &schema::Decoded, wanted: &schema::GroupVersionKind) -> bo
     } else {
         fits("apiVersion", &wanted.api_version())
     };
-    // The names are read without regard to case, the fields with it.
+    // The reference reads `kind` and `apiVersion` without regard to case, and other fields with it.
     let is_name =
         |field: &str| field.eq_ignore_ascii_case("kind") || field.eq_ignore_ascii_case("apiVersion");
     let hidden = |strict: &Strict| matches!(strict, Strict::Unknown(field) if is_name(field));
     fits("kind", &wanted.kind) && version_fits && !decoded.strict.iter().any(hidden)
 }
 
-/// What a body names, empty where it names nothing.
-fn names(body: &[u8], format: BodyFormat) -> Result<Named, Refused> {
-    let unnamed = |why: String| Refused { named: None, why };
+/// The group, version and kind in a body; empty if they are absent.
+fn names(body: &[u8], format: BodyFormat) -> Result<BodyKind, DecodeFailure> {
+    let unnamed = |why: String| DecodeFailure { named: None, why };
     let limits = &Limits::REQUEST;
     let (api_version, kind) = match format {
         BodyFormat::Json => json_names(body)?,
@@ -241,12 +248,12 @@ fn names(body: &[u8], format: BodyFormat) -> Result<Named, Refused> {
         }
         Some((group, version)) => (group, version),
     };
-    Ok(Named { group: group.to_owned(), version: version.to_owned(), kind })
+    Ok(BodyKind { group: group.to_owned(), version: version.to_owned(), kind })
 }
 
 /// `apiVersion` and `kind` of JSON text.
-fn json_names(body: &[u8]) -> Result<(String, String), Refused> {
-    let refuse = |why: String| Refused {
+fn json_names(body: &[u8]) -> Result<(String, String), DecodeFailure> {
+    let refuse = |why: String| DecodeFailure {
         named: None,
         why: format!("couldn't get version/kind; json parse error: {why}"),
     };
@@ -294,8 +301,8 @@ fn json_name(value: &Value) -> &'static str {
     }
 }
 
-/// What a body names, completed from what is wanted.
-fn complete(mut named: Named, wanted: &Named, body: &[u8]) -> Result<Named, Refused> {
+/// Completes the kind of a body from the expected one.
+fn complete(mut named: BodyKind, wanted: &BodyKind, body: &[u8]) -> Result<BodyKind, DecodeFailure> {
     if named.kind.is_empty() {
         named.kind.clone_from(&wanted.kind);
     }
@@ -305,12 +312,12 @@ fn complete(mut named: Named, wanted: &Named, body: &[u8]) -> Result<Named, Refu
     }
     if named.version.is_empty() {
         let why = format!("Object 'apiVersion' is missing in '{}'", String::from_utf8_lossy(body));
-        return Err(Refused { named: Some(named), why });
+        return Err(DecodeFailure { named: Some(named), why });
     }
     Ok(named)
 }
 
-fn not_registered(named: &Named, scheme: &str) -> String {
+fn not_registered(named: &BodyKind, scheme: &str) -> String {
     format!(
         "no kind {} is registered for version {} in scheme {}",
         Quoted(&named.kind),
@@ -319,7 +326,7 @@ fn not_registered(named: &Named, scheme: &str) -> String {
     )
 }
 
-/// A dropped field as the client is told of it; YAML tells of several at once.
+/// The warnings for a dropped field. A YAML error has one line for each field.
 fn in_lines(strict: &Strict) -> Vec<String> {
     let text = strict.to_string();
     match text.strip_prefix("yaml: unmarshal errors:\n") {
@@ -328,11 +335,11 @@ fn in_lines(strict: &Strict) -> Vec<String> {
     }
 }
 
-/// How much of a body is shown in an error.
-const SHOWN: usize = 30;
+/// How many bytes of a body an error contains.
+const SUMMARY_BYTES: usize = 30;
 
 fn summary(body: &[u8]) -> String {
-    let head = body.get(..SHOWN).unwrap_or(body);
+    let head = body.get(..SUMMARY_BYTES).unwrap_or(body);
     let mut text = match body.first() {
         None => return "<empty>".to_owned(),
         Some(b'{') => String::from_utf8_lossy(head).into_owned(),
@@ -341,7 +348,7 @@ fn summary(body: &[u8]) -> String {
             hex
         }),
     };
-    if body.len() > SHOWN {
+    if body.len() > SUMMARY_BYTES {
         text.push_str(" ...");
     }
     text

@@ -1,4 +1,4 @@
-//! What the server says about its API: discovery, and the list of paths at the root. OpenAPI is next door ([`super::specs`]).
+//! Discovery documents, and the list of paths at `/`. OpenAPI documents are in [`super::specs`].
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,9 +14,10 @@ use openapi::v3::Entry;
 use registry::{Catalog, GroupVersion};
 
 use super::compress;
-use super::negotiate::{self, Format, Wanted};
+use super::negotiate::{self, ClientPreferences, Format};
+use super::request_info::RequestInfo;
 use super::specs::{V2, V3};
-use super::{Api, path, represent};
+use super::{Api, represent};
 use crate::{Body, Error, Request, Response, Status};
 
 const AGGREGATED_JSON: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -24,54 +25,54 @@ const AGGREGATED_YAML: &str = "application/yaml;g=apidiscovery.k8s.io;v=v2;as=AP
 const AGGREGATED_PROTOBUF: &str =
     "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const AGGREGATED_CBOR: &str = "application/cbor;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-/// The group of the server that stands before all others.
+/// The group that the aggregator of the reference serves itself.
 const AGGREGATOR: &str = "apiregistration.k8s.io";
 
-/// What was made for a generation of the catalog, or of a part of it.
-struct Kept<T> {
+/// A value computed for a generation of the catalog, or of one of its group versions.
+struct Memoized<T> {
     generation: u64,
     value: Arc<T>,
 }
 
-/// Things that are made when they are asked for, by name, and kept until what they are about changes.
-struct KeptBy<K, T>(Mutex<HashMap<K, Kept<T>>>);
+/// Values by key. Each is computed on its first use, and again when its generation has changed.
+struct MemoizedBy<K, T>(Mutex<HashMap<K, Memoized<T>>>);
 
-impl<K, T> Default for KeptBy<K, T> {
+impl<K, T> Default for MemoizedBy<K, T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<K: Eq + Hash, T> KeptBy<K, T> {
-    /// What is kept for a generation, made if it is not there. Those who ask while it is made wait for it.
+impl<K: Eq + Hash, T> MemoizedBy<K, T> {
+    /// The value of a key for a generation. Concurrent callers wait while one of them computes it.
     fn get(&self, key: K, generation: u64, make: impl FnOnce() -> T) -> Arc<T> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match kept.get(&key).filter(|kept| kept.generation == generation) {
             Some(kept) => kept.value.clone(),
             None => {
                 let value = Arc::new(make());
-                kept.insert(key, Kept { generation, value: value.clone() });
+                kept.insert(key, Memoized { generation, value: value.clone() });
                 value
             }
         }
     }
 }
 
-/// The documents about what is served. Each is made when it is asked for, and again when that which it is about has changed:
-/// one more kind costs the documents of its own group and version.
+/// The discovery and OpenAPI documents. Each is computed on its first use, and again when its part of the catalog has changed:
+/// a new kind costs the documents of its own group and version.
 #[derive(Default)]
 pub(crate) struct Documents {
-    served: KeptBy<(), openapi::Served>,
-    aggregated: KeptBy<Root, Tagged>,
+    served: MemoizedBy<(), openapi::Served>,
+    aggregated: MemoizedBy<Root, Tagged>,
     /// The parts of aggregated discovery.
-    parts: KeptBy<(Text, Text), Arc<str>>,
-    v2: KeptBy<(), V2>,
-    v3: KeptBy<String, V3>,
-    v3_index: KeptBy<(), Bytes>,
+    parts: MemoizedBy<(Text, Text), Arc<str>>,
+    v2: MemoizedBy<(), V2>,
+    v3: MemoizedBy<String, V3>,
+    v3_index: MemoizedBy<(), Bytes>,
 }
 
 impl Documents {
-    /// What documents are about.
+    /// The served resources, in the form that the `openapi` crate uses.
     pub(super) fn served(&self, catalog: &Catalog) -> Arc<openapi::Served> {
         self.served.get((), catalog.generation(), || {
             openapi::Served::new(catalog.served().map(|served| served.resource_type.clone()))
@@ -92,23 +93,23 @@ impl Documents {
         })
     }
 
-    /// The document of OpenAPI v2.
+    /// The OpenAPI v2 document.
     pub(super) fn v2(&self, catalog: &Catalog) -> Arc<V2> {
         self.v2.get((), catalog.generation(), || V2::new(&self.served(catalog)))
     }
 
-    /// A document of OpenAPI v3, if there is one at the path.
+    /// The OpenAPI v3 document at a path.
     pub(super) fn v3(&self, catalog: &Catalog, path: &str) -> Option<Arc<V3>> {
         let served = self.served(catalog);
         if !openapi::v3::paths(&served).iter().any(|known| known == path) {
             return None;
         }
-        // What is not about one group and version does not change.
+        // A document that is not of one group version does not change.
         let generation = group_version_at(catalog, path).map_or(0, |known| known.generation);
         Some(self.v3.get(path.to_owned(), generation, || V3::new(&served, path)))
     }
 
-    /// The index of the documents of OpenAPI v3.
+    /// The index of the OpenAPI v3 documents.
     pub(super) fn v3_index(&self, catalog: &Catalog) -> Arc<Bytes> {
         self.v3_index.get((), catalog.generation(), || {
             let paths = openapi::v3::paths(&self.served(catalog));
@@ -121,7 +122,7 @@ impl Documents {
     }
 }
 
-/// What a document of OpenAPI v3 is about: `api/v1`, `apis/apps/v1`.
+/// The group version of an OpenAPI v3 path such as `api/v1` or `apis/apps/v1`.
 fn group_version_at<'a>(catalog: &'a Catalog, path: &str) -> Option<&'a GroupVersion> {
     let (group, version) = match path.strip_prefix("apis/") {
         Some(rest) => rest.split_once('/')?,
@@ -131,15 +132,15 @@ fn group_version_at<'a>(catalog: &'a Catalog, path: &str) -> Option<&'a GroupVer
 }
 
 impl Api {
-    /// A request for a path outside of the resources.
+    /// Answers a non-resource request.
     pub(super) async fn non_resource(
         &self,
         request: Request,
         caller: Authenticated,
-        path: &str,
+        info: RequestInfo<'_>,
     ) -> Result<Response, Error> {
-        let attributes = path::path_attributes(request.method(), path);
-        self.registry.config().authorizer.authorize(caller, attributes).await?;
+        self.registry.config().authorizer.authorize(caller, info.attributes()).await?;
+        let path = info.path;
         let catalog = self.registry.catalog();
         match path {
             "/" | "/index.html" => Ok(root(&catalog)),
@@ -165,7 +166,7 @@ impl Api {
         self.document(request, discovery::api_versions(&served, &self.addresses(request)))
     }
 
-    /// `/apis`, which takes any method.
+    /// `/apis`, for any method.
     fn apis(&self, request: &Request, catalog: &Catalog) -> Result<Response, Error> {
         match self.aggregated(request, catalog, Root::Apis)? {
             Some(response) => Ok(response),
@@ -173,15 +174,15 @@ impl Api {
         }
     }
 
-    /// One document for everything, for those who accept it.
+    /// Aggregated discovery, if the client accepts it.
     fn aggregated(
         &self,
         request: &Request,
         catalog: &Catalog,
         root: Root,
     ) -> Result<Option<Response>, Error> {
-        let wanted = Wanted::of(request.headers(), request.query());
-        let Some(format) = self.negotiation().accept_aggregated(&wanted) else { return Ok(None) };
+        let preferences = ClientPreferences::of(request.headers(), request.query());
+        let Some(format) = self.negotiator().accept_aggregated(&preferences) else { return Ok(None) };
         let tagged = self.documents.aggregated(catalog, root);
         let etag = format!("\"{}\"", tagged.etag);
         let mut response = if request.header(IF_NONE_MATCH) == etag {
@@ -197,7 +198,7 @@ impl Api {
                 Format::Protobuf => AGGREGATED_PROTOBUF,
                 Format::Cbor => AGGREGATED_CBOR,
             };
-            compress::whole(StatusCode::OK, media_type, body, self.coding(&wanted))
+            compress::whole(StatusCode::OK, media_type, body, self.coding(&preferences))
         };
         if let Ok(value) = HeaderValue::from_str(&etag) {
             response.headers_mut().insert(ETAG, value);
@@ -207,13 +208,13 @@ impl Api {
         Ok(Some(response))
     }
 
-    /// What the reference looks at before it answers where it has routes with one method.
+    /// The checks of the reference for a path with a route for GET only.
     fn check_route(&self, request: &Request) -> Result<(), Status> {
         if request.method() != Method::GET {
             return Err(Status::method_not_allowed());
         }
         let produces = negotiate::route::Produces::Objects;
-        negotiate::route::check(request.method(), request.headers(), produces, self.negotiation())
+        negotiate::route::check(request.method(), request.headers(), produces, self.negotiator())
     }
 
     fn addresses(&self, request: &Request) -> [Address; 1] {
@@ -225,14 +226,14 @@ impl Api {
         [Address { client_cidr: "0.0.0.0/0".into(), server_address: host.unwrap_or_default() }]
     }
 
-    /// `/api`, `/apis/<group>`, `/api/<version>`, `/apis/<group>/<version>`, and what is below `/version`.
+    /// `/api`, `/apis/<group>`, `/api/<version>`, `/apis/<group>/<version>`, and the paths below `/version`.
     fn group_documents(&self, request: &Request, catalog: &Catalog, path: &str) -> Result<Response, Error> {
         let served = &self.documents.served(catalog);
         let mut parts = path.trim_start_matches('/').split('/');
         let found = match (parts.next(), parts.next(), parts.next(), parts.next()) {
             (Some("apis"), Some(group), None, None) if !group.is_empty() => {
                 let Some(document) = discovery::group(served, group) else { return Err(Error::UnknownPath) };
-                // The other groups are answered for by the aggregator, which has no routes.
+                // The aggregator answers for the other groups, without a route.
                 if group == AGGREGATOR {
                     self.check_route(request)?;
                 }
@@ -256,17 +257,17 @@ impl Api {
         self.document(request, document)
     }
 
-    /// A document of discovery in the form that is accepted.
+    /// A discovery document in the negotiated format.
     fn document(&self, request: &Request, document: Option<Document>) -> Result<Response, Error> {
         let document = document.ok_or_else(|| Status::internal_error("a type of discovery is missing"))?;
-        let wanted = Wanted::of(request.headers(), request.query());
-        let format = self.negotiation().accept_plain(&wanted)?;
+        let preferences = ClientPreferences::of(request.headers(), request.query());
+        let format = self.negotiator().accept_plain(&preferences)?;
         let body = represent::encode(document.ty, &document.value, format)?;
-        Ok(compress::whole(StatusCode::OK, format.media_type(), body, self.coding(&wanted)))
+        Ok(compress::whole(StatusCode::OK, format.media_type(), body, self.coding(&preferences)))
     }
 }
 
-/// The list of paths.
+/// The list of paths at `/`.
 fn root(catalog: &Catalog) -> Response {
     let mut paths: Vec<String> = [
         "/api",
@@ -298,7 +299,7 @@ fn root(catalog: &Catalog) -> Response {
     json_response(Body::from(text))
 }
 
-/// Runs what takes its time where it holds nobody up.
+/// Runs slow work on a thread for blocking work.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Error> {

@@ -1,9 +1,9 @@
-//! The answer to a list: written while it is sent, chunk by chunk, each object copied once.
+//! The response to a list: encoded in chunks while it is sent, each object copied once.
 //!
-//! 1. A list takes the memory of a chunk, whatever its length; where the length of the whole has to be known before its start
-//!    (Protobuf, CBOR), or its rows have an order of their own, of a chunk and a pointer for each object.
-//! 2. Making writings that are not kept takes turns with other work.
-//! 3. A failure before the first chunk is an error as any other; one after it breaks the answer off.
+//! 1. A list takes the memory of one chunk, however long it is. If its size must be known before its start (Protobuf, CBOR), or
+//!    its rows are sorted, it also takes a pointer for each object.
+//! 2. Encoding yields to other tasks between steps.
+//! 3. An error before the first chunk is an error response; a later error ends the response in the middle.
 
 mod frame;
 mod item;
@@ -22,19 +22,19 @@ use registry::List;
 use schema::Status;
 
 use super::compress::{self, Coding, Compressor, THRESHOLD};
-use super::negotiate::{Format, Target, TargetKind};
+use super::negotiate::{Format, Transform, TransformKind};
 use super::represent::{View, table};
 use crate::body::StreamError;
 use crate::{Body, Response};
-use frame::Frame;
-use item::Item;
+use frame::ListFrame;
+use item::ItemEncoding;
 
-/// About how much is sent at a time.
+/// The approximate size of a chunk.
 const CHUNK: usize = 64 * 1024;
-/// How many objects are measured before others have their turn.
-const TURN: usize = 64;
+/// How many objects are measured in one step.
+const MEASURED_PER_STEP: usize = 64;
 
-/// The answer to a list.
+/// The response to a list.
 pub(crate) async fn respond(view: View, list: List, coding: Coding) -> Result<Response, Status> {
     let media_type = view.accept.format.media_type();
     let mut producer = Producer::new(view, list)?;
@@ -74,50 +74,50 @@ pub(crate) async fn respond(view: View, list: List, coding: Coding) -> Result<Re
     Ok(compress::response(StatusCode::OK, media_type, Body::Stream(Box::pin(body)), is_compressed))
 }
 
-/// What a step came to.
+/// The result of a step of the producer.
 enum Step {
     /// Bytes.
     Chunk(Bytes),
     /// The last bytes.
     Last(Bytes),
-    /// Nothing yet.
+    /// No bytes yet.
     Again,
     /// These objects have to be converted before they are written.
     Convert(Vec<Arc<Entry>>),
 }
 
-/// Writes a list.
+/// Encodes a list.
 struct Producer {
     view: View,
-    item: Item,
-    phase: Phase,
-    list: Meta,
+    item: ItemEncoding,
+    state: State,
+    list: ListMeta,
     /// Objects that were taken from the list and converted, of a kind whose conversion waits.
     ahead: std::vec::IntoIter<Arc<Entry>>,
 }
 
-/// What is told of a list beside its objects.
-struct Meta {
+/// The metadata of a list.
+struct ListMeta {
     revision: String,
     token: String,
     remaining: Option<usize>,
 }
 
-enum Phase {
-    /// Measuring what has to be known before the start.
+enum State {
+    /// Measuring the objects, before the start is written.
     Measuring { rest: cache::List, measured: Vec<Arc<Entry>>, size: usize },
     /// Writing.
-    Writing { rest: Rest, buffer: Vec<u8>, frame: Frame, any: bool },
-    /// All is written.
+    Writing { rest: Remaining, buffer: Vec<u8>, frame: ListFrame, any: bool },
+    /// Everything is written.
     Done,
 }
 
-enum Rest {
+enum Remaining {
     Lazy(cache::List),
     Measured(std::vec::IntoIter<Arc<Entry>>),
 }
 
-impl Iterator for Rest {
+impl Iterator for Remaining {
     type Item = Arc<Entry>;
 
     fn next(&mut self) -> Option<Arc<Entry>> {
@@ -131,65 +131,74 @@ impl Iterator for Rest {
 impl Producer {
     fn new(view: View, list: List) -> Result<Self, Status> {
         let List { objects, token, remaining } = list;
-        if let Some(Target { kind: TargetKind::Partial, .. }) = view.accept.target {
+        if let Some(Transform { kind: TransformKind::Partial, .. }) = view.accept.transform {
             return Err(Status::not_acceptable(format!(
                 "you requested PartialObjectMetadata, but the requested object is a list ({})",
                 super::decode::go_name(&view.served.group, &view.served.list_kind)
             )));
         }
-        let list = Meta { revision: objects.revision.0.to_string(), token, remaining };
-        let item = Item::of(view.accept);
-        let phase = match view.accept.format {
+        let list = ListMeta { revision: objects.revision.0.to_string(), token, remaining };
+        let item = ItemEncoding::of(view.accept);
+        let state = match view.accept.format {
             Format::Protobuf | Format::Cbor => {
-                Phase::Measuring { rest: objects, measured: Vec::new(), size: 0 }
+                State::Measuring { rest: objects, measured: Vec::new(), size: 0 }
             }
             Format::Json | Format::Pretty | Format::Yaml => {
-                let rest = match (view.accept.target, view.served.row_order) {
-                    (Some(Target { kind: TargetKind::Table, .. }), Some(order)) => {
-                        Rest::Measured(ordered(&view, objects, order)?.into_iter())
+                let rest = match (view.accept.transform, view.served.row_order) {
+                    (Some(Transform { kind: TransformKind::Table, .. }), Some(order)) => {
+                        Remaining::Measured(ordered(&view, objects, order)?.into_iter())
                     }
-                    _ => Rest::Lazy(objects),
+                    _ => Remaining::Lazy(objects),
                 };
                 Self::start(&view, &list, rest, frame::Measure::default())?
             }
         };
-        Ok(Self { view, item, phase, list, ahead: Vec::new().into_iter() })
+        Ok(Self { view, item, state, list, ahead: Vec::new().into_iter() })
     }
 
-    fn start(view: &View, list: &Meta, rest: Rest, measure: frame::Measure) -> Result<Phase, Status> {
-        let frame = Frame::new(view, list, measure)?;
+    fn start(
+        view: &View,
+        list: &ListMeta,
+        rest: Remaining,
+        measure: frame::Measure,
+    ) -> Result<State, Status> {
+        let frame = ListFrame::new(view, list, measure)?;
         let mut buffer = Vec::with_capacity(CHUNK + CHUNK / 4);
         buffer.extend_from_slice(&frame.before);
-        Ok(Phase::Writing { rest, buffer, frame, any: false })
+        Ok(State::Writing { rest, buffer, frame, any: false })
     }
 
     fn step(&mut self) -> Result<Step, Status> {
         let waits = self.view.served.read_waits();
-        match &mut self.phase {
-            Phase::Measuring { rest, measured, size } => {
+        match &mut self.state {
+            State::Measuring { rest, measured, size } => {
                 if waits && self.ahead.len() == 0 {
-                    let next: Vec<_> = rest.by_ref().take(TURN).collect();
+                    let next: Vec<_> = rest.by_ref().take(MEASURED_PER_STEP).collect();
                     if !next.is_empty() {
                         self.ahead = next.clone().into_iter();
                         return Ok(Step::Convert(next));
                     }
                 }
-                for entry in self.ahead.by_ref().chain(rest.by_ref().take(if waits { 0 } else { TURN })) {
+                for entry in
+                    self.ahead.by_ref().chain(rest.by_ref().take(if waits { 0 } else { MEASURED_PER_STEP }))
+                {
                     *size += self.item.size(&self.view, &entry)?;
                     measured.push(entry);
                 }
-                if (waits || measured.len().is_multiple_of(TURN)) && rest.size_hint().1 != Some(0) {
+                if (waits || measured.len().is_multiple_of(MEASURED_PER_STEP))
+                    && rest.size_hint().1 != Some(0)
+                {
                     return Ok(Step::Again);
                 }
                 let measure = frame::Measure { count: measured.len(), size: *size };
                 let measured = std::mem::take(measured).into_iter();
-                self.phase = Self::start(&self.view, &self.list, Rest::Measured(measured), measure)?;
+                self.state = Self::start(&self.view, &self.list, Remaining::Measured(measured), measure)?;
                 Ok(Step::Again)
             }
-            Phase::Writing { rest, buffer, frame, any } => {
+            State::Writing { rest, buffer, frame, any } => {
                 while buffer.len() < CHUNK {
                     if waits && self.ahead.len() == 0 {
-                        let next: Vec<_> = rest.by_ref().take(TURN).collect();
+                        let next: Vec<_> = rest.by_ref().take(MEASURED_PER_STEP).collect();
                         if !next.is_empty() {
                             self.ahead = next.clone().into_iter();
                             return Ok(Step::Convert(next));
@@ -202,7 +211,7 @@ impl Producer {
                             *buffer = std::mem::take(&mut frame.empty);
                         }
                         let last = std::mem::take(buffer);
-                        self.phase = Phase::Done;
+                        self.state = State::Done;
                         return Ok(Step::Last(last.into()));
                     };
                     if std::mem::replace(any, true) {
@@ -213,12 +222,12 @@ impl Producer {
                 let full = std::mem::replace(buffer, Vec::with_capacity(CHUNK + CHUNK / 4));
                 Ok(Step::Chunk(full.into()))
             }
-            Phase::Done => Ok(Step::Last(Bytes::new())),
+            State::Done => Ok(Step::Last(Bytes::new())),
         }
     }
 }
 
-/// The objects in the order that their kind has in tables. Kinds that have one have few objects.
+/// The objects in the order of their kind's table rows. Kinds with such an order have few objects.
 fn ordered(
     view: &View,
     objects: cache::List,
@@ -235,9 +244,9 @@ fn ordered(
 
 /// The body of a list that is longer than a chunk.
 struct ListBody {
-    /// None when it is through.
+    /// `None` after the last step.
     producer: Option<Producer>,
-    /// What was made already, and is not compressed yet.
+    /// Chunks that are encoded and not compressed yet.
     chunks: VecDeque<Bytes>,
     compressor: Option<Compressor>,
     /// A conversion that is under way.

@@ -1,20 +1,20 @@
-//! Content negotiation: what an answer is written as, and what a request's body is.
+//! Content negotiation: the media types of responses and of request bodies.
 //!
-//! A request is judged in two steps, as the reference does, and both can refuse it:
+//! A request is checked in two steps, as in the reference, and each step can refuse it:
 //!
-//! 1. [`route::check`] before the verb is known to be served: do the bare media types of `Accept` and `Content-Type`, without
-//!    their parameters, fit the route?
-//! 2. [`Settings::accept`] and [`body_format`](Settings::body_format) in the verb: which of the accepted forms can be made,
-//!    parameters included?
+//! 1. [`route::check`], before the verb is called: do the media types of `Accept` and `Content-Type`, without their
+//!    parameters, match the route?
+//! 2. [`Negotiator::accept`] and [`body_format`](Negotiator::body_format), in the verb: which of the accepted media types does
+//!    the server support, with their parameters?
 //!
-//! Errors are negotiated a third time ([`Settings::error_form`]): they know no tables, and are sent as indented JSON where
-//! nothing else fits.
+//! Errors are negotiated separately ([`Negotiator::error_format`]): they are never tables, and are indented JSON if the client
+//! accepts no supported format.
 
 mod accept;
 mod content_type;
 pub(crate) mod route;
 
-pub(crate) use accept::{Forms, clauses as ranges};
+pub(crate) use accept::{AllowedTransforms, clauses as ranges};
 pub(crate) use content_type::{BodyFormat, PatchType};
 
 use std::borrow::Cow;
@@ -36,22 +36,22 @@ pub(crate) const CBOR: &str = "application/cbor";
 /// CBOR, item after item.
 pub(crate) const CBOR_SEQUENCE: &str = "application/cbor-seq";
 
-/// What the server's configuration says about encodings.
+/// Negotiates media types, with the encodings that the server's configuration enables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Settings {
-    /// CBOR is served and taken: the gate `CBORServingAndStorage`.
+pub(crate) struct Negotiator {
+    /// Requests and responses may be in CBOR: the gate `CBORServingAndStorage`.
     pub(crate) cbor: bool,
-    /// Large answers are compressed for those who ask: the gate `APIResponseCompression`.
+    /// Large responses are compressed for clients that accept gzip: the gate `APIResponseCompression`.
     pub(crate) compression: bool,
 }
 
-impl Default for Settings {
+impl Default for Negotiator {
     fn default() -> Self {
         Self { cbor: false, compression: true }
     }
 }
 
-/// The encodings of answers.
+/// The encodings of responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Format {
     /// JSON in one line.
@@ -78,27 +78,27 @@ impl Format {
     }
 }
 
-/// Another form than the object's own.
+/// The kind that a response is transformed to, as `as`, `g` and `v` in `Accept` ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Target {
-    /// Which.
-    pub(crate) kind: TargetKind,
-    /// Of which version of `meta.k8s.io`.
+pub(crate) struct Transform {
+    /// The kind.
+    pub(crate) kind: TransformKind,
+    /// The version of `meta.k8s.io`.
     pub(crate) version: MetaVersion,
 }
 
-/// The other forms.
+/// The kinds that a response can be transformed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum TargetKind {
-    /// Rows and columns.
+pub(crate) enum TransformKind {
+    /// `Table`.
     Table,
-    /// The metadata of an object.
+    /// `PartialObjectMetadata`.
     Partial,
-    /// The metadata of many.
+    /// `PartialObjectMetadataList`.
     PartialList,
 }
 
-/// The versions of the other forms.
+/// The versions of `meta.k8s.io`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum MetaVersion {
     /// `meta.k8s.io/v1`.
@@ -117,40 +117,40 @@ impl MetaVersion {
     }
 }
 
-/// What an answer is written as.
+/// The negotiated format of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Accept {
     /// The encoding.
     pub(crate) format: Format,
-    /// The form, if not the object's own.
-    pub(crate) target: Option<Target>,
+    /// The kind to transform to; `None` for the object's own.
+    pub(crate) transform: Option<Transform>,
 }
 
-/// What an error is written as.
+/// The format of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ErrorForm {
-    /// As asked for.
-    As(Format),
-    /// As indented JSON, since nothing that was asked for can be made.
-    Raw,
+pub(crate) enum ErrorFormat {
+    /// The negotiated format.
+    Negotiated(Format),
+    /// Indented JSON: the server supports nothing that the client accepts.
+    IndentedJson,
 }
 
-/// What a request says about the answer that it wants.
+/// What the client prefers for the response: the headers `Accept`, `Accept-Encoding` and `User-Agent`, and `pretty`.
 #[derive(Debug, Clone)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct ClientPreferences<'a> {
     accept: Cow<'a, str>,
     pretty: bool,
     gzip: bool,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> ClientPreferences<'a> {
     /// Reads headers and query.
     pub(crate) fn of(headers: &'a HeaderMap, query: Query<'_>) -> Self {
         let gzip = text(headers, ACCEPT_ENCODING).split(',').any(|coding| coding.trim() == "gzip");
         Self { accept: text(headers, ACCEPT), pretty: is_pretty(headers, query), gzip }
     }
 
-    /// Whether the answer may be compressed.
+    /// Whether the client accepts gzip.
     pub(crate) fn gzip(&self) -> bool {
         self.gzip
     }
@@ -161,7 +161,7 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Cow<'_, str> {
     headers.get(name).map_or(Cow::Borrowed(""), |value| String::from_utf8_lossy(value.as_bytes()))
 }
 
-/// Whether a human seems to be looking: by a query parameter, or else by the client's name.
+/// Whether JSON is indented: by the parameter `pretty`, otherwise for the user agents of interactive tools.
 fn is_pretty(headers: &HeaderMap, query: Query<'_>) -> bool {
     if let Some(value) = query.values("pretty").next().filter(|value| !value.is_empty()) {
         return matches!(&*value, "1" | "t" | "T" | "TRUE" | "true" | "True");
@@ -170,14 +170,14 @@ fn is_pretty(headers: &HeaderMap, query: Query<'_>) -> bool {
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|tool| agent.starts_with(tool))
 }
 
-impl Settings {
-    /// The formats that answers can have, in the order in which they are announced.
+impl Negotiator {
+    /// The formats of responses, in the order in which errors list them.
     fn formats(self) -> &'static [Format] {
         let all = &[Format::Json, Format::Yaml, Format::Protobuf, Format::Cbor];
         if self.cbor { all } else { all.split_last().map_or(&[], |(_, rest)| rest) }
     }
 
-    /// The media types of answers.
+    /// The media types of responses.
     pub(crate) fn media_types(self) -> impl Iterator<Item = &'static str> {
         self.formats().iter().map(|format| format.media_type())
     }
@@ -187,44 +187,50 @@ impl Settings {
         self.formats().iter().filter_map(|format| stream_media_type(*format))
     }
 
-    /// What an answer about a resource is written as: 406 if nothing that is accepted can be made.
-    pub(crate) fn accept(self, wanted: &Wanted<'_>, forms: Forms) -> Result<Accept, Status> {
-        self.choose(wanted, forms).ok_or_else(|| self.not_acceptable())
+    /// The format of a response with objects: 406 if the server supports nothing that the client accepts.
+    pub(crate) fn accept(
+        self,
+        preferences: &ClientPreferences<'_>,
+        allowed: AllowedTransforms,
+    ) -> Result<Accept, Status> {
+        self.choose(preferences, allowed).ok_or_else(|| self.not_acceptable())
     }
 
-    /// What an answer that knows no other forms is written as: discovery, for one.
-    pub(crate) fn accept_plain(self, wanted: &Wanted<'_>) -> Result<Format, Status> {
-        self.choose(wanted, Forms::Own).map(|accept| accept.format).ok_or_else(|| self.not_acceptable())
+    /// The format of a response that cannot be transformed, such as discovery.
+    pub(crate) fn accept_plain(self, preferences: &ClientPreferences<'_>) -> Result<Format, Status> {
+        self.choose(preferences, AllowedTransforms::None)
+            .map(|accept| accept.format)
+            .ok_or_else(|| self.not_acceptable())
     }
 
-    /// What the one document of discovery is written as, if a client asks for it.
-    pub(crate) fn accept_aggregated(self, wanted: &Wanted<'_>) -> Option<Format> {
-        let clauses = accept::clauses(&wanted.accept);
+    /// The format of aggregated discovery, if the client accepts that.
+    pub(crate) fn accept_aggregated(self, preferences: &ClientPreferences<'_>) -> Option<Format> {
+        let clauses = accept::clauses(&preferences.accept);
         let mut choices =
             clauses.iter().flat_map(|clause| self.formats().iter().map(move |format| (clause, *format)));
         choices.find_map(|(clause, format)| {
-            let pretty = clause.choose_aggregated(format)? || wanted.pretty;
+            let pretty = clause.choose_aggregated(format)? || preferences.pretty;
             Some(if pretty && format == Format::Json { Format::Pretty } else { format })
         })
     }
 
     /// What an error is written as.
-    pub(crate) fn error_form(self, wanted: &Wanted<'_>) -> ErrorForm {
-        let chosen = self.choose(wanted, Forms::Own);
-        chosen.map_or(ErrorForm::Raw, |accept| ErrorForm::As(accept.format))
+    pub(crate) fn error_format(self, preferences: &ClientPreferences<'_>) -> ErrorFormat {
+        let chosen = self.choose(preferences, AllowedTransforms::None);
+        chosen.map_or(ErrorFormat::IndentedJson, |accept| ErrorFormat::Negotiated(accept.format))
     }
 
-    fn choose(self, wanted: &Wanted<'_>, forms: Forms) -> Option<Accept> {
-        if wanted.accept.is_empty() {
-            let format = if wanted.pretty { Format::Pretty } else { Format::Json };
-            return Some(Accept { format, target: None });
+    fn choose(self, preferences: &ClientPreferences<'_>, allowed: AllowedTransforms) -> Option<Accept> {
+        if preferences.accept.is_empty() {
+            let format = if preferences.pretty { Format::Pretty } else { Format::Json };
+            return Some(Accept { format, transform: None });
         }
-        let clauses = accept::clauses(&wanted.accept);
+        let clauses = accept::clauses(&preferences.accept);
         let mut choices =
             clauses.iter().flat_map(|clause| self.formats().iter().map(move |format| (clause, *format)));
-        choices.find_map(|(clause, format)| clause.choose(format, forms)).map(|(accept, pretty)| Accept {
+        choices.find_map(|(clause, format)| clause.choose(format, allowed)).map(|(accept, pretty)| Accept {
             format: match accept.format {
-                Format::Json if wanted.pretty || pretty => Format::Pretty,
+                Format::Json if preferences.pretty || pretty => Format::Pretty,
                 other => other,
             },
             ..accept
@@ -237,8 +243,8 @@ impl Settings {
 }
 
 impl Accept {
-    /// What the media type of a watch in this form is: 406 for a format that does not stream. Watches are not indented.
-    pub(crate) fn stream(self, settings: Settings) -> Result<(Self, &'static str), Status> {
+    /// The format and media type of a watch: 406 for a format that does not stream. Watch events are not indented.
+    pub(crate) fn stream(self, negotiator: Negotiator) -> Result<(Self, &'static str), Status> {
         let format = if self.format == Format::Pretty { Format::Json } else { self.format };
         let media_type = match format {
             Format::Json => Some(JSON),
@@ -246,11 +252,11 @@ impl Accept {
         };
         media_type
             .map(|media_type| (Self { format, ..self }, media_type))
-            .ok_or_else(|| Status::not_acceptable(accepted(settings.stream_media_types())))
+            .ok_or_else(|| Status::not_acceptable(accepted(negotiator.stream_media_types())))
     }
 }
 
-/// The media type that a watch is announced as, if the format streams.
+/// The media type of a watch in errors and in `Accept`, if the format streams.
 fn stream_media_type(format: Format) -> Option<&'static str> {
     match format {
         Format::Json | Format::Pretty => Some("application/json;stream=watch"),
@@ -260,7 +266,7 @@ fn stream_media_type(format: Format) -> Option<&'static str> {
     }
 }
 
-/// The words of a 406.
+/// The message of a 406.
 fn accepted(types: impl Iterator<Item = &'static str>) -> String {
     format!("only the following media types are accepted: {}", joined(types))
 }

@@ -1,11 +1,11 @@
-//! What is sent: an object in the form that was negotiated.
+//! Encodes objects in the negotiated format.
 //!
-//! 1. **Bytes first.** An object that is asked for as it is stored is sent as it is stored.
-//! 2. Every other writing of a stored object is made once and shared, while it is hot ([`forms`]); what is cut out of the
-//!    stored bytes (metadata) is not decoded.
-//! 3. A row of a table is kept without its ages, which are written anew each time ([`table`]).
+//! 1. **Bytes first.** JSON in the storage version is the stored bytes.
+//! 2. Every other encoding of a stored object is computed once and cached ([`encodings`]); metadata is sliced from the
+//!    stored bytes, not decoded.
+//! 3. A table row is cached without its ages, which are computed for each response ([`table`]).
 
-pub(crate) mod forms;
+pub(crate) mod encodings;
 pub(crate) mod span;
 pub(crate) mod status;
 pub(crate) mod table;
@@ -26,11 +26,11 @@ use schema::{Limits, Ref, Shape, Status, Type, builtin, cbor, json, protobuf, ya
 use store::Revision;
 
 use super::decode::go_name;
-use super::negotiate::{Accept, Format, MetaVersion, Target, TargetKind};
+use super::negotiate::{Accept, Format, MetaVersion, Transform, TransformKind};
 use crate::Query;
-use forms::Form;
+use encodings::CachedEncoding;
 
-/// What goes along with each row of a table.
+/// The object in each row of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Include {
     /// The object's metadata.
@@ -43,9 +43,9 @@ pub(crate) enum Include {
 }
 
 impl Include {
-    /// Reads the parameter `includeObject`, which counts only where a table is wanted.
+    /// Reads the parameter `includeObject`, which has an effect on tables only.
     pub(crate) fn read(query: Query<'_>, accept: Accept) -> Result<Self, Status> {
-        if accept.target.is_none_or(|target| target.kind != TargetKind::Table) {
+        if accept.transform.is_none_or(|transform| transform.kind != TransformKind::Table) {
             return Ok(Self::default());
         }
         match query.values("includeObject").next().as_deref() {
@@ -61,18 +61,18 @@ impl Include {
     }
 }
 
-/// How the objects of a kind are written for one request.
+/// How the objects of a kind are encoded for one request.
 #[derive(Clone)]
 pub(crate) struct View {
-    /// The kind, in the version that was asked for.
+    /// The kind, in the requested version.
     pub(crate) served: Arc<Served>,
-    /// Where writings are kept.
+    /// The cache of encodings.
     pub(crate) cache: Arc<Cache>,
-    /// The form.
+    /// The negotiated format.
     pub(crate) accept: Accept,
-    /// What goes along with each row of a table.
+    /// The object in each row of a table.
     pub(crate) include: Include,
-    /// The time of the request, from which ages count.
+    /// The time of the request, for ages.
     pub(crate) now: MicroTime,
     /// Objects that were converted ahead, of a kind whose conversion waits.
     pub(crate) converted: Converted,
@@ -82,17 +82,17 @@ pub(crate) struct View {
 pub(crate) type Converted = Arc<Mutex<HashMap<(String, Revision), Value>>>;
 
 impl View {
-    /// The body of an answer about one object.
+    /// The body of a response with one object.
     pub(crate) fn object(&self, content: &Content) -> Result<Bytes, Status> {
-        let target = self.accept.target.filter(|_| !is_status(content));
-        match target {
+        let transform = self.accept.transform.filter(|_| !is_status(content));
+        match transform {
             None => self.plain(content),
-            Some(Target { kind: TargetKind::Partial, version }) => self.partial(content, version),
-            Some(Target { kind: TargetKind::Table, version }) => {
-                let text = self.table_of(content, version, table::Shown::Yes)?;
+            Some(Transform { kind: TransformKind::Partial, version }) => self.partial(content, version),
+            Some(Transform { kind: TransformKind::Table, version }) => {
+                let text = self.table_of(content, version, table::Headings::Include)?;
                 self.finish(text, None)
             }
-            Some(Target { kind: TargetKind::PartialList, .. }) => Err(Status::not_acceptable(format!(
+            Some(Transform { kind: TransformKind::PartialList, .. }) => Err(Status::not_acceptable(format!(
                 "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
                 match content {
                     Content::Other { ty, .. } =>
@@ -107,11 +107,11 @@ impl View {
         match content {
             Content::Entry(entry) => match self.accept.format {
                 Format::Json => Ok(with_line_feed(&self.json(entry)?)),
-                Format::Pretty => self.form(entry, Form::Pretty),
-                Format::Yaml => self.form(entry, Form::Yaml),
-                Format::Cbor => self.form(entry, Form::Cbor),
+                Format::Pretty => self.encoded(entry, CachedEncoding::Pretty),
+                Format::Yaml => self.encoded(entry, CachedEncoding::Yaml),
+                Format::Cbor => self.encoded(entry, CachedEncoding::Cbor),
                 Format::Protobuf => {
-                    let message = self.form(entry, Form::Protobuf)?;
+                    let message = self.encoded(entry, CachedEncoding::Protobuf)?;
                     Ok(wire::envelope(&self.served.api_version, &self.served.kind, &message))
                 }
             },
@@ -127,11 +127,11 @@ impl View {
         }
     }
 
-    /// The metadata of an object, as an object of its own.
+    /// An object as `PartialObjectMetadata`.
     fn partial(&self, content: &Content, version: MetaVersion) -> Result<Bytes, Status> {
         if self.accept.format == Format::Protobuf {
             let message = match content {
-                Content::Entry(entry) => self.form(entry, Form::ProtobufMeta)?,
+                Content::Entry(entry) => self.encoded(entry, CachedEncoding::ProtobufMeta)?,
                 Content::Tree(tree) | Content::Other { value: tree, .. } => {
                     protobuf_meta(&self.metadata_alone(tree))?
                 }
@@ -170,7 +170,7 @@ impl View {
         Cow::Owned(self.without_fields(metadata.clone()))
     }
 
-    /// Metadata without the annotations that stand for fields of the object.
+    /// Metadata without the annotations that hold fields of the object.
     fn without_fields(&self, mut metadata: Value) -> Value {
         let hidden = &self.served.field_annotations;
         if let Some(map) = metadata.as_map_mut()
@@ -184,19 +184,23 @@ impl View {
         metadata
     }
 
-    /// JSON text, which has the type `ty` where there is one, in the format that was negotiated.
+    /// JSON text of the type `ty` in the negotiated format.
     pub(crate) fn finish(&self, text: Vec<u8>, ty: Option<&'static Type>) -> Result<Bytes, Status> {
         rewrite(text, ty, self.accept.format)
     }
 
-    /// A tree in the format that was negotiated.
+    /// A tree in the negotiated format.
     pub(crate) fn tree(&self, ty: &Type, value: &Value) -> Result<Bytes, Status> {
         encode(ty, value, self.accept.format)
     }
 
-    /// The object as JSON in the version that was asked for: the stored bytes themselves where that is the stored one.
+    /// The object as JSON in the requested version: the stored bytes if that is the stored version.
     pub(crate) fn json(&self, entry: &Entry) -> Result<Bytes, Status> {
-        if self.is_as_stored(entry) { Ok(entry.bytes().clone()) } else { self.form(entry, Form::Json) }
+        if self.is_as_stored(entry) {
+            Ok(entry.bytes().clone())
+        } else {
+            self.encoded(entry, CachedEncoding::Json)
+        }
     }
 
     /// Converts objects that are about to be sent, if their conversion waits; without this, they could not be sent. Those of the
@@ -227,7 +231,7 @@ impl View {
         }
     }
 
-    /// Whether the version that was asked for is the storage version.
+    /// Whether the requested version is the storage version.
     pub(crate) fn is_canonical(&self) -> bool {
         self.served.stored.as_ref().is_some_and(|stored| stored.is_storage_version)
     }
@@ -237,7 +241,7 @@ impl View {
         self.served.stored.as_ref().is_some_and(|stored| stored.is_in_storage_version(entry))
     }
 
-    /// Whether the bytes of an object are in the version that was asked for.
+    /// Whether the stored bytes of an object are in the requested version.
     pub(crate) fn is_as_stored(&self, entry: &Entry) -> bool {
         self.is_canonical() && self.is_in_storage_version(entry)
     }
@@ -264,7 +268,7 @@ pub(crate) fn encode(ty: &Type, value: &Value, format: Format) -> Result<Bytes, 
     Ok(out.into())
 }
 
-/// JSON text, which has the type `ty` where there is one, in a format.
+/// JSON text of the type `ty` in a format.
 pub(crate) fn rewrite(mut text: Vec<u8>, ty: Option<&'static Type>, format: Format) -> Result<Bytes, Status> {
     match format {
         Format::Json => {
@@ -282,12 +286,12 @@ pub(crate) fn rewrite(mut text: Vec<u8>, ty: Option<&'static Type>, format: Form
     }
 }
 
-/// Whether what is sent is a status, which has no other forms.
+/// Whether the content is a `Status`, which is never transformed.
 fn is_status(content: &Content) -> bool {
     matches!(content, Content::Other { ty, .. } if ty.name == "meta.v1.Status")
 }
 
-/// What stands before the metadata of an object that has nothing else.
+/// The JSON of a `PartialObjectMetadata` up to its metadata.
 pub(crate) fn partial_head(version: MetaVersion) -> &'static [u8] {
     match version {
         MetaVersion::V1 => br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#,
@@ -309,7 +313,7 @@ pub(crate) fn object_meta() -> Result<Shape, Status> {
     ty.map(|ty| Shape::Struct(Ref::Static(ty))).ok_or_else(|| Status::internal_error("there is no metadata"))
 }
 
-/// The message of an object that has metadata and nothing else.
+/// The Protobuf message of a `PartialObjectMetadata`.
 pub(crate) fn protobuf_meta(metadata: &Value) -> Result<Bytes, Status> {
     let Some(ty) = builtin::by_name("meta.v1.ObjectMeta") else {
         return Err(Status::internal_error("there is no metadata"));
@@ -321,7 +325,7 @@ pub(crate) fn protobuf_meta(metadata: &Value) -> Result<Bytes, Status> {
     Ok(out.into())
 }
 
-/// Bytes with the line feed that the reference ends JSON with.
+/// Bytes with the line feed at the end of JSON responses.
 fn with_line_feed(bytes: &Bytes) -> Bytes {
     let mut out = BytesMut::with_capacity(bytes.len() + 1);
     out.put_slice(bytes);
@@ -329,7 +333,7 @@ fn with_line_feed(bytes: &Bytes) -> Bytes {
     out.freeze()
 }
 
-/// JSON over many lines.
+/// Indented JSON.
 pub(crate) fn indented(text: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(text.len() * 2);
     json::indent(text, &mut out);

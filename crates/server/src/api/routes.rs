@@ -1,4 +1,4 @@
-//! Which paths exist, and which methods they have: derived from the rows of the kinds.
+//! Finds the route of a request: the kind and subresource of its path, if they have its method.
 
 use std::sync::Arc;
 
@@ -7,62 +7,63 @@ use kinds::{BodyType, SubresourceType, Traffic, Verb as KindVerb};
 use registry::{Catalog, Served};
 
 use super::negotiate::route::Produces;
-use super::path::{Prefix, Resource};
+use super::request_info::{Prefix, RequestInfo};
 use crate::{Error, Status};
 
-/// A path that exists, with a method that it has.
+/// The route of a resource request.
 pub(crate) struct Route<'a> {
     /// The kind.
     pub(crate) served: &'a Arc<Served>,
-    /// What stands below the object.
+    /// The subresource; `None` for the object or collection itself.
     pub(crate) subresource: Option<&'a SubresourceType>,
-    /// What it can answer with.
+    /// The media types of its responses.
     pub(crate) produces: Produces,
 }
 
 /// The route of a path and a method: 404 if the path does not exist, 405 if it does not have the method.
 pub(crate) fn find<'a>(
     catalog: &'a Catalog,
-    path: &Resource<'_>,
+    info: &RequestInfo<'_>,
     method: &Method,
 ) -> Result<Route<'a>, Error> {
     let unknown = || Error::from(Status::unknown_resource());
-    if path.displaced || !catalog.serves_group(path.group) {
+    if info.is_unroutable || !catalog.serves_group(info.api_group) {
         return Err(Error::UnknownPath);
     }
-    if path.prefix == Prefix::Proxy {
+    if info.prefix == Prefix::Proxy {
         return Err(unknown());
     }
-    let served = catalog.find(path.group, path.version, path.resource).ok_or_else(unknown)?;
-    if !fits_scope(served, path) {
+    let served = catalog.find(info.api_group, info.api_version, info.resource).ok_or_else(unknown)?;
+    if !fits_scope(served, info) {
         return Err(unknown());
     }
-    let subresource = match path.subresource {
+    let subresource = match info.subresource {
         "" => None,
-        _ if path.prefix == Prefix::Watch => return Err(unknown()),
+        _ if info.prefix == Prefix::Watch => return Err(unknown()),
         name => Some(served.subresource(name).ok_or_else(unknown)?),
     };
-    if path.rest.is_some() && subresource.is_none_or(|subresource| subresource.traffic != Traffic::Proxy) {
+    if info.path_rest.is_some() && subresource.is_none_or(|subresource| subresource.traffic != Traffic::Proxy)
+    {
         return Err(unknown());
     }
-    let verbs = verbs(served, subresource, path);
+    let verbs = verbs(served, subresource, info);
     if verbs.is_empty() {
         return Err(unknown());
     }
     if !verbs.iter().any(|verb| has_method(*verb, method)) {
         return Err(Status::method_not_allowed().into());
     }
-    // Without this, `nodes//status` would read as the collection.
-    if subresource.is_some() && path.name.is_empty() {
+    // Without this check, `nodes//status` would be the collection.
+    if subresource.is_some() && info.path_name.is_empty() {
         return Err(Status::bad_request("name must be provided").into());
     }
-    if served.is_namespaced() && path.namespace == Some("") && !path.name.is_empty() {
+    if served.is_namespaced() && info.namespace == Some("") && !info.path_name.is_empty() {
         return Err(Status::bad_request("Namespace parameter required.").into());
     }
     let produces = match subresource {
         Some(subresource) if matches!(subresource.body, BodyType::Options(_)) => Produces::Anything,
         Some(subresource) if subresource.traffic == Traffic::Log => Produces::TextAndObjects,
-        None if *method == Method::GET && (path.name.is_empty() || path.prefix == Prefix::Watch) => {
+        None if *method == Method::GET && (info.path_name.is_empty() || info.prefix == Prefix::Watch) => {
             Produces::ObjectsAndStreams
         }
         _ => Produces::Objects,
@@ -70,29 +71,29 @@ pub(crate) fn find<'a>(
     Ok(Route { served, subresource, produces })
 }
 
-/// Whether a path goes through a namespace where the kind's does, and only there.
-fn fits_scope(served: &Served, path: &Resource<'_>) -> bool {
-    match path.namespace {
+/// Whether the path has a namespace exactly if the kind is namespaced. A collection of all namespaces has none.
+fn fits_scope(served: &Served, info: &RequestInfo<'_>) -> bool {
+    match info.namespace {
         Some(_) if served.is_namespaced() => true,
-        // A namespace is in itself.
+        // The path of a namespace object contains its own name as the namespace.
         Some(namespace) => {
-            served.group.is_empty() && served.resource == "namespaces" && path.name == namespace
+            served.group.is_empty() && served.resource == "namespaces" && info.path_name == namespace
         }
-        None => !served.is_namespaced() || path.name.is_empty(),
+        None => !served.is_namespaced() || info.path_name.is_empty(),
     }
 }
 
-/// What can be done at a path.
-fn verbs(served: &Served, subresource: Option<&SubresourceType>, path: &Resource<'_>) -> Vec<KindVerb> {
+/// The verbs that a path has.
+fn verbs(served: &Served, subresource: Option<&SubresourceType>, info: &RequestInfo<'_>) -> Vec<KindVerb> {
     use KindVerb::{Create, Delete, DeleteCollection, Get, List, Patch, Update, Watch};
     if let Some(subresource) = subresource {
         return subresource.verbs.clone();
     }
-    let here: &[KindVerb] = if path.prefix == Prefix::Watch {
+    let here: &[KindVerb] = if info.prefix == Prefix::Watch {
         &[Watch]
-    } else if !path.name.is_empty() {
+    } else if !info.path_name.is_empty() {
         &[Get, Update, Patch, Delete]
-    } else if served.is_namespaced() && path.namespace.is_none() {
+    } else if served.is_namespaced() && info.namespace.is_none() {
         &[List]
     } else {
         &[List, Create, DeleteCollection]
@@ -114,20 +115,21 @@ fn has_method(verb: KindVerb, method: &Method) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::path::Path;
+    use crate::Query;
     use crate::api::testing::Fixture;
 
     async fn code(method: Method, path: &str) -> u16 {
         let fixture = Fixture::new().await;
-        let Path::Resource(resource) = Path::parse(path) else { panic!("{path} is no resource") };
-        match find(&fixture.registry.catalog(), &resource, &method) {
+        let info = RequestInfo::parse(&method, path, Query::new("")).unwrap();
+        assert!(info.is_resource_request, "{path}");
+        match find(&fixture.registry.catalog(), &info, &method) {
             Ok(_) => 200,
             Err(error) => error.into_response().status().as_u16(),
         }
     }
 
     #[tokio::test]
-    async fn a_subresource_of_nothing_is_not_the_collection() {
+    async fn subresource_without_a_name_is_400() {
         for path in ["/api/v1/nodes//status", "/api/v1/namespaces/n/pods//status"] {
             assert_eq!(code(Method::GET, path).await, 400, "{path}");
         }
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_empty_namespace_is_all_of_them_and_has_no_objects() {
+    async fn empty_namespace_means_all_namespaces_for_collections_and_is_400_for_objects() {
         for (method, path, wanted) in [
             (Method::GET, "/api/v1/namespaces//pods", 200),
             (Method::GET, "/api/v1/watch/namespaces//pods", 200),
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_path_exists_where_the_kind_lives() {
+    async fn path_exists_only_in_the_scope_of_its_kind() {
         for (path, wanted) in [
             ("/api/v1/namespaces/n/pods", 200),
             ("/api/v1/pods", 200),
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_path_has_the_methods_of_its_verbs() {
+    async fn method_without_a_verb_is_405() {
         for (method, path, wanted) in [
             (Method::POST, "/api/v1/pods", 405),
             (Method::DELETE, "/api/v1/pods", 405),

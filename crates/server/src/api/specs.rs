@@ -1,6 +1,6 @@
-//! The documents of OpenAPI, and how they are sent: with tags, in parts, compressed.
+//! The OpenAPI documents, and their responses: with ETags, byte ranges and compression.
 //!
-//! They are made when they are first asked for, and kept compressed.
+//! They are computed on their first use, and kept compressed.
 
 use std::io::Write as _;
 use std::ops::Range;
@@ -24,29 +24,29 @@ use crate::{Body, Error, Request, Response};
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const V2_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-/// How long an address with a hash stays good: a year.
+/// The `Expires` time of a URL with a hash: a year.
 const IMMUTABLE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The document of version 2 in its two encodings.
+/// The OpenAPI v2 document in its two encodings.
 pub(super) struct V2 {
-    json: Kept,
-    protobuf: Kept,
+    json: GzipDocument,
+    protobuf: GzipDocument,
     made: Time,
 }
 
-/// A document of version 3.
+/// An OpenAPI v3 document.
 pub(super) struct V3 {
-    document: Kept,
+    document: GzipDocument,
     made: Time,
 }
 
 /// A document, compressed, with its hash.
-struct Kept {
+struct GzipDocument {
     gzip: Bytes,
     hash: String,
 }
 
-impl Kept {
+impl GzipDocument {
     fn new(document: &[u8]) -> Self {
         let hash = openapi::hash(document);
         let mut encoder = GzEncoder::new(Vec::with_capacity(document.len() / 8), Compression::default());
@@ -62,21 +62,21 @@ impl Kept {
 }
 
 impl V2 {
-    /// The document about what is served.
+    /// The document for the served resources.
     pub(super) fn new(served: &openapi::Served) -> Self {
         Self {
-            json: Kept::new(&openapi::v2::json(served)),
-            protobuf: Kept::new(&openapi::v2::protobuf(served)),
+            json: GzipDocument::new(&openapi::v2::json(served)),
+            protobuf: GzipDocument::new(&openapi::v2::protobuf(served)),
             made: Time::now(),
         }
     }
 }
 
 impl V3 {
-    /// The document at a path; an empty one where there is none.
+    /// The document at a path; empty if there is none.
     pub(super) fn new(served: &openapi::Served, path: &str) -> Self {
         let document = openapi::v3::document(served, path).unwrap_or_default();
-        Self { document: Kept::new(&document), made: Time::now() }
+        Self { document: GzipDocument::new(&document), made: Time::now() }
     }
 
     /// The hash of the document.
@@ -86,7 +86,7 @@ impl V3 {
 }
 
 impl Api {
-    /// The index of the documents of OpenAPI v3.
+    /// Answers `/openapi/v3`: the index of the OpenAPI v3 documents.
     pub(super) async fn openapi_v3_index(
         &self,
         request: &Request,
@@ -100,7 +100,7 @@ impl Api {
         Ok(response)
     }
 
-    /// One of the documents of OpenAPI v3.
+    /// Answers `/openapi/v3/<path>`.
     pub(super) async fn openapi_v3(
         &self,
         request: &Request,
@@ -142,7 +142,7 @@ impl Api {
         Ok(response)
     }
 
-    /// The document of OpenAPI v2.
+    /// Answers `/openapi/v2`.
     pub(super) async fn openapi_v2(
         &self,
         request: &Request,
@@ -151,16 +151,16 @@ impl Api {
         let documents = self.documents.clone();
         let v2 = documents::blocking(move || documents.v2(&catalog)).await?;
         let accept = request.header(ACCEPT);
-        let forms = [
+        let encodings = [
             (JSON, JSON, &v2.json),
             (V2_PROTOBUF, V2_PROTOBUF, &v2.protobuf),
             (V2_PROTOBUF_OLD, V2_PROTOBUF, &v2.protobuf),
         ];
         let ranges = negotiate::ranges(if accept.is_empty() { "*/*" } else { accept });
-        let chosen = ranges.iter().find_map(|range| forms.iter().find(|(name, ..)| range.takes(name)));
+        let chosen = ranges.iter().find_map(|range| encodings.iter().find(|(name, ..)| range.takes(name)));
         let mut response = match chosen {
             None => bare(StatusCode::NOT_ACCEPTABLE),
-            // The tag says what is described, whatever the encoding.
+            // The ETag is the same for both encodings.
             Some((_, media_type, kept)) => tagged(request, &v2.json.hash, media_type, v2.made, || {
                 if takes_gzip(request) && request.header(RANGE).is_empty() {
                     let mut response = Response::new(Body::from(kept.gzip.clone()));
@@ -177,7 +177,7 @@ impl Api {
     }
 }
 
-/// A document with its tag; 304 where the client has it already.
+/// A document with its ETag; 304 if `If-None-Match` contains that.
 fn tagged(
     request: &Request,
     hash: &str,
@@ -186,7 +186,7 @@ fn tagged(
     whole: impl FnOnce() -> Response,
 ) -> Response {
     let etag = format!("\"{hash}\"");
-    let mut response = if has_already(request.header(IF_NONE_MATCH), &etag) {
+    let mut response = if contains_etag(request.header(IF_NONE_MATCH), &etag) {
         bare(StatusCode::NOT_MODIFIED)
     } else {
         let mut response = whole();
@@ -198,27 +198,27 @@ fn tagged(
     response
 }
 
-/// Whether one of the tags that a client has is this one, in the weak comparison of HTTP.
-fn has_already(given: &str, etag: &str) -> bool {
+/// Whether a list of ETags contains this one, in the weak comparison of HTTP.
+fn contains_etag(given: &str, etag: &str) -> bool {
     given
         .split(',')
         .map(str::trim)
         .any(|given| given == "*" || given.strip_prefix("W/").unwrap_or(given) == etag)
 }
 
-/// A whole document, or the part of it that the client asks for. More than one part at a time is the whole.
+/// A document, or the byte range of it that the client asks for. Several ranges at once give the whole document.
 fn part(request: &Request, document: Bytes) -> Response {
     let size = document.len();
     let mut response = match range(request.header(RANGE), size) {
-        Asked::Whole => Response::new(Body::from(document)),
-        Asked::Part(range) => {
+        ByteRange::Whole => Response::new(Body::from(document)),
+        ByteRange::Part(range) => {
             let shown = format!("bytes {}-{}/{size}", range.start, range.end.saturating_sub(1));
             let mut response = Response::new(Body::from(document.slice(range)));
             *response.status_mut() = StatusCode::PARTIAL_CONTENT;
             set_text(&mut response, CONTENT_RANGE, &shown);
             response
         }
-        Asked::Outside => {
+        ByteRange::Outside => {
             let mut response = bare(StatusCode::RANGE_NOT_SATISFIABLE);
             set_text(&mut response, CONTENT_RANGE, &format!("bytes */{size}"));
             return response;
@@ -228,34 +228,36 @@ fn part(request: &Request, document: Bytes) -> Response {
     response
 }
 
-/// What a `Range` header asks for.
+/// The meaning of a `Range` header.
 #[derive(Debug, PartialEq, Eq)]
-enum Asked {
+enum ByteRange {
     Whole,
     Part(Range<usize>),
     Outside,
 }
 
-fn range(header: &str, size: usize) -> Asked {
+fn range(header: &str, size: usize) -> ByteRange {
     let Some((first, last)) = header.strip_prefix("bytes=").and_then(|range| range.split_once('-')) else {
-        return Asked::Whole;
+        return ByteRange::Whole;
     };
     let number = |text: &str| text.trim().parse::<usize>();
     match (first.trim(), last.trim()) {
         ("", last) => match number(last) {
-            Ok(0) => Asked::Outside,
-            Ok(count) => Asked::Part(size.saturating_sub(count)..size),
-            Err(_) => Asked::Whole,
+            Ok(0) => ByteRange::Outside,
+            Ok(count) => ByteRange::Part(size.saturating_sub(count)..size),
+            Err(_) => ByteRange::Whole,
         },
         (first, last) => match (number(first), if last.is_empty() { Ok(size) } else { number(last) }) {
-            (Ok(first), _) if first >= size => Asked::Outside,
-            (Ok(first), Ok(last)) if first <= last => Asked::Part(first..last.saturating_add(1).min(size)),
-            _ => Asked::Whole,
+            (Ok(first), _) if first >= size => ByteRange::Outside,
+            (Ok(first), Ok(last)) if first <= last => {
+                ByteRange::Part(first..last.saturating_add(1).min(size))
+            }
+            _ => ByteRange::Whole,
         },
     }
 }
 
-/// Whether a client takes gzip, by the name in any case and a weight above zero.
+/// Whether the client accepts gzip: in any case, with a weight above zero.
 fn takes_gzip(request: &Request) -> bool {
     request.header(ACCEPT_ENCODING).split(',').any(|coding| {
         let mut parts = coding.split(';').map(str::trim);
@@ -265,7 +267,7 @@ fn takes_gzip(request: &Request) -> bool {
     })
 }
 
-/// A moment in the words of HTTP.
+/// A time in the date format of HTTP.
 fn http_date(time: Time, zone: &str) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] =
@@ -306,27 +308,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_is_a_part_of_the_document_or_all_of_it() {
+    fn range_header_selects_bytes_or_the_whole_document() {
         for (header, wanted) in [
-            ("", Asked::Whole),
-            ("bytes=0-9", Asked::Part(0..10)),
-            ("bytes=90-", Asked::Part(90..100)),
-            ("bytes=90-500", Asked::Part(90..100)),
-            ("bytes=-5", Asked::Part(95..100)),
-            ("bytes=-500", Asked::Part(0..100)),
-            ("bytes=100-", Asked::Outside),
-            ("bytes=-0", Asked::Outside),
-            ("bytes=5-3", Asked::Whole),
-            ("bytes=0-1,3-4", Asked::Whole),
-            ("bytes=x-y", Asked::Whole),
-            ("lines=0-1", Asked::Whole),
+            ("", ByteRange::Whole),
+            ("bytes=0-9", ByteRange::Part(0..10)),
+            ("bytes=90-", ByteRange::Part(90..100)),
+            ("bytes=90-500", ByteRange::Part(90..100)),
+            ("bytes=-5", ByteRange::Part(95..100)),
+            ("bytes=-500", ByteRange::Part(0..100)),
+            ("bytes=100-", ByteRange::Outside),
+            ("bytes=-0", ByteRange::Outside),
+            ("bytes=5-3", ByteRange::Whole),
+            ("bytes=0-1,3-4", ByteRange::Whole),
+            ("bytes=x-y", ByteRange::Whole),
+            ("lines=0-1", ByteRange::Whole),
         ] {
             assert_eq!(range(header, 100), wanted, "{header}");
         }
     }
 
     #[test]
-    fn a_moment_in_the_words_of_http() {
+    fn times_have_the_date_format_of_http() {
         let time: Time = "2027-11-15T12:01:13Z".parse().unwrap();
         assert_eq!(http_date(time, "GMT"), "Mon, 15 Nov 2027 12:01:13 GMT");
         assert_eq!(
@@ -336,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_compared_weakly() {
+    fn etags_are_compared_weakly() {
         for (given, wanted) in [
             ("\"a\"", true),
             ("W/\"a\"", true),
@@ -346,7 +348,7 @@ mod tests {
             ("a", false),
             ("", false),
         ] {
-            assert_eq!(has_already(given, "\"a\""), wanted, "{given}");
+            assert_eq!(contains_etag(given, "\"a\""), wanted, "{given}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A registry in memory, for tests of answers.
+//! A registry in memory, for tests of responses.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use http::header::ACCEPT;
 use http_body_util::BodyExt;
 use registry::{Config, List, Registry};
 
-use super::negotiate::{Forms, Settings, Wanted};
+use super::negotiate::{AllowedTransforms, ClientPreferences, Negotiator};
 use super::represent::{Include, View};
 use crate::Response;
 
 /// The time of every request.
 pub(crate) const NOW: &str = "2025-01-03T21:00:00.000000Z";
-pub(crate) const SETTINGS: Settings = Settings { cbor: true, compression: true };
+pub(crate) const NEGOTIATOR: Negotiator = Negotiator { cbor: true, compression: true };
 /// Ends of `Accept` values.
 pub(crate) const PARTIAL: &str = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 pub(crate) const PARTIAL_LIST: &str = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -51,11 +51,11 @@ impl Fixture {
 
     pub(crate) fn view(&self, group: &str, resource: &str, accept: &str) -> View {
         let headers: HeaderMap = [(ACCEPT, accept.parse().unwrap())].into_iter().collect();
-        let wanted = Wanted::of(&headers, crate::Query::new(""));
+        let preferences = ClientPreferences::of(&headers, crate::Query::new(""));
         View {
             served: self.registry.catalog().find(group, "v1", resource).unwrap().clone(),
             cache: self.cache.clone(),
-            accept: SETTINGS.accept(&wanted, Forms::All).unwrap(),
+            accept: NEGOTIATOR.accept(&preferences, AllowedTransforms::All).unwrap(),
             include: Include::default(),
             now: NOW.parse().unwrap(),
             converted: Default::default(),

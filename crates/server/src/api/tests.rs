@@ -1,4 +1,4 @@
-//! Whole requests, as a caller with every permission makes them.
+//! Requests through the whole API handler, by a user with every permission.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
 
 use super::testing::{Fixture, body};
-use super::{Api, Settings};
+use super::{Api, ApiConfig};
 use crate::{Handler as _, Lifecycle, Peer, Request};
 
 mod bindings;
@@ -21,7 +21,7 @@ mod writes;
 /// A server with the namespace `n`.
 struct Server(Api);
 
-/// What it answered.
+/// A response with its whole body.
 struct Answer {
     code: u16,
     headers: HeaderMap,
@@ -31,13 +31,13 @@ struct Answer {
 impl Server {
     async fn start() -> Self {
         let fixture = Fixture::new().await;
-        let settings = Settings {
+        let config = ApiConfig {
             request_timeout: Duration::from_secs(10),
             shortest_watch: Duration::from_secs(1),
             cbor: false,
             compression: true,
         };
-        let api = Api::new(Arc::new(fixture.registry), Lifecycle::new(), settings);
+        let api = Api::new(Arc::new(fixture.registry), Lifecycle::new(), config);
         let server = Self(api);
         let made = server.send("POST", "/api/v1/namespaces", r#"{"metadata":{"name":"n"}}"#).await;
         assert_eq!(made.code, 201, "{}", made.text());
@@ -95,7 +95,7 @@ impl Answer {
         self.headers.get_all(name).iter().map(|value| value.to_str().unwrap()).collect()
     }
 
-    /// Asserts what is in the text.
+    /// Asserts the code and a part of the body.
     #[track_caller]
     fn says(&self, code: u16, words: &str) {
         let text = self.text();
@@ -109,6 +109,6 @@ fn caller() -> auth::Authenticated {
         tokens: Tokens::new(vec![StaticToken::new("t", user)]),
         ..Authenticators::default()
     };
-    let shown = Credentials { authorization: &["Bearer t"], certified: None };
-    authenticators.authenticate(&shown).unwrap()
+    let credentials = Credentials { authorization: &["Bearer t"], certified: None };
+    authenticators.authenticate(&credentials).unwrap()
 }

@@ -1,11 +1,11 @@
-//! The answer to a watch: events as they come, written together where several are there, and sent at once.
+//! The response to a watch. Events that are available together are encoded and sent together.
 //!
-//! 1. The objects of events are kept writings, shared by all watchers that are told of them. Watchers of the same objects in
-//!    the same form share all they send: one of them writes it.
-//! 2. A watch holds one batch of its watcher and one chunk, however far behind its client is.
-//! 3. It ends, between two events, when its time is up, when the server drains, when its kind is not served any more or in
-//!    another form, and when its client goes.
-//! 4. What goes wrong after its start is its last event.
+//! 1. The objects of events are cached encodings, shared by all watches. Watches of the same objects in the same format share
+//!    whole chunks: one of them encodes, the others send its bytes.
+//! 2. A watch holds one batch of its watcher and one chunk, however slow its client is.
+//! 3. A watch ends between two events: at its timeout, when the server drains, when its kind is removed or changed, or when the
+//!    client disconnects.
+//! 4. An error after the start of the response is sent as the last event.
 
 mod event;
 
@@ -26,26 +26,25 @@ use schema::Status;
 use super::compress;
 use super::represent::View;
 use crate::body::StreamError;
-use crate::rare::Rare;
+use crate::poll_when_woken::PollWhenWoken;
 use crate::{Body, Lifecycle, Phase, Response};
 use event::Events;
 
-/// About how much is sent at a time.
+/// The approximate size of a chunk.
 const CHUNK: usize = 64 * 1024;
 
-/// When a watch ends, if nothing else ends it.
-pub(crate) struct Until {
-    /// After this time.
+/// When a watch ends without an error.
+pub(crate) struct EndConditions {
+    /// The timeout.
     pub(crate) timeout: Duration,
-    /// Whether the client takes bookmarks: it gets one shortly before the end, if there is something new to tell.
+    /// Whether the client asked for bookmarks. It gets one shortly before the timeout, if there is a newer revision.
     pub(crate) bookmarks: bool,
-    /// When the server drains.
+    /// The watch ends when the server drains.
     pub(crate) lifecycle: Lifecycle,
 }
 
-/// The answer to a watch. The form must be one that streams: what [`Accept::stream`](super::negotiate::Accept::stream) gave,
-/// with its media type.
-pub(crate) fn respond(view: View, media_type: &'static str, watch: Watch, until: Until) -> Response {
+/// The response to a watch. Format and media type must come from [`Accept::stream`](super::negotiate::Accept::stream).
+pub(crate) fn respond(view: View, media_type: &'static str, watch: Watch, until: EndConditions) -> Response {
     let slot = Arc::new(Slot::default());
     let events = Events::new(view);
     let run: Run = match watch {
@@ -58,7 +57,7 @@ pub(crate) fn respond(view: View, media_type: &'static str, watch: Watch, until:
 
 type Run = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Where a running watch lays down what is to be sent.
+/// The next chunk of a watch: written by the watch's future, taken by the body that polls it.
 #[derive(Default)]
 struct Slot(Mutex<Option<Bytes>>);
 
@@ -67,14 +66,14 @@ impl Slot {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Lays bytes down, and waits until they are taken.
+    /// Puts bytes into the slot, and waits until the body has taken them.
     async fn send(&self, bytes: Bytes) {
         if bytes.is_empty() {
             return;
         }
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(bytes);
         std::future::poll_fn(|_| {
-            // Whoever polls takes what there is before polling again.
+            // `poll_frame` empties the slot after each poll, so this future needs no waker.
             let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).is_none();
             if taken { Poll::Ready(()) } else { Poll::Pending }
         })
@@ -82,23 +81,23 @@ impl Slot {
     }
 }
 
-/// What ended a wait.
+/// The next thing that happens to a watch.
 enum Next {
-    Told(Result<Delivery, cache::Error>),
-    AlmostUp,
-    TimeUp,
+    Delivered(Result<Delivery, cache::Error>),
+    TimeoutNear,
+    End,
 }
 
-/// How long before the end a client is told how far it has come.
+/// How long before the timeout the client gets a bookmark.
 const BEFORE_END: Duration = Duration::from_secs(2);
 
-async fn run(mut watcher: Watcher, mut events: Events, until: Until, slot: Arc<Slot>) {
-    let Until { timeout, bookmarks, lifecycle } = until;
+async fn run(mut watcher: Watcher, mut events: Events, until: EndConditions, slot: Arc<Slot>) {
+    let EndConditions { timeout, bookmarks, lifecycle } = until;
     let early = timeout.checked_sub(BEFORE_END).filter(|early| bookmarks && !early.is_zero());
-    let mut almost_up = Rare::new(tokio::time::sleep(early.unwrap_or_default()));
-    let mut asks = early.is_some();
+    let mut timeout_near = PollWhenWoken::new(tokio::time::sleep(early.unwrap_or_default()));
+    let mut wants_bookmark = early.is_some();
     let served = events.served().clone();
-    let mut time_up = Rare::new(async {
+    let mut end = PollWhenWoken::new(async {
         tokio::select! {
             () = lifecycle.reached(Phase::Draining) => {}
             () = tokio::time::sleep(timeout) => {}
@@ -109,22 +108,22 @@ async fn run(mut watcher: Watcher, mut events: Events, until: Until, slot: Arc<S
     loop {
         let next = tokio::select! {
             biased;
-            () = &mut time_up => Next::TimeUp,
-            () = &mut almost_up, if asks => Next::AlmostUp,
-            told = next(&mut watcher, encoding) => Next::Told(told),
+            () = &mut end => Next::End,
+            () = &mut timeout_near, if wants_bookmark => Next::TimeoutNear,
+            delivery = next(&mut watcher, encoding) => Next::Delivered(delivery),
         };
         match next {
-            Next::TimeUp => return,
-            Next::AlmostUp => {
-                asks = false;
+            Next::End => return,
+            Next::TimeoutNear => {
+                wants_bookmark = false;
                 watcher.ask_for_bookmark();
             }
-            Next::Told(Ok(Delivery::Chunk(chunk))) => {
-                events.told(chunk.last);
+            Next::Delivered(Ok(Delivery::Chunk(chunk))) => {
+                events.sent_up_to(chunk.last);
                 slot.send(chunk.bytes).await;
             }
-            Next::Told(Ok(Delivery::Batch(batch))) => {
-                let end = match send(batch, &mut events, &slot).await {
+            Next::Delivered(Ok(Delivery::Batch(batch))) => {
+                let error = match send(batch, &mut events, &slot).await {
                     Ok(Sent::Whole(bytes)) => {
                         if let Some(encoding) = encoding {
                             watcher.keep(encoding, &bytes);
@@ -133,16 +132,16 @@ async fn run(mut watcher: Watcher, mut events: Events, until: Until, slot: Arc<S
                         continue;
                     }
                     Ok(Sent::InParts) => continue,
-                    Err(end) => end,
+                    Err(error) => error,
                 };
-                if let Some(status) = end {
+                if let Some(status) = error {
                     slot.send(events.error(&status)).await;
                 }
                 return;
             }
-            // Nobody is to blame, and the client starts anew elsewhere.
-            Next::Told(Err(cache::Error::Closed | cache::Error::Removed { .. })) => return,
-            Next::Told(Err(error)) => return slot.send(events.error(&registry::status(error))).await,
+            // Not an error: the client starts a new watch.
+            Next::Delivered(Err(cache::Error::Closed | cache::Error::Removed { .. })) => return,
+            Next::Delivered(Err(error)) => return slot.send(events.error(&registry::status(error))).await,
         }
     }
 }
@@ -158,16 +157,16 @@ async fn end(status: Status, events: Events, slot: Arc<Slot>) {
     slot.send(events.error(&status)).await;
 }
 
-/// What became of a batch.
+/// The result of [`send`].
 enum Sent {
-    /// It is yet to be sent, as one chunk.
+    /// The batch is one chunk, which is not sent yet.
     Whole(Bytes),
-    /// It was sent, in several chunks.
+    /// The batch was sent in several chunks.
     InParts,
 }
 
-/// Writes a batch, and sends it if it does not fit in one chunk. Fails where the watch has to end: with what is told, if
-/// anything is.
+/// Encodes a batch, and sends it if it does not fit in one chunk. An error ends the watch; its status, if any, is the last
+/// event.
 async fn send(batch: Batch, events: &mut Events, slot: &Slot) -> Result<Sent, Option<Status>> {
     if events.served().read_waits() {
         let entries = batch.iter().filter_map(|item| match item {
@@ -199,7 +198,7 @@ async fn send(batch: Batch, events: &mut Events, slot: &Slot) -> Result<Sent, Op
 
 /// The body of a watch.
 struct WatchBody {
-    /// None when it is over.
+    /// `None` after the watch has ended.
     run: Option<Run>,
     slot: Arc<Slot>,
 }
@@ -214,13 +213,13 @@ impl http_body::Body for WatchBody {
     ) -> Poll<Option<Result<Frame<Bytes>, StreamError>>> {
         let this = self.get_mut();
         let Some(run) = &mut this.run else { return Poll::Ready(None) };
-        let over = run.as_mut().poll(cx).is_ready();
-        if over {
+        let has_ended = run.as_mut().poll(cx).is_ready();
+        if has_ended {
             this.run = None;
         }
         match this.slot.take() {
             Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
-            None if over => Poll::Ready(None),
+            None if has_ended => Poll::Ready(None),
             None => Poll::Pending,
         }
     }

@@ -13,10 +13,10 @@ fn checks(broken: &'static [&'static str]) -> Checks {
     checks
 }
 
-/// Status, body, and whether the answer forbids guessing at its type; status 0 when the path is none of health's.
+/// Status, body, and whether the response has `nosniff`; status 0 if the path is not a health path.
 async fn ask(checks: &Checks, uri: &'static str) -> (u16, String, bool) {
     let uri: http::Uri = uri.parse().unwrap();
-    let Some(target) = checks.target(uri.path()) else { return (0, String::new(), false) };
+    let Some(target) = checks.find(uri.path()) else { return (0, String::new(), false) };
     let response = checks.answer(target, Query::new(uri.query().unwrap_or_default())).await;
     assert_eq!(response.headers()[CONTENT_TYPE], "text/plain; charset=utf-8");
     let status = response.status().as_u16();
@@ -34,7 +34,7 @@ fn answer(status: u16, text: &str) -> (u16, String, bool) {
 }
 
 #[tokio::test]
-async fn a_healthy_server_says_ok_and_nothing_more() {
+async fn healthy_server_answers_ok() {
     for uri in ["/livez", "/readyz", "/healthz", "/livez?exclude=log", "/readyz?exclude=unheard"] {
         assert_eq!(ask(&checks(&[]), uri).await, answer(200, "ok"), "{uri}");
     }
@@ -56,7 +56,7 @@ async fn verbose_lists_the_checks_of_the_endpoint_in_order() {
 }
 
 #[tokio::test]
-async fn excluded_checks_are_named_and_unknown_ones_warned_about() {
+async fn unknown_excluded_checks_are_warned_about() {
     assert_eq!(
         ask(&checks(&["log"]), "/livez?verbose&exclude=log&exclude=zz&exclude=a%22b").await,
         answer(
@@ -68,7 +68,7 @@ async fn excluded_checks_are_named_and_unknown_ones_warned_about() {
 }
 
 #[tokio::test]
-async fn a_failure_is_always_verbose_and_withholds_the_reason() {
+async fn failure_is_always_verbose_and_withholds_the_reason() {
     assert_eq!(
         ask(&checks(&["log"]), "/healthz").await,
         answer(
@@ -79,7 +79,7 @@ async fn a_failure_is_always_verbose_and_withholds_the_reason() {
 }
 
 #[tokio::test]
-async fn a_single_check_says_ok_or_why_not() {
+async fn single_check_answers_ok_or_the_reason() {
     assert_eq!(ask(&checks(&[]), "/livez/ping?verbose").await, (200, "ok".into(), false));
     assert_eq!(ask(&checks(&[]), "/readyz/poststarthook/rbac/bootstrap-roles").await.0, 200);
     assert_eq!(
@@ -89,7 +89,7 @@ async fn a_single_check_says_ok_or_why_not() {
 }
 
 #[tokio::test]
-async fn paths_beside_the_checks_are_not_healths() {
+async fn other_paths_are_not_health_paths() {
     for uri in
         ["/livez/", "/livez/nothing", "/livez/poststarthook", "/livezz", "/live", "/", "/livez/informer-sync"]
     {
@@ -98,7 +98,7 @@ async fn paths_beside_the_checks_are_not_healths() {
 }
 
 #[tokio::test]
-async fn readiness_fails_from_the_first_request_to_stop_on() {
+async fn readiness_fails_after_the_first_stop_request() {
     let lifecycle = Lifecycle::new();
     let mut checks = checks(&[]);
     checks.add(Check::shutdown(lifecycle.clone())).unwrap();
@@ -113,7 +113,7 @@ async fn readiness_fails_from_the_first_request_to_stop_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_check_that_never_answers_counts_as_failed() {
+async fn check_that_times_out_has_failed() {
     let mut checks = Checks::new();
     checks.add(Check::new("stuck", Endpoint::ALL, std::future::pending)).unwrap();
     assert_eq!(
@@ -123,13 +123,13 @@ async fn a_check_that_never_answers_counts_as_failed() {
 }
 
 #[tokio::test]
-async fn an_endpoint_passes_when_all_its_checks_do() {
+async fn endpoint_passes_when_all_its_checks_pass() {
     assert!(checks(&[]).pass(Endpoint::Ready).await);
     assert!(!checks(&["log"]).pass(Endpoint::Ready).await);
 }
 
 #[test]
-fn a_name_is_taken_once() {
+fn duplicate_check_name_is_an_error() {
     let error = checks(&[]).add(Check::ping()).unwrap_err();
     assert_eq!(error.to_string(), "the health check \"ping\" has been added already");
 }

@@ -1,5 +1,4 @@
-//! Files that are written whole or not at all, as far as other processes can see, with the mode they should have from
-//! their first moment.
+//! Writes files atomically, and with their mode from the start.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write as _};
@@ -11,7 +10,7 @@ use super::Error;
 const OWNER_ONLY: u32 = 0o600;
 const ALL_MAY_READ: u32 = 0o644;
 
-/// Makes a folder, and those above it, that only the owner may look into; one that is there stays as it is.
+/// Makes a folder and its parents with mode 0700; an existing one is not changed.
 pub(super) fn create_private_directory(path: &Path) -> Result<(), Error> {
     DirBuilder::new()
         .recursive(true)
@@ -20,8 +19,8 @@ pub(super) fn create_private_directory(path: &Path) -> Result<(), Error> {
         .map_err(|cause| error("make the folder", path, cause))
 }
 
-/// The text of a file, or nothing when there is no such file. An empty one counts as none: that is what a crash of the
-/// machine leaves of a file that had not been forced to the disk.
+/// The text of a file; `None` if it does not exist or is empty. A crash of the machine leaves an empty file if it was not forced
+/// to the disk.
 pub(super) fn read(path: &Path) -> Result<Option<String>, Error> {
     match fs::read_to_string(path) {
         Ok(text) => Ok((!text.is_empty()).then_some(text)),
@@ -30,7 +29,7 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, Error> {
     }
 }
 
-/// As [`read`], for a file that only its owner should be able to read: a wider mode is put right.
+/// As [`read`], for a file that only its owner may read: a wider mode is corrected.
 pub(super) fn read_private(path: &Path) -> Result<Option<String>, Error> {
     let Some(text) = read(path)? else { return Ok(None) };
     let mode = fs::metadata(path).map_err(|cause| error("look at", path, cause))?.permissions().mode();
@@ -62,7 +61,7 @@ fn write(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
     temporary.push(format!(".{}.tmp", std::process::id()));
     let temporary = Path::new(&temporary);
     replace(temporary, path, text, mode).map_err(|cause| {
-        // What is left of the attempt is of no use; if it cannot be removed, the error below says enough.
+        // If the temporary file cannot be removed, the error below is enough.
         let _ = fs::remove_file(temporary);
         error("write", path, cause)
     })

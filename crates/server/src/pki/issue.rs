@@ -1,4 +1,4 @@
-//! Making certificates, and judging those that are there.
+//! Makes certificates, and checks existing ones.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -47,7 +47,7 @@ impl Authority {
         Ok(Self { pair, der: certificate.der().clone(), issuer: Issuer::new(params, key) })
     }
 
-    /// The one in `pair`, or why it cannot be one.
+    /// The authority in `pair`, or why it is invalid.
     pub(super) fn load(pair: Pair) -> Result<Self, String> {
         let key = KeyPair::from_pem(&pair.key).map_err(|error| format!("its key: {error}"))?;
         let der =
@@ -73,7 +73,7 @@ impl Authority {
         &self.pair
     }
 
-    /// Whether it may still sign at `now`.
+    /// Whether it is valid for signing at `now`.
     pub(super) fn good_at(&self, now: SystemTime) -> bool {
         X509Certificate::from_der(&self.der).is_ok_and(|(_, parsed)| lasts(&parsed, now))
     }
@@ -109,17 +109,17 @@ impl Authority {
 pub(super) struct Leaf<'a>(pub(super) &'a Pair);
 
 impl Leaf<'_> {
-    /// Why this certificate cannot serve `purpose` at `now`; nothing when it can.
+    /// Why this certificate cannot be used for `purpose` at `now`; `None` if it can.
     pub(super) fn fault(
         &self,
         authority: &Authority,
         purpose: &Purpose<'_>,
         now: SystemTime,
     ) -> Option<String> {
-        self.judge(authority, purpose, now).err()
+        self.check(authority, purpose, now).err()
     }
 
-    fn judge(&self, authority: &Authority, purpose: &Purpose<'_>, now: SystemTime) -> Result<(), String> {
+    fn check(&self, authority: &Authority, purpose: &Purpose<'_>, now: SystemTime) -> Result<(), String> {
         let unreadable = |what: &str| format!("the old one cannot be read: {what}");
         let der = CertificateDer::from_pem_slice(self.0.certificate.as_bytes())
             .map_err(|error| unreadable(&error.to_string()))?;
@@ -153,7 +153,7 @@ fn params(now: SystemTime, life: Duration) -> CertificateParams {
     params.distinguished_name = DistinguishedName::new();
     let epoch = date_time_ymd(1970, 1, 1);
     let now = Duration::from_secs(seconds(now));
-    // An hour back, for clients whose clock is behind.
+    // An hour earlier, for clients with a slow clock.
     params.not_before = epoch + now.saturating_sub(HOUR);
     params.not_after = epoch + now + life;
     params

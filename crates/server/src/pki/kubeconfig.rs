@@ -1,4 +1,4 @@
-//! The file that tells a client where the server is, how to recognise it, and how to be recognised by it.
+//! The kubeconfig: the server's URL, its authority, and the client's credentials.
 
 use std::path::Path;
 
@@ -7,18 +7,18 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::{Error, Pair, file};
 
-/// What a kubeconfig says, with everything embedded: it needs no other file.
+/// A kubeconfig with everything embedded: it needs no other file.
 #[derive(Clone)]
 pub struct Kubeconfig<'a> {
     /// The server's URL.
     pub server: String,
-    /// The certificates in PEM that vouch for the server.
+    /// The certificates in PEM that the server's certificate is verified with.
     pub authority: &'a str,
     /// The user's name.
     pub user: &'a str,
-    /// What the user shows.
+    /// The client certificate.
     pub client: &'a Pair,
-    /// What a client shows that does not do certificates.
+    /// The token, for clients without support for certificates.
     pub token: &'a str,
 }
 
@@ -56,7 +56,7 @@ current-context: keelson
         )
     }
 
-    /// Writes it to `path`, for its owner only; a file that says the same already is left alone.
+    /// Writes it to `path` with mode 0600, unless the file has the same content.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
         let text = self.to_yaml();
         if file::read_private(path)?.as_deref() == Some(text.as_str()) {

@@ -1,4 +1,4 @@
-//! The names and addresses a serving certificate is good for.
+//! The DNS names and IP addresses of a serving certificate.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -40,7 +40,7 @@ impl Names {
         names
     }
 
-    /// Adds an address that the server is reached at, unless it stands for all addresses.
+    /// Adds an address of the server, unless it is unspecified (`0.0.0.0`, `::`).
     pub fn with_address(mut self, address: IpAddr) -> Self {
         if !address.is_unspecified() {
             self.addresses.insert(address);
@@ -49,7 +49,7 @@ impl Names {
     }
 }
 
-/// The host's name, if it is one that can stand in a certificate.
+/// The host's name, if it is a valid DNS name.
 fn host_name() -> Option<String> {
     let name = nix::unistd::gethostname().ok()?.into_string().ok()?.to_ascii_lowercase();
     let label = |part: &str| {
@@ -58,7 +58,7 @@ fn host_name() -> Option<String> {
     (name.len() <= 253 && name.split('.').all(label)).then_some(name)
 }
 
-/// The addresses of the host's interfaces, without those that mean something on one link only.
+/// The addresses of the host's interfaces, without link-local ones.
 fn host_addresses() -> Vec<IpAddr> {
     let Ok(interfaces) = getifaddrs() else { return Vec::new() };
     interfaces
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_is_known_by_loopback_and_service_names() {
+    fn names_include_loopback_and_service_names() {
         let service = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
         let names = Names::of_this_host(service);
         assert!(names.dns.contains("kubernetes.default.svc.cluster.local"));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_that_stands_for_all_is_no_name() {
+    fn unspecified_address_is_not_added() {
         let names = Names::default().with_address(Ipv4Addr::UNSPECIFIED.into());
         assert!(names.addresses.is_empty());
     }

@@ -40,7 +40,7 @@ fn names() -> Names {
 }
 
 #[test]
-fn the_first_call_makes_everything_and_the_second_nothing() {
+fn second_call_makes_nothing() {
     let folder = Folder::new();
     let now = SystemTime::now();
     let first = folder.pki().ensure(&names(), now).unwrap();
@@ -54,7 +54,7 @@ fn the_first_call_makes_everything_and_the_second_nothing() {
 }
 
 #[test]
-fn keys_are_for_their_owner_only() {
+fn private_files_have_mode_0600() {
     let folder = Folder::new();
     folder.pki().ensure(&names(), SystemTime::now()).unwrap();
     for key in ["ca.key", "server.key", "admin.key", "admin.token"] {
@@ -64,7 +64,7 @@ fn keys_are_for_their_owner_only() {
 }
 
 #[test]
-fn a_key_that_others_can_read_is_closed_to_them() {
+fn wider_mode_of_a_key_is_corrected() {
     let folder = Folder::new();
     folder.pki().ensure(&names(), SystemTime::now()).unwrap();
     fs::set_permissions(folder.path("server.key"), fs::Permissions::from_mode(0o644)).unwrap();
@@ -73,7 +73,7 @@ fn a_key_that_others_can_read_is_closed_to_them() {
 }
 
 #[test]
-fn the_serving_certificate_has_the_names_and_the_admin_one_the_user() {
+fn serving_certificate_has_the_names_and_admin_certificate_the_user() {
     let folder = Folder::new();
     let material = folder.pki().ensure(&names(), SystemTime::now()).unwrap();
     let serving = CertificateDer::from_pem_slice(material.serving.certificate.as_bytes()).unwrap();
@@ -91,7 +91,7 @@ fn the_serving_certificate_has_the_names_and_the_admin_one_the_user() {
 }
 
 #[test]
-fn other_names_make_a_new_serving_certificate_under_the_same_authority() {
+fn changed_names_replace_the_serving_certificate_only() {
     let folder = Folder::new();
     let now = SystemTime::now();
     let before = folder.pki().ensure(&names(), now).unwrap();
@@ -105,7 +105,7 @@ fn other_names_make_a_new_serving_certificate_under_the_same_authority() {
 }
 
 #[test]
-fn certificates_are_renewed_before_they_run_out() {
+fn certificates_are_renewed_before_they_expire() {
     let folder = Folder::new();
     let now = SystemTime::now();
     folder.pki().ensure(&names(), now).unwrap();
@@ -115,7 +115,7 @@ fn certificates_are_renewed_before_they_run_out() {
 }
 
 #[test]
-fn an_authority_that_runs_out_is_replaced_with_all_it_signed() {
+fn expired_authority_is_replaced_with_all_certificates() {
     let folder = Folder::new();
     let now = SystemTime::now();
     let before = folder.pki().ensure(&names(), now).unwrap();
@@ -125,7 +125,7 @@ fn an_authority_that_runs_out_is_replaced_with_all_it_signed() {
 }
 
 #[test]
-fn a_leaf_of_another_authority_or_another_key_is_replaced() {
+fn leaf_of_another_authority_or_key_is_replaced() {
     let (ours, theirs) = (Folder::new(), Folder::new());
     let now = SystemTime::now();
     ours.pki().ensure(&names(), now).unwrap();
@@ -139,7 +139,7 @@ fn a_leaf_of_another_authority_or_another_key_is_replaced() {
 }
 
 #[test]
-fn a_damaged_leaf_is_replaced() {
+fn damaged_leaf_is_replaced() {
     let folder = Folder::new();
     folder.pki().ensure(&names(), SystemTime::now()).unwrap();
     fs::write(folder.path("server.crt"), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
@@ -151,7 +151,7 @@ fn a_damaged_leaf_is_replaced() {
 }
 
 #[test]
-fn half_an_authority_is_an_error_that_says_what_to_do() {
+fn authority_without_its_key_is_an_error_that_says_what_to_do() {
     let folder = Folder::new();
     folder.pki().ensure(&names(), SystemTime::now()).unwrap();
     fs::remove_file(folder.path("ca.key")).unwrap();
@@ -161,7 +161,7 @@ fn half_an_authority_is_an_error_that_says_what_to_do() {
 }
 
 #[test]
-fn a_first_start_that_was_cut_short_is_begun_again() {
+fn interrupted_first_start_is_repeated() {
     let folder = Folder::new();
     folder.pki().ensure(&names(), SystemTime::now()).unwrap();
     for name in ["ca.crt", "server.crt", "server.key", "admin.crt", "admin.key"] {
@@ -175,17 +175,17 @@ fn a_first_start_that_was_cut_short_is_begun_again() {
 }
 
 #[test]
-fn settling_leaves_everything_as_it_is() {
+fn sync_changes_no_file() {
     let folder = Folder::new();
     let before = folder.pki().ensure(&names(), SystemTime::now()).unwrap();
-    folder.pki().settle().unwrap();
+    folder.pki().sync().unwrap();
     let after = folder.pki().ensure(&names(), SystemTime::now()).unwrap();
     assert!(after.made.is_empty(), "{:?}", after.made);
     assert_eq!(before.authority, after.authority);
 }
 
 #[test]
-fn an_authority_without_its_certificate_is_an_error_once_it_has_signed() {
+fn authority_without_its_certificate_is_an_error_once_it_has_signed() {
     let folder = Folder::new();
     folder.pki().ensure(&names(), SystemTime::now()).unwrap();
     fs::remove_file(folder.path("ca.crt")).unwrap();
@@ -194,7 +194,7 @@ fn an_authority_without_its_certificate_is_an_error_once_it_has_signed() {
 }
 
 #[test]
-fn a_damaged_authority_is_an_error_and_is_not_overwritten() {
+fn damaged_authority_is_an_error_and_is_not_overwritten() {
     let folder = Folder::new();
     folder.pki().ensure(&names(), SystemTime::now()).unwrap();
     fs::copy(folder.path("admin.crt"), folder.path("ca.crt")).unwrap();
@@ -204,13 +204,13 @@ fn a_damaged_authority_is_an_error_and_is_not_overwritten() {
 }
 
 #[test]
-fn a_pair_does_not_show_its_key() {
+fn debug_output_of_a_pair_withholds_its_key() {
     let pair = Pair { certificate: "public".into(), key: "secret".into() };
     assert!(!format!("{pair:?}").contains("secret"));
 }
 
 #[test]
-fn the_kubeconfig_embeds_everything_for_its_owner_only() {
+fn kubeconfig_embeds_everything_and_has_mode_0600() {
     let folder = Folder::new();
     let material = folder.pki().ensure(&names(), SystemTime::now()).unwrap();
     let kubeconfig = Kubeconfig {

@@ -1,4 +1,4 @@
-//! A server on a free port of the loopback address, and clients that speak real TLS to it.
+//! A server on a free port of the loopback address, and TLS clients for it.
 
 #![allow(dead_code)]
 
@@ -17,7 +17,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use server::health::{Check, Checks};
 use server::pki::{Material, Names, Pki};
-use server::tls::{Identity, Settings};
+use server::tls::{Identity, TlsConfig};
 use server::version::Info;
 use server::{Handler, Lifecycle, Limits, Outcome, Server};
 use testkit::Folder;
@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Long enough for anything that is to happen at all.
+/// The timeout of every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running server.
@@ -41,17 +41,17 @@ pub(crate) struct Running {
 
 /// Starts a server around `api`.
 pub(crate) fn start<H: Handler>(api: H, limits: Limits, delay: Duration) -> Running {
-    start_with(api, limits, delay, Settings::default())
+    start_with(api, limits, delay, TlsConfig::default())
 }
 
-/// Starts a server around `api`, with settings of TLS.
-pub(crate) fn start_with<H: Handler>(api: H, limits: Limits, delay: Duration, settings: Settings) -> Running {
+/// Starts a server around `api`, with a TLS configuration.
+pub(crate) fn start_with<H: Handler>(api: H, limits: Limits, delay: Duration, tls: TlsConfig) -> Running {
     let folder = Folder::new().unwrap();
     let names = Names::of_this_host("10.0.0.1".parse().unwrap());
     let material = Pki::new(folder.path()).ensure(&names, SystemTime::now()).unwrap();
     let identity = Identity::new(material.serving.clone()).unwrap();
-    let settings = Settings { client_authorities: material.authority.clone(), ..settings };
-    let tls = identity.server_config(&settings).unwrap();
+    let tls = TlsConfig { client_authorities: material.authority.clone(), ..tls };
+    let tls = identity.server_config(&tls).unwrap();
     let lifecycle = Lifecycle::new();
     let mut checks = Checks::new();
     checks.add(Check::ping()).unwrap();

@@ -78,7 +78,7 @@ fn gates_may_name_their_component() {
 }
 
 #[test]
-fn the_last_value_of_a_gate_holds_across_flags() {
+fn last_value_of_a_gate_counts_across_flags() {
     let both = ["WatchList=true,CBORServingAndStorage=true".to_owned(), "WatchList=false".to_owned()];
     let gates = resolve(&both).unwrap().gates;
     assert_eq!((gates.watch_list, gates.cbor), (false, true));
@@ -117,7 +117,7 @@ fn node_selectors_depend_on_selectors() {
 }
 
 #[test]
-fn the_table_is_sorted_and_complete() {
+fn table_is_sorted_and_complete() {
     assert!(GATES.is_sorted_by(|one, next| one.name < next.name));
     // 136 of them are alpha or beta, and listed by the reference's help.
     let listed = GATES.iter().filter(|gate| matches!(gate.stage, Stage::Alpha | Stage::Beta)).count();

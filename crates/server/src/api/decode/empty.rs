@@ -1,8 +1,8 @@
 //! Lists that a body sets to `[]`.
 //!
-//! A tree does not tell an empty list from null. To the reference they are different until the object is stored: who sends `[]`
-//! for a list that is always written owns it, and managed fields that are sent so are forgotten. So where a tree lacks such a list,
-//! the body is asked.
+//! A tree does not distinguish an empty list from null. The reference does, until the object is stored: a manager that sends `[]`
+//! for a list without `omitempty` owns that list, and `managedFields: []` resets the managed fields. So if the tree lacks such a
+//! list, this module looks for it in the body.
 
 use super::BodyFormat;
 use crate::api::negotiate::PatchType;
@@ -14,15 +14,15 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// The fields that lead to a list.
-type Way = Vec<&'static Field>;
+/// The fields on the path to a list.
+type FieldPath = Vec<&'static Field>;
 
-/// For each type of an object, the ways to the lists that are always written, through fields alone; by the type's address.
-static WAYS: LazyLock<HashMap<usize, Vec<Way>>> = LazyLock::new(|| {
+/// For each type of an object, by its address: the paths to the lists that are always written, through struct fields only.
+static LIST_PATHS: LazyLock<HashMap<usize, Vec<FieldPath>>> = LazyLock::new(|| {
     let all = builtin::kinds().iter().map(|ty| {
-        let mut ways = Vec::new();
-        collect(ty, &mut Vec::new(), &mut Vec::new(), &mut ways);
-        (address(ty), ways)
+        let mut list_paths = Vec::new();
+        collect(ty, &mut Vec::new(), &mut Vec::new(), &mut list_paths);
+        (address(ty), list_paths)
     });
     all.collect()
 });
@@ -31,35 +31,41 @@ fn address(ty: &'static Type) -> usize {
     std::ptr::from_ref(ty).addr()
 }
 
-fn collect(ty: &'static Type, above: &mut Vec<usize>, way: &mut Way, ways: &mut Vec<Way>) {
+fn collect(
+    ty: &'static Type,
+    above: &mut Vec<usize>,
+    field_path: &mut FieldPath,
+    list_paths: &mut Vec<FieldPath>,
+) {
     if above.contains(&address(ty)) {
         return;
     }
     above.push(address(ty));
     for field in ty.fields.iter() {
-        way.push(field);
+        field_path.push(field);
         match &field.shape {
-            Shape::List(_) if field.always && !field.optional => ways.push(way.clone()),
-            Shape::Struct(Ref::Static(inner)) => collect(inner, above, way, ways),
+            Shape::List(_) if field.always && !field.optional => list_paths.push(field_path.clone()),
+            Shape::Struct(Ref::Static(inner)) => collect(inner, above, field_path, list_paths),
             _ => {}
         }
-        way.pop();
+        field_path.pop();
     }
     above.pop();
 }
 
-/// Where an object has its managed fields.
+/// The path of the managed fields.
 const MANAGED: [&str; 2] = ["metadata", "managedFields"];
 
 /// The lists of an object that its body sets to `[]` and its tree does not have.
 pub(super) fn lists(ty: &Ref<Type>, object: &Value, body: &[u8], format: BodyFormat) -> Vec<Path> {
-    let ways = match ty {
-        Ref::Static(ty) => WAYS.get(&address(ty)).map(Vec::as_slice).unwrap_or_default(),
-        // Of a custom kind, nothing is written that is not there.
+    let list_paths = match ty {
+        Ref::Static(ty) => LIST_PATHS.get(&address(ty)).map(Vec::as_slice).unwrap_or_default(),
+        // A custom resource has no fields that are always written.
         Ref::Shared(_) => &[],
     };
-    let missing = ways.iter().filter(|way| is_missing(way, object));
-    let missing = missing.map(|way| way.iter().map(|field| field.name.as_str()).collect::<Vec<_>>());
+    let missing = list_paths.iter().filter(|field_path| is_missing(field_path, object));
+    let missing =
+        missing.map(|field_path| field_path.iter().map(|field| field.name.as_str()).collect::<Vec<_>>());
     let has_managed = || MANAGED.iter().try_fold(object, |value, name| value.get(name)).is_some();
     let managed = (names_managed(body) && !has_managed()).then(|| MANAGED.to_vec());
     let mut missing = missing.chain(managed).peekable();
@@ -76,10 +82,13 @@ pub(super) fn lists(ty: &Ref<Type>, object: &Value, body: &[u8], format: BodyFor
         BodyFormat::Protobuf | BodyFormat::Cbor => return Vec::new(),
     };
     let Ok(document) = Node::read(&text, &limits) else { return Vec::new() };
-    missing.filter(|way| is_sent_empty(way, &document)).map(|way| path(&way)).collect()
+    missing
+        .filter(|field_path| is_sent_empty(field_path, &document))
+        .map(|field_path| path(&field_path))
+        .collect()
 }
 
-/// The lists that a patch sets to `[]`, as far as that has a meaning: managed fields.
+/// The lists that a patch sets to `[]`, if that matters: the managed fields.
 pub(crate) fn lists_emptied_by(format: PatchType, patch: &[u8]) -> Vec<Path> {
     if !names_managed(patch) {
         return Vec::new();
@@ -98,21 +107,21 @@ pub(crate) fn lists_emptied_by(format: PatchType, patch: &[u8]) -> Vec<Path> {
     if is_empty { vec![path(&MANAGED)] } else { Vec::new() }
 }
 
-/// Whether managed fields may be spoken of: most bodies are not read for them.
+/// Whether a body may contain managed fields. Most do not, and are not parsed for them.
 fn names_managed(body: &[u8]) -> bool {
     memchr::memmem::find(body, b"managedFields").is_some()
 }
 
-fn path(way: &[&str]) -> Path {
-    way.iter().map(|name| Element::field(*name)).collect()
+fn path(field_path: &[&str]) -> Path {
+    field_path.iter().map(|name| Element::field(*name)).collect()
 }
 
-/// Whether a list is not in a tree, though what it stands in is.
-fn is_missing(way: &[&'static Field], object: &Value) -> bool {
+/// Whether a tree lacks a list, but has the struct that contains it.
+fn is_missing(field_path: &[&'static Field], object: &Value) -> bool {
     let mut value = Some(object);
-    for field in way {
+    for field in field_path {
         value = match value.and_then(|value| value.get(&field.name)) {
-            // A struct that is always there is left out of the tree where it is empty.
+            // The tree omits an empty struct that is not optional.
             None if field.optional => return false,
             found => found,
         };
@@ -120,13 +129,13 @@ fn is_missing(way: &[&'static Field], object: &Value) -> bool {
     value.is_none()
 }
 
-fn is_sent_empty(way: &[&str], document: &Node<'_>) -> bool {
-    matches!(at(document, way), Some(Node::List(items)) if items.is_empty())
+fn is_sent_empty(field_path: &[&str], document: &Node<'_>) -> bool {
+    matches!(at(document, field_path), Some(Node::List(items)) if items.is_empty())
 }
 
-/// What stands at a place; of keys that are there twice the last counts.
-fn at<'d, 'n>(document: &'d Node<'n>, way: &[&str]) -> Option<&'d Node<'n>> {
-    way.iter().try_fold(document, |node, name| match node {
+/// The value at a path. The last of duplicate keys counts.
+fn at<'d, 'n>(document: &'d Node<'n>, field_path: &[&str]) -> Option<&'d Node<'n>> {
+    field_path.iter().try_fold(document, |node, name| match node {
         Node::Object(entries) => {
             entries.iter().rev().find(|entry| entry.key == *name).map(|entry| &entry.value)
         }
@@ -145,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_sent_empty_is_told_from_one_that_is_not_sent() {
+    fn empty_list_is_distinguished_from_an_absent_list() {
         let role = ["rbac.authorization.k8s.io", "v1", "Role"];
         assert_eq!(empty(role, r#"{"rules":[]}"#, BodyFormat::Json), [".rules"]);
         assert_eq!(empty(role, "rules: []", BodyFormat::Yaml), [".rules"]);
@@ -155,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_within_an_empty_struct_is_found() {
+    fn empty_list_in_an_empty_struct_is_found() {
         let node = ["storage.k8s.io", "v1", "CSINode"];
         assert_eq!(empty(node, r#"{"spec":{"drivers":[]}}"#, BodyFormat::Json), [".spec.drivers"]);
         let pod = ["", "v1", "Pod"];
@@ -166,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn managed_fields_that_are_sent_empty_are_told_from_none() {
+    fn empty_managed_fields_are_distinguished_from_null() {
         let map = ["", "v1", "ConfigMap"];
         for (body, expected) in [
             (r#"{"metadata":{"managedFields":[]}}"#, &[".metadata.managedFields"][..]),
@@ -180,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_empties_managed_fields_with_its_last_word() {
+    fn last_operation_of_a_json_patch_decides_on_managed_fields() {
         let set = r#"{"op":"replace","path":"/metadata/managedFields","value":[]}"#;
         let other = r#"{"op":"add","path":"/metadata/labels","value":{}}"#;
         let remove = r#"{"op":"remove","path":"/metadata/managedFields"}"#;

@@ -1,23 +1,23 @@
-//! Which kinds the reference knows of, beyond those that it serves: a body of one of them is refused with other words than
-//! one of a kind that nobody knows.
+//! The kinds that the reference registers without serving them: the error for a body of such a kind differs from that for an
+//! unregistered kind.
 
 use std::borrow::Cow;
 
 use schema::{Type, builtin};
 
-/// Where the reference registers the kinds of objects: its errors name the place.
+/// The scheme in which the reference registers the kinds of objects; its errors contain it.
 pub(super) const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
-/// Where it registers the kinds of options.
+/// The scheme in which it registers the kinds of options.
 pub(super) const META_SCHEME: &str =
     "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27";
 
-/// A kind that is known.
-pub(super) struct Found {
-    /// Its type, where there is one.
+/// A registered kind.
+pub(super) struct KnownKind {
+    /// Its type, if Keelson has that.
     pub(super) ty: Option<&'static Type>,
     /// The name of its package in errors: `v1`.
     pub(super) package: Cow<'static, str>,
-    /// What it becomes when it is read: `core.Pod`. Kinds that become the same can stand for each other.
+    /// Its internal type: `core.Pod`. Kinds with the same internal type convert to each other.
     pub(super) internal: String,
 }
 
@@ -98,21 +98,21 @@ const IN_EVERY_GROUP: &[&str] = &[
     "WatchEvent",
 ];
 
-/// Kinds that exist for answers only.
+/// Kinds that exist in responses only.
 const ANSWERS: &[&str] = &["PartialObjectMetadata", "PartialObjectMetadataList", "Table"];
 
 /// Kinds that are the same in every version.
 const UNVERSIONED: &[&str] = &["APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "Status"];
 
-/// Whether a kind is one without a version of its own.
+/// Whether a kind is the same in every version.
 pub(super) fn is_unversioned(kind: &str) -> bool {
     UNVERSIONED.contains(&kind)
 }
 
-/// A kind, if it is known in that version.
-pub(super) fn find(group: &str, version: &str, kind: &str) -> Option<Found> {
-    let found = |ty, internal| Found { ty, package: version.to_owned().into(), internal };
-    // What an answer can be written as is nothing that a body can be.
+/// A kind, if it is registered in that version.
+pub(super) fn find(group: &str, version: &str, kind: &str) -> Option<KnownKind> {
+    let found = |ty, internal| KnownKind { ty, package: version.to_owned().into(), internal };
+    // A transform of a response is not a kind of a body.
     if group == "meta.k8s.io" && ANSWERS.contains(&kind) {
         return None;
     }
@@ -138,12 +138,12 @@ pub(super) fn find(group: &str, version: &str, kind: &str) -> Option<Found> {
             .filter_map(|ty| ty.kind.as_ref())
             .any(|known| known.group == group && known.version == version);
     if is_unversioned(kind) || (is_version && IN_EVERY_GROUP.contains(&kind)) {
-        return Some(Found { ty: None, package: "v1".into(), internal: format!("v1.{kind}") });
+        return Some(KnownKind { ty: None, package: "v1".into(), internal: format!("v1.{kind}") });
     }
     None
 }
 
-/// What a kind becomes when it is read: `core.Pod`.
+/// The internal type of a kind: `core.Pod`.
 pub(super) fn internal(group: &str, kind: &str) -> String {
     let package = match (group, kind) {
         (_, "Scale") => "autoscaling",
@@ -164,7 +164,7 @@ fn internal_package(group: &str) -> &str {
     }
 }
 
-/// The name of a kind in errors about forms that cannot be made: `*core.Pod`.
+/// The Go type of a kind in errors about transforms: `*core.Pod`.
 pub(crate) fn go_name(group: &str, kind: &str) -> String {
     format!("*{}.{kind}", internal_package(group))
 }

@@ -17,7 +17,7 @@ fn message(body: &str) -> String {
 }
 
 #[test]
-fn what_a_body_does_not_name_is_what_is_wanted() {
+fn missing_kind_and_api_version_are_those_expected() {
     for body in [
         "null",
         "{}",
@@ -33,7 +33,7 @@ fn what_a_body_does_not_name_is_what_is_wanted() {
 }
 
 #[test]
-fn what_is_no_object_is_unrecognized() {
+fn body_that_is_not_an_object_is_unrecognized() {
     let start = "the object provided is unrecognized (must be of type ConfigMap): ";
     let parse = "couldn't get version/kind; json parse error: ";
     let go = "into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
@@ -73,7 +73,7 @@ fn what_is_no_object_is_unrecognized() {
 }
 
 #[test]
-fn what_is_another_kind_cannot_be_handled() {
+fn body_of_another_kind_cannot_be_handled() {
     let scheme = "in scheme \"pkg/api/legacyscheme/scheme.go:30\"";
     for (body, wanted) in [
         (
@@ -130,7 +130,7 @@ fn what_is_another_kind_cannot_be_handled() {
 }
 
 #[test]
-fn another_version_of_the_kind_is_refused_by_its_version() {
+fn body_in_another_version_of_the_kind_is_refused() {
     let refused = |expected: Expected, body: &str| {
         object(body.as_bytes(), BodyFormat::Json, expected, FieldValidation::Warn).unwrap_err().message
     };
@@ -164,7 +164,7 @@ fn another_version_of_the_kind_is_refused_by_its_version() {
 }
 
 #[test]
-fn dropped_fields_are_told_refused_or_ignored() {
+fn field_validation_warns_refuses_or_ignores() {
     let body = br#"{"metadata":{"name":"a"},"foo":1,"foo":2,"bar":3}"#;
     let read = |validation| object(body, BodyFormat::Json, config_map(), validation);
     assert_eq!(
@@ -180,7 +180,7 @@ fn dropped_fields_are_told_refused_or_ignored() {
 }
 
 #[test]
-fn yaml_tells_of_each_key_on_its_own() {
+fn yaml_warns_of_each_duplicate_key() {
     let body = b"metadata:\n  name: a\n  name: b\nfoo: 1\nfoo: 2\n";
     let read = |validation| object(body, BodyFormat::Yaml, config_map(), validation);
     assert_eq!(
@@ -206,7 +206,7 @@ fn yaml_tells_of_each_key_on_its_own() {
 }
 
 #[test]
-fn protobuf_comes_in_its_envelope() {
+fn protobuf_body_needs_its_envelope() {
     let refused = |body: &[u8]| {
         object(body, BodyFormat::Protobuf, config_map(), FieldValidation::Warn).unwrap_err().message
     };
@@ -236,7 +236,7 @@ fn protobuf_comes_in_its_envelope() {
 }
 
 #[test]
-fn delete_options_are_taken_in_any_group() {
+fn delete_options_are_accepted_in_any_group() {
     for body in [
         "{}",
         r#"{"apiVersion":"meta.k8s.io/v1","kind":"DeleteOptions"}"#,
@@ -249,7 +249,7 @@ fn delete_options_are_taken_in_any_group() {
 }
 
 #[test]
-fn faults_of_delete_options_are_passed_on_as_they_are() {
+fn invalid_delete_options_are_500_without_a_reason() {
     for (body, wanted) in [
         (
             "{not json",

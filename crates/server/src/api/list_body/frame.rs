@@ -1,47 +1,47 @@
-//! What stands around the objects of a list, in each format.
+//! The parts of a list around its objects, in each format.
 
 use bytes::{BufMut, Bytes};
 use schema::{Limits, Shape, Status, cbor, json};
 
-use super::Meta;
-use crate::api::negotiate::{Format, MetaVersion, Target, TargetKind};
+use super::ListMeta;
+use crate::api::negotiate::{Format, MetaVersion, Transform, TransformKind};
 use crate::api::represent::table::list_meta;
 use crate::api::represent::wire::{self, Major};
 use crate::api::represent::{View, indented, to_yaml};
 
-/// What stands around the objects.
-pub(super) struct Frame {
+/// The parts of a list around its objects.
+pub(super) struct ListFrame {
     /// Before the first.
     pub(super) before: Bytes,
     /// Between two.
     pub(super) separator: &'static [u8],
     /// After the last.
     pub(super) after: Bytes,
-    /// The whole answer, where there are none.
+    /// The whole response, if there are no objects.
     pub(super) empty: Vec<u8>,
 }
 
-/// What has to be known before the start.
+/// The measures of the objects that the start of a list contains.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Measure {
-    /// How many objects there are.
+    /// The number of objects.
     pub(super) count: usize,
-    /// How long they are together.
+    /// Their total size.
     pub(super) size: usize,
 }
 
-/// How a list calls itself and its objects.
-struct Names {
+/// The names and values in a list that depend on the transform.
+struct ListNames {
     kind: String,
     api_version: String,
     /// `items`, `rows`.
     items: &'static str,
-    /// What an empty list has in their place.
+    /// The value of `items` or `rows` in an empty list.
     none: &'static str,
 }
 
-impl Frame {
-    pub(super) fn new(view: &View, list: &Meta, measure: Measure) -> Result<Self, Status> {
+impl ListFrame {
+    pub(super) fn new(view: &View, list: &ListMeta, measure: Measure) -> Result<Self, Status> {
         let meta = list_meta(&list.revision, &list.token, list.remaining);
         let names = names(view);
         match view.accept.format {
@@ -68,21 +68,21 @@ impl Frame {
     }
 }
 
-fn names(view: &View) -> Names {
-    match view.accept.target {
-        Some(Target { kind: TargetKind::Table, version }) => Names {
+fn names(view: &View) -> ListNames {
+    match view.accept.transform {
+        Some(Transform { kind: TransformKind::Table, version }) => ListNames {
             kind: "Table".into(),
             api_version: version.api_version().into(),
             items: "rows",
             none: if view.served.has_default_columns() { "null" } else { "[]" },
         },
-        Some(Target { version, .. }) => Names {
+        Some(Transform { version, .. }) => ListNames {
             kind: "PartialObjectMetadataList".into(),
             api_version: version.api_version().into(),
             items: "items",
             none: "null",
         },
-        None => Names {
+        None => ListNames {
             kind: view.served.list_kind.to_string(),
             api_version: view.served.api_version.to_string(),
             items: "items",
@@ -91,16 +91,16 @@ fn names(view: &View) -> Names {
     }
 }
 
-/// The JSON of a list up to and with the bracket before its first object.
-fn json_before(view: &View, names: &Names, meta: &str) -> Vec<u8> {
-    if let Some(Target { kind: TargetKind::Table, version }) = view.accept.target {
+/// The JSON of a list up to its first object.
+fn json_before(view: &View, names: &ListNames, meta: &str) -> Vec<u8> {
+    if let Some(Transform { kind: TransformKind::Table, version }) = view.accept.transform {
         return view.table_head(version, meta, Some(&view.headings()));
     }
-    let Names { kind, api_version, items, .. } = names;
+    let ListNames { kind, api_version, items, .. } = names;
     format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{meta},"{items}":["#).into_bytes()
 }
 
-fn with_items(view: &View, names: &Names, meta: &str, items: &str) -> Vec<u8> {
+fn with_items(view: &View, names: &ListNames, meta: &str, items: &str) -> Vec<u8> {
     let mut text = json_before(view, names, meta);
     text.pop();
     text.extend_from_slice(items.as_bytes());
@@ -108,13 +108,13 @@ fn with_items(view: &View, names: &Names, meta: &str, items: &str) -> Vec<u8> {
     text
 }
 
-/// Parts a text around the last place where `marker` stands.
+/// Splits a text around the last `marker`.
 fn split(text: &Bytes, marker: &str) -> (Bytes, Bytes) {
     let at = memchr::memmem::rfind(text, marker.as_bytes()).unwrap_or(text.len());
     (text.slice(..at), text.slice(text.len().min(at + marker.len())..))
 }
 
-fn protobuf(view: &View, names: &Names, list: &Meta, measure: Measure) -> Frame {
+fn protobuf(view: &View, names: &ListNames, list: &ListMeta, measure: Measure) -> ListFrame {
     let mut meta = Vec::new();
     wire::bytes_field(1, b"", &mut meta);
     wire::bytes_field(2, list.revision.as_bytes(), &mut meta);
@@ -123,8 +123,8 @@ fn protobuf(view: &View, names: &Names, list: &Meta, measure: Measure) -> Frame 
         meta.put_u8(4 << 3);
         wire::varint(remaining as u64, &mut meta);
     }
-    // In the older version of partial metadata, the objects come first.
-    let meta_last = view.accept.target.is_some_and(|target| target.version == MetaVersion::V1beta1);
+    // In the v1beta1 message, the objects come before the metadata.
+    let meta_last = view.accept.transform.is_some_and(|transform| transform.version == MetaVersion::V1beta1);
     let number = if meta_last { 2 } else { 1 };
     let size = wire::field_len(number, meta.len()) + measure.size;
     let (mut before, mut after) = (Vec::new(), Vec::new());
@@ -132,10 +132,10 @@ fn protobuf(view: &View, names: &Names, list: &Meta, measure: Measure) -> Frame 
     wire::bytes_field(number, &meta, if meta_last { &mut after } else { &mut before });
     after.extend_from_slice(&wire::ENVELOPE_TAIL);
     let empty = [&*before, &*after].concat();
-    Frame { before: before.into(), separator: b"", after: after.into(), empty }
+    ListFrame { before: before.into(), separator: b"", after: after.into(), empty }
 }
 
-fn cbor(names: &Names, meta: &str, measure: Measure) -> Result<Frame, Status> {
+fn cbor(names: &ListNames, meta: &str, measure: Measure) -> Result<ListFrame, Status> {
     let decoded = json::decode_shape(&Shape::Any, meta.as_bytes(), &Limits::REQUEST);
     let decoded = decoded.map_err(|error| Status::internal_error(&error.to_string()))?;
     let mut meta = Vec::new();
@@ -155,5 +155,5 @@ fn cbor(names: &Names, meta: &str, measure: Measure) -> Result<Frame, Status> {
         _ => wire::cbor_head(Major::Array, 0, &mut empty),
     }
     wire::cbor_head(Major::Array, measure.count as u64, &mut before);
-    Ok(Frame { before: before.into(), separator: b"", after: Bytes::new(), empty })
+    Ok(ListFrame { before: before.into(), separator: b"", after: Bytes::new(), empty })
 }

@@ -1,49 +1,51 @@
-//! One object of a list, in each format and form.
+//! One object of a list, in each format and transform.
 
 use bytes::Bytes;
 use cache::Entry;
 use schema::{Status, builtin, cbor};
 
-use crate::api::negotiate::{Accept, Format, MetaVersion, Target, TargetKind};
-use crate::api::represent::forms::{Form, pretty_item, yaml_item};
+use crate::api::negotiate::{Accept, Format, MetaVersion, Transform, TransformKind};
+use crate::api::represent::encodings::{CachedEncoding, pretty_item, yaml_item};
 use crate::api::represent::{View, partial_head, wire};
 
-/// How the objects of a list are written.
+/// How the objects of a list are encoded.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Item {
+pub(super) enum ItemEncoding {
     /// JSON, without kind and version.
     Json,
-    /// A kept writing, as it is.
-    Kept(Form),
-    /// A kept message, as the field with this number.
-    Message(Form, u32),
-    /// The metadata.
+    /// A cached encoding.
+    Cached(CachedEncoding),
+    /// A cached Protobuf message, as the field with this number.
+    Message(CachedEncoding, u32),
+    /// `PartialObjectMetadata`.
     Partial(Format, MetaVersion),
-    /// A row.
+    /// A table row.
     Row(Format, MetaVersion),
 }
 
-impl Item {
+impl ItemEncoding {
     pub(super) fn of(accept: Accept) -> Self {
-        match (accept.target, accept.format) {
+        match (accept.transform, accept.format) {
             (None, Format::Json) => Self::Json,
-            (None, Format::Pretty) => Self::Kept(Form::PrettyItem),
-            (None, Format::Yaml) => Self::Kept(Form::YamlItem),
-            (None, Format::Cbor) => Self::Kept(Form::CborItem),
-            (None, Format::Protobuf) => Self::Message(Form::Protobuf, 2),
-            (Some(Target { kind: TargetKind::Table, version }), format) => Self::Row(format, version),
-            (Some(Target { version, .. }), Format::Protobuf) => {
+            (None, Format::Pretty) => Self::Cached(CachedEncoding::PrettyItem),
+            (None, Format::Yaml) => Self::Cached(CachedEncoding::YamlItem),
+            (None, Format::Cbor) => Self::Cached(CachedEncoding::CborItem),
+            (None, Format::Protobuf) => Self::Message(CachedEncoding::Protobuf, 2),
+            (Some(Transform { kind: TransformKind::Table, version }), format) => Self::Row(format, version),
+            (Some(Transform { version, .. }), Format::Protobuf) => {
                 let number = if version == MetaVersion::V1beta1 { 1 } else { 2 };
-                Self::Message(Form::ProtobufMeta, number)
+                Self::Message(CachedEncoding::ProtobufMeta, number)
             }
-            (Some(Target { version, .. }), format) => Self::Partial(format, version),
+            (Some(Transform { version, .. }), format) => Self::Partial(format, version),
         }
     }
 
-    /// How long an object is, where that has to be known before the start.
+    /// The size of an object, if it must be known before the start of the list.
     pub(super) fn size(self, view: &View, entry: &Entry) -> Result<usize, Status> {
         match self {
-            Self::Message(form, number) => Ok(wire::field_len(number, view.form(entry, form)?.len())),
+            Self::Message(message, number) => {
+                Ok(wire::field_len(number, view.encoded(entry, message)?.len()))
+            }
             _ => Ok(0),
         }
     }
@@ -60,8 +62,8 @@ impl Item {
                 out.push(b'{');
                 out.extend_from_slice(view.after_head(&json));
             }
-            Self::Kept(form) => out.extend_from_slice(&view.form(entry, form)?),
-            Self::Message(form, number) => wire::bytes_field(number, &view.form(entry, form)?, out),
+            Self::Cached(encoding) => out.extend_from_slice(&view.encoded(entry, encoding)?),
+            Self::Message(message, number) => wire::bytes_field(number, &view.encoded(entry, message)?, out),
             Self::Partial(Format::Json, version) => write_partial(view, entry, version, out)?,
             Self::Row(Format::Json, version) => view.row(entry, version, out)?,
             Self::Partial(format, version) => {
@@ -86,7 +88,7 @@ fn write_partial(view: &View, entry: &Entry, version: MetaVersion, out: &mut Vec
     Ok(())
 }
 
-/// JSON as it stands in a list of another format.
+/// JSON as an item of a list in another format.
 fn in_format(list: &str, text: Vec<u8>, format: Format, view: &View) -> Result<Bytes, Status> {
     match format {
         Format::Pretty => pretty_item(&text),

@@ -21,7 +21,7 @@ async fn two() -> Fixture {
 }
 
 #[tokio::test]
-async fn objects_stand_in_a_list_without_kind_and_version() {
+async fn list_items_have_no_kind_and_api_version() {
     let time = r#""creationTimestamp":"2025-01-01T00:00:00Z""#;
     assert_eq!(
         text(&listed(&two().await, "application/json").await),
@@ -34,7 +34,7 @@ async fn objects_stand_in_a_list_without_kind_and_version() {
 }
 
 #[tokio::test]
-async fn a_part_tells_how_to_go_on() {
+async fn page_has_continue_token_and_remaining_count() {
     let fixture = two().await;
     let list = List { token: "t".into(), remaining: Some(5), ..fixture.list("configmaps").await };
     let view = fixture.view("", "configmaps", "application/json");
@@ -44,7 +44,7 @@ async fn a_part_tells_how_to_go_on() {
 }
 
 #[tokio::test]
-async fn empty_lists_are_as_the_reference_has_them() {
+async fn empty_lists_equal_those_of_the_reference() {
     let fixture = Fixture::new().await;
     let meta = r#""metadata":{"resourceVersion":"0"}"#;
     assert_eq!(
@@ -64,23 +64,23 @@ async fn empty_lists_are_as_the_reference_has_them() {
 }
 
 #[tokio::test]
-async fn other_formats_are_the_same_list() {
+async fn all_formats_have_the_same_content() {
     let fixture = two().await;
-    for form in ["", PARTIAL_LIST, TABLE] {
-        let plain = listed(&fixture, &format!("application/json{form}")).await;
+    for transform in ["", PARTIAL_LIST, TABLE] {
+        let plain = listed(&fixture, &format!("application/json{transform}")).await;
         let plain = plain.trim_ascii_end();
         assert_eq!(
-            listed(&fixture, &format!("application/json;pretty=1{form}")).await,
+            listed(&fixture, &format!("application/json;pretty=1{transform}")).await,
             indented(plain),
-            "{form}"
+            "{transform}"
         );
         assert_eq!(
-            listed(&fixture, &format!("application/yaml{form}")).await,
+            listed(&fixture, &format!("application/yaml{transform}")).await,
             to_yaml(plain).unwrap(),
-            "{form}"
+            "{transform}"
         );
-        if form != TABLE {
-            let cbor = listed(&fixture, &format!("application/cbor{form}")).await;
+        if transform != TABLE {
+            let cbor = listed(&fixture, &format!("application/cbor{transform}")).await;
             let tree = |decoded: schema::Decoded| {
                 let mut out = Vec::new();
                 cbor::encode_shape(&Shape::Any, &decoded.value, &mut out);
@@ -89,14 +89,14 @@ async fn other_formats_are_the_same_list() {
             assert_eq!(
                 tree(cbor::decode_shape(&Shape::Any, &cbor, &Limits::default()).unwrap()),
                 tree(json::decode_shape(&Shape::Any, plain, &Limits::default()).unwrap()),
-                "{form}"
+                "{transform}"
             );
         }
     }
 }
 
 #[tokio::test]
-async fn protobuf_lists_have_their_lengths_in_front() {
+async fn protobuf_list_starts_with_its_length() {
     let fixture = two().await;
     let bytes = listed(&fixture, "application/vnd.kubernetes.protobuf").await;
     let envelope = Envelope::read(&bytes).unwrap();
@@ -118,7 +118,7 @@ async fn protobuf_lists_have_their_lengths_in_front() {
 }
 
 #[tokio::test]
-async fn a_list_is_no_object() {
+async fn list_as_partial_object_metadata_is_406() {
     let fixture = two().await;
     let view = fixture.view("", "configmaps", &format!("application/json{PARTIAL}"));
     let refused = respond(view, fixture.list("configmaps").await, Coding::Identity).await.unwrap_err();
@@ -129,7 +129,7 @@ async fn a_list_is_no_object() {
 }
 
 #[tokio::test]
-async fn long_lists_come_in_chunks_and_compressed() {
+async fn long_lists_are_sent_in_chunks_and_compressed() {
     let fixture = Fixture::new().await;
     let value = "x".repeat(2_000);
     for at in 0..200 {

@@ -1,17 +1,17 @@
-//! The `Accept` header, in the reference's reading: commas and semicolons part it wherever they stand, weights sort the
-//! clauses but none is left out for its weight.
+//! The `Accept` header, as the reference parses it: every comma and semicolon is a separator, even within quotes; weights sort
+//! the clauses, and a weight of zero does not exclude one.
 
-use super::{Accept, Format, MetaVersion, Target, TargetKind};
+use super::{Accept, Format, MetaVersion, Transform, TransformKind};
 
-/// The forms that a place can make.
+/// The transforms that an endpoint allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Forms {
+pub(crate) enum AllowedTransforms {
     /// Objects, their metadata, and tables.
     All,
     /// Objects and their metadata.
     NoTables,
-    /// Only what is asked for itself.
-    Own,
+    /// Only the object itself.
+    None,
 }
 
 /// One media type of the header, or a range of them.
@@ -23,7 +23,7 @@ pub(crate) struct Clause<'a> {
     parameters: Vec<(&'a str, &'a str)>,
 }
 
-/// Up to here the reference sorts by insertion, in which equals keep their order.
+/// Up to this length the reference sorts by insertion, which is stable.
 const INSERTION: usize = 12;
 
 /// The clauses of a header, best first.
@@ -33,7 +33,7 @@ pub(crate) fn clauses(header: &str) -> Vec<Clause<'_>> {
         clauses.sort_by(|a, b| b.rank().0.total_cmp(&a.rank().0).then(b.rank().1.cmp(&a.rank().1)));
         return clauses;
     }
-    // The reference's comparison is no order, so the very algorithm counts.
+    // The reference's comparison is not a total order, so the result depends on its algorithm.
     for end in 1..clauses.len() {
         let mut at = end;
         while let Some([before, this]) = clauses.get(at.wrapping_sub(1)..=at)
@@ -57,7 +57,7 @@ impl<'a> Clause<'a> {
                 _ => return None,
             },
         };
-        // A third part is wrong, an empty one is not seen.
+        // A third part is invalid; an empty third part is ignored.
         let subtype = match subtype.split_once('/') {
             Some((subtype, "")) => subtype,
             Some(_) => return None,
@@ -91,7 +91,7 @@ impl<'a> Clause<'a> {
         (self.weight, u8::from(self.ty != "*") + u8::from(self.subtype != "*"))
     }
 
-    /// Whether a media type is one of those that this clause names, whatever its parameters are.
+    /// Whether this clause matches a media type, without regard to parameters.
     pub(crate) fn takes(&self, media_type: &str) -> bool {
         let Some((ty, subtype)) = media_type.split_once('/') else { return false };
         match (self.ty, self.subtype) {
@@ -101,33 +101,36 @@ impl<'a> Clause<'a> {
         }
     }
 
-    /// What is sent if this clause is answered in a format, and whether it asks for indenting; nothing if it cannot be.
-    pub(super) fn choose(&self, format: Format, forms: Forms) -> Option<(Accept, bool)> {
-        let asked = self.asked(format)?;
-        if asked.server_version.is_some_and(|version| version != "v1" || forms == Forms::Own) {
+    /// The response format for this clause, and whether the clause asks for indented JSON; `None` if `format` does not match.
+    pub(super) fn choose(&self, format: Format, allowed: AllowedTransforms) -> Option<(Accept, bool)> {
+        let requested = self.requested(format)?;
+        if requested
+            .server_version
+            .is_some_and(|version| version != "v1" || allowed == AllowedTransforms::None)
+        {
             return None;
         }
-        let target = match asked.form {
+        let transform = match requested.transform {
             None => None,
-            Some([kind, group, version]) => Some(target(kind, group, version, format, forms)?),
+            Some([kind, group, version]) => Some(transform(kind, group, version, format, allowed)?),
         };
-        Some((Accept { format, target }, asked.pretty))
+        Some((Accept { format, transform }, requested.pretty))
     }
 
-    /// Whether this clause asks for the one document of discovery and can be answered in a format; then, whether it asks for
-    /// indenting.
+    /// Whether this clause asks for indented JSON; `None` if it does not ask for aggregated discovery or `format` does not match.
     pub(super) fn choose_aggregated(&self, format: Format) -> Option<bool> {
-        let asked = self.asked(format)?;
-        let is_aggregated = asked.form == Some(["APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"]);
-        (is_aggregated && asked.server_version.is_none()).then_some(asked.pretty)
+        let requested = self.requested(format)?;
+        let is_aggregated =
+            requested.transform == Some(["APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"]);
+        (is_aggregated && requested.server_version.is_none()).then_some(requested.pretty)
     }
 
-    /// What the parameters ask for, if this clause can be answered in a format.
-    fn asked(&self, format: Format) -> Option<Asked<'a>> {
+    /// The parameters of this clause, if it matches a format.
+    fn requested(&self, format: Format) -> Option<ClauseParameters<'a>> {
         if !self.takes(format.media_type()) {
             return None;
         }
-        // Of a parameter that stands twice the last counts.
+        // The last value of a repeated parameter counts.
         let parameter =
             |name: &str| self.parameters.iter().rev().find(|(own, _)| *own == name).map(|(_, value)| *value);
         if let Some(stream) = parameter("stream").filter(|value| !value.is_empty())
@@ -135,29 +138,35 @@ impl<'a> Clause<'a> {
         {
             return None;
         }
-        let form = match (parameter("as"), parameter("g"), parameter("v")) {
+        let transform = match (parameter("as"), parameter("g"), parameter("v")) {
             (None, None, None) => None,
             (kind, group, version) => Some([kind?, group?, version?]),
         };
-        Some(Asked {
-            form,
+        Some(ClauseParameters {
+            transform,
             server_version: parameter("sv").filter(|value| !value.is_empty()),
             pretty: parameter("pretty") == Some("1"),
         })
     }
 }
 
-/// What the parameters of a clause ask for.
-struct Asked<'a> {
-    /// Kind, group and version of another form.
-    form: Option<[&'a str; 3]>,
+/// The parameters of a clause that choose the response.
+struct ClauseParameters<'a> {
+    /// Kind, group and version to transform to: `as`, `g`, `v`.
+    transform: Option<[&'a str; 3]>,
     server_version: Option<&'a str>,
     pretty: bool,
 }
 
-/// The form that parameters name, if it can be made in a format.
-fn target(kind: &str, group: &str, version: &str, format: Format, forms: Forms) -> Option<Target> {
-    if forms == Forms::Own || group != "meta.k8s.io" {
+/// The transform that the parameters ask for, if it is allowed and exists in a format.
+fn transform(
+    kind: &str,
+    group: &str,
+    version: &str,
+    format: Format,
+    allowed: AllowedTransforms,
+) -> Option<Transform> {
+    if allowed == AllowedTransforms::None || group != "meta.k8s.io" {
         return None;
     }
     let version = match version {
@@ -166,10 +175,12 @@ fn target(kind: &str, group: &str, version: &str, format: Format, forms: Forms) 
         _ => return None,
     };
     let kind = match kind {
-        "Table" if forms == Forms::All && matches!(format, Format::Json | Format::Yaml) => TargetKind::Table,
-        "PartialObjectMetadata" => TargetKind::Partial,
-        "PartialObjectMetadataList" => TargetKind::PartialList,
+        "Table" if allowed == AllowedTransforms::All && matches!(format, Format::Json | Format::Yaml) => {
+            TransformKind::Table
+        }
+        "PartialObjectMetadata" => TransformKind::Partial,
+        "PartialObjectMetadataList" => TransformKind::PartialList,
         _ => return None,
     };
-    Some(Target { kind, version })
+    Some(Transform { kind, version })
 }

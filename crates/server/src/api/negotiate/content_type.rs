@@ -2,9 +2,9 @@
 
 use schema::Status;
 
-use super::{Settings, joined};
+use super::{Negotiator, joined};
 
-/// What a request's body is.
+/// The format of a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyFormat {
     /// JSON.
@@ -17,7 +17,7 @@ pub(crate) enum BodyFormat {
     Cbor,
 }
 
-/// What kind of change a PATCH asks for.
+/// The type of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PatchType {
     /// JSON Patch: a list of operations.
@@ -33,7 +33,7 @@ pub(crate) enum PatchType {
 }
 
 impl PatchType {
-    /// In the order in which they are announced.
+    /// In the order in which errors list them.
     const ALL: [Self; 5] = [Self::Json, Self::Merge, Self::Strategic, Self::Apply, Self::ApplyCbor];
 
     /// The media type.
@@ -56,8 +56,8 @@ fn unknown_format(known: impl Iterator<Item = &'static str>) -> Status {
     ))
 }
 
-impl Settings {
-    /// What a body is that was sent with `content_type`: JSON if that is empty, 415 if it is nothing known.
+impl Negotiator {
+    /// The format of a body by its `Content-Type`: JSON if that is empty, 415 if it is unknown.
     pub(crate) fn body_format(self, content_type: &str) -> Result<BodyFormat, Status> {
         let media_type = match content_type {
             "" => Some(super::JSON.to_owned()),
@@ -72,8 +72,7 @@ impl Settings {
         }
     }
 
-    /// What kind of change a PATCH with `content_type` asks for: 415 if none that is known. Only what is past
-    /// [`route::check`](super::route::check) comes here.
+    /// The type of a patch by its `Content-Type`: 415 if it is unknown. [`route::check`](super::route::check) has run before.
     pub(crate) fn patch_type(self, content_type: &str) -> Result<PatchType, Status> {
         let media_type = match content_type.find(';') {
             Some(end) if end > 0 => content_type.get(..end).unwrap_or(content_type),
@@ -85,13 +84,13 @@ impl Settings {
             .ok_or_else(|| unknown_format(self.patch_types().map(PatchType::media_type)))
     }
 
-    /// The kinds of change, in the order in which they are announced.
+    /// The patch types, in the order in which errors list them.
     pub(super) fn patch_types(self) -> impl Iterator<Item = PatchType> {
         PatchType::ALL.into_iter().filter(move |each| self.cbor || *each != PatchType::ApplyCbor)
     }
 }
 
-/// The media type of a header in lower case; nothing if the header, parameters included, is not well-formed.
+/// The media type of a header in lower case; `None` if the header or one of its parameters is malformed.
 fn media_type(header: &str) -> Option<String> {
     let (media_type, mut rest) = header.split_once(';').unwrap_or((header, ""));
     let media_type = media_type.trim().to_ascii_lowercase();

@@ -1,43 +1,42 @@
-//! The first look at a request's media types, which belongs to the choice of a route: bare names, no parameters, no ranges
-//! but `*/*`.
+//! The check of media types when a route is chosen: without parameters, and with no range but `*/*`.
 
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, Method};
 use schema::Status;
 use schema::status::Details;
 
-use super::{PatchType, Settings, text};
+use super::{Negotiator, PatchType, text};
 
-/// What a route can answer with.
+/// The responses of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Produces {
     /// Objects.
     Objects,
-    /// Objects, and streams of them: collections, and the old watch paths.
+    /// Objects, and streams of them: collections, and the deprecated watch paths.
     ObjectsAndStreams,
     /// Plain text, and objects: the log of a pod.
     TextAndObjects,
-    /// Whatever there is at the other end: connections to pods, services and nodes.
+    /// Any media type: connections to pods, services and nodes.
     Anything,
 }
 
-/// Whether a route that produces these may answer a request with these headers: 406 or 415 if not. Comes after 404 and
-/// 405, and before anything that the verb finds wrong.
+/// Checks whether a route may answer a request with these headers: 406 or 415 if not. Runs after the checks for 404 and 405,
+/// and before the verb.
 pub(crate) fn check(
     method: &Method,
     headers: &HeaderMap,
     produces: Produces,
-    settings: Settings,
+    negotiator: Negotiator,
 ) -> Result<(), Status> {
     let content_length = text(headers, CONTENT_LENGTH);
     let takes_body = *method != Method::PATCH
         || produces == Produces::Anything
-        || is_consumed(&text(headers, CONTENT_TYPE), settings);
+        || is_consumed(&text(headers, CONTENT_TYPE), negotiator);
     if !takes_body && content_length.parse::<u64>().is_ok_and(|length| length > 0) {
         return Err(refusal(415, "415: Unsupported Media Type".to_owned()));
     }
-    // A route that cannot take the body is out, but the request is refused for what it accepts.
-    let available = if takes_body { produced(produces, settings) } else { Vec::new() };
+    // The reference drops a route that does not accept the body, and then refuses the request by its `Accept`.
+    let available = if takes_body { produced(produces, negotiator) } else { Vec::new() };
     let accept = text(headers, ACCEPT);
     if takes_body && is_accepted(&accept, &available) {
         return Ok(());
@@ -51,7 +50,7 @@ pub(crate) fn check(
     })
 }
 
-/// Whether a path that knows nothing but JSON may answer: 406 if not.
+/// Checks a route whose responses are JSON only: 406 if the client does not accept that.
 pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Status> {
     if is_accepted(&text(headers, ACCEPT), &[super::JSON]) {
         return Ok(());
@@ -59,11 +58,13 @@ pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Status> {
     Err(refusal(406, format!("406: Not Acceptable\n\nAvailable representations: {}", super::JSON)))
 }
 
-fn produced(produces: Produces, settings: Settings) -> Vec<&'static str> {
+fn produced(produces: Produces, negotiator: Negotiator) -> Vec<&'static str> {
     match produces {
-        Produces::Objects => settings.media_types().collect(),
-        Produces::ObjectsAndStreams => settings.media_types().chain(settings.stream_media_types()).collect(),
-        Produces::TextAndObjects => std::iter::once("text/plain").chain(settings.media_types()).collect(),
+        Produces::Objects => negotiator.media_types().collect(),
+        Produces::ObjectsAndStreams => {
+            negotiator.media_types().chain(negotiator.stream_media_types()).collect()
+        }
+        Produces::TextAndObjects => std::iter::once("text/plain").chain(negotiator.media_types()).collect(),
         Produces::Anything => vec!["*/*"],
     }
 }
@@ -74,8 +75,8 @@ fn is_accepted(accept: &str, available: &[&str]) -> bool {
 }
 
 /// Whether a PATCH with this content type is one of the known kinds; no type at all is none of them.
-fn is_consumed(content_type: &str, settings: Settings) -> bool {
-    bare(content_type).any(|ty| settings.patch_types().map(PatchType::media_type).any(|known| known == ty))
+fn is_consumed(content_type: &str, negotiator: Negotiator) -> bool {
+    bare(content_type).any(|ty| negotiator.patch_types().map(PatchType::media_type).any(|known| known == ty))
 }
 
 /// The media types of a header without their parameters.

@@ -2,8 +2,8 @@ use super::*;
 use http::Method;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 
-const PLAIN: Settings = Settings { cbor: false, compression: true };
-const WITH_CBOR: Settings = Settings { cbor: true, compression: true };
+const PLAIN: Negotiator = Negotiator { cbor: false, compression: true };
+const WITH_CBOR: Negotiator = Negotiator { cbor: true, compression: true };
 const OBJECTS: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 fn headers(pairs: &[(HeaderName, &'static str)]) -> HeaderMap {
@@ -12,19 +12,21 @@ fn headers(pairs: &[(HeaderName, &'static str)]) -> HeaderMap {
 
 fn accept(header: &'static str) -> Result<Accept, String> {
     let headers = headers(&[(ACCEPT, header)]);
-    PLAIN.accept(&Wanted::of(&headers, Query::new("")), Forms::All).map_err(|status| status.message)
+    PLAIN
+        .accept(&ClientPreferences::of(&headers, Query::new("")), AllowedTransforms::All)
+        .map_err(|status| status.message)
 }
 
 fn format(header: &'static str) -> Format {
     accept(header).unwrap().format
 }
 
-fn target(kind: TargetKind, version: MetaVersion) -> Option<Target> {
-    Some(Target { kind, version })
+fn transform(kind: TransformKind, version: MetaVersion) -> Option<Transform> {
+    Some(Transform { kind, version })
 }
 
 #[test]
-fn the_best_that_is_known_is_taken() {
+fn best_supported_media_type_is_chosen() {
     assert_eq!(format(""), Format::Json);
     assert_eq!(format("*/*"), Format::Json);
     assert_eq!(format("*"), Format::Json);
@@ -43,15 +45,15 @@ fn the_best_that_is_known_is_taken() {
 }
 
 #[test]
-fn many_clauses_are_sorted_too() {
+fn more_than_12_clauses_are_sorted() {
     let header = format!("{}application/yaml;q=0.9", "text/html;q=0.1, */*;q=0.2,".repeat(2_000));
     let found = super::accept::clauses(&header);
     assert_eq!(found.len(), 4_001);
-    assert_eq!(found[0].choose(Format::Yaml, Forms::Own).unwrap().0.format, Format::Yaml);
+    assert_eq!(found[0].choose(Format::Yaml, AllowedTransforms::None).unwrap().0.format, Format::Yaml);
 }
 
 #[test]
-fn nothing_that_can_be_made_is_406() {
+fn no_supported_media_type_is_406() {
     let message = format!("only the following media types are accepted: {OBJECTS}");
     for header in [
         "text/plain",
@@ -69,41 +71,47 @@ fn nothing_that_can_be_made_is_406() {
     }
     let found = headers(&[(ACCEPT, "application/cbor")]);
     assert_eq!(
-        WITH_CBOR.accept(&Wanted::of(&found, Query::new("")), Forms::All).unwrap().format,
+        WITH_CBOR
+            .accept(&ClientPreferences::of(&found, Query::new("")), AllowedTransforms::All)
+            .unwrap()
+            .format,
         Format::Cbor
     );
 }
 
 #[test]
-fn other_forms_are_asked_for_with_parameters() {
-    use {MetaVersion::*, TargetKind::*};
+fn transforms_are_requested_with_parameters() {
+    use {MetaVersion::*, TransformKind::*};
     for (header, wanted, format) in [
-        ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", target(Table, V1), Format::Json),
-        ("application/json;as=Table;g=meta.k8s.io;v=v1beta1", target(Table, V1beta1), Format::Json),
-        ("application/yaml;as=Table;g=meta.k8s.io;v=v1", target(Table, V1), Format::Yaml),
+        ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", transform(Table, V1), Format::Json),
+        ("application/json;as=Table;g=meta.k8s.io;v=v1beta1", transform(Table, V1beta1), Format::Json),
+        ("application/yaml;as=Table;g=meta.k8s.io;v=v1", transform(Table, V1), Format::Yaml),
         (
             "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
-            target(Partial, V1),
+            transform(Partial, V1),
             Format::Protobuf,
         ),
         (
             "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1beta1",
-            target(PartialList, V1beta1),
+            transform(PartialList, V1beta1),
             Format::Json,
         ),
         ("application/json;as=Unheard;g=meta.k8s.io;v=v1,application/yaml", None, Format::Yaml),
         ("application/json;unheard=1;sv=v1;stream=watch;export=1", None, Format::Json),
-        ("*/*;as=Table;g=meta.k8s.io;v=v1", target(Table, V1), Format::Json),
+        ("*/*;as=Table;g=meta.k8s.io;v=v1", transform(Table, V1), Format::Json),
     ] {
-        assert_eq!(accept(header), Ok(Accept { format, target: wanted }), "{header}");
+        assert_eq!(accept(header), Ok(Accept { format, transform: wanted }), "{header}");
     }
 }
 
 #[test]
-fn humans_get_indented_json() {
+fn pretty_parameter_and_interactive_user_agents_get_indented_json() {
     let pretty = |agent: &'static str, accept: &'static str, query: &str| {
         let headers = headers(&[(USER_AGENT, agent), (ACCEPT, accept)]);
-        PLAIN.accept(&Wanted::of(&headers, Query::new(query)), Forms::All).unwrap().format
+        PLAIN
+            .accept(&ClientPreferences::of(&headers, Query::new(query)), AllowedTransforms::All)
+            .unwrap()
+            .format
     };
     assert_eq!(pretty("curl/8.1", "", ""), Format::Pretty);
     assert_eq!(pretty("Wget/1", "*/*", ""), Format::Pretty);
@@ -120,10 +128,12 @@ fn humans_get_indented_json() {
 
 #[test]
 fn watches_stream_json_and_protobuf_but_not_yaml() {
-    let stream = |header, settings: Settings| {
+    let stream = |header, negotiator: Negotiator| {
         let headers = headers(&[(ACCEPT, header)]);
-        let accept = settings.accept(&Wanted::of(&headers, Query::new("pretty=1")), Forms::All).unwrap();
-        accept.stream(settings).map(|(accept, ty)| (accept.format, ty)).map_err(|status| status.message)
+        let accept = negotiator
+            .accept(&ClientPreferences::of(&headers, Query::new("pretty=1")), AllowedTransforms::All)
+            .unwrap();
+        accept.stream(negotiator).map(|(accept, ty)| (accept.format, ty)).map_err(|status| status.message)
     };
     assert_eq!(stream("application/json;stream=watch", PLAIN), Ok((Format::Json, "application/json")));
     assert_eq!(
@@ -140,25 +150,26 @@ fn watches_stream_json_and_protobuf_but_not_yaml() {
 }
 
 #[test]
-fn errors_know_no_other_forms() {
-    let form = |header| PLAIN.error_form(&Wanted::of(&headers(&[(ACCEPT, header)]), Query::new("")));
+fn errors_are_not_transformed() {
+    let format_of =
+        |header| PLAIN.error_format(&ClientPreferences::of(&headers(&[(ACCEPT, header)]), Query::new("")));
     assert_eq!(
-        form("application/json;as=Table;v=v1;g=meta.k8s.io,application/json"),
-        ErrorForm::As(Format::Json)
+        format_of("application/json;as=Table;v=v1;g=meta.k8s.io,application/json"),
+        ErrorFormat::Negotiated(Format::Json)
     );
     assert_eq!(
-        form("application/json;as=Table;v=v1;g=meta.k8s.io,application/yaml"),
-        ErrorForm::As(Format::Yaml)
+        format_of("application/json;as=Table;v=v1;g=meta.k8s.io,application/yaml"),
+        ErrorFormat::Negotiated(Format::Yaml)
     );
-    assert_eq!(form("application/json;as=Table;v=v1;g=meta.k8s.io"), ErrorForm::Raw);
-    assert_eq!(form("application/json;sv=v1"), ErrorForm::Raw);
-    assert_eq!(form("text/plain"), ErrorForm::Raw);
-    assert_eq!(form("application/vnd.kubernetes.protobuf"), ErrorForm::As(Format::Protobuf));
+    assert_eq!(format_of("application/json;as=Table;v=v1;g=meta.k8s.io"), ErrorFormat::IndentedJson);
+    assert_eq!(format_of("application/json;sv=v1"), ErrorFormat::IndentedJson);
+    assert_eq!(format_of("text/plain"), ErrorFormat::IndentedJson);
+    assert_eq!(format_of("application/vnd.kubernetes.protobuf"), ErrorFormat::Negotiated(Format::Protobuf));
 }
 
 #[test]
-fn gzip_is_asked_for_by_name() {
-    let gzip = |header| Wanted::of(&headers(&[(ACCEPT_ENCODING, header)]), Query::new("")).gzip();
+fn gzip_is_accepted_by_name() {
+    let gzip = |header| ClientPreferences::of(&headers(&[(ACCEPT_ENCODING, header)]), Query::new("")).gzip();
     assert!(gzip("gzip"));
     assert!(gzip("deflate, gzip"));
     assert!(!gzip("gzip;q=1"));
@@ -166,7 +177,7 @@ fn gzip_is_asked_for_by_name() {
 }
 
 #[test]
-fn content_types_of_bodies() {
+fn content_type_selects_the_body_format() {
     for (header, wanted) in [
         ("", BodyFormat::Json),
         ("application/json", BodyFormat::Json),
@@ -201,7 +212,7 @@ fn content_types_of_bodies() {
 }
 
 #[test]
-fn content_types_of_patches() {
+fn content_type_selects_the_patch_type() {
     assert_eq!(PLAIN.patch_type("application/json-patch+json"), Ok(PatchType::Json));
     assert_eq!(PLAIN.patch_type("application/apply-patch+yaml; charset=utf-8"), Ok(PatchType::Apply));
     assert_eq!(WITH_CBOR.patch_type("application/apply-patch+cbor"), Ok(PatchType::ApplyCbor));
@@ -224,7 +235,7 @@ fn routed(method: Method, pairs: &[(HeaderName, &'static str)], produces: route:
 }
 
 #[test]
-fn a_route_takes_bare_media_types_only() {
+fn route_check_ignores_media_type_parameters() {
     use route::Produces::*;
     let get = |header, produces| routed(Method::GET, &[(ACCEPT, header)], produces);
     for header in ["", "*/*", "text/html, */*;q=0.1", "application/yaml;as=Nonsense"] {
@@ -247,7 +258,7 @@ fn a_route_takes_bare_media_types_only() {
 }
 
 #[test]
-fn a_route_takes_known_patches_only() {
+fn route_check_refuses_unknown_patch_types() {
     let patch = |content_type, length: Option<&'static str>| {
         let mut pairs = vec![(CONTENT_TYPE, content_type)];
         pairs.extend(length.map(|length| (CONTENT_LENGTH, length)));
@@ -269,14 +280,16 @@ fn a_route_takes_known_patches_only() {
 }
 
 #[test]
-fn a_streaming_list_has_no_tables() {
+fn tables_can_be_disallowed() {
     let ask = |header| {
         let headers = headers(&[(ACCEPT, header)]);
-        PLAIN.accept(&Wanted::of(&headers, Query::new("")), Forms::NoTables).map(|accept| accept.target)
+        PLAIN
+            .accept(&ClientPreferences::of(&headers, Query::new("")), AllowedTransforms::NoTables)
+            .map(|accept| accept.transform)
     };
     let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
     assert_eq!(ask(table).unwrap_err().code, 406);
     assert_eq!(ask("application/json;as=Table;g=meta.k8s.io;v=v1,application/json").unwrap(), None);
     let partial = ask("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").unwrap();
-    assert_eq!(partial, target(TargetKind::Partial, MetaVersion::V1));
+    assert_eq!(partial, transform(TransformKind::Partial, MetaVersion::V1));
 }

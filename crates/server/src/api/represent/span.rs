@@ -1,4 +1,4 @@
-//! Finding a member in JSON that is known to be valid and without white space, without decoding it.
+//! Finds a member in JSON without decoding it. The JSON must be valid and without white space.
 
 use std::ops::Range;
 
@@ -7,12 +7,12 @@ pub(crate) fn metadata(json: &[u8]) -> &[u8] {
     json.get(metadata_range(json)).filter(|value| !value.is_empty()).unwrap_or(b"{}")
 }
 
-/// Where the value of `metadata` lies; an empty range if there is none.
+/// The range of the value of `metadata`; empty if there is none.
 pub(crate) fn metadata_range(json: &[u8]) -> Range<usize> {
     member(json, b"metadata").unwrap_or(0..0)
 }
 
-/// What follows `kind` and `apiVersion` at the start of an object, in whatever order they stand.
+/// The JSON after `kind` and `apiVersion` at the start of an object, in either order.
 pub(crate) fn after_kind(json: &[u8]) -> &[u8] {
     let mut at = 1;
     while let Some(found) = next_member(json, at) {
@@ -32,7 +32,7 @@ struct Member {
     value: Range<usize>,
 }
 
-/// Where the value of a member of the outermost object lies.
+/// The range of the value of a member of the outermost object.
 fn member(json: &[u8], name: &[u8]) -> Option<Range<usize>> {
     let mut at = 1;
     loop {
@@ -57,7 +57,7 @@ fn next_member(json: &[u8], at: usize) -> Option<Member> {
     Some(Member { key: at + 1..key_end - 1, value: value..value_end(json, value)? })
 }
 
-/// The place after the string whose text starts at `at`.
+/// The index after the string whose text starts at `at`.
 fn string_end(json: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at += memchr::memchr2(b'"', b'\\', json.get(at..)?)?;
@@ -68,7 +68,7 @@ fn string_end(json: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// The place after the value that starts at `at`.
+/// The index after the value that starts at `at`.
 fn value_end(json: &[u8], mut at: usize) -> Option<usize> {
     match json.get(at)? {
         b'"' => return string_end(json, at + 1),
@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_kind_and_version() {
+    fn json_after_kind_and_version_is_found() {
         assert_eq!(after_kind(br#"{"kind":"A","apiVersion":"v1","spec":1}"#), br#""spec":1}"#);
         assert_eq!(after_kind(br#"{"apiVersion":"v1","kind":"A"}"#), b"}");
         assert_eq!(after_kind(br#"{"spec":1}"#), br#""spec":1}"#);
     }
 
     #[test]
-    fn broken_text_ends_in_nothing() {
+    fn truncated_and_invalid_json_do_not_panic() {
         for end in 0..OBJECT.len() {
             let part = &OBJECT[..end];
             metadata(part);

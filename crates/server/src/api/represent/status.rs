@@ -1,4 +1,4 @@
-//! Errors as responses, in the form that was negotiated for them.
+//! Errors as responses, in the format negotiated for errors.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
@@ -6,14 +6,14 @@ use http::{HeaderValue, StatusCode};
 use schema::{Limits, Status, builtin, json};
 
 use super::{encode, indented};
-use crate::api::negotiate::{ErrorForm, Format, JSON};
+use crate::api::negotiate::{ErrorFormat, Format, JSON};
 use crate::{Body, Response};
 
-/// The response that tells of an error.
-pub(crate) fn status_response(status: &Status, form: ErrorForm) -> Response {
-    let (body, media_type) = match form {
-        ErrorForm::As(format) => (body(status, format), format.media_type()),
-        ErrorForm::Raw => (indented(status.to_json().as_bytes()), JSON),
+/// The response for an error.
+pub(crate) fn status_response(status: &Status, format: ErrorFormat) -> Response {
+    let (body, media_type) = match format {
+        ErrorFormat::Negotiated(format) => (body(status, format), format.media_type()),
+        ErrorFormat::IndentedJson => (indented(status.to_json().as_bytes()), JSON),
     };
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

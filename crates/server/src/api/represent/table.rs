@@ -1,4 +1,4 @@
-//! Tables: headings that are written once for each kind, and rows that are kept without their ages.
+//! Tables: column definitions are encoded once per kind; rows are cached without their ages.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -11,17 +11,17 @@ use object::{Map, Value};
 use registry::Content;
 use schema::{Status, json};
 
-use super::forms::Form;
+use super::encodings::CachedEncoding;
 use super::{Include, View, metadata_of, object_meta, partial_head};
 use crate::api::negotiate::MetaVersion;
 
 /// Whether a table has headings: the first event of a watch has them, the others do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shown {
-    /// It has.
-    Yes,
-    /// It has not.
-    No,
+pub(crate) enum Headings {
+    /// The table has them.
+    Include,
+    /// The table has none.
+    Omit,
 }
 
 /// The columns of a table as JSON.
@@ -44,11 +44,11 @@ fn headings(columns: &[ColumnDefinition]) -> Bytes {
     out.into()
 }
 
-/// A row as it is kept: where in the object's JSON the metadata lies, the places of ages with the moments that they count from
-/// (microseconds), and the text up to the row's object.
+/// A row as it is cached: the range of the metadata in the object's JSON, the positions of ages in the text with the times that
+/// they count from (microseconds), and the text up to the row's object.
 ///
 /// ```text
-/// u32 start, u32 end of the metadata | u16 ages | ages times (u32 place in the text, i64 moment) | text
+/// u32 start, u32 end of the metadata | u16 ages | ages times (u32 position in the text, i64 time) | text
 /// ```
 pub(crate) struct Row;
 
@@ -56,7 +56,7 @@ pub(crate) struct Row;
 const AGE: usize = 12;
 
 impl Row {
-    /// Makes what is kept.
+    /// Encodes a row for the cache.
     pub(crate) fn make(row: &kinds::Row, metadata: Range<usize>) -> Bytes {
         let mut text = Vec::with_capacity(256);
         let mut ages: Vec<(u32, i64)> = Vec::new();
@@ -104,7 +104,7 @@ impl Row {
         kept.into()
     }
 
-    /// Writes a kept row up to its object, and tells where the metadata lies.
+    /// Writes a cached row up to its object, and returns the range of the metadata.
     pub(crate) fn write(kept: &[u8], now: MicroTime, out: &mut Vec<u8>) -> Range<usize> {
         let mut head = kept;
         if head.remaining() < 10 {
@@ -133,10 +133,10 @@ impl Row {
 const MICROS: i64 = 1_000_000;
 /// An age that is not known, escaped as JSON escapes it here.
 const UNKNOWN: &[u8] = b"\\u003cunknown\\u003e";
-/// An age of what is yet to come.
+/// The age of a time in the future.
 const INVALID: &[u8] = b"\\u003cinvalid\\u003e";
 
-/// The moment that a text names, in microseconds.
+/// A time in microseconds.
 fn moment(text: &str) -> Option<i64> {
     let time: MicroTime = text.parse().ok().or_else(|| text.parse::<Time>().ok().map(Time::into))?;
     (!time.is_zero()).then(|| micros(time))
@@ -185,7 +185,7 @@ pub(crate) fn map_of(tree: &Value) -> &Map {
     tree.as_map().unwrap_or(&NONE)
 }
 
-/// How a scale looks as a table.
+/// The columns of a `Scale`.
 const SCALE: Columns = Columns {
     list: &[
         Column { format: "", ..Column::NAME },
@@ -202,7 +202,7 @@ const SCALE: Columns = Columns {
     },
 };
 
-/// How what is neither an object of the kind nor a scale looks as a table.
+/// The columns of an object that is neither of the kind nor a `Scale`.
 const PLAIN: Columns = Columns::NAME_AND_CREATION;
 
 static SCALE_HEADINGS: LazyLock<Bytes> = LazyLock::new(|| headings_of(&SCALE));
@@ -213,7 +213,7 @@ fn headings_of(columns: &Columns) -> Bytes {
 }
 
 impl View {
-    /// The columns of the kind as JSON, written when they are first asked for.
+    /// The columns of the kind as JSON, computed on the first use.
     pub(crate) fn headings(&self) -> Bytes {
         self.served.headings.get_or_init(|| headings(&self.served.columns)).clone()
     }
@@ -235,7 +235,7 @@ impl View {
 
     /// One object as a row.
     pub(crate) fn row(&self, entry: &Entry, version: MetaVersion, out: &mut Vec<u8>) -> Result<(), Status> {
-        let kept = self.form(entry, Form::Row)?;
+        let kept = self.encoded(entry, CachedEncoding::Row)?;
         let metadata = Row::write(&kept, self.now, out);
         match self.include {
             Include::None => out.extend_from_slice(b"null"),
@@ -255,7 +255,7 @@ impl View {
         Ok(())
     }
 
-    /// A tree as a row. It is in the stored version if it is of the kind itself.
+    /// A tree as a row. A tree of the kind itself is in the storage version.
     fn tree_row(
         &self,
         content: &Content,
@@ -291,12 +291,12 @@ impl View {
         &self,
         content: &Content,
         version: MetaVersion,
-        shown: Shown,
+        show: Headings,
     ) -> Result<Vec<u8>, Status> {
         let mut out = match content {
             Content::Entry(entry) => {
                 let meta = list_meta(&entry.mod_revision().0.to_string(), "", None);
-                let headings = (shown == Shown::Yes).then(|| self.headings());
+                let headings = (show == Headings::Include).then(|| self.headings());
                 let mut out = self.table_head(version, &meta, headings.as_deref());
                 self.row(entry, version, &mut out)?;
                 out
@@ -311,7 +311,7 @@ impl View {
                 };
                 let resource_version = metadata_of(tree).get("resourceVersion").and_then(Value::as_str);
                 let meta = list_meta(resource_version.unwrap_or_default(), "", None);
-                let headings = (shown == Shown::Yes).then_some(headings);
+                let headings = (show == Headings::Include).then_some(headings);
                 let mut out = self.table_head(version, &meta, headings.as_deref());
                 self.tree_row(content, tree, &row, version, &mut out)?;
                 out

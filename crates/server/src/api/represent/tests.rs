@@ -1,5 +1,5 @@
 use super::*;
-use crate::api::negotiate::ErrorForm;
+use crate::api::negotiate::ErrorFormat;
 use crate::api::testing::{Fixture, NOW, PARTIAL, PARTIAL_LIST, TABLE, text};
 use cache::Encoding;
 use std::collections::HashMap;
@@ -15,14 +15,14 @@ async fn answer(accept: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_stored_object_is_sent_as_it_is_stored() {
+async fn json_in_the_storage_version_is_the_stored_bytes() {
     let wanted =
         format!(r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{META},"data":{{"k":"<1>"}}}}"#);
     assert_eq!(answer("application/json").await, wanted + "\n");
 }
 
 #[tokio::test]
-async fn yaml_and_indented_json_are_made_of_the_same_text() {
+async fn yaml_and_indented_json_have_the_same_content() {
     assert_eq!(
         answer("application/yaml").await,
         "apiVersion: v1\ndata:\n  k: <1>\nkind: ConfigMap\nmetadata:\n  creationTimestamp: \"2025-01-01T00:00:00Z\"\n  \
@@ -34,7 +34,7 @@ async fn yaml_and_indented_json_are_made_of_the_same_text() {
 }
 
 #[tokio::test]
-async fn another_version_is_made_once_of_the_stored_one() {
+async fn another_version_is_converted_once_and_cached() {
     let fixture = Fixture::new().await;
     let json = r#"{"kind":"Event","apiVersion":"v1","metadata":{"name":"e","namespace":"n","creationTimestamp":null},"involvedObject":{"kind":"Pod"},"message":"hello","source":{},"firstTimestamp":null,"lastTimestamp":null,"eventTime":null,"reportingComponent":"","reportingInstance":""}"#;
     let entry = fixture.put("events", "e", json.to_owned()).await;
@@ -52,7 +52,7 @@ async fn another_version_is_made_once_of_the_stored_one() {
 }
 
 #[tokio::test]
-async fn protobuf_is_what_the_schema_writes() {
+async fn protobuf_equals_the_encoding_of_the_schema() {
     let fixture = Fixture::new().await;
     let entry = fixture.config_map("a", "1").await;
     let view = fixture.view("", "configmaps", "application/vnd.kubernetes.protobuf");
@@ -67,7 +67,7 @@ async fn protobuf_is_what_the_schema_writes() {
 }
 
 #[tokio::test]
-async fn partial_metadata_is_cut_out() {
+async fn partial_metadata_is_sliced_from_the_stored_bytes() {
     let wanted =
         format!(r#"{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{META}}}"#);
     assert_eq!(answer(&format!("application/json{PARTIAL}")).await, format!("{wanted}\n"));
@@ -88,7 +88,7 @@ async fn partial_metadata_is_cut_out() {
 }
 
 #[tokio::test]
-async fn an_object_is_no_list() {
+async fn single_object_as_partial_metadata_list_is_406() {
     let fixture = Fixture::new().await;
     let entry = fixture.config_map("a", "1").await;
     let status = fixture
@@ -103,7 +103,7 @@ async fn an_object_is_no_list() {
 }
 
 #[tokio::test]
-async fn a_table_has_headings_and_one_row() {
+async fn table_of_an_object_has_headings_and_one_row() {
     let table = answer(&format!("application/json{TABLE}")).await;
     assert!(
         table.starts_with(
@@ -118,7 +118,7 @@ async fn a_table_has_headings_and_one_row() {
 }
 
 #[tokio::test]
-async fn ages_are_written_anew_and_rows_are_not() {
+async fn ages_are_computed_per_request_and_rows_are_cached() {
     let fixture = Fixture::new().await;
     let entry = fixture.config_map("a", "1").await;
     let mut view = fixture.view("", "configmaps", &format!("application/json{TABLE}"));
@@ -143,7 +143,7 @@ async fn ages_are_written_anew_and_rows_are_not() {
 }
 
 #[test]
-fn a_row_keeps_every_kind_of_cell() {
+fn cached_row_keeps_every_type_of_cell() {
     let row = kinds::Row {
         cells: vec![
             kinds::Cell::text("\"<"),
@@ -174,7 +174,7 @@ fn a_row_keeps_every_kind_of_cell() {
 }
 
 #[tokio::test]
-async fn a_scale_has_columns_of_its_own() {
+async fn scale_table_has_its_own_columns() {
     let fixture = Fixture::new().await;
     let ty = builtin::by_kind("autoscaling", "v1", "Scale").unwrap();
     let json = br#"{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"d"},"spec":{"replicas":3},"status":{"replicas":2}}"#;
@@ -189,14 +189,14 @@ async fn a_scale_has_columns_of_its_own() {
 }
 
 #[test]
-fn errors_are_sent_in_the_clients_encoding() {
+fn errors_are_encoded_in_the_accepted_format() {
     let status = Status::not_found("", "configmaps", "missing");
-    let body = |form| match status_response(&status, form).into_body() {
+    let body = |format| match status_response(&status, format).into_body() {
         crate::Body::Whole(bytes) => bytes,
         other => panic!("{other:?}"),
     };
     assert_eq!(
-        body(ErrorForm::As(Format::Protobuf)),
+        body(ErrorFormat::Negotiated(Format::Protobuf)),
         [
             &b"k8s\0\x0a\x0c\x0a\x02v1\x12\x06Status\x12\x5b\x0a\x06\x0a\x00\x12\x00\x1a\x00\x12\x07Failure\x1a\x1e"[..],
             b"configmaps \"missing\" not found\x22\x08NotFound\x2a\x1b\x0a\x07missing\x12\x00\x1a\x0aconfigmaps",
@@ -206,24 +206,27 @@ fn errors_are_sent_in_the_clients_encoding() {
         "the reference's bytes"
     );
     assert_eq!(
-        text(&body(ErrorForm::As(Format::Yaml))),
+        text(&body(ErrorFormat::Negotiated(Format::Yaml))),
         "apiVersion: v1\ncode: 404\ndetails:\n  kind: configmaps\n  name: missing\nkind: Status\nmessage: configmaps \"missing\" \
          not found\nmetadata: {}\nreason: NotFound\nstatus: Failure\n"
     );
-    let raw = body(ErrorForm::Raw);
+    let raw = body(ErrorFormat::IndentedJson);
     assert!(text(&raw).starts_with("{\n  \"kind\": \"Status\",\n") && text(&raw).ends_with("\n}"));
     assert_eq!(raw.len(), 241, "as long as the reference's");
-    assert_eq!(status_response(&status, ErrorForm::Raw).headers()["content-type"], "application/json");
+    assert_eq!(
+        status_response(&status, ErrorFormat::IndentedJson).headers()["content-type"],
+        "application/json"
+    );
 }
 
 #[tokio::test]
-async fn no_two_kinds_or_versions_share_the_number_of_an_encoding() {
+async fn cache_ids_of_encodings_are_unique_across_kinds_and_versions() {
     let fixture = Fixture::new().await;
     let mut seen: HashMap<Encoding, String> = HashMap::new();
     for served in fixture.registry.catalog().served() {
         let name = format!("{} {}", served.api_version, served.kind);
-        for form in [Form::Json, Form::Protobuf, Form::Row] {
-            if let Some(other) = seen.insert(forms::encoding(form, served), name.clone()) {
+        for encoding in [CachedEncoding::Json, CachedEncoding::Protobuf, CachedEncoding::Row] {
+            if let Some(other) = seen.insert(encodings::cache_id(encoding, served), name.clone()) {
                 panic!("{name} and {other}");
             }
         }

@@ -1,4 +1,4 @@
-//! Protobuf and CBOR by hand, for what goes around objects: envelopes, lists, events.
+//! Writes the Protobuf and CBOR around objects: envelopes, lists, events.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use schema::protobuf::PREFIX;
@@ -17,7 +17,7 @@ pub(crate) fn varint(mut number: u64, out: &mut impl BufMut) {
     out.put_u8(number as u8);
 }
 
-/// Writes what stands before the bytes of a field.
+/// Writes the tag and the length of a field of bytes.
 pub(crate) fn field_head(number: u32, len: usize, out: &mut impl BufMut) {
     varint(u64::from(number << 3 | 2), out);
     varint(len as u64, out);
@@ -34,7 +34,7 @@ pub(crate) fn bytes_field(number: u32, bytes: &[u8], out: &mut impl BufMut) {
     out.put_slice(bytes);
 }
 
-/// What stands before the message in an envelope.
+/// The part of an envelope before the message.
 pub(crate) fn envelope_head(api_version: &str, kind: &str, message: usize, out: &mut impl BufMut) {
     out.put_slice(&PREFIX);
     field_head(1, field_len(1, api_version.len()) + field_len(2, kind.len()), out);
@@ -43,7 +43,7 @@ pub(crate) fn envelope_head(api_version: &str, kind: &str, message: usize, out: 
     field_head(2, message, out);
 }
 
-/// What stands after the message in an envelope: no packing, no other content type.
+/// The part of an envelope after the message: no content encoding, no content type.
 pub(crate) const ENVELOPE_TAIL: [u8; 4] = [0x1a, 0x00, 0x22, 0x00];
 
 /// How many bytes a message takes in its envelope.
@@ -64,7 +64,7 @@ pub(crate) fn envelope(api_version: &str, kind: &str, message: &[u8]) -> Bytes {
 /// Kinds of CBOR items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Major {
-    /// A byte string, which is what text is here.
+    /// A byte string, which also holds text.
     Text = 0x40,
     /// An array.
     Array = 0x80,
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_as_long_as_they_are_said_to_be() {
+    fn varint_length_matches_the_written_varint() {
         for number in [0, 1, 127, 128, 16_383, 16_384, u64::from(u32::MAX), u64::MAX] {
             let mut out = Vec::new();
             varint(number, &mut out);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_envelope_is_that_of_the_schema() {
+    fn envelope_equals_the_encoding_of_the_schema() {
         let ty = schema::builtin::by_kind("apps", "v1", "Deployment").unwrap();
         let (mut whole, mut message) = (Vec::new(), Vec::new());
         schema::protobuf::encode(ty, &object::Value::Null, &mut whole);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_of_cbor_grow_with_their_argument() {
+    fn cbor_head_length_grows_with_its_argument() {
         for (argument, bytes) in
             [(5, &[0x85][..]), (24, &[0x98, 24]), (256, &[0x99, 1, 0]), (65_536, &[0x9a, 0, 1, 0, 0])]
         {

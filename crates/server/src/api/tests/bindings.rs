@@ -21,7 +21,7 @@ fn binding(metadata: &str, target: &str) -> String {
 const NODE: &str = r#""kind":"Node","name":"a""#;
 
 #[tokio::test]
-async fn a_binding_gives_a_pod_its_node() {
+async fn binding_assigns_the_pod_to_the_node() {
     let server = with_pod("").await;
     let path = format!("{PODS}/p/binding");
     let bound = binding(r#","annotations":{"brought":"2"}"#, NODE);
@@ -46,7 +46,7 @@ async fn a_binding_gives_a_pod_its_node() {
 }
 
 #[tokio::test]
-async fn a_binding_takes_the_place_of_what_was_said_of_scheduling() {
+async fn binding_replaces_the_pod_scheduled_condition() {
     let server = with_pod("").await;
     let said = r#"{"status":{"conditions":[
         {"type":"PodScheduled","status":"False","reason":"Unschedulable","lastTransitionTime":"2020-01-01T00:00:00Z"},
@@ -59,7 +59,7 @@ async fn a_binding_takes_the_place_of_what_was_said_of_scheduling() {
 }
 
 #[tokio::test]
-async fn bindings_that_cannot_be_are_refused_in_the_words_of_the_reference() {
+async fn invalid_bindings_have_the_errors_of_the_reference() {
     let server = with_pod("").await;
     for (metadata, target, code, words) in [
         ("", r#""kind":"Node""#, 500, "target.name: Required value"),
@@ -90,7 +90,7 @@ async fn bindings_that_cannot_be_are_refused_in_the_words_of_the_reference() {
 }
 
 #[tokio::test]
-async fn a_pod_that_waits_for_more_than_a_node_is_not_bound() {
+async fn pod_with_scheduling_gates_is_not_bound() {
     let server = with_pod(r#","schedulingGates":[{"name":"x.io/y"}]"#).await;
     let answer = server.send("POST", &format!("{PODS}/p/binding"), &binding("", NODE)).await;
     answer.says(409, "pod p has non-empty .spec.schedulingGates");

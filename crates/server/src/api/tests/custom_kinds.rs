@@ -6,18 +6,18 @@ use http_body_util::BodyExt;
 use kinds::{Column, ColumnDefinition, ResourceType, RowFn, Scope};
 use object::{Map, Text, Value};
 use registry::{Conversion, Convert, CustomKind, CustomVersion};
-use schema::{Builder, GroupVersionKind, Ref, Shape, Slot, Status, Type};
+use schema::{Builder, FieldBuilder, GroupVersionKind, Ref, Shape, Status, Type};
 
 /// The type of widgets: `spec` with one number, called `field`.
 fn ty(version: &str, field: &str) -> (GroupVersionKind, Ref<Type>) {
     let kind =
         GroupVersionKind { group: "example.com".into(), version: version.into(), kind: "Widget".into() };
     let spec = Builder::new(format!("com.example.{version}.WidgetSpec"))
-        .field(field, Slot::new(Shape::Int64))
-        .field("color", Slot::new(Shape::String))
+        .field(field, FieldBuilder::new(Shape::Int64))
+        .field("color", FieldBuilder::new(Shape::String))
         .build();
     let widget = Builder::new(format!("com.example.{version}.Widget")).kind(kind.clone()).object();
-    (kind, widget.field("spec", Slot::new(Shape::Struct(spec))).build())
+    (kind, widget.field("spec", FieldBuilder::new(Shape::Struct(spec))).build())
 }
 
 fn version(name: &str, field: &str, conversion: Conversion) -> CustomVersion {

@@ -4,7 +4,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, IF_NONE_MATCH, RANGE};
 const AGGREGATED: &str = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 #[tokio::test]
-async fn the_one_document_of_discovery_comes_in_every_format() {
+async fn aggregated_discovery_has_every_format() {
     let server = Server::start().await;
     for (path, group) in [("/api", "pods"), ("/apis", "deployments")] {
         for (format, head) in [
@@ -26,7 +26,7 @@ async fn the_one_document_of_discovery_comes_in_every_format() {
 }
 
 #[tokio::test]
-async fn parameters_that_say_nothing_do_not_stand_against_the_one_document() {
+async fn irrelevant_accept_parameters_do_not_prevent_aggregated_discovery() {
     let server = Server::start().await;
     for (more, code) in
         [(";profile=x", 200), (";stream=watch", 200), (";q=0.5", 200), (";sv=v1", 406), (";stream=x", 406)]
@@ -36,13 +36,13 @@ async fn parameters_that_say_nothing_do_not_stand_against_the_one_document() {
     }
     let indented = server.get_as("/apis?pretty=1", &format!("application/json{AGGREGATED}")).await;
     assert!(indented.text().starts_with("{\n  \"kind\""));
-    // With a slash at its end there is only the old form.
+    // With a slash at its end, the path has no aggregated discovery.
     assert_eq!(server.get_as("/apis/", &format!("application/json{AGGREGATED}")).await.code, 406);
     assert_eq!(server.send("POST", "/api", "").await.code, 405);
 }
 
 #[tokio::test]
-async fn the_tag_of_the_one_document_is_compared_as_it_is() {
+async fn etag_of_aggregated_discovery_is_compared_exactly() {
     let server = Server::start().await;
     let accept = format!("application/json{AGGREGATED}");
     let tag = server.get_as("/api", &accept).await.header("etag")[0].to_owned();
@@ -55,7 +55,7 @@ async fn the_tag_of_the_one_document_is_compared_as_it_is() {
 }
 
 #[tokio::test]
-async fn discovery_by_routes_looks_at_media_types_first() {
+async fn discovery_routes_check_media_types_first() {
     let server = Server::start().await;
     for path in ["/api", "/api/v1", "/apis/apps/v1", "/apis/apiregistration.k8s.io"] {
         let answer = server.get_as(path, "text/html").await;
@@ -75,7 +75,7 @@ async fn discovery_by_routes_looks_at_media_types_first() {
 }
 
 #[tokio::test]
-async fn slashes_at_the_end_of_discovery_do_not_count() {
+async fn slashes_at_the_end_of_discovery_paths_are_ignored() {
     let server = Server::start().await;
     for (path, code) in [
         ("/api//", 200),
@@ -93,7 +93,7 @@ async fn slashes_at_the_end_of_discovery_do_not_count() {
 }
 
 #[tokio::test]
-async fn openapi_v3_is_sent_as_it_is_with_its_tag() {
+async fn openapi_v3_is_not_compressed_and_has_an_etag() {
     let server = Server::start().await;
     let path = "/openapi/v3/apis/node.k8s.io/v1";
     let whole = server.get_with(path, &[(ACCEPT_ENCODING, "gzip")]).await;
@@ -114,7 +114,7 @@ async fn openapi_v3_is_sent_as_it_is_with_its_tag() {
 }
 
 #[tokio::test]
-async fn openapi_v2_has_one_tag_for_its_encodings_and_gives_parts() {
+async fn openapi_v2_encodings_share_an_etag_and_support_ranges() {
     let server = Server::start().await;
     let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
     let [json, protobuf] = [server.get("/openapi/v2").await, server.get_as("/openapi/v2", protobuf).await];

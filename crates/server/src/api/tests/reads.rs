@@ -3,7 +3,7 @@ use super::Server;
 const MAPS: &str = "/api/v1/namespaces/n/configmaps";
 
 #[tokio::test]
-async fn export_is_no_more() {
+async fn export_parameter_is_400() {
     let server = Server::start().await;
     server.send("POST", MAPS, r#"{"metadata":{"name":"a"}}"#).await;
     for (query, code) in
@@ -15,7 +15,7 @@ async fn export_is_no_more() {
 }
 
 #[tokio::test]
-async fn only_reads_of_a_collection_offer_streams() {
+async fn only_get_of_a_collection_offers_streams() {
     let server = Server::start().await;
     for (method, path, streams) in [("GET", MAPS, true), ("POST", MAPS, false), ("DELETE", MAPS, false)] {
         let request = http::Request::builder().method(method).uri(path).header("accept", "text/html");
@@ -27,7 +27,7 @@ async fn only_reads_of_a_collection_offer_streams() {
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 
 #[tokio::test]
-async fn an_empty_table_has_no_rows_or_null_where_the_kind_has_no_columns_of_its_own() {
+async fn rows_of_an_empty_table_are_null_if_the_kind_has_only_default_columns() {
     let server = Server::start().await;
     for (path, rows) in [
         (MAPS, r#""rows":[]}"#),
@@ -39,7 +39,7 @@ async fn an_empty_table_has_no_rows_or_null_where_the_kind_has_no_columns_of_its
 }
 
 #[tokio::test]
-async fn tables_of_flow_schemas_begin_with_what_is_matched_first() {
+async fn flow_schema_tables_are_sorted_by_matching_precedence() {
     let server = Server::start().await;
     let path = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
     for (name, precedence) in [("a", 900), ("b", 100), ("c", 900), ("d", 500)] {
@@ -59,7 +59,7 @@ async fn tables_of_flow_schemas_begin_with_what_is_matched_first() {
 }
 
 #[tokio::test]
-async fn an_annotation_that_stands_for_a_field_is_no_part_of_the_metadata_alone() {
+async fn partial_metadata_omits_annotations_that_hold_fields() {
     let server = Server::start().await;
     let path = "/apis/apps/v1/namespaces/n/daemonsets";
     let template = r#"{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}"#;
@@ -69,7 +69,7 @@ async fn an_annotation_that_stands_for_a_field_is_no_part_of_the_metadata_alone(
     server.send("POST", path, &object).await.says(201, "deprecated.daemonset.template.generation");
     let meta = "PartialObjectMetadata;g=meta.k8s.io;v=v1";
     let metas = "PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-    for (path, form) in [
+    for (path, transform) in [
         (path.to_owned(), "Table;g=meta.k8s.io;v=v1"),
         (format!("{path}/a"), "Table;g=meta.k8s.io;v=v1"),
         (format!("{path}/a"), meta),
@@ -78,21 +78,21 @@ async fn an_annotation_that_stands_for_a_field_is_no_part_of_the_metadata_alone(
         (format!("{path}?watch=1&timeoutSeconds=1"), "Table;g=meta.k8s.io;v=v1"),
     ] {
         for format in ["application/json", "application/vnd.kubernetes.protobuf"] {
-            let answer = server.get_as(&path, &format!("{format};as={form}")).await;
-            if answer.code == 406 && form.starts_with("Table") {
+            let answer = server.get_as(&path, &format!("{format};as={transform}")).await;
+            if answer.code == 406 && transform.starts_with("Table") {
                 continue;
             }
             let text = answer.text();
-            assert!(answer.code == 200 && text.contains("kept"), "{path} as {form}: {text}");
-            // The managed fields name it, as one of its writer's.
+            assert!(answer.code == 200 && text.contains("kept"), "{path} as {transform}: {text}");
+            // The managed fields contain the annotation.
             let text = text.replace("f:deprecated.daemonset.template.generation", "");
-            assert!(!text.contains("template.generation"), "{path} as {form}: {text}");
+            assert!(!text.contains("template.generation"), "{path} as {transform}: {text}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_state_that_is_yet_to_come_is_refused_by_how_far_away_it_is() {
+async fn list_at_a_future_revision_is_refused() {
     let server = Server::start().await;
     for (version, code, says) in [
         ("9223372036854775807", 500, "required revision is a future revision"),

@@ -3,23 +3,23 @@ use super::Server;
 const MAPS: &str = "/api/v1/namespaces/n/configmaps";
 
 #[tokio::test]
-async fn warnings_go_along_with_refusals() {
+async fn refused_writes_have_warnings_too() {
     let server = Server::start().await;
     let unknown = r#"{"metadata":{"name":"a"},"foo":1}"#;
-    let told = ["299 - \"unknown field \\\"foo\\\"\""];
+    let warning = ["299 - \"unknown field \\\"foo\\\"\""];
     let made = server.send("POST", MAPS, unknown).await;
-    assert_eq!((made.code, made.header("warning")), (201, told.to_vec()));
+    assert_eq!((made.code, made.header("warning")), (201, warning.to_vec()));
     let exists = server.send("POST", MAPS, unknown).await;
-    assert_eq!((exists.code, exists.header("warning")), (409, told.to_vec()));
+    assert_eq!((exists.code, exists.header("warning")), (409, warning.to_vec()));
     let misnamed = server.send("PUT", &format!("{MAPS}/b"), unknown).await;
-    assert_eq!((misnamed.code, misnamed.header("warning")), (400, told.to_vec()));
+    assert_eq!((misnamed.code, misnamed.header("warning")), (400, warning.to_vec()));
     let invalid =
         server.send("PATCH", &format!("{MAPS}/a"), r#"{"foo":1,"metadata":{"labels":{"/":""}}}"#).await;
-    assert_eq!((invalid.code, invalid.header("warning")), (422, told.to_vec()));
+    assert_eq!((invalid.code, invalid.header("warning")), (422, warning.to_vec()));
 }
 
 #[tokio::test]
-async fn owners_that_are_named_twice_are_told_of_also_when_the_write_fails() {
+async fn duplicate_owners_are_warned_of_even_if_the_write_fails() {
     let server = Server::start().await;
     let owner = r#"{"apiVersion":"v1","kind":"Pod","name":"p","uid":"u"}"#;
     let object = format!(r#"{{"metadata":{{"name":"a","ownerReferences":[{owner},{owner}]}}}}"#);
@@ -30,14 +30,14 @@ async fn owners_that_are_named_twice_are_told_of_also_when_the_write_fails() {
 }
 
 #[tokio::test]
-async fn orphans_of_a_job_are_told_of_also_when_there_is_no_job() {
+async fn orphan_warning_of_job_deletion_is_sent_even_on_404() {
     let server = Server::start().await;
     let answer = server.send("DELETE", "/apis/batch/v1/namespaces/n/jobs/none", "").await;
     assert_eq!((answer.code, answer.header("warning").len()), (404, 1));
 }
 
 #[tokio::test]
-async fn a_name_that_is_left_to_the_server_is_named_by_its_beginning_in_a_namespace_that_goes() {
+async fn terminating_namespace_error_names_the_generate_name_prefix() {
     let server = Server::start().await;
     assert_eq!(server.send("DELETE", "/api/v1/namespaces/n", "").await.code, 200);
     let answer = server.send("POST", MAPS, r#"{"metadata":{"generateName":"begin-"}}"#).await;
@@ -47,7 +47,7 @@ async fn a_name_that_is_left_to_the_server_is_named_by_its_beginning_in_a_namesp
 const JOBS: &str = "/apis/batch/v1/namespaces/n/jobs";
 
 #[tokio::test]
-async fn what_neither_the_status_nor_the_object_says_is_filled_in() {
+async fn status_update_defaults_labels_of_the_object() {
     let server = Server::start().await;
     let spec = r#"{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}"#;
     let object = format!(r#"{{"metadata":{{"name":"a"}},"spec":{spec}}}"#);
@@ -62,7 +62,7 @@ async fn what_neither_the_status_nor_the_object_says_is_filled_in() {
 }
 
 #[tokio::test]
-async fn the_status_of_nothing_makes_an_object_where_put_may() {
+async fn status_put_creates_the_object_if_the_kind_allows_create_on_update() {
     let server = Server::start().await;
     let service = r#"{"metadata":{"name":"s"},"spec":{"type":"ExternalName","externalName":"a.b"}}"#;
     server.send("PUT", "/api/v1/namespaces/n/services/s/status", service).await.says(201, r#""name":"s""#);
@@ -71,7 +71,7 @@ async fn the_status_of_nothing_makes_an_object_where_put_may() {
 }
 
 #[tokio::test]
-async fn a_scale_of_another_namespace_is_refused_in_the_words_for_objects() {
+async fn scale_put_with_another_namespace_is_400() {
     let server = Server::start().await;
     let scale = r#"{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"d","namespace":"x"}}"#;
     let answer = server.send("PUT", "/apis/apps/v1/namespaces/n/deployments/e/scale", scale).await;
@@ -79,7 +79,7 @@ async fn a_scale_of_another_namespace_is_refused_in_the_words_for_objects() {
 }
 
 #[tokio::test]
-async fn a_dry_run_names_the_key_without_its_root() {
+async fn dry_run_conflict_names_the_key_without_the_registry_prefix() {
     let server = Server::start().await;
     server.send("POST", MAPS, r#"{"metadata":{"name":"a"}}"#).await;
     let other = r#"{"metadata":{"name":"a","uid":"other"}}"#;
@@ -89,7 +89,7 @@ async fn a_dry_run_names_the_key_without_its_root() {
 }
 
 #[tokio::test]
-async fn a_collection_is_deleted_at_exactly_the_version_that_is_given() {
+async fn delete_collection_lists_at_the_given_resource_version() {
     let server = Server::start().await;
     for (version, code) in [("0", 200), ("1", 200), ("999999", 500)] {
         let answer = server.send("DELETE", &format!("{MAPS}?resourceVersion={version}"), "").await;
@@ -98,7 +98,7 @@ async fn a_collection_is_deleted_at_exactly_the_version_that_is_given() {
 }
 
 #[tokio::test]
-async fn a_patch_that_moves_a_scale_or_makes_it_another_is_refused() {
+async fn scale_patch_of_namespace_or_uid_is_refused() {
     let server = Server::start().await;
     let path = "/apis/apps/v1/namespaces/n/deployments";
     let template = r#"{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}"#;
@@ -118,7 +118,7 @@ async fn a_patch_that_moves_a_scale_or_makes_it_another_is_refused() {
 }
 
 #[tokio::test]
-async fn a_collection_of_no_namespace_is_deleted_only_while_it_is_empty() {
+async fn delete_collection_in_the_empty_namespace_is_400_unless_it_is_empty() {
     let server = Server::start().await;
     let path = "/api/v1/namespaces//configmaps";
     assert_eq!(server.send("DELETE", path, "").await.code, 200);
@@ -127,7 +127,7 @@ async fn a_collection_of_no_namespace_is_deleted_only_while_it_is_empty() {
 }
 
 #[tokio::test]
-async fn what_exists_for_answers_only_is_no_body() {
+async fn partial_object_metadata_is_refused_as_a_body() {
     let server = Server::start().await;
     let object = r#"{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata","metadata":{"name":"a"}}"#;
     let words = r#"no kind \"PartialObjectMetadata\" is registered for version \"meta.k8s.io/v1\" in scheme"#;
@@ -135,7 +135,7 @@ async fn what_exists_for_answers_only_is_no_body() {
 }
 
 #[tokio::test]
-async fn a_dry_run_has_to_be_asked_for_by_its_value() {
+async fn dry_run_needs_the_value_all() {
     let server = Server::start().await;
     let object = r#"{"metadata":{"name":"a"}}"#;
     for query in ["dryRun=", "dryRun=all", "dryRun=All&dryRun="] {
@@ -147,7 +147,7 @@ async fn a_dry_run_has_to_be_asked_for_by_its_value() {
 }
 
 #[tokio::test]
-async fn managed_fields_that_are_set_to_nothing_are_forgotten_and_null_is_no_word() {
+async fn empty_managed_fields_reset_them_and_null_does_not() {
     let server = Server::start().await;
     let path = format!("{MAPS}/a");
     let object = |fields: &str| format!(r#"{{"metadata":{{"name":"a"{fields}}},"data":{{"x":"1"}}}}"#);

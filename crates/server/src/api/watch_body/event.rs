@@ -1,4 +1,4 @@
-//! Events in each format and form.
+//! Watch events in each format and transform.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,29 +11,29 @@ use schema::{Status, builtin, cbor};
 use std::sync::Arc;
 use store::Revision;
 
-use crate::api::negotiate::{Format, MetaVersion, Target, TargetKind};
-use crate::api::represent::forms::{self, Form};
-use crate::api::represent::table::Shown;
+use crate::api::negotiate::{Format, MetaVersion, Transform, TransformKind};
+use crate::api::represent::encodings::{self, CachedEncoding};
+use crate::api::represent::table::Headings;
 use crate::api::represent::wire::{self, Major};
 use crate::api::represent::{View, encode, partial_head, status};
 
-/// The annotation with an empty list of the kind, for clients that make a list of initial events.
+/// The annotation with an empty list of the kind, for clients that build a list from the initial events.
 const BLUEPRINT: &str = "kubernetes.io/initial-events-list-blueprint";
 
-/// What is written around the object of an event, at most, in JSON.
+/// The most bytes around the object of an event in JSON.
 const AROUND: usize = 48;
 
-/// Writes the events of one watch.
+/// Encodes the events of one watch.
 pub(super) struct Events {
     view: View,
     api_version: String,
     /// Whether the next table has headings.
-    shown: Shown,
-    /// How far the client knows that it has come.
-    told: Revision,
+    headings: Headings,
+    /// The revision of the last event or bookmark that was sent.
+    last_sent: Revision,
 }
 
-/// Why a watch has to end: what is told, if anything is.
+/// Why a watch ends: the status of its last event, if any.
 type End = Option<Status>;
 
 impl Events {
@@ -41,12 +41,12 @@ impl Events {
         Self {
             api_version: view.served.api_version.to_string(),
             view,
-            shown: Shown::Yes,
-            told: Revision::ZERO,
+            headings: Headings::Include,
+            last_sent: Revision::ZERO,
         }
     }
 
-    /// The kind whose events these are.
+    /// The kind of the objects.
     pub(super) fn served(&self) -> &Arc<Served> {
         &self.view.served
     }
@@ -56,14 +56,13 @@ impl Events {
         self.view.convert_ahead(entries).await
     }
 
-    /// The number of the form for those who share what is written in it; none if each writes its own, as of tables, which
-    /// have ages.
+    /// The cache id for sharing chunks with other watches; `None` if nothing is shared, as for tables, which contain ages.
     pub(super) fn encoding(&self) -> Option<Encoding> {
-        let form = match (self.view.accept.target, self.view.accept.format) {
+        let number = match (self.view.accept.transform, self.view.accept.format) {
             (None, Format::Protobuf) => 0,
             (None, Format::Cbor) => 1,
             (None, Format::Json | Format::Pretty | Format::Yaml) => 2,
-            (Some(Target { kind: TargetKind::Partial, version }), format) => {
+            (Some(Transform { kind: TransformKind::Partial, version }), format) => {
                 let version = u32::from(version == MetaVersion::V1beta1);
                 version
                     + match format {
@@ -72,12 +71,14 @@ impl Events {
                         Format::Json | Format::Pretty | Format::Yaml => 7,
                     }
             }
-            (Some(Target { kind: TargetKind::Table | TargetKind::PartialList, .. }), _) => return None,
+            (Some(Transform { kind: TransformKind::Table | TransformKind::PartialList, .. }), _) => {
+                return None;
+            }
         };
-        Some(forms::numbered(form, &self.view.served))
+        Some(encodings::numbered(number, &self.view.served))
     }
 
-    /// About how long a batch is once it is written: not much longer than its objects are stored.
+    /// The approximate encoded size of a batch, estimated from the stored size of its objects.
     pub(super) fn size_of(&self, batch: &Batch) -> usize {
         let sizes = batch.iter().map(|item| match item {
             Item::Event(event) => event.entry.bytes().len() + AROUND,
@@ -86,50 +87,53 @@ impl Events {
         sizes.sum()
     }
 
-    /// Notes that the client was told of the changes up to a revision.
-    pub(super) fn told(&mut self, revision: Revision) {
-        self.told = self.told.max(revision);
+    /// Notes that the changes up to a revision were sent.
+    pub(super) fn sent_up_to(&mut self, revision: Revision) {
+        self.last_sent = self.last_sent.max(revision);
     }
 
-    /// Writes what became of an object.
+    /// Encodes the change of an object.
     pub(super) fn event(&mut self, event: &Event<'_>, out: &mut Vec<u8>) -> Result<(), End> {
         let (kind, entry) = (event.kind.as_str(), event.entry);
-        self.told(event.revision());
-        match (self.view.accept.target, self.view.accept.format) {
+        self.sent_up_to(event.revision());
+        match (self.view.accept.transform, self.view.accept.format) {
             (None, Format::Protobuf) => {
-                let message = self.view.form(entry, Form::Protobuf).map_err(Some)?;
+                let message = self.view.encoded(entry, CachedEncoding::Protobuf).map_err(Some)?;
                 protobuf(kind, &self.api_version, &self.view.served.kind, &message, out);
             }
-            (None, Format::Cbor) => cbor_event(kind, &self.view.form(entry, Form::Cbor).map_err(Some)?, out),
+            (None, Format::Cbor) => {
+                cbor_event(kind, &self.view.encoded(entry, CachedEncoding::Cbor).map_err(Some)?, out)
+            }
             (None, _) if self.view.is_as_stored(entry) => json(kind, &[entry.bytes()], out),
             (None, _) => json(kind, &[&self.view.json(entry).map_err(Some)?], out),
-            (Some(Target { kind: TargetKind::Partial, version }), Format::Protobuf) => {
-                let message = self.view.form(entry, Form::ProtobufMeta).map_err(Some)?;
+            (Some(Transform { kind: TransformKind::Partial, version }), Format::Protobuf) => {
+                let message = self.view.encoded(entry, CachedEncoding::ProtobufMeta).map_err(Some)?;
                 protobuf(kind, version.api_version(), "PartialObjectMetadata", &message, out);
             }
-            (Some(Target { kind: TargetKind::Partial, .. }), Format::Cbor) => {
+            (Some(Transform { kind: TransformKind::Partial, .. }), Format::Cbor) => {
                 let object = self.view.object(&Content::Entry(entry.clone())).map_err(Some)?;
                 cbor_event(kind, &object, out);
             }
-            (Some(Target { kind: TargetKind::Partial, version }), _) => {
+            (Some(Transform { kind: TransformKind::Partial, version }), _) => {
                 let metadata = self.view.metadata(entry).map_err(Some)?;
                 json(kind, &[partial_head(version), &metadata, b"}"], out);
             }
-            (Some(Target { kind: TargetKind::Table, .. }), _) => {
+            (Some(Transform { kind: TransformKind::Table, .. }), _) => {
                 self.table(kind, &Content::Entry(entry.clone()), out)?;
             }
-            // An object is no list: the reference ends the watch without a word.
-            (Some(Target { kind: TargetKind::PartialList, .. }), _) => return Err(None),
+            // An object is not a list: the reference ends the watch without an event.
+            (Some(Transform { kind: TransformKind::PartialList, .. }), _) => return Err(None),
         }
         Ok(())
     }
 
-    /// Writes how far the watch has come, if that is news: an object of the kind with nothing but a resource version.
+    /// Encodes a bookmark: an object of the kind with only a resource version. A periodic bookmark is skipped unless it is newer
+    /// than the last sent event.
     pub(super) fn bookmark(&mut self, revision: Revision, mark: Mark, out: &mut Vec<u8>) -> Result<(), End> {
-        if mark == Mark::Periodic && revision <= self.told {
+        if mark == Mark::Periodic && revision <= self.last_sent {
             return Ok(());
         }
-        self.told = revision;
+        self.last_sent = revision;
         let mut metadata = Map::new();
         metadata.insert("resourceVersion", revision.0.to_string());
         if mark == Mark::InitialEventsEnd {
@@ -140,19 +144,19 @@ impl Events {
         }
         let view = &self.view;
         let format = view.accept.format;
-        let (ty, api_version, kind) = match view.accept.target {
+        let (ty, api_version, kind) = match view.accept.transform {
             None => (&*view.served.ty, self.api_version.as_str(), view.served.kind.as_str()),
-            Some(Target { kind: TargetKind::Partial, version }) => {
+            Some(Transform { kind: TransformKind::Partial, version }) => {
                 let partial = "PartialObjectMetadata";
                 let ty = builtin::by_name("meta.v1.PartialObjectMetadata").ok_or(None)?;
                 (ty, version.api_version(), partial)
             }
-            Some(Target { kind: TargetKind::Table, .. }) => {
+            Some(Transform { kind: TransformKind::Table, .. }) => {
                 let mut tree = Map::new();
                 tree.insert("metadata", metadata);
                 return self.table("BOOKMARK", &Content::Tree(tree.into()), out);
             }
-            Some(Target { kind: TargetKind::PartialList, .. }) => return Err(None),
+            Some(Transform { kind: TransformKind::PartialList, .. }) => return Err(None),
         };
         let mut tree = Map::new();
         tree.insert("kind", kind);
@@ -163,7 +167,7 @@ impl Events {
         Ok(())
     }
 
-    /// The last event of a watch that went wrong.
+    /// The event that ends a watch with an error.
     pub(super) fn error(&self, error: &Status) -> Bytes {
         let mut out = Vec::new();
         let format = self.view.accept.format;
@@ -172,20 +176,22 @@ impl Events {
     }
 
     fn table(&mut self, kind: &str, content: &Content, out: &mut Vec<u8>) -> Result<(), End> {
-        let Some(Target { version, .. }) = self.view.accept.target else { return Err(None) };
+        let Some(Transform { version, .. }) = self.view.accept.transform else { return Err(None) };
         // Ages count from now, not from the start of the watch.
         self.view.now = object::time::MicroTime::now();
-        let table = self.view.table_of(content, version, self.shown).map_err(Some)?;
-        self.shown = Shown::No;
+        let table = self.view.table_of(content, version, self.headings).map_err(Some)?;
+        self.headings = Headings::Omit;
         json(kind, &[&table], out);
         Ok(())
     }
 
-    /// An empty list of the kind, as the client would be sent it.
+    /// An empty list of the kind, in the negotiated format.
     fn blueprint(&self) -> Result<Bytes, End> {
-        let (kind, api_version) = match self.view.accept.target {
+        let (kind, api_version) = match self.view.accept.transform {
             None => (self.view.served.list_kind.to_string(), self.api_version.clone()),
-            Some(target) => ("PartialObjectMetadataList".to_owned(), target.version.api_version().to_owned()),
+            Some(transform) => {
+                ("PartialObjectMetadataList".to_owned(), transform.version.api_version().to_owned())
+            }
         };
         let mut out = Vec::new();
         match self.view.accept.format {
@@ -217,7 +223,7 @@ impl Events {
     }
 }
 
-/// An event with an object that is written as a whole.
+/// An event with an encoded object.
 fn wrap(kind: &str, object: &[u8], format: Format, out: &mut Vec<u8>) {
     match format {
         Format::Protobuf => protobuf_raw(kind, object.len(), out, |out| out.extend_from_slice(object)),
@@ -235,7 +241,7 @@ fn json(kind: &str, object: &[&[u8]], out: &mut Vec<u8>) {
     out.extend_from_slice(b"}\n");
 }
 
-/// An event with a message that has yet to be put into its envelope.
+/// An event with a message that has no envelope yet.
 fn protobuf(kind: &str, api_version: &str, object_kind: &str, message: &[u8], out: &mut Vec<u8>) {
     let len = wire::envelope_len(api_version, object_kind, message.len());
     protobuf_raw(kind, len, out, |out| {

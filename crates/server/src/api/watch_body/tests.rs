@@ -1,5 +1,5 @@
 use super::*;
-use crate::api::testing::{Fixture, PARTIAL, PARTIAL_LIST, SETTINGS, TABLE, body, text};
+use crate::api::testing::{Fixture, NEGOTIATOR, PARTIAL, PARTIAL_LIST, TABLE, body, text};
 use cache::watch::{Request, Start};
 use cache::{Change, Freshness};
 use http_body_util::BodyExt;
@@ -16,7 +16,7 @@ impl Setup {
 
     async fn watch(&self, accept: &str, start: Start, timeout: Duration) -> Response {
         let mut view = self.fixture.view("", "configmaps", accept);
-        let (accept, media_type) = view.accept.stream(SETTINGS).unwrap();
+        let (accept, media_type) = view.accept.stream(NEGOTIATOR).unwrap();
         view.accept = accept;
         let resource = self.fixture.cache.resource("configmaps").unwrap();
         let request = match start {
@@ -24,11 +24,11 @@ impl Setup {
             _ => Request::new(start),
         };
         let watcher = resource.watch(request).await.unwrap();
-        let until = Until { timeout, bookmarks: false, lifecycle: self.lifecycle.clone() };
+        let until = EndConditions { timeout, bookmarks: false, lifecycle: self.lifecycle.clone() };
         respond(view, media_type, Watch::Running(watcher), until)
     }
 
-    /// Everything that a short watch sends.
+    /// The whole body of a short watch.
     async fn short(&self, accept: &str, start: Start) -> Bytes {
         body(self.watch(accept, start, Duration::from_millis(50)).await).await
     }
@@ -38,7 +38,7 @@ const STATE: Start = Start::State(Freshness::MostRecent);
 const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn events_are_lines_of_json() {
+async fn json_events_are_lines() {
     let setup = Setup::new().await;
     let entry = setup.fixture.config_map("a", "1").await;
     let mut response = setup.watch("application/json;stream=watch", STATE, LONG).await;
@@ -56,44 +56,43 @@ async fn events_are_lines_of_json() {
     assert!(text(&frame).contains(r#""resourceVersion":"3""#), "{}", text(&frame));
 }
 
-/// One of them has written what the others send, each in its form.
 #[tokio::test]
-async fn watches_of_the_same_send_the_same_bytes() {
+async fn watches_with_equal_requests_share_encoded_events() {
     let setup = Setup::new().await;
-    let forms = ["application/json", "application/vnd.kubernetes.protobuf", "application/cbor"];
-    let forms = forms.iter().flat_map(|form| [(*form).to_owned(), format!("{form}{PARTIAL}")]);
+    let accepts = ["application/json", "application/vnd.kubernetes.protobuf", "application/cbor"];
+    let accepts = accepts.iter().flat_map(|accept| [(*accept).to_owned(), format!("{accept}{PARTIAL}")]);
     let mut watches = Vec::new();
-    for form in forms.chain([format!("application/json{TABLE}")]) {
+    for accept in accepts.chain([format!("application/json{TABLE}")]) {
         let mut pair = Vec::new();
         for _ in 0..2 {
-            pair.push(setup.watch(&form, Start::After(store::Revision(0)), LONG).await.into_body());
+            pair.push(setup.watch(&accept, Start::After(store::Revision(0)), LONG).await.into_body());
         }
-        watches.push((form, pair));
+        watches.push((accept, pair));
     }
     let mut all = Vec::new();
     for round in ["1", "2"] {
         setup.fixture.config_map("a", round).await;
-        for (form, pair) in &mut watches {
+        for (accept, pair) in &mut watches {
             let mut frames = Vec::new();
             for body in pair {
                 frames.push(body.frame().await.unwrap().unwrap().into_data().unwrap());
             }
-            assert_eq!(frames[0], frames[1], "{form}");
+            assert_eq!(frames[0], frames[1], "{accept}");
             let shared = frames[0].as_ptr() == frames[1].as_ptr();
-            assert_eq!(shared, !form.contains("as=Table"), "{form}");
+            assert_eq!(shared, !accept.contains("as=Table"), "{accept}");
             all.push(frames.swap_remove(0));
         }
     }
     let distinct: std::collections::HashSet<_> = all.iter().collect();
-    assert_eq!(distinct.len(), all.len(), "no form takes the bytes of another");
+    assert_eq!(distinct.len(), all.len(), "media types do not share bytes");
 }
 
 #[tokio::test]
-async fn events_of_protobuf_are_framed() {
+async fn protobuf_events_are_length_delimited() {
     let setup = Setup::new().await;
     let entry = setup.fixture.config_map("a", "1").await;
-    for (accept, form) in [("", ""), ("", PARTIAL)] {
-        let accept = format!("application/vnd.kubernetes.protobuf{accept}{form}");
+    for (accept, transform) in [("", ""), ("", PARTIAL)] {
+        let accept = format!("application/vnd.kubernetes.protobuf{accept}{transform}");
         let object = setup.fixture.view("", "configmaps", &accept).object(&entry.clone().into()).unwrap();
         let bytes = setup.short(&accept, STATE).await;
         let (length, message) = bytes.split_at(4);
@@ -107,21 +106,21 @@ async fn events_of_protobuf_are_framed() {
 }
 
 #[tokio::test]
-async fn events_of_cbor_are_a_sequence() {
+async fn cbor_events_are_a_sequence() {
     let setup = Setup::new().await;
     setup.fixture.config_map("a", "1").await;
     setup.fixture.config_map("b", "1").await;
-    for form in ["", PARTIAL] {
-        let bytes = setup.short(&format!("application/cbor{form}"), STATE).await;
+    for transform in ["", PARTIAL] {
+        let bytes = setup.short(&format!("application/cbor{transform}"), STATE).await;
         let items: Result<Vec<_>, _> =
             schema::cbor::Sequence::new(&bytes, schema::Limits::default()).collect();
-        assert_eq!(items.unwrap().len(), 2, "{form}");
+        assert_eq!(items.unwrap().len(), 2, "{transform}");
         assert!(bytes.starts_with(b"\xd9\xd9\xf7\xa2\x44type\x45ADDED\x46object\xd9\xd9\xf7"));
     }
 }
 
 #[tokio::test]
-async fn only_the_first_table_has_headings() {
+async fn only_the_first_table_event_has_column_definitions() {
     let setup = Setup::new().await;
     setup.fixture.config_map("a", "1").await;
     setup.fixture.config_map("b", "1").await;
@@ -138,7 +137,7 @@ async fn only_the_first_table_has_headings() {
 }
 
 #[tokio::test]
-async fn metadata_can_be_watched_and_lists_of_it_cannot() {
+async fn watch_as_partial_metadata_works_and_as_partial_metadata_list_ends() {
     let setup = Setup::new().await;
     setup.fixture.config_map("a", "1").await;
     let bytes = setup.short(&format!("application/json{PARTIAL}"), STATE).await;
@@ -149,7 +148,7 @@ async fn metadata_can_be_watched_and_lists_of_it_cannot() {
 }
 
 #[tokio::test]
-async fn a_bookmark_is_an_object_of_the_kind() {
+async fn bookmark_is_an_object_of_the_kind() {
     let setup = Setup::new().await;
     setup.fixture.put("configmaps", "x", r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x","namespace":"n","creationTimestamp":null}}"#.into()).await;
     let start = Start::StreamingList(Freshness::MostRecent);
@@ -168,7 +167,7 @@ async fn a_bookmark_is_an_object_of_the_kind() {
 }
 
 #[tokio::test]
-async fn a_watch_ends_with_its_time_and_with_the_server() {
+async fn watch_ends_at_its_timeout_and_when_the_server_drains() {
     let setup = Setup::new().await;
     assert_eq!(setup.short("application/json", STATE).await, "");
     let response = setup.watch("application/json", STATE, LONG).await;
@@ -178,10 +177,10 @@ async fn a_watch_ends_with_its_time_and_with_the_server() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_the_last_event() {
+async fn error_is_the_last_event() {
     let setup = Setup::new().await;
     let status = Status::expired("too old resource version: 1 (20)");
-    let until = || Until { timeout: LONG, bookmarks: false, lifecycle: setup.lifecycle.clone() };
+    let until = || EndConditions { timeout: LONG, bookmarks: false, lifecycle: setup.lifecycle.clone() };
     let view = setup.fixture.view("", "configmaps", "application/json");
     let bytes = body(respond(view, "application/json", Watch::Ended(status.clone()), until())).await;
     assert_eq!(
@@ -196,7 +195,7 @@ async fn what_goes_wrong_is_the_last_event() {
 }
 
 #[tokio::test]
-async fn a_large_state_comes_in_chunks() {
+async fn large_initial_state_is_sent_in_chunks() {
     let setup = Setup::new().await;
     let value = "x".repeat(3_000);
     for at in 0..100 {

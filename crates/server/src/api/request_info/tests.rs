@@ -1,86 +1,96 @@
 use super::*;
 
-const NOTHING: Resource<'static> = Resource {
-    group: "",
-    version: "v1",
+/// A resource request for nothing; its verb and path are those of no request.
+const EMPTY: RequestInfo<'static> = RequestInfo {
+    is_resource_request: true,
+    path: "",
+    verb: Verb::None,
+    api_group: "",
+    api_version: "v1",
     namespace: None,
     resource: "",
-    name: "",
     subresource: "",
-    rest: None,
+    name: Cow::Borrowed(""),
+    path_name: "",
+    path_rest: None,
     prefix: Prefix::None,
-    displaced: false,
+    is_unroutable: false,
 };
 
-fn resource(path: &str) -> Resource<'_> {
-    match Path::parse(path) {
-        Path::Resource(resource) => resource,
-        other => panic!("{path}: {other:?}"),
-    }
+fn parse(path: &str) -> Result<RequestInfo<'_>, IncompletePath> {
+    RequestInfo::parse(&Method::GET, path, Query::new(""))
 }
 
-fn asked(method: Method, path: &str, query: &str) -> (&'static str, String) {
-    let asked = resource(path).asked(&method, Query::new(query));
-    (asked.verb.as_str(), asked.name.into_owned())
+/// What the path alone says: without `path` and `verb`.
+fn resource(path: &str) -> RequestInfo<'_> {
+    let info = parse(path).unwrap();
+    assert!(info.is_resource_request, "{path}");
+    assert_eq!(info.name, info.path_name, "{path}");
+    RequestInfo { path: "", verb: Verb::None, name: "".into(), ..info }
+}
+
+fn verb_and_name(method: Method, path: &str, query: &str) -> (&'static str, String) {
+    let info = RequestInfo::parse(&method, path, Query::new(query)).unwrap();
+    (info.verb.as_str(), info.name.into_owned())
 }
 
 #[test]
-fn resources_of_the_core_group_and_of_others() {
-    assert_eq!(resource("/api/v1/nodes"), Resource { resource: "nodes", ..NOTHING });
+fn core_and_named_groups_are_parsed() {
+    assert_eq!(resource("/api/v1/nodes"), RequestInfo { resource: "nodes", ..EMPTY });
     assert_eq!(
         resource("/apis/apps/v1/namespaces/n/deployments/d/scale"),
-        Resource {
-            group: "apps",
+        RequestInfo {
+            api_group: "apps",
             namespace: Some("n"),
             resource: "deployments",
-            name: "d",
+            path_name: "d",
             subresource: "scale",
-            ..NOTHING
+            ..EMPTY
         }
     );
 }
 
 #[test]
-fn a_namespace_is_in_itself() {
-    let namespace = Resource { resource: "namespaces", ..NOTHING };
+fn namespace_object_is_in_its_own_namespace() {
+    let namespace = RequestInfo { resource: "namespaces", ..EMPTY };
     assert_eq!(resource("/api/v1/namespaces"), namespace);
-    let named = Resource { namespace: Some("n"), name: "n", ..namespace };
+    let named = RequestInfo { namespace: Some("n"), path_name: "n", ..namespace.clone() };
     assert_eq!(resource("/api/v1/namespaces/n"), named);
     for subresource in ["status", "finalize"] {
         let path = format!("/api/v1/namespaces/n/{subresource}");
-        assert_eq!(resource(&path), Resource { subresource, ..named });
+        assert_eq!(resource(&path), RequestInfo { subresource, ..named.clone() });
     }
     assert_eq!(
         resource("/api/v1/namespaces/n/namespaces"),
-        Resource { namespace: Some("n"), ..namespace },
+        RequestInfo { namespace: Some("n"), ..namespace.clone() },
         "a resource of its own, which is not there"
     );
 }
 
 #[test]
-fn what_is_below_a_subresource_stays_as_it_is() {
+fn path_below_a_subresource_is_kept_verbatim() {
     let proxy =
-        Resource { namespace: Some("n"), resource: "pods", name: "p", subresource: "proxy", ..NOTHING };
+        RequestInfo { namespace: Some("n"), resource: "pods", path_name: "p", subresource: "proxy", ..EMPTY };
     assert_eq!(resource("/api/v1/namespaces/n/pods/p/proxy"), proxy);
     assert_eq!(
         resource("/api/v1/namespaces/n/pods/p/proxy//a//b"),
-        Resource { rest: Some("/a//b"), ..proxy }
+        RequestInfo { path_rest: Some("/a//b"), ..proxy.clone() }
     );
-    assert_eq!(resource("/api/v1/namespaces/n/pods/p/status/y").rest, Some("y"));
+    assert_eq!(resource("/api/v1/namespaces/n/pods/p/status/y").path_rest, Some("y"));
 }
 
 #[test]
-fn old_prefixes_stand_before_the_resource() {
-    let watched = Resource { prefix: Prefix::Watch, resource: "pods", ..NOTHING };
+fn watch_and_proxy_prefixes_are_parsed() {
+    let watched = RequestInfo { prefix: Prefix::Watch, resource: "pods", ..EMPTY };
     assert_eq!(resource("/api/v1/watch/pods"), watched);
-    let in_namespace = Resource { namespace: Some("n"), name: "p", ..watched };
+    let in_namespace = RequestInfo { namespace: Some("n"), path_name: "p", ..watched.clone() };
     assert_eq!(resource("/api/v1/watch/namespaces/n/pods/p"), in_namespace);
     assert_eq!(resource("/api/v1/watch/namespaces/n/pods/p/log").subresource, "log");
     let proxied = resource("/api/v1/proxy/nodes/x/y/z");
-    assert_eq!((proxied.prefix, proxied.name, proxied.subresource), (Prefix::Proxy, "x", ""));
-    assert_eq!(proxied.rest, Some("y/z"));
+    assert_eq!((proxied.prefix, proxied.path_name, proxied.subresource), (Prefix::Proxy, "x", ""));
+    assert_eq!(proxied.path_rest, Some("y/z"));
     for path in ["/api/v1/watch", "/apis/apps/v1/watch", "/api/v1/proxy"] {
-        assert_eq!(Path::parse(path), Path::Incomplete);
+        assert_eq!(parse(path), Err(IncompletePath));
     }
     assert_eq!(
         incomplete_message("/api/v1/watc%68?x=%zz&y=1"),
@@ -90,22 +100,26 @@ fn old_prefixes_stand_before_the_resource() {
 }
 
 #[test]
-fn slashes_at_the_ends_do_not_count_and_doubled_ones_do() {
-    let pods = Resource { resource: "pods", ..NOTHING };
+fn slashes_at_the_ends_are_ignored_and_doubled_slashes_are_not() {
+    let pods = RequestInfo { resource: "pods", ..EMPTY };
     assert_eq!(resource("/api/v1/pods/"), pods);
     assert_eq!(resource("/api/v1/pods///"), pods);
-    assert_eq!(resource("//api/v1/pods"), Resource { displaced: true, ..pods });
-    assert_eq!(resource("/apis//v1/pods"), Resource { displaced: true, ..pods }, "not the core group");
+    assert_eq!(resource("//api/v1/pods"), RequestInfo { is_unroutable: true, ..pods.clone() });
+    assert_eq!(
+        resource("/apis//v1/pods"),
+        RequestInfo { is_unroutable: true, ..pods.clone() },
+        "not the core group"
+    );
     assert_eq!(resource("/api/v1//namespaces").resource, "");
     assert_eq!(resource("/api/v1/namespaces//configmaps").namespace, Some(""));
     let broken = resource("/api/v1/namespaces/n/configmaps//a");
-    assert_eq!((broken.name, broken.subresource), ("", "a"));
+    assert_eq!((broken.path_name, broken.subresource), ("", "a"));
     let broken = resource("/api/v1/namespaces/n//configmaps");
-    assert_eq!((broken.resource, broken.name), ("", "configmaps"));
+    assert_eq!((broken.resource, broken.path_name), ("", "configmaps"));
 }
 
 #[test]
-fn everything_else_is_no_resource() {
+fn other_paths_are_non_resource_requests() {
     for path in [
         "",
         "/",
@@ -120,15 +134,16 @@ fn everything_else_is_no_resource() {
         "/API/v1/pods",
         "/healthz/a/b",
     ] {
-        assert_eq!(Path::parse(path), Path::NonResource(path));
+        let info = parse(path).unwrap();
+        assert!(!info.is_resource_request && info.path == path && info.verb.as_str() == "get", "{path}");
     }
 }
 
 #[test]
-fn escapes_are_undone_before_the_path_is_split() {
+fn path_is_decoded_before_it_is_split() {
     let path = decode("/api/v1/namespaces/n/configmaps/a%2Fb").unwrap();
     let found = resource(&path);
-    assert_eq!((found.name, found.subresource), ("a", "b"));
+    assert_eq!((found.path_name, found.subresource), ("a", "b"));
     assert_eq!(decode("/a%20b+c%25"), Some("/a b+c%".into()));
     assert_eq!(decode("/%ff"), Some("/\u{fffd}".into()));
     assert!(matches!(decode("/plain"), Some(Cow::Borrowed("/plain"))));
@@ -138,7 +153,7 @@ fn escapes_are_undone_before_the_path_is_split() {
 }
 
 #[test]
-fn methods_become_verbs() {
+fn methods_map_to_verbs() {
     let (collection, object) = ("/api/v1/namespaces/n/pods", "/api/v1/namespaces/n/pods/p");
     for (method, on_collection, on_object) in [
         (Method::POST, "create", "create"),
@@ -150,16 +165,16 @@ fn methods_become_verbs() {
         (Method::OPTIONS, "", ""),
         (Method::from_bytes(b"FETCH").unwrap(), "", ""),
     ] {
-        assert_eq!(asked(method.clone(), collection, "").0, on_collection, "{method}");
-        assert_eq!(asked(method.clone(), object, "watch=1").0, on_object, "{method}");
+        assert_eq!(verb_and_name(method.clone(), collection, "").0, on_collection, "{method}");
+        assert_eq!(verb_and_name(method.clone(), object, "watch=1").0, on_object, "{method}");
     }
-    assert_eq!(asked(Method::DELETE, "/api/v1/watch/pods", "").0, "watch");
-    assert_eq!(asked(Method::GET, "/api/v1/watch/pods/p", "watch=false"), ("watch", "p".into()));
-    assert_eq!(asked(Method::GET, "/api/v1/proxy/nodes/x", "").0, "proxy");
+    assert_eq!(verb_and_name(Method::DELETE, "/api/v1/watch/pods", "").0, "watch");
+    assert_eq!(verb_and_name(Method::GET, "/api/v1/watch/pods/p", "watch=false"), ("watch", "p".into()));
+    assert_eq!(verb_and_name(Method::GET, "/api/v1/proxy/nodes/x", "").0, "proxy");
 }
 
 #[test]
-fn values_of_watch() {
+fn watch_parameter_is_true_unless_false_or_0() {
     for (query, verb) in [
         ("", "list"),
         ("watch=0", "list"),
@@ -172,12 +187,12 @@ fn values_of_watch() {
         ("watch=", "watch"),
         ("watch=true&limit=x", "watch"),
     ] {
-        assert_eq!(asked(Method::GET, "/api/v1/pods", query).0, verb, "{query}");
+        assert_eq!(verb_and_name(Method::GET, "/api/v1/pods", query).0, verb, "{query}");
     }
 }
 
 #[test]
-fn a_list_by_name_asks_for_that_name() {
+fn list_with_a_name_field_selector_is_authorized_for_that_name() {
     for (query, name) in [
         ("fieldSelector=metadata.name%3Dx", "x"),
         ("fieldSelector=metadata.name%3D%3Dx,spec.nodeName%3Dy&watch=1", "x"),
@@ -189,17 +204,17 @@ fn a_list_by_name_asks_for_that_name() {
         ("fieldSelector=metadata.name%3Dx&labelSelector=!!", ""),
         ("fieldSelector=metadata.name%3Dx&limit=5&labelSelector=a%3Db", "x"),
     ] {
-        assert_eq!(asked(Method::GET, "/api/v1/pods", query).1, name, "{query}");
+        assert_eq!(verb_and_name(Method::GET, "/api/v1/pods", query).1, name, "{query}");
     }
-    assert_eq!(asked(Method::DELETE, "/api/v1/pods", "fieldSelector=metadata.name%3Dx").1, "");
+    assert_eq!(verb_and_name(Method::DELETE, "/api/v1/pods", "fieldSelector=metadata.name%3Dx").1, "");
 }
 
 #[test]
-fn authorization_is_asked_in_its_own_words() {
-    let found = resource("/apis/apps/v1/namespaces/n/deployments/d/scale");
-    let attributes = found.attributes(&found.asked(&Method::PUT, Query::new("")));
+fn attributes_are_those_of_the_request() {
+    let path = "/apis/apps/v1/namespaces/n/deployments/d/scale";
+    let info = RequestInfo::parse(&Method::PUT, path, Query::new("")).unwrap();
     assert_eq!(
-        attributes,
+        info.attributes(),
         auth::Attributes {
             verb: "update",
             target: auth::Target::Resource {
@@ -212,14 +227,14 @@ fn authorization_is_asked_in_its_own_words() {
             },
         }
     );
-    let attributes = path_attributes(&Method::OPTIONS, "/healthz");
+    let attributes = RequestInfo::parse(&Method::OPTIONS, "/healthz", Query::new("")).unwrap().attributes();
     assert_eq!(attributes.verb, "options");
     assert_eq!(attributes.target, auth::Target::Path("/healthz".into()));
 }
 
-/// A path that is written again from what was read leads to the same place.
+/// The segments of a request info are those of the path that it was parsed from.
 #[test]
-fn no_path_panics_and_none_loses_a_segment() {
+fn random_paths_do_not_panic_and_keep_their_segments() {
     const PIECES: &[&str] =
         &["/", "//", "api", "apis", "v1", "namespaces", "watch", "proxy", "status", "%2F", "%", "ü", ".."];
     let mut random = fastrand::Rng::with_seed(33);
@@ -229,14 +244,16 @@ fn no_path_panics_and_none_loses_a_segment() {
             .collect::<Vec<_>>()
             .concat();
         let Some(path) = decode(&raw) else { continue };
-        let Path::Resource(found) = Path::parse(&path) else { continue };
-        found.asked(&Method::GET, Query::new(&raw));
+        let Ok(found) = RequestInfo::parse(&Method::GET, &path, Query::new(&raw)) else { continue };
+        if !found.is_resource_request {
+            continue;
+        }
         let mut again = if path.trim_start_matches('/').starts_with("apis") {
-            format!("apis/{}/{}", found.group, found.version)
+            format!("apis/{}/{}", found.api_group, found.api_version)
         } else {
-            format!("api/{}", found.version)
+            format!("api/{}", found.api_version)
         };
-        let itself = found.resource == "namespaces" && found.namespace == Some(found.name);
+        let itself = found.resource == "namespaces" && found.namespace == Some(found.path_name);
         match found.prefix {
             Prefix::None => {}
             Prefix::Watch => again.push_str("/watch"),
@@ -245,8 +262,8 @@ fn no_path_panics_and_none_loses_a_segment() {
         if let Some(namespace) = found.namespace.filter(|_| !itself) {
             again.extend(["/namespaces/", namespace]);
         }
-        again.extend(["/", found.resource, "/", found.name, "/", found.subresource]);
-        if let Some(rest) = found.rest {
+        again.extend(["/", found.resource, "/", found.path_name, "/", found.subresource]);
+        if let Some(rest) = found.path_rest {
             again.extend(["/", rest]);
         }
         let written: Vec<_> = again.split('/').filter(|s| !s.is_empty()).collect();

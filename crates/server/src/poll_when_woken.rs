@@ -1,8 +1,7 @@
-//! Waiting for something rare beside something frequent.
+//! A future for rare events, in a `select!` with a future for frequent ones.
 //!
-//! A task that is woken for one of its futures polls all of them. Where one of them is a time-out or the end of the
-//! process, and another has news thousands of times a second, that is a lock and a timer for each piece of news, shared
-//! with all other tasks that do the same.
+//! A task that is woken for one of its futures polls all of them. If one of them is a timeout or the shutdown, and another
+//! has events thousands of times a second, each event costs a lock and a timer that all such tasks share.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,22 +9,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// A future that is polled when it was woken itself, and not when the task that it belongs to was woken for another.
-pub(crate) struct Rare<F> {
+/// A future that is polled only after its own waker was called, not when its task was woken for another future.
+pub(crate) struct PollWhenWoken<F> {
     future: Pin<Box<F>>,
-    /// Whom it wakes.
+    /// The waker of the task that polled it last.
     task: Option<Waker>,
-    bell: Arc<Bell>,
+    flag: Arc<WakeFlag>,
 }
 
-struct Bell {
-    rung: AtomicBool,
+struct WakeFlag {
+    woken: AtomicBool,
     task: Mutex<Option<Waker>>,
 }
 
-impl Wake for Bell {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
-        self.rung.store(true, Ordering::Release);
+        self.woken.store(true, Ordering::Release);
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(task) = task {
             task.wake();
@@ -33,29 +32,29 @@ impl Wake for Bell {
     }
 }
 
-impl<F: Future> Rare<F> {
+impl<F: Future> PollWhenWoken<F> {
     pub(crate) fn new(future: F) -> Self {
-        let bell = Arc::new(Bell { rung: AtomicBool::new(true), task: Mutex::new(None) });
-        Self { future: Box::pin(future), task: None, bell }
+        let flag = Arc::new(WakeFlag { woken: AtomicBool::new(true), task: Mutex::new(None) });
+        Self { future: Box::pin(future), task: None, flag }
     }
 }
 
-impl<F: Future> Future for Rare<F> {
+impl<F: Future> Future for PollWhenWoken<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.get_mut();
         if this.task.as_ref().is_none_or(|task| !task.will_wake(cx.waker())) {
-            // From now on a ring wakes this task; one before is seen below.
+            // From now on a wake reaches this task; an earlier one is seen below.
             this.task = Some(cx.waker().clone());
-            *this.bell.task.lock().unwrap_or_else(PoisonError::into_inner) = this.task.clone();
+            *this.flag.task.lock().unwrap_or_else(PoisonError::into_inner) = this.task.clone();
         }
-        if !this.bell.rung.load(Ordering::Acquire) {
+        if !this.flag.woken.load(Ordering::Acquire) {
             return Poll::Pending;
         }
-        // A ring from here on is one for the next poll.
-        this.bell.rung.store(false, Ordering::Release);
-        this.future.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::clone(&this.bell))))
+        // A wake from here on is for the next poll.
+        this.flag.woken.store(false, Ordering::Release);
+        this.future.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::clone(&this.flag))))
     }
 }
 
@@ -67,11 +66,11 @@ mod tests {
     use tokio::sync::oneshot;
 
     #[tokio::test]
-    async fn it_is_polled_when_it_was_woken_and_not_with_others() {
+    async fn polled_only_after_its_own_wake() {
         let polls = Arc::new(AtomicUsize::new(0));
         let (send, mut receive) = oneshot::channel::<u8>();
         let counted = Arc::clone(&polls);
-        let mut rare = Rare::new(std::future::poll_fn(move |cx| {
+        let mut rare = PollWhenWoken::new(std::future::poll_fn(move |cx| {
             counted.fetch_add(1, Ordering::SeqCst);
             Pin::new(&mut receive).poll(cx)
         }));
@@ -89,9 +88,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_wakes_the_task_that_polled_it_last() {
+    async fn wakes_the_task_that_polled_it_last() {
         let (send, receive) = oneshot::channel::<u8>();
-        let mut rare = Rare::new(receive);
+        let mut rare = PollWhenWoken::new(receive);
         let first = futures_poll(&mut rare);
         assert!(first.is_pending());
         let waiting = tokio::spawn(rare);
@@ -100,7 +99,7 @@ mod tests {
         assert_eq!(tokio::time::timeout(Duration::from_secs(5), waiting).await.unwrap().unwrap(), Ok(7));
     }
 
-    fn futures_poll<F: Future>(rare: &mut Rare<F>) -> Poll<F::Output> {
+    fn futures_poll<F: Future>(rare: &mut PollWhenWoken<F>) -> Poll<F::Output> {
         Pin::new(rare).poll(&mut Context::from_waker(Waker::noop()))
     }
 }

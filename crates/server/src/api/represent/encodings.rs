@@ -1,8 +1,7 @@
-//! The writings of a stored object that are kept: their numbers, and how each is made.
+//! The cached encodings of a stored object: their cache ids, and how each is computed.
 //!
-//! A writing is told from others by the object's revision and a number, which is made of the form's number and of that of the
-//! [`Served`] it was made for. A kind that changes is another `Served`, so that nothing is shown in a form that was made for what
-//! the kind was before.
+//! The cache key is the object's revision and a cache id, which is derived from the number of the encoding and the id of the
+//! [`Served`]. A kind that changes gets a new `Served`, so an encoding from before the change is never used.
 
 use std::sync::PoisonError;
 
@@ -15,74 +14,74 @@ use schema::{Limits, Status, cbor, json, protobuf};
 
 use super::{View, indented, object_meta, protobuf_meta, span, table, to_yaml};
 
-/// The forms that are kept.
+/// The encodings of a stored object that are cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum CachedEncoding {
     /// JSON of another version than the stored one.
     Json = 0,
     /// The Protobuf message, without its envelope.
     Protobuf = 1,
-    /// The Protobuf message of an object with nothing but the metadata.
+    /// The Protobuf message of the object as `PartialObjectMetadata`, without its envelope.
     ProtobufMeta = 2,
     /// CBOR.
     Cbor = 3,
-    /// CBOR as it stands in a list: without kind and version, and without the tag in front.
+    /// CBOR as an item of a list: without `kind` and `apiVersion`, and without the tag in front.
     CborItem = 4,
     /// YAML.
     Yaml = 5,
-    /// YAML as it stands in a list.
+    /// YAML as an item of a list.
     YamlItem = 6,
     /// Indented JSON.
     Pretty = 7,
-    /// Indented JSON as it stands in a list.
+    /// Indented JSON as an item of a list.
     PrettyItem = 8,
     /// A row of a table, see [`table::Row`].
     Row = 9,
 }
 
-/// How many forms there can be, those of watch events included.
-const FORMS: u32 = 16;
+/// More than the number of encodings of objects, and of watch events.
+const ENCODINGS: u32 = 16;
 
-/// The number of a form in the version that is asked for.
-pub(crate) fn encoding(form: Form, served: &Served) -> Encoding {
-    numbered(form as u32, served)
+/// The cache id of an encoding in the requested version.
+pub(crate) fn cache_id(encoding: CachedEncoding, served: &Served) -> Encoding {
+    numbered(encoding as u32, served)
 }
 
-/// A number, one of those that somebody counts, for the version that is asked for.
+/// The cache id of a number below `ENCODINGS` in the requested version.
 pub(crate) fn numbered(number: u32, served: &Served) -> Encoding {
-    Encoding(served.id * FORMS + number)
+    Encoding(served.id * ENCODINGS + number)
 }
 
 impl View {
-    /// A form of a stored object: kept, or made.
-    pub(crate) fn form(&self, entry: &Entry, form: Form) -> Result<Bytes, Status> {
-        let encoding = encoding(form, &self.served);
-        self.cache.encodings().get(entry, encoding, |entry| self.make(entry, form))
+    /// An encoding of a stored object, from the cache if it is there.
+    pub(crate) fn encoded(&self, entry: &Entry, encoding: CachedEncoding) -> Result<Bytes, Status> {
+        let id = cache_id(encoding, &self.served);
+        self.cache.encodings().get(entry, id, |entry| self.encode(entry, encoding))
     }
 
-    fn make(&self, entry: &Entry, form: Form) -> Result<Bytes, Status> {
-        match form {
-            Form::Json => {
+    fn encode(&self, entry: &Entry, encoding: CachedEncoding) -> Result<Bytes, Status> {
+        match encoding {
+            CachedEncoding::Json => {
                 let mut out = Vec::with_capacity(entry.bytes().len());
                 json::encode(&self.served.ty, &self.decoded(entry)?, &mut out);
                 Ok(out.into())
             }
-            Form::Protobuf => {
+            CachedEncoding::Protobuf => {
                 let mut out = Vec::with_capacity(entry.bytes().len());
                 protobuf::encode_message(&self.served.ty, &self.decoded(entry)?, &mut out);
                 Ok(out.into())
             }
-            Form::ProtobufMeta => {
+            CachedEncoding::ProtobufMeta => {
                 let metadata = json::decode_shape(&object_meta()?, &self.metadata(entry)?, &Limits::STORED);
                 let metadata = metadata.map_err(|error| Status::internal_error(&error.to_string()))?;
                 protobuf_meta(&metadata.value)
             }
-            Form::Cbor => {
+            CachedEncoding::Cbor => {
                 let mut out = Vec::with_capacity(entry.bytes().len());
                 cbor::encode(&self.served.ty, &self.decoded(entry)?, &mut out);
                 Ok(out.into())
             }
-            Form::CborItem => {
+            CachedEncoding::CborItem => {
                 let mut tree = self.decoded(entry)?;
                 if let Some(map) = tree.as_map_mut() {
                     map.remove("kind");
@@ -92,11 +91,11 @@ impl View {
                 cbor::encode(&self.served.ty, &tree, &mut out);
                 Ok(Bytes::from(out).slice(cbor::PREFIX.len()..))
             }
-            Form::Yaml => to_yaml(&self.json(entry)?),
-            Form::YamlItem => yaml_item("items", &self.item(entry)?),
-            Form::Pretty => Ok(indented(&self.json(entry)?)),
-            Form::PrettyItem => pretty_item(&self.item(entry)?),
-            Form::Row => {
+            CachedEncoding::Yaml => to_yaml(&self.json(entry)?),
+            CachedEncoding::YamlItem => yaml_item("items", &self.item(entry)?),
+            CachedEncoding::Pretty => Ok(indented(&self.json(entry)?)),
+            CachedEncoding::PrettyItem => pretty_item(&self.item(entry)?),
+            CachedEncoding::Row => {
                 let Some(stored) = &self.served.stored else {
                     return Err(Status::internal_error("the kind has no objects"));
                 };
@@ -111,7 +110,7 @@ impl View {
         }
     }
 
-    /// The tree of a stored object, in the version that was asked for.
+    /// The tree of a stored object, in the requested version.
     pub(super) fn decoded(&self, entry: &Entry) -> Result<Value, Status> {
         let Some(stored) = &self.served.stored else {
             return Err(Status::internal_error("the kind has no objects"));
@@ -129,7 +128,7 @@ impl View {
         Ok(tree)
     }
 
-    /// The object as it stands in a list: JSON without kind and version.
+    /// The object as an item of a list: JSON without `kind` and `apiVersion`.
     fn item(&self, entry: &Entry) -> Result<Vec<u8>, Status> {
         let json = self.json(entry)?;
         let rest = self.after_head(&json);
@@ -139,14 +138,14 @@ impl View {
         Ok(item)
     }
 
-    /// What stands in the JSON of an object after its kind and version, up to and with the last brace.
+    /// The part of an object's JSON after `kind` and `apiVersion`, with the last brace.
     pub(crate) fn after_head<'j>(&self, json: &'j [u8]) -> &'j [u8] {
         let rest = json.strip_prefix(&*self.served.head).unwrap_or_else(|| span::after_kind(json));
         rest.strip_prefix(b",").unwrap_or(rest)
     }
 }
 
-/// JSON as YAML, as it stands in a list called `key`.
+/// JSON as YAML, as an item of the list `key`.
 pub(crate) fn yaml_item(key: &str, item: &[u8]) -> Result<Bytes, Status> {
     let text = wrapped(key, item);
     let yaml = to_yaml(&text)?;
@@ -154,7 +153,7 @@ pub(crate) fn yaml_item(key: &str, item: &[u8]) -> Result<Bytes, Status> {
     Ok(yaml.slice(yaml.len().min(key.len() + 2)..))
 }
 
-/// JSON over many lines, as it stands in a list.
+/// Indented JSON, as an item of a list.
 pub(crate) fn pretty_item(item: &[u8]) -> Result<Bytes, Status> {
     const BEFORE: usize = "{\n  \"items\": [\n".len();
     const AFTER: usize = "\n  ]\n}".len();
