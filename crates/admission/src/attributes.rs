@@ -35,7 +35,7 @@ pub struct Attributes<'a> {
     pub name: &'a str,
     /// The state before; none for a create.
     pub old: Option<&'a Value>,
-    /// Who asked.
+    /// The caller.
     pub user: &'a User,
     /// Whether nothing is stored.
     pub dry_run: bool,

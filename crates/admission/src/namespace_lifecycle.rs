@@ -63,7 +63,7 @@ impl Plugin for NamespaceLifecycle {
             let refused = stays.then(|| attributes.forbidden(None, "this namespace may not be deleted"));
             return refused.map(|refused| Box::pin(std::future::ready(Err(refused))) as _);
         }
-        // Whoever may ask for an access review does not learn from it whether the namespace exists.
+        // An access review does not reveal whether the namespace exists.
         let is_review = resource.group == "authorization.k8s.io";
         if attributes.namespace.is_empty() || !resource.is_namespaced() || is_review {
             return None;

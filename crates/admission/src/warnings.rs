@@ -1,9 +1,8 @@
-//! What a client is told beside its answer.
+//! The warnings of a request.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a client is told beside its answer, be that an error or not: collected while a request is carried out, and shared by
-/// those who carry it out.
+/// The warnings of a request, which the client gets with its response, be that an error or not. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Warnings(Arc<Mutex<Vec<String>>>);
 

@@ -104,6 +104,11 @@ impl Cache {
         self.core.store.known_revision()
     }
 
+    /// Asks the store for the newest committed revision, of this process or another that shares the data.
+    pub async fn newest(&self) -> Result<Revision, Error> {
+        Ok(self.core.store.newest_revision().await?)
+    }
+
     /// Waits until every type can serve a revision, at most for the time that the options say.
     pub async fn wait_for(&self, revision: Revision) -> Result<(), Error> {
         self.core.wait_for(revision).await

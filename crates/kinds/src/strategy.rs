@@ -193,6 +193,11 @@ pub trait Strategy: Send + Sync {
     /// It may add finalizers and change `status`. It may not change the deletion timestamp or remove finalizers.
     fn prepare_deletion(&self, _object: &mut Map, _context: &Context<'_>) {}
 
+    /// The warning for a delete that does not say what becomes of dependents. Asked before anything else is done.
+    fn warning_without_propagation_policy(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Whether the first delete only sets the `deletionTimestamp`, without a grace period and with or without finalizers.
     ///
     /// Read by every delete. The answer depends on the kind alone.

@@ -43,6 +43,6 @@ pub struct List {
     pub objects: cache::List,
     /// The token for the rest; empty if there is none.
     pub token: String,
-    /// How many are left, where that is told.
+    /// How many objects are left, for `remainingItemCount`; none where the reference leaves it out.
     pub remaining: Option<usize>,
 }

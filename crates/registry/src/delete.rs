@@ -54,7 +54,7 @@ impl Registry {
     pub async fn delete(&self, target: &Target<'_>, options: &DeleteOptions) -> Result<Answer, Status> {
         target.check_verb(&["delete"])?;
         options.check()?;
-        options.warnings.extend(warnings(target.served, options));
+        options.warnings.extend(warning(target.served, options));
         let deletion = self.delete_named(target, target.name, options).await?;
         let code = match deletion {
             Deletion::Terminating(_) | Deletion::Pending(_) if options.orphan_dependents == Some(false) => {
@@ -80,7 +80,7 @@ impl Registry {
         let stored = target.stored()?;
         let named = Target { name, ..*target };
         named.check_name()?;
-        // The objects of a collection of all namespaces cannot be told apart by their names.
+        // In a collection of all namespaces, a name does not identify an object.
         if target.served.is_namespaced() && target.namespace.is_empty() {
             return Err(Status::bad_request("Namespace parameter required."));
         }
@@ -185,13 +185,10 @@ fn finished(target: &Target<'_>, content: Content) -> Result<Content, Status> {
     Ok(Content::Other { ty: Ref::Static(ty), value: success.into() })
 }
 
-/// What a client is told of a delete that may not do what it expects.
-pub(crate) fn warnings(resource: &ResourceType, options: &DeleteOptions) -> Vec<String> {
-    let unsaid = options.propagation_policy.is_none() && options.orphan_dependents.is_none();
-    if resource.group == "batch" && resource.dependents == Dependents::Orphan && unsaid {
-        return vec!["child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning".into()];
-    }
-    Vec::new()
+/// The warning for a delete whose default propagation may surprise.
+pub(crate) fn warning(resource: &ResourceType, options: &DeleteOptions) -> Option<String> {
+    let has_policy = options.propagation_policy.is_some() || options.orphan_dependents.is_some();
+    resource.strategy.warning_without_propagation_policy().filter(|_| !has_policy).map(str::to_owned)
 }
 
 fn check_preconditions(

@@ -19,7 +19,7 @@ impl Registry {
     ) -> Result<List, Status> {
         target.check_verb(&["deletecollection"])?;
         delete.check()?;
-        delete.warnings.extend(crate::delete::warnings(target.served, delete));
+        delete.warnings.extend(crate::delete::warning(target.served, delete));
         let list = self.list(target, &as_page(options)).await?;
         let List { objects, token, remaining } = list;
         let revision = objects.revision;

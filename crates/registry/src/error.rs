@@ -1,10 +1,10 @@
-//! From what can go wrong in the cache to what the client is told: the one place for it.
+//! From errors of the cache to statuses: the one place for it.
 
 use object::quote::Quoted;
 use schema::Status;
 use schema::status::{Cause, Details, Reason};
 
-/// What the client is told of an error of the cache.
+/// The status of an error of the cache.
 pub fn status(error: cache::Error) -> Status {
     use cache::Error::{
         Closed, ContinueExpired, Corrupt, Expired, Invalid, Removed, Store, TooLarge, TooOld,

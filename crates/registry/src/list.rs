@@ -6,7 +6,7 @@
 //! resourceVersionMatch  limit  continue   unset         "0"           N
 //! unset                 no     no         most recent   any           not older than N
 //! unset                 yes    no         most recent   any           exactly N (*)
-//! unset                 -      token      goes on       goes on       400
+//! unset                 -      token      continues     continues     400
 //! Exact                 -      no         422           422           exactly N
 //! NotOlderThan          -      no         422           any           not older than N
 //! ```
@@ -32,13 +32,14 @@ impl Registry {
         let of_one_name = filter.name.is_some();
         let mode = mode(target, options, of_one_name)?;
         let limit = if of_one_name { 0 } else { usize::try_from(options.limit).unwrap_or_default() };
-        let reach = match &mode {
-            Mode::Exact(revision) => Some(*revision),
-            _ => None,
-        };
-        let current = self.cache().committed();
-        if let Some(requested) = reach.filter(|requested| *requested > current) {
-            return Err(out_of_reach(requested, current));
+        if let Mode::Exact(requested) = mode
+            && requested > self.cache().committed()
+        {
+            // Another server on the same store may have committed it.
+            let newest = self.cache().newest().await.map_err(status)?;
+            if requested > newest {
+                return Err(out_of_reach(requested, newest));
+            }
         }
         let from = match &mode {
             Mode::Continue { revision, .. } => Some(*revision),
@@ -55,7 +56,7 @@ impl Registry {
         if let Some(corrupt) = objects.damaged.first() {
             return Err(Status::internal_error(&corrupt.to_string()));
         }
-        // A list that goes on at the newest state keeps doing so.
+        // A list that continues at the newest state does so on every page.
         let revision = if from == Some(None) { None } else { Some(objects.revision) };
         let token = objects
             .next
@@ -165,7 +166,7 @@ fn out_of_reach(requested: Revision, current: Revision) -> Status {
     }
 }
 
-/// 410 with a token that goes on at the newest state.
+/// 410 with a token that continues at the newest state.
 fn continue_expired(target: &Target<'_>, start: &str) -> Status {
     let token = Token { revision: None, start: relative(target.namespace, start).to_owned() };
     let expired = cache::Error::ContinueExpired { start: start.to_owned() };

@@ -42,7 +42,7 @@ impl<'a> Fields<'a> {
         Self { target, now: Time::now().text(), waiting: Mutex::default() }
     }
 
-    /// Notes who owns what, now that `live` has become `new`, or `new` was made. Both are in the storage version.
+    /// Updates the owners after `live` became `new`, or `new` was created. Both are in the storage version.
     pub(crate) async fn update(
         &self,
         live: Option<&Value>,
@@ -215,7 +215,7 @@ impl<'a> ScaleManager<'a> {
         }
     }
 
-    /// Notes who owns what, now that the scale `live` has become `new`.
+    /// Updates the owners after the scale `live` became `new`.
     pub(crate) fn update(&self, live: &Value, new: &mut Value) {
         self.manager().update(Some(live), new, self.writer());
     }
@@ -264,7 +264,7 @@ impl Versions for ScaleManager<'_> {
     }
 }
 
-/// What the client is told of a configuration that could not be applied.
+/// The status of a configuration that cannot be applied.
 fn refusal(error: &Error) -> Status {
     match error {
         Error::BadRequest(why) => Status::bad_request(why.clone()),

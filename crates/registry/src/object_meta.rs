@@ -14,7 +14,7 @@ use std::collections::HashSet;
 const ANNOTATIONS: usize = 256 << 10;
 /// Finalizers that need not be qualified.
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
-/// The finalizer that keeps an object until its dependents are let go.
+/// The finalizer that keeps an object until its dependents are orphaned.
 pub(crate) const ORPHAN: &str = "orphan";
 /// The finalizer that keeps an object until its dependents are gone.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -151,7 +151,7 @@ pub(crate) enum Stage {
     AfterAdmission,
 }
 
-/// Drops repeated owner references; what the client is told of them, if there were any.
+/// Drops repeated owner references; returns the warning for them, if there were any.
 pub(crate) fn dedup_owners(object: &mut Map, stage: Stage) -> Option<String> {
     let owners = metadata(object)?.get("ownerReferences")?.as_list()?;
     let mut kept: Vec<Value> = Vec::with_capacity(owners.len());

@@ -1,6 +1,6 @@
 //! The options of a request: read from its query as the reference reads them, and checked as it checks them.
 //!
-//! Of a parameter that stands more than once the first counts. What cannot be read is a 400, what makes no sense a 422 on the
+//! Of a repeated parameter the first counts. What cannot be read is a 400, what makes no sense a 422 on the
 //! options' own kind.
 
 use crate::error::parse_number;
@@ -46,7 +46,7 @@ pub struct ListOptions {
 pub struct WriteOptions {
     /// Whether nothing is to be kept.
     pub dry_run: bool,
-    /// Who is writing: in the words of the client, or what it calls itself. Empty if nothing is known.
+    /// The field manager: the query parameter, or the beginning of the user agent. Empty if neither is given.
     pub field_manager: String,
     /// Whether an apply takes fields from others.
     pub force: Force,
@@ -54,7 +54,7 @@ pub struct WriteOptions {
     pub field_validation: FieldValidation,
     /// Lists that are sent as `[]`, where the tree of the object does not tell that from null.
     pub empty: Vec<object::path::Path>,
-    /// Where is put what the client is to be told beside the answer.
+    /// Where warnings for the client are collected.
     pub warnings: Warnings,
 }
 
@@ -73,7 +73,7 @@ pub struct DeleteOptions {
     pub propagation_policy: Option<String>,
     /// What is not to be done: `All`, or nothing.
     pub dry_run: Vec<String>,
-    /// Where is put what the client is to be told beside the answer.
+    /// Where warnings for the client are collected.
     pub warnings: Warnings,
 }
 
@@ -220,7 +220,7 @@ const LONGEST_MANAGER: usize = 128;
 impl WriteOptions {
     /// Reads and checks the options of a write.
     ///
-    /// `agent` is the name that the client goes by, which stands in for that of a manager where nothing is applied.
+    /// `agent` is the user agent, the field manager of writes that name none and are not applies.
     pub fn read(
         pairs: &Pairs<'_>,
         write: WriteKind,

@@ -30,7 +30,7 @@ fn api_version(ty: &Type) -> String {
     ty.kind.as_ref().map(|kind| kind.api_version().to_string()).unwrap_or_default()
 }
 
-/// What the client is told of a patch that was refused.
+/// The status of a patch that cannot be applied.
 fn refusal(error: &merge::Error) -> Status {
     let merge::Status { code, reason } = error.status();
     let reason = match reason {

@@ -119,7 +119,7 @@ pub(crate) fn ty() -> Result<&'static Type, Status> {
         .ok_or_else(|| Status::internal_error("the type of a scale is missing"))
 }
 
-/// A number is not told from none where it is zero, and a tree holds only what can be told.
+/// Inserts a number, unless it is zero: the field does not distinguish zero from absent, and a tree holds no such value.
 fn insert_number(map: &mut Map, key: &'static str, number: i64) {
     if number != 0 {
         map.insert(key, number);

@@ -28,7 +28,7 @@ pub struct Stored {
 pub struct StoredVersions {
     /// The version that new states are written in.
     pub storage: StoredVersion,
-    /// The others.
+    /// The other versions.
     pub others: Vec<StoredVersion>,
 }
 

@@ -1,8 +1,8 @@
-//! Continue tokens: where a list goes on, and at which revision.
+//! Continue tokens: where a list continues, and at which revision.
 //!
 //! A token is base64 (URL alphabet, no padding) of `{"v":"meta.k8s.io/v1","rv":<revision>,"start":"<key>"}`, as the
 //! reference writes it. The key is relative to the collection that was listed, so that a token cannot lead out of it. A revision
-//! below zero goes on at the newest state.
+//! below zero continues at the newest state.
 
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
@@ -16,7 +16,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode
 
 const VERSION: &str = "meta.k8s.io/v1";
 
-/// Where a list goes on.
+/// Where a list continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     /// At which revision; `None` for the newest state.

@@ -10,7 +10,7 @@ use store::Revision;
 impl Registry {
     /// The changes of the objects that the options pick, from the state that they name.
     ///
-    /// A state that is not kept any more is told by the watcher itself, as the reference does: the answer has begun by then.
+    /// A revision that is too old is reported by the first event, as the reference does: the response has begun by then.
     pub async fn watch(&self, target: &Target<'_>, options: &ListOptions) -> Result<Watch, Status> {
         target.check_verb(&["watch"])?;
         let filter = list::filter(target, options)?;

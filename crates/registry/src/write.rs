@@ -43,7 +43,7 @@ use store::Revision;
 /// How often another name is tried for an object that leaves its name to the server.
 const NAMES: usize = 8;
 
-/// What the client is told of a state that is not the newest.
+/// The message of a 409 for a state that is not the newest.
 pub(crate) const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 

@@ -140,7 +140,7 @@ fn at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
 }
 
 #[tokio::test]
-async fn what_is_created_is_its_writers_and_what_is_changed_its_changers() {
+async fn creator_owns_its_fields_and_updater_those_it_changed() {
     let api = Api::start().await;
     let made = api.create(MAP, r#"{"metadata":{"name":"a"},"data":{"x":"1","z":"2"}}"#, "one").await;
     assert_eq!(owners(&made), [r#"one Update v1 - {"f:data":{".":{},"f:x":{},"f:z":{}}}"#]);
@@ -161,7 +161,7 @@ async fn what_is_created_is_its_writers_and_what_is_changed_its_changers() {
 }
 
 #[tokio::test]
-async fn a_status_is_owned_through_its_subresource_only() {
+async fn status_is_owned_through_its_subresource_only() {
     let api = Api::start().await;
     let spec = r#""spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}"#;
     let text = format!(r#"{{"metadata":{{"name":"a"}},{spec},"status":{{"replicas":1}}}}"#);
@@ -183,7 +183,7 @@ async fn a_status_is_owned_through_its_subresource_only() {
 }
 
 #[tokio::test]
-async fn a_write_that_changes_only_times_is_none() {
+async fn update_that_changes_only_entry_times_is_not_written() {
     let api = Api::start().await;
     let made = api.create(MAP, r#"{"metadata":{"name":"a"},"data":{"x":"1"}}"#, "one").await;
     let text = r#"{"metadata":{"name":"a","managedFields":[{"manager":"one","operation":"Update","apiVersion":"v1","time":"2020-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:data":{".":{},"f:x":{}}}}]},"data":{"x":"1"}}"#;
@@ -195,7 +195,7 @@ async fn a_write_that_changes_only_times_is_none() {
 }
 
 #[tokio::test]
-async fn an_apply_makes_what_is_not_there_and_takes_back_what_it_does_not_say_any_more() {
+async fn apply_creates_the_object_and_removes_fields_it_no_longer_lists() {
     let api = Api::start().await;
     let config = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {x: '1', z: '2'}}";
     let made = api.apply(MAP, config, &by("one")).await.unwrap();
@@ -210,7 +210,7 @@ async fn an_apply_makes_what_is_not_there_and_takes_back_what_it_does_not_say_an
 }
 
 #[tokio::test]
-async fn fields_of_others_are_in_the_way_unless_forced() {
+async fn apply_of_fields_of_another_manager_conflicts_unless_forced() {
     let api = Api::start().await;
     api.create(MAP, r#"{"metadata":{"name":"a"},"data":{"x":"1","z":"2"}}"#, "one").await;
     let config = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {x: '3', z: '2'}}";
@@ -233,7 +233,7 @@ async fn fields_of_others_are_in_the_way_unless_forced() {
 }
 
 #[tokio::test]
-async fn a_configuration_that_cannot_be_applied_is_refused() {
+async fn invalid_apply_configuration_is_refused() {
     let api = Api::start().await;
     for (config, code, message) in [
         ("[", 400, "error decoding YAML: "),
@@ -276,7 +276,7 @@ async fn a_configuration_that_cannot_be_applied_is_refused() {
 }
 
 #[tokio::test]
-async fn a_scale_hands_the_number_of_replicas_over() {
+async fn replicas_change_owner_through_scale() {
     let api = Api::start().await;
     let config = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 1, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}";
     api.applied(DEPLOYMENT, config, &by("one")).await;
@@ -302,7 +302,7 @@ async fn a_scale_hands_the_number_of_replicas_over() {
 }
 
 #[tokio::test]
-async fn a_single_empty_entry_makes_all_be_forgotten() {
+async fn single_empty_managed_fields_entry_resets_them() {
     let api = Api::start().await;
     api.create(MAP, r#"{"metadata":{"name":"a"},"data":{"x":"1"}}"#, "one").await;
     let kept = api.patch(MAP, r#"{"metadata":{"managedFields":[]}}"#, "two").await;
@@ -320,7 +320,7 @@ async fn a_single_empty_entry_makes_all_be_forgotten() {
 }
 
 #[tokio::test]
-async fn fields_are_followed_across_versions() {
+async fn owned_fields_are_kept_across_versions() {
     let api = Api::start().await;
     let v2: Place = "autoscaling/v2/horizontalpodautoscalers/a/";
     let v1: Place = "autoscaling/v1/horizontalpodautoscalers/a/";

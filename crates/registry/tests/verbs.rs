@@ -146,7 +146,7 @@ const WEB: &str = r#"{"metadata":{"name":"web"},"spec":{"replicas":1,"selector":
     "template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}"#;
 
 #[tokio::test]
-async fn what_was_created_is_read_back_with_what_the_server_stamps() {
+async fn created_object_is_read_back_with_uid_and_creation_timestamp() {
     let api = Api::start().await;
     let made = api
         .create(config_map("a"), r#"{"metadata":{"name":"a","uid":"mine","resourceVersion":""}}"#)
@@ -160,7 +160,7 @@ async fn what_was_created_is_read_back_with_what_the_server_stamps() {
 }
 
 #[tokio::test]
-async fn a_name_is_taken_once() {
+async fn create_of_a_taken_name_is_already_exists() {
     let api = Api::start().await;
     api.create(config_map("a"), r#"{"metadata":{"name":"a"}}"#).await.unwrap();
     let refused = api.create(config_map("a"), r#"{"metadata":{"name":"a"}}"#).await.unwrap_err();
@@ -168,7 +168,7 @@ async fn a_name_is_taken_once() {
 }
 
 #[tokio::test]
-async fn nothing_is_created_in_a_namespace_that_is_not_there() {
+async fn create_in_a_missing_namespace_is_not_found() {
     let api = Api::start().await;
     let elsewhere = Place { namespace: "nowhere", ..config_map("a") };
     let refused = api.create(elsewhere, r#"{"metadata":{"name":"a"}}"#).await.unwrap_err();
@@ -176,7 +176,7 @@ async fn nothing_is_created_in_a_namespace_that_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_put_of_an_old_state_is_a_conflict_and_one_without_a_version_overwrites() {
+async fn put_with_a_stale_resource_version_is_a_conflict_and_without_one_overwrites() {
     let api = Api::start().await;
     let first = api.create(config_map("a"), r#"{"metadata":{"name":"a"},"data":{"k":"1"}}"#).await.unwrap();
     let put = |version: &str, value: &str| {
@@ -193,7 +193,7 @@ async fn a_put_of_an_old_state_is_a_conflict_and_one_without_a_version_overwrite
 }
 
 #[tokio::test]
-async fn a_uid_is_a_precondition_of_a_put_and_cannot_be_patched() {
+async fn wrong_uid_is_a_conflict_in_a_put_and_invalid_in_a_patch() {
     let api = Api::start().await;
     let created = api.create(config_map("a"), r#"{"metadata":{"name":"a","uid":"mine"}}"#).await.unwrap();
     let uid = text(&created, "metadata.uid").to_owned();
@@ -217,7 +217,7 @@ async fn a_uid_is_a_precondition_of_a_put_and_cannot_be_patched() {
 }
 
 #[tokio::test]
-async fn a_new_object_has_no_version_yet() {
+async fn create_with_a_resource_version_is_refused() {
     let api = Api::start().await;
     let create = async |version: &str| {
         let text = format!(
@@ -249,7 +249,7 @@ async fn a_new_object_has_no_version_yet() {
 }
 
 #[tokio::test]
-async fn a_change_that_changes_nothing_is_not_written() {
+async fn update_that_changes_nothing_is_not_written() {
     let api = Api::start().await;
     let first = api.create(config_map("a"), r#"{"metadata":{"name":"a"},"data":{"k":"1"}}"#).await.unwrap();
     let again = api.patch(config_map("a"), r#"{"data":{"k":"1"}}"#).await.unwrap();
@@ -257,7 +257,7 @@ async fn a_change_that_changes_nothing_is_not_written() {
 }
 
 #[tokio::test]
-async fn generation_counts_changes_of_what_is_wanted_and_not_of_status() {
+async fn generation_counts_changes_of_spec_and_not_of_status() {
     let api = Api::start().await;
     let made = api.create(deployment("web"), WEB).await.unwrap();
     assert_eq!(number(&made, "metadata.generation"), Some(1));
@@ -277,7 +277,7 @@ async fn generation_counts_changes_of_what_is_wanted_and_not_of_status() {
 }
 
 #[tokio::test]
-async fn a_scale_reads_and_writes_the_number_of_replicas() {
+async fn scale_reads_and_writes_replicas() {
     let api = Api::start().await;
     api.create(deployment("web"), WEB).await.unwrap();
     let scale = Place { subresource: "scale", ..deployment("web") };
@@ -294,7 +294,7 @@ async fn a_scale_reads_and_writes_the_number_of_replicas() {
 }
 
 #[tokio::test]
-async fn an_object_waits_for_its_finalizers() {
+async fn deleted_object_waits_for_its_finalizers() {
     let api = Api::start().await;
     let object = r#"{"metadata":{"name":"a","finalizers":["example.com/hold"]}}"#;
     api.create(config_map("a"), object).await.unwrap();
@@ -307,7 +307,7 @@ async fn an_object_waits_for_its_finalizers() {
 }
 
 #[tokio::test]
-async fn a_precondition_that_does_not_hold_keeps_the_object() {
+async fn delete_with_a_failed_precondition_keeps_the_object() {
     let api = Api::start().await;
     api.create(config_map("a"), r#"{"metadata":{"name":"a"}}"#).await.unwrap();
     let options = DeleteOptions { uid: Some("another".into()), ..DeleteOptions::default() };
@@ -317,7 +317,7 @@ async fn a_precondition_that_does_not_hold_keeps_the_object() {
 }
 
 #[tokio::test]
-async fn a_dry_run_answers_and_keeps_nothing() {
+async fn dry_run_answers_and_stores_nothing() {
     let api = Api::start().await;
     let dry = WriteOptions { dry_run: true, ..WriteOptions::default() };
     let proof = proof("create", config_map("")).await;
@@ -330,7 +330,7 @@ async fn a_dry_run_answers_and_keeps_nothing() {
 }
 
 #[tokio::test]
-async fn a_list_goes_on_where_it_stopped_in_the_state_it_began_with() {
+async fn continued_list_shows_the_revision_of_its_first_page() {
     let api = Api::start().await;
     for name in ["a", "b", "c"] {
         api.create(config_map(name), &format!(r#"{{"metadata":{{"name":"{name}"}}}}"#)).await.unwrap();
@@ -351,7 +351,7 @@ async fn a_list_goes_on_where_it_stopped_in_the_state_it_began_with() {
 }
 
 #[tokio::test]
-async fn a_collection_is_deleted_by_its_selector() {
+async fn deletecollection_deletes_what_the_selector_picks() {
     let api = Api::start().await;
     for (name, app) in [("a", "x"), ("b", "y"), ("c", "x")] {
         let text = format!(r#"{{"metadata":{{"name":"{name}","labels":{{"app":"{app}"}}}}}}"#);
@@ -369,7 +369,7 @@ async fn a_collection_is_deleted_by_its_selector() {
 }
 
 #[tokio::test]
-async fn an_object_written_in_one_version_is_read_in_another() {
+async fn object_written_in_one_version_is_read_in_another() {
     let api = Api::start().await;
     let version = |version| Place { resource: version, namespace: "default", name: "h", subresource: "" };
     let object = r#"{"metadata":{"name":"h"},"spec":{"maxReplicas":3,"targetCPUUtilizationPercentage":50,
@@ -385,7 +385,7 @@ async fn an_object_written_in_one_version_is_read_in_another() {
 }
 
 #[tokio::test]
-async fn a_permission_is_good_for_its_own_verb_only() {
+async fn permission_is_refused_for_another_verb() {
     let api = Api::start().await;
     api.create(config_map("a"), r#"{"metadata":{"name":"a"}}"#).await.unwrap();
     let proof = proof("get", config_map("a")).await;
@@ -397,7 +397,7 @@ async fn a_permission_is_good_for_its_own_verb_only() {
 }
 
 #[tokio::test]
-async fn what_is_served_can_be_chosen() {
+async fn runtime_config_selects_what_is_served() {
     let mut selection = Selection::default();
     selection.set("api/alpha", true);
     selection.set("batch/v1", false);

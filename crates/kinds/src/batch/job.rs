@@ -115,6 +115,12 @@ fn duration(status: JobStatus<'_>) -> Cell {
 struct JobStrategy;
 
 impl Strategy for JobStrategy {
+    fn warning_without_propagation_policy(&self) -> Option<&'static str> {
+        Some(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning",
+        )
+    }
+
     fn default(&self, object: &mut Map) {
         within(object, "spec", |spec| {
             within(spec, "template", pod_spec::default_template);

@@ -80,7 +80,7 @@ impl Documents {
     }
 
     /// One of the documents of aggregated discovery.
-    fn aggregated(&self, catalog: &Catalog, root: Root) -> Arc<Tagged> {
+    pub(super) fn aggregated(&self, catalog: &Catalog, root: Root) -> Arc<Tagged> {
         self.aggregated.get(root, catalog.generation(), || {
             let served = self.served(catalog);
             let part = |group: &str, version: &str| {

@@ -158,6 +158,10 @@ async fn documents_of_other_groups_are_not_made_again() {
         let now = documents.v3(&after, path);
         assert!(Arc::ptr_eq(now.as_ref().unwrap(), made.as_ref().unwrap()), "{path}");
     }
+    // The document of all groups is made anew for a new catalog, and once.
+    let aggregated = |catalog| documents.aggregated(catalog, openapi::discovery::Root::Apis);
+    assert_ne!(aggregated(&before).etag, aggregated(&after).etag);
+    assert!(Arc::ptr_eq(&aggregated(&after), &aggregated(&after)));
     let apps = |catalog: &registry::Catalog| catalog.group_version("apps", "v1").unwrap().clone();
     assert!(Arc::ptr_eq(&apps(&before), &apps(&after)));
     // What is encoded for one form of a kind is not used for another.
