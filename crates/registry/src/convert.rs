@@ -63,6 +63,15 @@ impl Served {
         Ok(value)
     }
 
+    /// The same for a conversion that does not wait; one that does is left out.
+    pub(crate) fn to_storage_now(&self, value: &mut Value) {
+        let Some(stored) = &self.stored else { return };
+        if let Conversion::Builtin(conversion) = &stored.conversion {
+            (conversion.to_stored)(value);
+        }
+        set_kind(value, &stored.versions.storage.kind, &stored.versions.storage.api_version);
+    }
+
     /// Converts a tree of the storage version to this version.
     pub async fn from_storage(&self, mut value: Value) -> Result<Value, Status> {
         if let Some(stored) = &self.stored

@@ -1,7 +1,6 @@
 //! The managed fields of a request: [`merge::managed`] with the kinds and versions that are served.
 
 use crate::{Served, Target, WriteOptions, object_meta};
-use futures_util::FutureExt as _;
 use kinds::ScaleFields;
 use merge::managed::{Error, Force, Manager, Scale, Typed, Versions, Writer};
 use object::path_set::Set;
@@ -153,9 +152,9 @@ impl Versions for Fields<'_> {
     fn convert(&self, object: Value, from: &str, to: &str) -> Option<Typed> {
         let (from, to) = (self.served(from)?, self.served(to)?);
         if !from.read_waits() && !to.read_waits() {
-            // Ready at once, because nothing waits.
-            let value = from.to_storage(object).now_or_never()?.ok()?;
-            let value = to.from_storage(value).now_or_never()?.ok()?;
+            let mut value = object;
+            from.to_storage_now(&mut value);
+            to.from_storage_now(&mut value);
             return Some(Typed { ty: to.ty.clone(), value });
         }
         let mut waiting = self.waiting();
