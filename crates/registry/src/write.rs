@@ -49,7 +49,7 @@ pub(crate) const MODIFIED: &str =
 
 /// What a client sends, as far as it can be read without the object.
 pub(crate) enum Body<'a> {
-    /// A new object, in the storage version: POST.
+    /// A new object, in the storage version: POST. The one attempt takes it, without a copy.
     New(Value),
     /// An object, in the storage version, or a scale: PUT.
     Whole(Value),
@@ -66,6 +66,8 @@ pub(crate) struct Write<'a> {
     options: &'a WriteOptions,
     run: Run,
     body: Body<'a>,
+    /// The name of the object; empty as long as it is left to the server.
+    name: String,
     /// The scale, where that is what the request reads and writes.
     scale: Option<ScaleManager<'a>>,
 }
@@ -168,9 +170,13 @@ impl<'a> Write<'a> {
         body: Body<'a>,
         options: &'a WriteOptions,
     ) -> Result<Self, Status> {
-        if !matches!(body, Body::New(_)) {
-            target.check_name()?;
-        }
+        let name = match &body {
+            Body::New(object) => object_meta::text(map(object)?, "name").to_owned(),
+            _ => {
+                target.check_name()?;
+                target.name.to_owned()
+            }
+        };
         let scale = match target.subresource.map(|subresource| &subresource.action) {
             Some(SubresourceAction::Scale(fields)) => {
                 Some(ScaleManager::new(target, fields, scale::ty()?, options))
@@ -178,11 +184,11 @@ impl<'a> Write<'a> {
             _ => None,
         };
         let run = Run::dry_if(options.dry_run);
-        Ok(Self { registry, target, options, run, body, scale })
+        Ok(Self { registry, target, options, run, body, name, scale })
     }
 
     /// Steps 2 to 14.
-    async fn run(&self) -> Result<Answer, Status> {
+    async fn run(mut self) -> Result<Answer, Status> {
         loop {
             let old = self.read().await?;
             self.check_preconditions(old.as_ref())?;
@@ -247,15 +253,15 @@ impl<'a> Write<'a> {
     }
 
     /// Steps 4 and 5: the new state, in the storage version, with its managed fields. Of a scale, `old` and the new state are scales.
-    async fn build(&self, old: Option<&Value>) -> Result<Value, Status> {
+    async fn build(&mut self, old: Option<&Value>) -> Result<Value, Status> {
         if let Some(scale) = &self.scale {
             return self.build_scale(scale, old);
         }
         let (target, options) = (self.target, self.options);
         let fields = Fields::of(target);
-        let mut new = match &self.body {
+        let mut new = match &mut self.body {
             Body::New(object) => {
-                let mut new = object.clone();
+                let mut new = std::mem::take(object);
                 fields.update(None, &mut new, options).await?;
                 return Ok(new);
             }
@@ -270,7 +276,7 @@ impl<'a> Write<'a> {
             }
             Body::Patch(format, bytes) => {
                 let old = old.ok_or_else(|| target.not_found())?;
-                let current = self.in_version(old).await?;
+                let current = in_version(target, old).await?;
                 let ty = &target.served.ty;
                 let patched = patch::apply(*format, ty, &current, bytes, options)?;
                 let mut new = incoming(target, patched).await?;
@@ -280,7 +286,7 @@ impl<'a> Write<'a> {
             Body::Apply(format, bytes) => {
                 let config = apply::read(*format, bytes)?;
                 let live = match old {
-                    Some(old) => Some(self.in_version(old).await?),
+                    Some(old) => Some(in_version(target, old).await?),
                     None => None,
                 };
                 let new = fields.apply(live.as_deref(), &config.value, options).await?;
@@ -324,14 +330,6 @@ impl<'a> Write<'a> {
         Ok(new)
     }
 
-    /// An object in the version of the request.
-    async fn in_version<'v>(&self, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
-        if self.target.stored()?.is_storage_version {
-            return Ok(Cow::Borrowed(object));
-        }
-        Ok(Cow::Owned(self.target.served.from_storage(object.clone()).await?))
-    }
-
     /// What the request reads and writes of an object: the object itself, or its scale.
     fn view<'v>(&self, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
         match &self.scale {
@@ -360,18 +358,8 @@ impl<'a> Write<'a> {
     fn attributes<'b>(&'b self, old: Option<&'b Value>) -> Attributes<'b> {
         Attributes {
             operation: if old.is_some() { Operation::Update } else { Operation::Create },
-            name: self.name(),
+            name: &self.name,
             ..attributes(self.target, old, self.run, &self.options.warnings)
-        }
-    }
-
-    /// The name of the object; empty as long as it is left to the server.
-    fn name(&self) -> &str {
-        match &self.body {
-            Body::New(object) => {
-                object.as_map().map(|object| object_meta::text(object, "name")).unwrap_or_default()
-            }
-            _ => self.target.name,
         }
     }
 
@@ -528,6 +516,14 @@ pub(crate) fn attributes<'a>(
         dry_run: run == Run::Dry,
         warnings,
     }
+}
+
+/// An object in the version of the request.
+async fn in_version<'v>(target: &Target<'_>, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
+    if target.stored()?.is_storage_version {
+        return Ok(Cow::Borrowed(object));
+    }
+    Ok(Cow::Owned(target.served.from_storage(object.clone()).await?))
 }
 
 /// Defaults of the request's version, then those of the kind.
