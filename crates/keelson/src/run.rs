@@ -164,14 +164,18 @@ async fn registry(options: &Options, data_dir: &Path) -> Result<Registry, Error>
             Arc::new(tokio::task::block_in_place(|| Embedded::open(&directory, embedded))?)
         }
     };
-    let cache_options = cache::Options { log_retention: options.retention, ..Default::default() };
-    let cache = Cache::open(store, registry::specs()?, cache_options).await?;
+    let cache = Cache::open(store, registry::specs()?, cache_options(options)).await?;
     let config = registry::Config {
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
         ..registry::Config::new(&cache)?
     };
     Ok(Registry::new(Arc::new(cache), config)?)
+}
+
+/// The cache keeps the changes of each type for as long as the store keeps its history.
+fn cache_options(options: &Options) -> cache::Options {
+    cache::Options { log_retention: options.retention, ..Default::default() }
 }
 
 /// The authentication methods: the authority of the data directory, `--client-ca-file`, the kubeconfig's token, and
@@ -278,5 +282,16 @@ fn announce(format: LogFormat, url: &str, kubeconfig: &Path, after: Duration) {
                 env!("CARGO_PKG_VERSION"),
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn history_retention_reaches_the_cache() {
+        let options = Options { retention: Duration::from_secs(7), ..Options::default() };
+        assert_eq!(cache_options(&options).log_retention, Duration::from_secs(7));
     }
 }
