@@ -7,7 +7,8 @@
 use crate::commit::{Outcome, Run};
 use crate::convert::{map, map_mut};
 use crate::error::{status, unknown_reason_500};
-use crate::write::{Old, attributes, check_uid};
+use crate::preconditions::check_uid;
+use crate::write::{Old, attributes};
 use crate::{Answer, Content, Registry, Target, WriteOptions, object_meta};
 use admission::{Attributes, Operation};
 use cache::Freshness;

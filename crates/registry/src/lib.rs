@@ -24,6 +24,8 @@ mod managed;
 mod object_meta;
 mod options;
 mod patch;
+mod preconditions;
+mod prepare;
 mod registry;
 mod scale;
 mod stored;

@@ -3,7 +3,8 @@
 use crate::commit::Run;
 use crate::convert::map;
 use crate::error::revision;
-use crate::write::{MODIFIED, check_uid};
+use crate::preconditions::check_uid;
+use crate::write::MODIFIED;
 use crate::{Answer, Content, Stored, Target, object_meta};
 use cache::Entry;
 use kinds::ScaleFields;

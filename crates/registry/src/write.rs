@@ -23,13 +23,15 @@
 
 use crate::commit::{Outcome, Run};
 use crate::convert::{map, map_mut};
-use crate::error::{parse_number, status, unknown_reason_500};
+use crate::error::status;
 use crate::managed::{Fields, ScaleManager};
 use crate::object_meta::{self, Stage};
+use crate::preconditions::{check_name, check_no_uid, check_uid, check_version, take_version};
+use crate::prepare::{default, name_object, prepare_create, prepare_update};
 use crate::{Answer, Config, Content, Registry, Target, WriteOptions, apply, patch, scale, validate};
 use admission::{Admitted, Attributes, Operation};
 use cache::{Change, Entry, Freshness};
-use kinds::{Caller, Context, Generation, NameRule, Part, SubresourceAction};
+use kinds::{Part, SubresourceAction};
 use merge::Patch;
 use merge::managed::keep_times;
 use object::time::Time;
@@ -38,7 +40,6 @@ use schema::status::Details;
 use schema::{Ref, Status};
 use std::borrow::Cow;
 use std::sync::Arc;
-use store::Revision;
 
 /// How often another name is tried for an object that leaves its name to the server.
 const NAMES: usize = 8;
@@ -526,180 +527,12 @@ async fn in_version<'v>(target: &Target<'_>, object: &'v Value) -> Result<Cow<'v
     Ok(Cow::Owned(target.served.from_storage(object.clone()).await?))
 }
 
-/// Defaults of the request's version, then those of the kind.
-pub(crate) fn default(target: &Target<'_>, object: &mut Value) {
-    schema::default(&target.served.ty, object);
-    if let Some(map) = object.as_map_mut() {
-        target.served.strategy.default(map);
-    }
-}
-
-/// Gives an object the name that it left to the server.
-fn name_object(target: &Target<'_>, object: &mut Map) {
-    if !object_meta::text(object, "name").is_empty() {
-        return;
-    }
-    let strategy = &target.served.strategy;
-    let prefix = object_meta::text(object, "generateName");
-    let name = match (strategy.names_itself(), strategy.name_rule()) {
-        (true, _) => object_meta::random_uid().to_string(),
-        _ if prefix.is_empty() => return,
-        (false, NameRule::IpAddress) => prefix.to_owned(),
-        (false, _) => object_meta::generate_name(prefix),
-    };
-    object_meta::set(object, "name", name);
-}
-
-/// Step 10 for a new object.
-fn prepare_create(target: &Target<'_>, object: &mut Map) {
-    let served = target.served;
-    with_context(target, |context| served.strategy.prepare_create(object, context));
-    if matches!(served.generation, Generation::Counted | Generation::One) {
-        object_meta::set(object, "generation", 1);
-    }
-}
-
-/// Step 10 for a change: what no change may touch is put back, before and after the kind's own preparation.
-fn prepare_update(target: &Target<'_>, new: &mut Map, old: &Map) {
-    let served = target.served;
-    keep_metadata(new, old, &["generation"]);
-    let part = target.part();
-    with_context(target, |context| match part {
-        None => served.strategy.prepare_update(new, old, context),
-        Some(Part::Status) => served.strategy.prepare_status(new, old, context),
-        Some(part) => served.strategy.prepare_part(part, new, old, context),
-    });
-    let counted = matches!(served.generation, Generation::Counted | Generation::CountedLater);
-    if counted && part != Some(Part::Status) && served.strategy.bumps_generation(new, old) {
-        let generation = object_meta::number(old, "generation").unwrap_or_default();
-        object_meta::set(new, "generation", generation + 1);
-    }
-    if object_meta::text(new, "uid").is_empty() {
-        keep_metadata(new, old, &["uid"]);
-    }
-    keep_metadata(new, old, &["creationTimestamp"]);
-    if object_meta::is_deleting(old) {
-        keep_metadata(new, old, &["deletionTimestamp"]);
-    }
-    if object_meta::number(new, "deletionGracePeriodSeconds").is_none() {
-        keep_metadata(new, old, &["deletionGracePeriodSeconds"]);
-    }
-}
-
-/// Calls a hook with what it may know.
-pub(crate) fn with_context<T>(target: &Target<'_>, hook: impl FnOnce(&Context<'_>) -> T) -> T {
-    let user = target.proof.user();
-    let now = Time::now().text();
-    let caller = Caller { name: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra };
-    hook(&Context { now: &now, caller })
-}
-
-fn keep_metadata(new: &mut Map, old: &Map, keys: &[&'static str]) {
-    let Some(metadata) = object_meta::metadata_mut(new) else { return };
-    for key in keys {
-        match object_meta::metadata(old).and_then(|old| old.get(key)) {
-            Some(value) => drop(metadata.insert(*key, value.clone())),
-            None => drop(metadata.remove(key)),
-        }
-    }
-}
-
 /// Whether an object that is being deleted has nothing left to wait for.
 fn is_done(target: &Target<'_>, new: &Map, old: &Map) -> bool {
     object_meta::finalizers(new).is_empty()
         && object_meta::is_deleting(old)
         && object_meta::number(old, "deletionGracePeriodSeconds").unwrap_or_default() == 0
         && target.served.strategy.may_be_removed(new)
-}
-
-/// Refuses an object that has another name than the path.
-fn check_name(object: &Map, target: &Target<'_>) -> Result<(), Status> {
-    let name = object_meta::text(object, "name");
-    if name.is_empty() {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({} based on URL) was undeterminable: name must be provided",
-            target.name
-        )));
-    }
-    if name != target.name {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            target.name
-        )));
-    }
-    let namespace = object_meta::text(object, "namespace");
-    if !target.namespace.is_empty()
-        && target.served.is_namespaced()
-        && !namespace.is_empty()
-        && namespace != target.namespace
-    {
-        return Err(Status::bad_request(format!(
-            "the namespace of the object ({namespace}) does not match the namespace on the request ({})",
-            target.namespace
-        )));
-    }
-    Ok(())
-}
-
-/// Refuses a uid that is not that of the object.
-pub(crate) fn check_uid(target: &Target<'_>, new: &Map, old: Option<&Map>, run: Run) -> Result<(), Status> {
-    let expected = object_meta::text(new, "uid");
-    let found = old.map(|old| object_meta::text(old, "uid")).unwrap_or_default();
-    if expected.is_empty() || expected == found {
-        return Ok(());
-    }
-    Err(target.conflict(&format!(
-        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
-         Precondition failed: UID in precondition: {expected}, UID in object meta: {found}",
-        target.key(run)
-    )))
-}
-
-/// Refuses an applied configuration with a uid where there is no object.
-fn check_no_uid(target: &Target<'_>, object: &Map) -> Result<(), Status> {
-    let uid = object_meta::text(object, "uid");
-    if uid.is_empty() {
-        return Ok(());
-    }
-    Err(target.conflict(&format!(
-        "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-    )))
-}
-
-/// Step 8: a resource version in the new object must be that of the old one; without one, the newest state is meant where the kind
-/// allows that.
-fn check_version(target: &Target<'_>, new: &mut Map, entry: &Entry) -> Result<(), Status> {
-    let served = target.served;
-    let expected = match object_meta::text(new, "resourceVersion") {
-        "" => Revision::ZERO,
-        text => parse_number("ParseUint", text).map(Revision).map_err(unknown_reason_500)?,
-    };
-    if expected == Revision::ZERO {
-        if !served.strategy.allow_unconditional_update() {
-            let path = object::field::Path::new("metadata");
-            let error = object::field::Error::invalid(
-                &path.child("resourceVersion"),
-                object::field::BadValue::Raw("0x0".into()),
-                "must be specified for an update",
-            );
-            return Err(Status::invalid(&served.group, &served.resource, target.name, &[error]));
-        }
-    } else if expected != entry.mod_revision() {
-        return Err(target.conflict(MODIFIED));
-    }
-    object_meta::set(new, "resourceVersion", entry.mod_revision().0.to_string());
-    Ok(())
-}
-
-/// Takes the resource version out of an object that is about to be stored for the first time: there can be none yet, and one that
-/// is no number counts as none. A dry run keeps it.
-fn take_version(object: &mut Map) -> Result<(), Status> {
-    let version = parse_number::<u64>("ParseUint", object_meta::text(object, "resourceVersion"));
-    if version.is_ok_and(|version| version != 0) {
-        return Err(unknown_reason_500("resourceVersion should not be set on objects to be created"));
-    }
-    object_meta::remove(object, &["resourceVersion"]);
-    Ok(())
 }
 
 /// 409, with a word more where the name was generated or the object that exists is being deleted.

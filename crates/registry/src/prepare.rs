@@ -1,0 +1,84 @@
+//! What the server and the kind do to the new state of an object: defaults, the generated name, and the kind's preparation.
+
+use crate::{Target, object_meta};
+use kinds::{Caller, Context, Generation, NameRule, Part};
+use object::time::Time;
+use object::{Map, Value};
+
+/// Defaults of the request's version, then those of the kind.
+pub(crate) fn default(target: &Target<'_>, object: &mut Value) {
+    schema::default(&target.served.ty, object);
+    if let Some(map) = object.as_map_mut() {
+        target.served.strategy.default(map);
+    }
+}
+
+/// Gives an object the name that it left to the server.
+pub(crate) fn name_object(target: &Target<'_>, object: &mut Map) {
+    if !object_meta::text(object, "name").is_empty() {
+        return;
+    }
+    let strategy = &target.served.strategy;
+    let prefix = object_meta::text(object, "generateName");
+    let name = match (strategy.names_itself(), strategy.name_rule()) {
+        (true, _) => object_meta::random_uid().to_string(),
+        _ if prefix.is_empty() => return,
+        (false, NameRule::IpAddress) => prefix.to_owned(),
+        (false, _) => object_meta::generate_name(prefix),
+    };
+    object_meta::set(object, "name", name);
+}
+
+/// Step 10 for a new object.
+pub(crate) fn prepare_create(target: &Target<'_>, object: &mut Map) {
+    let served = target.served;
+    with_context(target, |context| served.strategy.prepare_create(object, context));
+    if matches!(served.generation, Generation::Counted | Generation::One) {
+        object_meta::set(object, "generation", 1);
+    }
+}
+
+/// Step 10 for a change: what no change may touch is put back, before and after the kind's own preparation.
+pub(crate) fn prepare_update(target: &Target<'_>, new: &mut Map, old: &Map) {
+    let served = target.served;
+    keep_metadata(new, old, &["generation"]);
+    let part = target.part();
+    with_context(target, |context| match part {
+        None => served.strategy.prepare_update(new, old, context),
+        Some(Part::Status) => served.strategy.prepare_status(new, old, context),
+        Some(part) => served.strategy.prepare_part(part, new, old, context),
+    });
+    let counted = matches!(served.generation, Generation::Counted | Generation::CountedLater);
+    if counted && part != Some(Part::Status) && served.strategy.bumps_generation(new, old) {
+        let generation = object_meta::number(old, "generation").unwrap_or_default();
+        object_meta::set(new, "generation", generation + 1);
+    }
+    if object_meta::text(new, "uid").is_empty() {
+        keep_metadata(new, old, &["uid"]);
+    }
+    keep_metadata(new, old, &["creationTimestamp"]);
+    if object_meta::is_deleting(old) {
+        keep_metadata(new, old, &["deletionTimestamp"]);
+    }
+    if object_meta::number(new, "deletionGracePeriodSeconds").is_none() {
+        keep_metadata(new, old, &["deletionGracePeriodSeconds"]);
+    }
+}
+
+/// Calls a hook with what it may know.
+pub(crate) fn with_context<T>(target: &Target<'_>, hook: impl FnOnce(&Context<'_>) -> T) -> T {
+    let user = target.proof.user();
+    let now = Time::now().text();
+    let caller = Caller { name: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra };
+    hook(&Context { now: &now, caller })
+}
+
+fn keep_metadata(new: &mut Map, old: &Map, keys: &[&'static str]) {
+    let Some(metadata) = object_meta::metadata_mut(new) else { return };
+    for key in keys {
+        match object_meta::metadata(old).and_then(|old| old.get(key)) {
+            Some(value) => drop(metadata.insert(*key, value.clone())),
+            None => drop(metadata.remove(key)),
+        }
+    }
+}
