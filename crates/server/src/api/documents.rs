@@ -56,6 +56,11 @@ impl<K: Eq + Hash, T> MemoizedBy<K, T> {
             }
         }
     }
+
+    /// Drops the values of keys that are gone.
+    fn retain(&self, is_kept: impl Fn(&K) -> bool) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| is_kept(key));
+    }
 }
 
 /// The discovery and OpenAPI documents. Each is computed on its first use, and again when its part of the catalog has changed:
@@ -68,6 +73,8 @@ pub(crate) struct Documents {
     parts: MemoizedBy<(Text, Text), Arc<str>>,
     v2: MemoizedBy<(), V2>,
     v3: MemoizedBy<String, V3>,
+    /// The paths of the OpenAPI v3 documents, in the order of the index.
+    v3_paths: MemoizedBy<(), Vec<String>>,
     v3_index: MemoizedBy<(), Bytes>,
 }
 
@@ -89,6 +96,7 @@ impl Documents {
                 let make = || discovery::aggregated_version(&served, group, version).into();
                 (*self.parts.get(key, generation, make)).clone()
             };
+            self.parts.retain(|(group, version)| catalog.group_version(group, version).is_some());
             discovery::aggregated_of(&served, root, Aggregated::V2, part)
         })
     }
@@ -100,22 +108,35 @@ impl Documents {
 
     /// The OpenAPI v3 document at a path.
     pub(super) fn v3(&self, catalog: &Catalog, path: &str) -> Option<Arc<V3>> {
-        let served = self.served(catalog);
-        if !openapi::v3::paths(&served).iter().any(|known| known == path) {
+        if !self.v3_paths(catalog).iter().any(|known| known == path) {
             return None;
         }
         // A document that is not of one group version does not change.
         let generation = group_version_at(catalog, path).map_or(0, |known| known.generation);
-        Some(self.v3.get(path.to_owned(), generation, || V3::new(&served, path)))
+        Some(self.v3.get(path.to_owned(), generation, || V3::new(&self.served(catalog), path)))
+    }
+
+    fn v3_paths(&self, catalog: &Catalog) -> Arc<Vec<String>> {
+        self.v3_paths.get((), catalog.generation(), || {
+            let paths = openapi::v3::paths(&self.served(catalog));
+            self.v3.retain(|path| paths.contains(path));
+            paths
+        })
+    }
+
+    /// How many parts of documents are kept, those of aggregated discovery and those of OpenAPI v3.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> [usize; 2] {
+        [self.parts.0.lock().unwrap().len(), self.v3.0.lock().unwrap().len()]
     }
 
     /// The index of the OpenAPI v3 documents.
     pub(super) fn v3_index(&self, catalog: &Catalog) -> Arc<Bytes> {
         self.v3_index.get((), catalog.generation(), || {
-            let paths = openapi::v3::paths(&self.served(catalog));
-            let entries = paths.into_iter().filter_map(|path| {
-                let document = self.v3(catalog, &path)?;
-                Some(Entry { path, hash: document.hash().to_owned() })
+            let paths = self.v3_paths(catalog);
+            let entries = paths.iter().filter_map(|path| {
+                let document = self.v3(catalog, path)?;
+                Some(Entry { path: path.clone(), hash: document.hash().to_owned() })
             });
             openapi::v3::index(&entries.collect::<Vec<_>>()).into()
         })

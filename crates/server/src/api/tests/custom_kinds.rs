@@ -78,6 +78,7 @@ fn converted_widgets(storage: &str) -> CustomKind {
 }
 
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/n/widgets";
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 
 #[tokio::test]
@@ -129,11 +130,10 @@ async fn a_registered_kind_is_in_discovery_and_openapi() {
     server.get("/apis/example.com").await.says(200, r#""preferredVersion""#);
     let resources = server.get("/apis/example.com/v1").await;
     resources.says(200, r#"{"name":"widgets","singularName":"widget","namespaced":true,"kind":"Widget","#);
-    let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-    let all = server.get_as("/apis", aggregated).await;
+    let all = server.get_as("/apis", AGGREGATED).await;
     all.says(200, r#""resource":"widgets","responseKind":{"group":"","version":"","kind":"Widget"}"#);
     let tag = all.header("etag")[0].to_owned();
-    let known = [(ACCEPT, aggregated), (http::header::IF_NONE_MATCH, tag.as_str())];
+    let known = [(ACCEPT, AGGREGATED), (http::header::IF_NONE_MATCH, tag.as_str())];
     assert_eq!(server.get_with("/apis", &known).await.code, 304);
     server.get("/openapi/v3").await.says(200, r#""apis/example.com/v1":"#);
     let document = server.get("/openapi/v3/apis/example.com/v1").await;
@@ -214,7 +214,15 @@ async fn a_changed_kind_is_shown_as_it_is_now_and_its_watches_end() {
 #[tokio::test]
 async fn a_removed_kind_leaves_nothing_behind_but_what_is_stored() {
     let server = Server::start().await;
+    let ask = async |group: &str| {
+        server.get_as("/apis", AGGREGATED).await.says(200, group);
+        server.get("/openapi/v3").await.says(200, group);
+        server.0.documents.kept()
+    };
+    let documents = ask("apps").await;
     server.0.registry.install(widgets()).await.unwrap();
+    let [parts, v3] = ask("example.com").await;
+    assert!(parts > documents[0] && v3 > documents[1]);
     server.send("POST", WIDGETS, r#"{"metadata":{"name":"a"},"spec":{"size":1}}"#).await.says(201, "a");
     server.get_as(WIDGETS, TABLE).await.says(200, "a");
     let catalog = server.0.registry.catalog();
@@ -230,6 +238,7 @@ async fn a_removed_kind_leaves_nothing_behind_but_what_is_stored() {
     assert!(server.0.registry.cache().resource("widgets.example.com").is_none());
     // Documents are made anew when they are asked for, and keep nothing of a kind that is gone.
     server.get("/apis").await.says(200, "apps");
+    assert_eq!(ask("apps").await, documents, "documents of the kind are still in memory");
     assert!(served.upgrade().is_none(), "the kind is still in memory");
     assert!(old.upgrade().is_none(), "the catalog is still in memory");
     server.0.registry.install(widgets()).await.unwrap();
