@@ -309,7 +309,7 @@ pub enum Action {
     Scale(&'static ScalePaths),
     /// Binds a pod to a node.
     Bind,
-    /// Nothing: the subresource is announced, but not implemented.
+    /// Nothing: discovery announces the subresource, and requests for it get 404.
     Unserved,
 }
 

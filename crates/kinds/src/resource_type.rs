@@ -111,7 +111,7 @@ pub enum SubresourceAction {
     Scale(Arc<ScaleFields>),
     /// Binds a pod to a node.
     Bind,
-    /// Nothing: the subresource is announced, but not implemented.
+    /// Nothing: discovery announces the subresource, and requests for it get 404.
     Unserved,
 }
 

@@ -277,7 +277,7 @@ impl Api {
             accept,
             include: Include::read(request.query, accept)?,
             now: MicroTime::now(),
-            converted: Converted::default(),
+            converted: request.target.served.read_waits().then(Converted::default),
         })
     }
 

@@ -169,7 +169,7 @@ impl Producer {
     }
 
     fn step(&mut self) -> Result<Step, Status> {
-        let waits = self.view.served.read_waits();
+        let waits = self.view.converted.is_some();
         match &mut self.state {
             State::Measuring { rest, measured, size } => {
                 if waits && self.ahead.len() == 0 {

@@ -74,8 +74,8 @@ pub(crate) struct View {
     pub(crate) include: Include,
     /// The time of the request, for ages.
     pub(crate) now: MicroTime,
-    /// Objects that were converted ahead, of a kind whose conversion waits.
-    pub(crate) converted: Converted,
+    /// Objects that were converted ahead; `None` for a kind whose conversion does not wait.
+    pub(crate) converted: Option<Converted>,
 }
 
 /// Objects in the version of the request, by their keys and revisions.
@@ -206,13 +206,11 @@ impl View {
     /// Converts objects that are about to be sent, if their conversion waits; without this, they could not be sent. Those of the
     /// call before are dropped.
     pub(crate) async fn convert_ahead(&self, entries: &[Arc<Entry>]) -> Result<(), Status> {
-        if !self.served.read_waits() {
-            return Ok(());
-        }
+        let Some(converted) = &self.converted else { return Ok(()) };
         let due: Vec<_> = entries.iter().filter(|entry| !self.is_as_stored(entry)).cloned().collect();
         let objects = self.served.read(&due).await?;
         let keys = due.iter().map(|entry| (entry.key().to_owned(), entry.mod_revision()));
-        *self.converted.lock().unwrap_or_else(PoisonError::into_inner) = keys.zip(objects).collect();
+        *converted.lock().unwrap_or_else(PoisonError::into_inner) = keys.zip(objects).collect();
         Ok(())
     }
 
@@ -223,7 +221,7 @@ impl View {
                 self.convert_ahead(std::slice::from_ref(&entry)).await?;
                 Ok(Content::Entry(entry))
             }
-            Content::Tree(tree) if self.served.read_waits() && !self.is_canonical() => {
+            Content::Tree(tree) if self.converted.is_some() && !self.is_canonical() => {
                 let value = self.served.from_storage(tree).await?;
                 Ok(Content::Other { ty: self.served.ty.clone(), value })
             }

@@ -58,7 +58,7 @@ impl Fixture {
             accept: NEGOTIATOR.accept(&preferences, AllowedTransforms::All).unwrap(),
             include: Include::default(),
             now: NOW.parse().unwrap(),
-            converted: Default::default(),
+            converted: None,
         }
     }
 

@@ -115,9 +115,9 @@ impl View {
         let Some(stored) = &self.served.stored else {
             return Err(Status::internal_error("the kind has no objects"));
         };
-        if self.served.read_waits() && !self.is_as_stored(entry) {
+        if let Some(converted) = self.converted.as_ref().filter(|_| !self.is_as_stored(entry)) {
             let key = (entry.key().to_owned(), entry.mod_revision());
-            let converted = self.converted.lock().unwrap_or_else(PoisonError::into_inner);
+            let converted = converted.lock().unwrap_or_else(PoisonError::into_inner);
             let object = converted.get(&key).cloned();
             return object.ok_or_else(|| Status::internal_error("an object was not converted ahead"));
         }
