@@ -1,0 +1,1 @@
+//! A disk that fills: writes come back when history is reclaimed.

@@ -1,0 +1,1 @@
+//! Memory and disk after a time of writes, and while past states are held.

@@ -1,0 +1,1 @@
+//! Peers that do not read, and peers that take all connections.

@@ -1,0 +1,1 @@
+//! Requests that HTTP/1.1 forbids.
