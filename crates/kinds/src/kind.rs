@@ -309,6 +309,8 @@ pub enum Action {
     Scale(&'static ScalePaths),
     /// Binds a pod to a node.
     Bind,
+    /// Evicts a pod: deletes it if its disruption budget allows that.
+    Evict,
     /// Nothing: discovery announces the subresource, and requests for it get 404.
     Unserved,
 }

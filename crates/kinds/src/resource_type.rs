@@ -111,6 +111,8 @@ pub enum SubresourceAction {
     Scale(Arc<ScaleFields>),
     /// Binds a pod to a node.
     Bind,
+    /// Evicts a pod: deletes it if its disruption budget allows that.
+    Evict,
     /// Nothing: discovery announces the subresource, and requests for it get 404.
     Unserved,
 }
@@ -301,6 +303,14 @@ impl ResourceType {
 }
 
 impl SubresourceType {
+    /// The group versions of bodies that are accepted beside that of [`Self::body`]: evictions are older than their budget's `v1`.
+    pub fn also_accepts(&self) -> &'static [&'static str] {
+        match self.action {
+            SubresourceAction::Evict => &["policy/v1beta1"],
+            _ => &[],
+        }
+    }
+
     /// A subresource of a built-in kind; `None` if the schema has no type for its bodies.
     pub fn builtin(row: &Subresource) -> Option<Self> {
         Some(Self {
@@ -317,6 +327,7 @@ impl SubresourceType {
                 Action::Part(part) => SubresourceAction::Part(part),
                 Action::Scale(paths) => SubresourceAction::Scale(Arc::new(paths.into())),
                 Action::Bind => SubresourceAction::Bind,
+                Action::Evict => SubresourceAction::Evict,
                 Action::Unserved => SubresourceAction::Unserved,
             },
             traffic: row.traffic,

@@ -9,11 +9,10 @@ use crate::convert::{map, map_mut};
 use crate::error::{status, unknown_reason_500};
 use crate::preconditions::check_uid;
 use crate::write::{Old, attributes};
-use crate::{Answer, Content, Registry, Target, WriteOptions, object_meta};
+use crate::{Answer, Content, Registry, Target, WriteOptions, conditions, object_meta};
 use admission::{Attributes, Operation};
 use cache::Freshness;
 use object::field::{self, Path};
-use object::time::Time;
 use object::{Map, Value};
 use schema::{Ref, Status, builtin};
 
@@ -125,27 +124,14 @@ fn assign(target: &Target<'_>, pod: &mut Map, binding: &Map, node: &str) -> Resu
 /// Says that a pod was scheduled; since when, if it was said before.
 fn set_scheduled(pod: &mut Map) {
     let Some(status) = pod.get_or_insert_with("status", || Map::new().into()).as_map_mut() else { return };
-    let mut conditions =
-        status.get("conditions").and_then(Value::as_list).map(<[Value]>::to_vec).unwrap_or_default();
-    let is =
-        |condition: &Value, key: &str, text: &str| condition.get(key).and_then(Value::as_str) == Some(text);
-    let at = conditions.iter().position(|condition| is(condition, "type", "PodScheduled"));
-    let before = at.and_then(|at| conditions.get_mut(at));
-    let since = before.as_ref().filter(|before| is(before, "status", "True"));
-    let since = since.and_then(|before| before.get("lastTransitionTime").cloned());
     let mut condition = Map::new();
     condition.insert("type", "PodScheduled");
     condition.insert("status", "True");
-    condition.insert("lastTransitionTime", since.unwrap_or_else(|| Time::now().text().into()));
-    match before {
-        Some(before) => *before = condition.into(),
-        None => conditions.push(condition.into()),
-    }
-    status.insert("conditions", conditions);
+    conditions::set(status, condition);
 }
 
 /// The answer: a status, with the code that it is sent with.
-fn success() -> Result<Answer, Status> {
+pub(crate) fn success() -> Result<Answer, Status> {
     let ty = builtin::by_name("meta.v1.Status")
         .ok_or_else(|| Status::internal_error("the type of a status is missing"))?;
     let mut success = Map::new();

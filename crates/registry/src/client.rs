@@ -6,12 +6,13 @@ use crate::{Answer, Catalog, Content, DeleteOptions, List, ListOptions, Registry
 use auth::{Attributes, Authenticated, Authorized, SystemIdentity};
 use object::{Map, Value};
 use schema::{Limits, Status, json};
+use std::ops::Deref;
 use std::sync::Arc;
 
-/// A client inside the process.
+/// A client inside the process. `R` is how it holds the registry: shared, or borrowed by one request.
 #[derive(Clone)]
-pub struct Client {
-    registry: Arc<Registry>,
+pub struct Client<R = Arc<Registry>> {
+    registry: R,
     identity: SystemIdentity,
     field_manager: String,
 }
@@ -71,14 +72,14 @@ impl<'a> Address<'a> {
     }
 }
 
-impl Client {
+impl<R: Deref<Target = Registry>> Client<R> {
     /// A client that goes by a name, and owns the fields that it writes under another.
-    pub fn new(registry: Arc<Registry>, identity: SystemIdentity, field_manager: &str) -> Self {
+    pub fn new(registry: R, identity: SystemIdentity, field_manager: &str) -> Self {
         Self { registry, identity, field_manager: field_manager.to_owned() }
     }
 
     /// The registry.
-    pub fn registry(&self) -> &Arc<Registry> {
+    pub fn registry(&self) -> &R {
         &self.registry
     }
 
@@ -99,6 +100,18 @@ impl Client {
     pub async fn list(&self, address: Address<'_>) -> Result<List, Status> {
         let (catalog, proof) = self.begin(address, "list").await?;
         self.registry.list(&Target::find(&proof, &catalog)?, &ListOptions::default()).await
+    }
+
+    /// The newest state of a collection, as trees in the version of the request.
+    pub async fn list_objects(&self, address: Address<'_>) -> Result<Vec<Value>, Status> {
+        let (catalog, proof) = self.begin(address, "list").await?;
+        let target = Target::find(&proof, &catalog)?;
+        let list = self.registry.list(&target, &ListOptions::default()).await?;
+        let mut objects = Vec::new();
+        for entry in list.objects {
+            objects.push(value(&target, Content::Entry(entry)).await?);
+        }
+        Ok(objects)
     }
 
     /// Makes an object.

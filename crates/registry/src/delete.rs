@@ -71,12 +71,23 @@ impl Registry {
         Ok(Answer { code, content })
     }
 
-    /// Deletes one object of the target's kind and namespace.
+    /// Deletes one object of the target's kind and namespace, and asks admission.
     pub(crate) async fn delete_named(
         &self,
         target: &Target<'_>,
         name: &str,
         options: &DeleteOptions,
+    ) -> Result<Deletion, Status> {
+        self.delete_admitted(target, name, options, None).await
+    }
+
+    /// Deletes one object of the target's kind and namespace. What another request admitted is not asked for again.
+    pub(crate) async fn delete_admitted(
+        &self,
+        target: &Target<'_>,
+        name: &str,
+        options: &DeleteOptions,
+        mut admitted: Option<Admitted>,
     ) -> Result<Deletion, Status> {
         let stored = target.stored()?;
         let named = Target { name, ..*target };
@@ -96,8 +107,18 @@ impl Registry {
             if let Step::Nothing = step {
                 return Ok(Deletion::Pending(Content::Entry(old.entry)));
             }
-            let admitted = self.admit_delete(&named, &old.object, run, options).await?;
-            if let Some(deletion) = self.carry_out(&named, &old, step, run, admitted).await? {
+            let attempt = match admitted.take() {
+                None => self.admit_delete(&named, &old.object, run, options).await?,
+                Some(given) => {
+                    let (attempt, rest) = given.split();
+                    admitted = Some(rest);
+                    attempt
+                }
+            };
+            if let Some(deletion) = self.carry_out(&named, &old, step, run, attempt).await? {
+                if let Some(admitted) = admitted {
+                    admitted.committed();
+                }
                 return Ok(deletion);
             }
         }
@@ -192,7 +213,7 @@ pub(crate) fn warning(resource: &ResourceType, options: &DeleteOptions) -> Optio
     resource.strategy.warning_without_propagation_policy().filter(|_| !has_policy).map(str::to_owned)
 }
 
-fn check_preconditions(
+pub(crate) fn check_preconditions(
     resource: &ResourceType,
     entry: &Entry,
     options: &DeleteOptions,

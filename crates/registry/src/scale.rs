@@ -9,7 +9,7 @@ use crate::{Answer, Content, Stored, Target, object_meta};
 use cache::Entry;
 use kinds::ScaleFields;
 use object::field::{Error, Path};
-use object::label::{Expression, Selector};
+use object::label::{self, Expression, Selector};
 use object::{Map, Text, Value};
 use schema::{Ref, Status, Type, builtin};
 
@@ -121,7 +121,7 @@ pub(crate) fn ty() -> Result<&'static Type, Status> {
 }
 
 /// Inserts a number, unless it is zero: the field does not distinguish zero from absent, and a tree holds no such value.
-fn insert_number(map: &mut Map, key: &'static str, number: i64) {
+pub(crate) fn insert_number(map: &mut Map, key: &'static str, number: i64) {
     if number != 0 {
         map.insert(key, number);
     }
@@ -129,20 +129,18 @@ fn insert_number(map: &mut Map, key: &'static str, number: i64) {
 
 /// The text of a label selector, or of a map of labels.
 fn selector(map: &Map) -> String {
-    let texts = |value: Option<&'_ Value>| -> Vec<(String, String)> {
-        let map = value.and_then(Value::as_map);
-        map.into_iter()
-            .flat_map(Map::iter)
-            .map(|(key, value)| (key.to_string(), value.as_str().unwrap_or_default().to_owned()))
-            .collect()
-    };
     let structured = map.contains_key("matchLabels") || map.contains_key("matchExpressions");
     if !structured {
-        let labels: Vec<_> =
-            map.iter().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default())).collect();
+        let labels = map.iter().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()));
         return Selector::from_labels(labels).to_string();
     }
-    let labels = texts(map.get("matchLabels"));
+    label_selector(map).map(|selector| selector.to_string()).unwrap_or_default()
+}
+
+/// The selector that a `LabelSelector` describes.
+pub(crate) fn label_selector(map: &Map) -> Result<Selector, label::Error> {
+    let labels = map.get("matchLabels").and_then(Value::as_map).into_iter().flat_map(Map::iter);
+    let labels = labels.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()));
     let expressions = map.get("matchExpressions").and_then(Value::as_list).unwrap_or_default();
     let expressions = expressions.iter().map(|expression| {
         let part = |key: &str| expression.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -153,6 +151,5 @@ fn selector(map: &Map) -> String {
             values: values.iter().filter_map(Value::as_str).collect(),
         }
     });
-    let labels = labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-    Selector::from_structured(labels, expressions).map(|selector| selector.to_string()).unwrap_or_default()
+    Selector::from_structured(labels, expressions)
 }

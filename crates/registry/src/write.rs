@@ -91,6 +91,7 @@ impl Registry {
         match target.subresource.map(|subresource| &subresource.action) {
             None => {}
             Some(SubresourceAction::Bind) => return self.bind(target, object, options).await,
+            Some(SubresourceAction::Evict) => return self.evict(target, object, options).await,
             Some(_) => return Err(Status::method_not_allowed()),
         }
         let mut object = incoming(target, object).await?;

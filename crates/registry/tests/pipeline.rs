@@ -369,6 +369,15 @@ const CASES: &[Case] = &[
         new: Some("Binding"),
     },
     Case {
+        what: "eviction",
+        before: &[(PODS, POD)],
+        address: PODS.named("a").subresource("eviction"),
+        way: Way::Create(r#"{"kind":"Eviction","apiVersion":"policy/v1","metadata":{"name":"a"}}"#),
+        operation: Operation::Create,
+        old: None,
+        new: Some("Eviction"),
+    },
+    Case {
         what: "finalize",
         before: &[(
             Address::core("namespaces", ""),
@@ -456,7 +465,7 @@ async fn every_way_of_writing_asks_both_steps_of_admission_once() {
                 assert_eq!(call.new.as_deref(), case.new, "{}", case.what);
             }
             // A new object gets its uid between the two steps.
-            if case.operation == Operation::Create && case.new != Some("Binding") {
+            if case.operation == Operation::Create && !matches!(case.new, Some("Binding" | "Eviction")) {
                 assert_eq!(calls.iter().map(|call| call.has_uid).collect::<Vec<_>>(), [false, true]);
             }
         }
@@ -483,8 +492,9 @@ async fn a_refusal_by_either_step_of_admission_leaves_the_object_as_it_was() {
 #[tokio::test]
 async fn what_mutating_admission_sets_is_stored_and_a_dry_run_only_shows_it() {
     for case in CASES.iter().filter(|case| {
-        // A label of a scale or a binding belongs to no object.
-        !matches!(case.new, None | Some("Scale" | "Binding")) && case.address.subresource != "status"
+        // A label of a scale, a binding or an eviction belongs to no object.
+        !matches!(case.new, None | Some("Scale" | "Binding" | "Eviction"))
+            && case.address.subresource != "status"
     }) {
         let api = prepared(case, Does::Mutates).await;
         if case.address.resource != "namespaces" {

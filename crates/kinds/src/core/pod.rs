@@ -45,7 +45,7 @@ pub(crate) const KIND: Kind = Kind {
             name: "eviction",
             verbs: Verb::CREATE,
             body: SubresourceBody::Kind { group: "policy", version: "v1", kind: "Eviction" },
-            action: Action::Unserved,
+            action: Action::Evict,
             traffic: Traffic::Objects,
         },
         Subresource {

@@ -7,7 +7,7 @@ use auth::{Authenticated, Authorized};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, USER_AGENT};
 use http::{HeaderValue, Method, StatusCode};
-use kinds::{BodyType, SubresourceAction, Verb as KindVerb};
+use kinds::{BodyType, SubresourceAction, SubresourceType, Verb as KindVerb};
 use object::quote::Quoted;
 use object::time::MicroTime;
 use registry::{
@@ -321,7 +321,10 @@ fn warned(mut response: Response, warnings: &[String]) -> Response {
 /// The type that the body of a write must have.
 fn expected(target: &Target<'_>) -> decode::Expected {
     match target.subresource.map(|subresource| &subresource.body) {
-        Some(BodyType::Kind(ty)) => decode::Expected::only(ty),
+        Some(BodyType::Kind(ty)) => decode::Expected {
+            ty: ty.clone(),
+            also: target.subresource.map(SubresourceType::also_accepts).unwrap_or_default(),
+        },
         None | Some(BodyType::Object | BodyType::Options(_)) => decode::Expected::only(&target.served.ty),
     }
 }

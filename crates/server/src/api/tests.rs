@@ -15,6 +15,7 @@ use crate::{Handler as _, Lifecycle, Peer, Request};
 mod bindings;
 mod custom_kinds;
 mod documents;
+mod evictions;
 mod reads;
 mod writes;
 

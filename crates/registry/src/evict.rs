@@ -1,0 +1,318 @@
+//! POST of an eviction: a pod is deleted if its disruption budget allows that.
+//!
+//! The steps of the pipeline are about the eviction: it is admitted once, and is no object that is stored. Its effect is that of
+//! the reference, past the rules of pods and without another admission:
+//!
+//! 1. A pod that is pending, finished or being deleted already disrupts nothing, and goes.
+//! 2. Otherwise the one budget that selects it is asked. A pod that is not ready may go without taking from it, if the budget
+//!    says so. One disruption less is allowed then, and the budget's status names the pod.
+//! 3. The pod gets the condition `DisruptionTarget`, and is deleted as the eviction's options say.
+
+use crate::bind::success;
+use crate::commit::{Outcome, Run};
+use crate::convert::{map, map_mut};
+use crate::delete::check_preconditions;
+use crate::error::{status, unknown_reason_500};
+use crate::scale::{insert_number, label_selector};
+use crate::write::{Old, attributes};
+use crate::{
+    Address, Answer, Client, Content, DeleteOptions, Registry, Target, WriteOptions, conditions, object_meta,
+};
+use admission::{Admitted, Attributes, Operation};
+use auth::SystemIdentity;
+use cache::Freshness;
+use object::field::{self, Path};
+use object::time::Time;
+use object::{Map, Value};
+use schema::Status;
+use schema::status::{Cause, Details, Reason};
+
+/// A budget with more pods than this that were evicted and are still there allows no other eviction.
+const MOST_DISRUPTED: usize = 2000;
+
+/// The seconds after which a client may ask a budget again that is behind.
+const RETRY_AFTER: u32 = 10;
+
+/// How a pod may go.
+enum Verdict {
+    /// Whatever becomes of it in between.
+    Free,
+    /// If it is still in the state that was looked at; otherwise the budget of this name has to be asked again.
+    Unchanged(String),
+}
+
+impl Registry {
+    /// Evicts a pod.
+    pub(crate) async fn evict(
+        &self,
+        target: &Target<'_>,
+        mut eviction: Value,
+        options: &WriteOptions,
+    ) -> Result<Answer, Status> {
+        let admission = &self.config().admission;
+        {
+            let eviction = map_mut(&mut eviction)?;
+            object_meta::wipe_system_fields(eviction);
+            object_meta::fit_namespace(eviction, target.namespace)?;
+        }
+        let run = Run::dry_if(options.dry_run);
+        let attributes =
+            Attributes { operation: Operation::Create, ..attributes(target, None, run, &options.warnings) };
+        admission.mutate(&attributes, Some(&mut eviction)).await?;
+        if object_meta::text(map(&eviction)?, "name") != target.name {
+            return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+        }
+        let deletion = deletion(target, map_mut(&mut eviction)?, options)?;
+        let mut admitted = admission.validate(&attributes, Some(&eviction)).await?;
+        let pod = loop {
+            let pod = self.pod(target).await?;
+            let Some(disrupts_nothing) = DisruptsNothing::of(map(&pod.object)?) else { break pod };
+            check_preconditions(target.served, &pod.entry, &deletion)?;
+            let mut deletion = deletion.clone();
+            let asked_for = deletion.resource_version.is_some();
+            if disrupts_nothing == DisruptsNothing::Now && !asked_for {
+                deletion.resource_version = Some(pod.entry.mod_revision().0.to_string());
+            }
+            let attempt;
+            (attempt, admitted) = admitted.split();
+            match self.mark_and_delete(target, deletion, attempt).await {
+                Err(error) if error.reason == Reason::Conflict && !asked_for => {}
+                outcome => {
+                    outcome?;
+                    admitted.committed();
+                    return success();
+                }
+            }
+        };
+        let verdict = self.ask_budget(target, &pod, deletion.is_dry_run()).await?;
+        let mut guarded = deletion.clone();
+        if let Verdict::Unchanged(_) = verdict {
+            guarded.resource_version = Some(pod.entry.mod_revision().0.to_string());
+        }
+        let outcome = self.mark_and_delete(target, guarded, admitted).await;
+        match (outcome, verdict) {
+            (Err(error), Verdict::Unchanged(budget))
+                if error.reason == Reason::Conflict && deletion.resource_version.is_none() =>
+            {
+                Err(not_yet(&budget))
+            }
+            (outcome, _) => outcome.and_then(|()| success()),
+        }
+    }
+
+    async fn pod(&self, target: &Target<'_>) -> Result<Old, Status> {
+        let stored = target.stored()?;
+        let found = stored.resource.get(target.namespace, target.name, Freshness::MostRecent).await;
+        let entry = found.map_err(status)?.ok_or_else(|| target.not_found())?;
+        Ok(Old { object: stored.decode(&entry).await?, entry })
+    }
+
+    /// Marks a pod as the target of a disruption, and deletes it. A resource version in the options is that of before.
+    async fn mark_and_delete(
+        &self,
+        target: &Target<'_>,
+        mut options: DeleteOptions,
+        admitted: Admitted,
+    ) -> Result<(), Status> {
+        let mut admitted = admitted;
+        while !options.is_dry_run() {
+            let old = self.pod(target).await?;
+            check_preconditions(target.served, &old.entry, &options)?;
+            let mut pod = old.object.clone();
+            set_disruption_target(map_mut(&mut pod)?);
+            let attempt;
+            (attempt, admitted) = admitted.split();
+            if let Outcome::Done(content) = self.replace(target, &old, pod, Run::Real, attempt).await? {
+                if let (Some(version), Content::Entry(entry)) = (&mut options.resource_version, content) {
+                    *version = entry.mod_revision().0.to_string();
+                }
+                break;
+            }
+        }
+        options.check()?;
+        self.delete_admitted(target, target.name, &options, Some(admitted)).await.map(drop)
+    }
+
+    /// Asks the budget of a pod, and takes one disruption from it.
+    async fn ask_budget(&self, target: &Target<'_>, pod: &Old, dry_run: bool) -> Result<Verdict, Status> {
+        let client = Client::new(self, SystemIdentity::ApiServer, "kube-apiserver");
+        let address = Address::v1("policy", "poddisruptionbudgets", target.namespace);
+        let mut selecting = Vec::new();
+        for budget in client.list_objects(address).await? {
+            if selects(map(&budget)?, pod) {
+                selecting.push(budget);
+            }
+        }
+        if selecting.len() > 1 {
+            return Err(unknown_reason_500(
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+            ));
+        }
+        let Some(mut budget) = selecting.pop() else { return Ok(Verdict::Free) };
+        let name = object_meta::text(map(&budget)?, "name").to_owned();
+        if !is_ready(map(&pod.object)?) && may_go_unready(map(&budget)?) {
+            return Ok(Verdict::Unchanged(name));
+        }
+        let address = address.named(&name);
+        loop {
+            take(map_mut(&mut budget)?, target.name)?;
+            if dry_run {
+                return Ok(Verdict::Free);
+            }
+            match client.update(address.subresource("status"), budget).await {
+                Err(error) if error.reason == Reason::Conflict => budget = client.get(address).await?,
+                outcome => return outcome.map(|_| Verdict::Free),
+            }
+        }
+    }
+}
+
+/// The options of the deletion that an eviction asks for. The eviction shows what is added to them.
+fn deletion(
+    target: &Target<'_>,
+    eviction: &mut Map,
+    options: &WriteOptions,
+) -> Result<DeleteOptions, Status> {
+    let asked: &[&str] = if options.dry_run { &["All"] } else { &[] };
+    let Some(given) = eviction.get_mut("deleteOptions").and_then(Value::as_map_mut) else {
+        return Ok(DeleteOptions {
+            dry_run: asked.iter().map(|&value| value.to_owned()).collect(),
+            warnings: options.warnings.clone(),
+            ..DeleteOptions::default()
+        });
+    };
+    const IGNORE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+    if given.get(IGNORE).and_then(Value::as_bool) == Some(true) {
+        let why = "can not be set for pod eviction, try after removing the option";
+        let path = Path::new("deleteOptions");
+        let errors = [field::Error::invalid(&path.child(IGNORE), true, why)];
+        return Err(Status::invalid("policy", "Eviction", target.name, &errors));
+    }
+    let mut deletion = DeleteOptions::from_body(given);
+    deletion.warnings = options.warnings.clone();
+    if deletion.dry_run.is_empty() {
+        if !asked.is_empty() {
+            given.insert("dryRun", asked.iter().map(|&value| Value::from(value)).collect::<Vec<_>>());
+        }
+        deletion.dry_run = asked.iter().map(|&value| value.to_owned()).collect();
+    } else if !asked.is_empty() && deletion.dry_run != asked {
+        return Err(unknown_reason_500(format!(
+            "Non-matching dry-run options in request and content: [{}] and [{}]",
+            asked.join(" "),
+            deletion.dry_run.join(" ")
+        )));
+    }
+    Ok(deletion)
+}
+
+/// That a pod can go without a look at its budget.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DisruptsNothing {
+    /// It runs no more, and never will.
+    EverAfter,
+    /// It does not run yet.
+    Now,
+}
+
+impl DisruptsNothing {
+    fn of(pod: &Map) -> Option<Self> {
+        let phase = pod.get("status").and_then(|status| status.get("phase")).and_then(Value::as_str);
+        match phase {
+            _ if object_meta::is_deleting(pod) => Some(Self::EverAfter),
+            Some("Succeeded" | "Failed") => Some(Self::EverAfter),
+            Some("Pending") => Some(Self::Now),
+            _ => None,
+        }
+    }
+}
+
+fn set_disruption_target(pod: &mut Map) {
+    let Some(status) = pod.get_or_insert_with("status", || Map::new().into()).as_map_mut() else { return };
+    let mut condition = Map::new();
+    condition.insert("type", "DisruptionTarget");
+    condition.insert("status", "True");
+    condition.insert("reason", "EvictionByEvictionAPI");
+    condition.insert("message", "Eviction API: evicting");
+    conditions::set(status, condition);
+}
+
+fn is_ready(pod: &Map) -> bool {
+    pod.get("status").and_then(Value::as_map).is_some_and(|status| conditions::is_true(status, "Ready"))
+}
+
+/// Whether a budget is about a pod. One without a selector, or with one that is invalid, is about none.
+fn selects(budget: &Map, pod: &Old) -> bool {
+    let selector = budget.get("spec").and_then(|spec| spec.get("selector")).and_then(Value::as_map);
+    let selector = selector.and_then(|selector| label_selector(selector).ok());
+    selector.is_some_and(|selector| selector.matches(&*pod.entry))
+}
+
+fn status_number(budget: &Map, key: &str) -> i64 {
+    budget.get("status").and_then(|status| status.get(key)).and_then(Value::as_i64).unwrap_or_default()
+}
+
+/// Whether a budget lets a pod go that is not ready, and so does not count for it.
+fn may_go_unready(budget: &Map) -> bool {
+    let policy = budget.get("spec").and_then(|spec| spec.get("unhealthyPodEvictionPolicy"));
+    let desired = status_number(budget, "desiredHealthy");
+    policy.and_then(Value::as_str) == Some("AlwaysAllow")
+        || (desired > 0 && status_number(budget, "currentHealthy") >= desired)
+}
+
+/// Takes one disruption, for a pod, from what a budget allows.
+fn take(budget: &mut Map, pod: &str) -> Result<(), Status> {
+    let name = object_meta::text(budget, "name");
+    let forbidden = |why| Err(Status::forbidden("policy", "poddisruptionbudget", name, why));
+    let observed = status_number(budget, "observedGeneration");
+    if observed < object_meta::number(budget, "generation").unwrap_or_default() {
+        return Err(not_yet(name));
+    }
+    let allowed = status_number(budget, "disruptionsAllowed");
+    if allowed < 0 {
+        return forbidden("pdb disruptions allowed is negative");
+    }
+    let disrupted = budget.get("status").and_then(|status| status.get("disruptedPods"));
+    if disrupted.and_then(Value::as_map).is_some_and(|pods| pods.len() > MOST_DISRUPTED) {
+        return forbidden("DisruptedPods map too big - too many evictions not confirmed by PDB controller");
+    }
+    if allowed == 0 {
+        let (desired, current) =
+            (status_number(budget, "desiredHealthy"), status_number(budget, "currentHealthy"));
+        let why =
+            format!("The disruption budget {name} needs {desired} healthy pods and has {current} currently");
+        return Err(refused(why, 0));
+    }
+    let Some(status) = budget.get_or_insert_with("status", || Map::new().into()).as_map_mut() else {
+        return Ok(());
+    };
+    status.remove("disruptionsAllowed");
+    insert_number(status, "disruptionsAllowed", allowed - 1);
+    if allowed == 1 {
+        let mut condition = Map::new();
+        condition.insert("type", "DisruptionAllowed");
+        condition.insert("status", "False");
+        insert_number(&mut condition, "observedGeneration", observed);
+        condition.insert("reason", "InsufficientPods");
+        conditions::set(status, condition);
+    }
+    if let Some(pods) = status.get_or_insert_with("disruptedPods", || Map::new().into()).as_map_mut() {
+        pods.insert(pod, Time::now().text());
+    }
+    Ok(())
+}
+
+/// The budget's controller has not counted yet what its pods are.
+fn not_yet(budget: &str) -> Status {
+    refused(format!("The disruption budget {budget} is still being processed by the server."), RETRY_AFTER)
+}
+
+fn refused(why: String, retry_after_seconds: u32) -> Status {
+    let cause = Cause { reason: "DisruptionBudget".into(), message: why, field: String::new() };
+    Status {
+        code: 429,
+        reason: Reason::TooManyRequests,
+        message: "Cannot evict pod as it would violate the pod's disruption budget.".into(),
+        details: Some(Details { causes: vec![cause], retry_after_seconds, ..Details::default() }.into()),
+        token: String::new(),
+    }
+}
