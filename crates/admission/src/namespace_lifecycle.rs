@@ -21,11 +21,15 @@ impl NamespaceLifecycle {
 
     async fn check(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> Result<(), Status> {
         let namespace = attributes.namespace;
-        let found = self.namespaces.get("", namespace, Freshness::MostRecent).await;
-        let found = found.map_err(|error| {
-            log::error!(namespace, error:%; "a namespace cannot be looked up");
-            Status::internal_error(&error.to_string())
-        })?;
+        let found = match self.namespaces.get("", namespace, Freshness::MostRecent).await {
+            // It exists; damage to it does not stop work on what is in it.
+            Err(cache::Error::Corrupt(_)) => return Ok(()),
+            Err(error) => {
+                log::error!(namespace, error:%; "a namespace cannot be looked up");
+                return Err(Status::internal_error(&error.to_string()));
+            }
+            Ok(found) => found,
+        };
         let Some(found) = found else { return Err(Status::not_found("", "namespaces", namespace)) };
         if attributes.operation != Operation::Create || found.field("status.phase") != Some("Terminating") {
             return Ok(());

@@ -78,6 +78,11 @@ impl Cache {
         self.routes.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
+    /// The objects whose stored bytes cannot be read, of all types.
+    pub fn damaged(&self) -> Vec<Arc<store::Corrupt>> {
+        self.resources().iter().flat_map(|resource| resource.damaged()).collect()
+    }
+
     /// Adds a resource type, with the objects of it that the store holds. The others go on meanwhile.
     pub async fn add(&self, spec: Spec) -> Result<Arc<Resource>, Error> {
         let (reply, answer) = oneshot::channel();

@@ -78,7 +78,7 @@ impl Change {
         Self { resource: resource.clone(), namespace, name, write, expect: Expect::Any }
     }
 
-    /// Only if there is no such object.
+    /// Only if there is no such object, or one that cannot be read: then the change takes its place.
     #[must_use]
     pub fn create_only(mut self) -> Self {
         self.expect = Expect::Absent;
@@ -126,16 +126,23 @@ impl Cache {
     /// Commits a change, and answers once it can be read.
     pub async fn commit(&self, change: Change) -> Result<Committed, Error> {
         change.resource.check_served()?;
-        let written = change.prepare().map_err(|reason| Error::Invalid { reason })?;
+        let mut written = change.prepare().map_err(|reason| Error::Invalid { reason })?;
         let before = match change.write {
             Write::Delete => change.current(),
             Write::Put(_) => None,
         };
         // A store may answer at once, and a writer go on and on: other tasks may run.
         tokio::task::coop::consume_budget().await;
-        let committed = match self.core().store.commit(written.clone()).await {
-            Err(store::Error::Conflict(conflict)) => return Err(self.conflict(&change, *conflict).await),
-            outcome => outcome?,
+        let committed = loop {
+            match self.core().store.commit(written.clone()).await {
+                Err(store::Error::Conflict(conflict)) => match self.conflict(&change, *conflict).await {
+                    Error::Corrupt(damaged) if written.expect == Expect::Absent => {
+                        written.expect = Expect::At(damaged.revision);
+                    }
+                    error => return Err(error),
+                },
+                outcome => break outcome?,
+            }
         };
         self.core().reach(committed.revision).await?;
         change.answer(&written, before, committed)

@@ -135,6 +135,11 @@ impl Resource {
         })
     }
 
+    /// The objects whose stored bytes cannot be read.
+    pub(crate) fn damaged(&self) -> Vec<Arc<store::Corrupt>> {
+        self.with_state(|view, _| view.damaged("", None))
+    }
+
     pub(crate) fn core(&self) -> &Core {
         &self.core
     }

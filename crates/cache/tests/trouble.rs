@@ -293,8 +293,27 @@ async fn a_value_with_a_bad_checksum_is_reported_by_its_key() {
     let list = pods.list(Query::default()).await.unwrap();
     assert_eq!(list.damaged.len(), 1);
     assert_eq!(texts(list), ["n/a@1", "n/c@3"]);
+    assert_eq!(cache.damaged().len(), 1);
     cache.commit(pod("n", "b").change(&pods)).await.unwrap();
     assert_eq!(texts(pods.list(Query::default()).await.unwrap()), ["n/a@1", "n/b@4", "n/c@3"]);
+    assert!(cache.damaged().is_empty());
+}
+
+#[tokio::test]
+async fn a_create_takes_the_place_of_a_value_that_cannot_be_read() {
+    let first = troubled().await.f;
+    first.put(pod("n", "a")).await;
+    first.put(pod("n", "b")).await;
+    let unreliable = Unreliable::new(first.stored.store());
+    *unreliable.damaged.lock().unwrap() = Some(Key::try_from("pods/n/b").unwrap());
+    let cache = Cache::open(unreliable, [pods()], Options::default()).await.unwrap();
+    let pods = cache.resource("pods").unwrap();
+    cache.commit(pod("n", "b").change(&pods).create_only()).await.unwrap();
+    assert_eq!(texts(pods.list(Query::default()).await.unwrap()), ["n/a@1", "n/b@3"]);
+    for name in ["a", "b"] {
+        let exists = cache.commit(pod("n", name).change(&pods).create_only()).await.unwrap_err();
+        assert!(matches!(exists, Error::Conflict(_)), "{exists:?}");
+    }
 }
 
 /// A read of the newest state asks the store; other reads do not.

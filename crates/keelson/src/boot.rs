@@ -15,6 +15,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use object::Value;
 use object::time::{MicroTime, Time};
 use registry::{Address, Client, Registry};
+use schema::status::Reason;
 use schema::{Status, json};
 use store::Revision;
 
@@ -281,12 +282,21 @@ impl Boot<'_> {
         false
     }
 
-    /// Creates an object unless it exists.
+    /// Creates an object unless it exists. One that cannot be read exists too: what it says is lost when it is made anew, so
+    /// that is left to people.
     async fn create(&self, address: Address<'static>, text: &str) -> Result<(), Status> {
         if !self.is_served(address) {
             return Ok(());
         }
         let object = self.client.decode(address, text)?;
+        match self.client.get(address.named(name(&object))).await {
+            Err(absent) if absent.code == 404 => {}
+            Err(damaged) if damaged.reason == Reason::StorageReadError => {
+                log::error!(error:% = damaged.message; "the start goes on without an object of the system");
+                return Ok(());
+            }
+            found => return found.map(drop),
+        }
         match self.client.create(address, object).await {
             Err(exists) if exists.code == 409 => Ok(()),
             other => other.map(drop),
@@ -305,7 +315,6 @@ impl Boot<'_> {
         }
         self.create(address, text).await?;
         let wanted = self.client.decode(address, text)?;
-        let name = wanted.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str);
         let set = |object: &mut object::Map| {
             for field in fields {
                 if let Some(value) = wanted.get(field) {
@@ -313,7 +322,13 @@ impl Boot<'_> {
                 }
             }
         };
-        self.client.modify(address.named(name.unwrap_or_default()), set).await
+        match self.client.modify(address.named(name(&wanted)), set).await {
+            // The server is the author of the whole object.
+            Err(damaged) if damaged.reason == Reason::StorageReadError => {
+                self.client.create(address, wanted.clone()).await.map(drop)
+            }
+            outcome => outcome,
+        }
     }
 
     async fn set_status(&self, address: Address<'static>, name: &str, text: &str) -> Result<(), Status> {
@@ -328,8 +343,20 @@ impl Boot<'_> {
                 object.insert("status", status.clone());
             }
         };
-        self.client.modify(address.named(name).subresource("status"), set).await
+        match self.client.modify(address.named(name).subresource("status"), set).await {
+            // `create` has named it.
+            Err(damaged) if damaged.reason == Reason::StorageReadError => Ok(()),
+            outcome => outcome,
+        }
     }
+}
+
+fn name(object: &Value) -> &str {
+    object
+        .get("metadata")
+        .and_then(|metadata| metadata.get("name"))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// The identity: the lease name is derived from the host's name, the holder also has a random part for each run.

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use cache::Cache;
 use registry::Registry;
 use server::Lifecycle;
 use server::health::{Check, Checks, Duplicate, Endpoint};
@@ -70,7 +71,22 @@ pub(crate) fn checks(
         }))?;
     }
     checks.add(Check::shutdown(lifecycle.clone()))?;
+    checks.note({
+        let registry = registry.clone();
+        move || damage(registry.cache())
+    });
     Ok(checks)
+}
+
+/// The objects that cannot be read, the first ones by name.
+pub(crate) fn damage(cache: &Cache) -> Vec<String> {
+    const NAMED: usize = 20;
+    let damaged = cache.damaged();
+    let mut lines: Vec<String> = damaged.iter().take(NAMED).map(ToString::to_string).collect();
+    if damaged.len() > NAMED {
+        lines.push(format!("{} more stored objects are corrupt", damaged.len() - NAMED));
+    }
+    lines
 }
 
 /// Whether the store accepts writes.

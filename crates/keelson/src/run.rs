@@ -165,6 +165,9 @@ async fn registry(options: &Options, data_dir: &Path) -> Result<Registry, Error>
         }
     };
     let cache = Cache::open(store, registry::specs()?, cache_options(options)).await?;
+    for line in health::damage(&cache) {
+        log::error!(error = line.as_str(); "a part of the data cannot be read; everything else is served");
+    }
     let config = registry::Config {
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,

@@ -6,12 +6,11 @@
 
 use crate::commit::{Outcome, Run};
 use crate::convert::{map, map_mut};
-use crate::error::{status, unknown_reason_500};
+use crate::error::unknown_reason_500;
 use crate::preconditions::check_uid;
-use crate::write::{Old, attributes};
+use crate::write::attributes;
 use crate::{Answer, Content, Registry, Target, WriteOptions, conditions, object_meta};
 use admission::{Attributes, Operation};
-use cache::Freshness;
 use object::field::{self, Path};
 use object::{Map, Value};
 use schema::{Ref, Status, builtin};
@@ -35,11 +34,8 @@ impl Registry {
         }
         let node = node(map(&binding)?)?;
         let mut admitted = admission.validate(&attributes, Some(&binding)).await?;
-        let stored = target.stored()?;
         loop {
-            let found = stored.resource.get(target.namespace, target.name, Freshness::MostRecent).await;
-            let entry = found.map_err(status)?.ok_or_else(|| target.not_found())?;
-            let old = Old { object: stored.decode(&entry).await?, entry };
+            let old = self.find_object(target).await?;
             let mut pod = old.object.clone();
             {
                 let (binding, pod) = (map(&binding)?, map_mut(&mut pod)?);

@@ -2,7 +2,8 @@
 
 use crate::convert::map_mut;
 use crate::error::status;
-use crate::write::{MODIFIED, Old};
+use crate::find::Old;
+use crate::write::MODIFIED;
 use crate::{Content, Registry, Target, object_meta};
 use admission::Admitted;
 use cache::{Change, Committed, Entry};

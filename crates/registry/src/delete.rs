@@ -16,17 +16,19 @@
 use crate::commit::{Outcome, Run};
 use crate::convert::{map, map_mut};
 use crate::error::status;
+use crate::find::{Found, Old};
 use crate::object_meta::{self, FOREGROUND, ORPHAN};
 use crate::prepare::with_context;
-use crate::write::{Old, attributes};
+use crate::write::{MODIFIED, attributes};
 use crate::{Answer, Content, DeleteOptions, Registry, Target};
 use admission::{Admitted, Attributes, Operation};
-use cache::{Entry, Freshness};
+use cache::{Change, Entry};
 use kinds::{Deleted, Dependents, ResourceType};
 use object::time::Time;
 use object::{Map, Value};
 use schema::{Ref, Status, builtin};
 use std::collections::BTreeSet;
+use store::Corrupt;
 
 /// What is to be done with one state of an object.
 enum Step {
@@ -89,7 +91,6 @@ impl Registry {
         options: &DeleteOptions,
         mut admitted: Option<Admitted>,
     ) -> Result<Deletion, Status> {
-        let stored = target.stored()?;
         let named = Target { name, ..*target };
         named.check_name()?;
         // In a collection of all namespaces, a name does not identify an object.
@@ -98,17 +99,21 @@ impl Registry {
         }
         let run = Run::dry_if(options.is_dry_run());
         loop {
-            let entry =
-                stored.resource.get(target.namespace, name, Freshness::MostRecent).await.map_err(status)?;
-            let entry = entry.ok_or_else(|| named.not_found())?;
-            check_preconditions(target.served, &entry, options)?;
-            let old = Old { object: stored.decode(&entry).await?, entry };
+            let old = match self.find(&named).await? {
+                Found::Object(old) => old,
+                Found::Nothing => return Err(named.not_found()),
+                Found::Damaged(corrupt) => match self.delete_damaged(&named, &corrupt, run, options).await? {
+                    Outcome::Done(content) => return Ok(Deletion::Removed(content)),
+                    Outcome::Conflict(_) => continue,
+                },
+            };
+            check_preconditions(target.served, &old.entry, options)?;
             let step = step(&named, old.object.clone(), options)?;
             if let Step::Nothing = step {
                 return Ok(Deletion::Pending(Content::Entry(old.entry)));
             }
             let attempt = match admitted.take() {
-                None => self.admit_delete(&named, &old.object, run, options).await?,
+                None => self.admit_delete(&named, Some(&old.object), run, options).await?,
                 Some(given) => {
                     let (attempt, rest) = given.split();
                     admitted = Some(rest);
@@ -124,18 +129,43 @@ impl Registry {
         }
     }
 
+    /// Removes what cannot be read, and so has no finalizers and no grace; its version is still known, its uid is not.
+    async fn delete_damaged(
+        &self,
+        target: &Target<'_>,
+        corrupt: &Corrupt,
+        run: Run,
+        options: &DeleteOptions,
+    ) -> Result<Outcome, Status> {
+        let other_version =
+            options.resource_version.as_ref().is_some_and(|version| *version != corrupt.revision.to_string());
+        if options.uid.is_some() || other_version {
+            return Err(target.conflict(&format!("the precondition cannot be checked: {corrupt}")));
+        }
+        let admitted = self.admit_delete(target, None, run, options).await?;
+        let removed = Outcome::Done(success(target, "")?);
+        if run == Run::Dry {
+            return Ok(removed);
+        }
+        log::warn!(error:% = corrupt; "an object that cannot be read is deleted");
+        let change = Change::delete(&target.stored()?.resource, target.namespace, target.name);
+        match self.commit(change.expect_revision(corrupt.revision), admitted).await {
+            Ok(_) => Ok(removed),
+            Err(cache::Error::Conflict(_)) => Ok(Outcome::Conflict(target.conflict(MODIFIED))),
+            Err(error) => Err(status(error)),
+        }
+    }
+
     /// Both steps of admission for a delete.
     async fn admit_delete(
         &self,
         target: &Target<'_>,
-        old: &Value,
+        old: Option<&Value>,
         run: Run,
         options: &DeleteOptions,
     ) -> Result<Admitted, Status> {
-        let attributes = Attributes {
-            operation: Operation::Delete,
-            ..attributes(target, Some(old), run, &options.warnings)
-        };
+        let attributes =
+            Attributes { operation: Operation::Delete, ..attributes(target, old, run, &options.warnings) };
         let admission = &self.config().admission;
         admission.mutate(&attributes, None).await?;
         admission.validate(&attributes, None).await
@@ -180,8 +210,7 @@ impl Registry {
 
 /// The answer when there is nothing to wait for: a `Status` of success, or the object for kinds that answer so.
 fn finished(target: &Target<'_>, content: Content) -> Result<Content, Status> {
-    let served = target.served;
-    if served.deleted == Deleted::Object {
+    if target.served.deleted == Deleted::Object {
         return Ok(content);
     }
     let uid = match &content {
@@ -189,9 +218,13 @@ fn finished(target: &Target<'_>, content: Content) -> Result<Content, Status> {
         Content::Tree(tree) => object_meta::text(map(tree)?, "uid").to_owned(),
         Content::Other { .. } => String::new(),
     };
+    success(target, &uid)
+}
+
+fn success(target: &Target<'_>, uid: &str) -> Result<Content, Status> {
+    let served = target.served;
     let mut details = Map::new();
-    let facts =
-        [("name", target.name), ("group", &*served.group), ("kind", &*served.resource), ("uid", &*uid)];
+    let facts = [("name", target.name), ("group", &*served.group), ("kind", &*served.resource), ("uid", uid)];
     for (key, value) in facts {
         if !value.is_empty() {
             details.insert(key, value);

@@ -28,7 +28,7 @@ pub fn status(error: cache::Error) -> Status {
             ),
             ..Status::timeout(&error.to_string())
         },
-        Corrupt(corrupt) => Status::internal_error(&corrupt.to_string()),
+        Corrupt(corrupt) => unreadable(&corrupt),
         Removed { .. } => Status::unknown_resource(),
         // A name that is longer than the store takes.
         Invalid { reason, .. } => Status::bad_request(reason.to_string()),
@@ -41,6 +41,19 @@ pub fn status(error: cache::Error) -> Status {
             log::error!(error:% = other; "a write could not be carried out");
             Status::internal_error(&other.to_string())
         }
+    }
+}
+
+/// 500 for an object whose stored bytes cannot be read.
+pub(crate) fn unreadable(corrupt: &store::Corrupt) -> Status {
+    Status {
+        code: 500,
+        reason: Reason::StorageReadError,
+        message: format!(
+            "{corrupt}; to create it again, to replace it as a whole or to delete it mends that"
+        ),
+        details: None,
+        token: String::new(),
     }
 }
 

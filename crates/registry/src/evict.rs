@@ -12,15 +12,15 @@ use crate::bind::success;
 use crate::commit::{Outcome, Run};
 use crate::convert::{map, map_mut};
 use crate::delete::check_preconditions;
-use crate::error::{status, unknown_reason_500};
+use crate::error::unknown_reason_500;
+use crate::find::Old;
 use crate::scale::{insert_number, label_selector};
-use crate::write::{Old, attributes};
+use crate::write::attributes;
 use crate::{
     Address, Answer, Client, Content, DeleteOptions, Registry, Target, WriteOptions, conditions, object_meta,
 };
 use admission::{Admitted, Attributes, Operation};
 use auth::SystemIdentity;
-use cache::Freshness;
 use object::field::{self, Path};
 use object::time::Time;
 use object::{Map, Value};
@@ -65,7 +65,7 @@ impl Registry {
         let deletion = deletion(target, map_mut(&mut eviction)?, options)?;
         let mut admitted = admission.validate(&attributes, Some(&eviction)).await?;
         let pod = loop {
-            let pod = self.pod(target).await?;
+            let pod = self.find_object(target).await?;
             let Some(disrupts_nothing) = DisruptsNothing::of(map(&pod.object)?) else { break pod };
             check_preconditions(target.served, &pod.entry, &deletion)?;
             let mut deletion = deletion.clone();
@@ -100,13 +100,6 @@ impl Registry {
         }
     }
 
-    async fn pod(&self, target: &Target<'_>) -> Result<Old, Status> {
-        let stored = target.stored()?;
-        let found = stored.resource.get(target.namespace, target.name, Freshness::MostRecent).await;
-        let entry = found.map_err(status)?.ok_or_else(|| target.not_found())?;
-        Ok(Old { object: stored.decode(&entry).await?, entry })
-    }
-
     /// Marks a pod as the target of a disruption, and deletes it. A resource version in the options is that of before.
     async fn mark_and_delete(
         &self,
@@ -116,7 +109,7 @@ impl Registry {
     ) -> Result<(), Status> {
         let mut admitted = admitted;
         while !options.is_dry_run() {
-            let old = self.pod(target).await?;
+            let old = self.find_object(target).await?;
             check_preconditions(target.served, &old.entry, &options)?;
             let mut pod = old.object.clone();
             set_disruption_target(map_mut(&mut pod)?);

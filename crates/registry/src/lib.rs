@@ -19,6 +19,7 @@ mod delete;
 mod delete_collection;
 mod error;
 mod evict;
+mod find;
 mod get;
 mod hooks;
 mod list;

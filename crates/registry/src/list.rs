@@ -13,7 +13,7 @@
 //!
 //! (*) Not for a list of one name, which is not a list for the reference's storage: not older than N.
 
-use crate::error::{revision, status, unknown_reason_500};
+use crate::error::{revision, status, unknown_reason_500, unreadable};
 use crate::token::Token;
 use crate::{List, ListOptions, Registry, Target};
 use cache::{Filter, Freshness, Mode, Query};
@@ -54,7 +54,7 @@ impl Registry {
             log::error!(error:% = corrupt; "an object cannot be read");
         }
         if let Some(corrupt) = objects.damaged.first() {
-            return Err(Status::internal_error(&corrupt.to_string()));
+            return Err(unreadable(corrupt));
         }
         // A list that continues at the newest state does so on every page.
         let revision = if from == Some(None) { None } else { Some(objects.revision) };

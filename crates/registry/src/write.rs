@@ -23,14 +23,15 @@
 
 use crate::commit::{Outcome, Run};
 use crate::convert::{map, map_mut};
-use crate::error::status;
+use crate::error::{status, unreadable};
+use crate::find::{Found, Old};
 use crate::managed::{Fields, ScaleManager};
 use crate::object_meta::{self, Stage};
 use crate::preconditions::{check_name, check_no_uid, check_uid, check_version, take_version};
 use crate::prepare::{default, name_object, prepare_create, prepare_update};
 use crate::{Answer, Config, Content, Registry, Target, WriteOptions, apply, patch, scale, validate};
 use admission::{Admitted, Attributes, Operation};
-use cache::{Change, Entry, Freshness};
+use cache::{Change, Freshness};
 use kinds::{Part, SubresourceAction};
 use merge::Patch;
 use merge::managed::keep_times;
@@ -39,7 +40,6 @@ use object::{Map, Value};
 use schema::status::Details;
 use schema::{Ref, Status};
 use std::borrow::Cow;
-use std::sync::Arc;
 
 /// How often another name is tried for an object that leaves its name to the server.
 const NAMES: usize = 8;
@@ -71,12 +71,8 @@ pub(crate) struct Write<'a> {
     name: String,
     /// The scale, where that is what the request reads and writes.
     scale: Option<ScaleManager<'a>>,
-}
-
-/// The state that a write starts from.
-pub(crate) struct Old {
-    pub(crate) entry: Arc<Entry>,
-    pub(crate) object: Value,
+    /// Whether it takes the place of an object that cannot be read.
+    mends: bool,
 }
 
 impl Registry {
@@ -186,7 +182,7 @@ impl<'a> Write<'a> {
             _ => None,
         };
         let run = Run::dry_if(options.dry_run);
-        Ok(Self { registry, target, options, run, body, name, scale })
+        Ok(Self { registry, target, options, run, body, name, scale, mends: false })
     }
 
     /// Steps 2 to 14.
@@ -213,20 +209,38 @@ impl<'a> Write<'a> {
     }
 
     /// Step 2: the newest state; 404 if there is none and this way of writing does not make one.
-    async fn read(&self) -> Result<Option<Old>, Status> {
+    async fn read(&mut self) -> Result<Option<Old>, Status> {
         if matches!(self.body, Body::New(_)) {
             return Ok(None);
         }
-        let stored = self.target.stored()?;
-        let found = stored.resource.get(self.target.namespace, self.target.name, Freshness::MostRecent).await;
-        match found.map_err(status)? {
-            Some(entry) => Ok(Some(Old { object: stored.decode(&entry).await?, entry })),
-            None if self.may_create() => Ok(None),
-            None => {
+        match self.registry.find(self.target).await? {
+            Found::Object(old) => Ok(Some(old)),
+            Found::Nothing if self.may_create() => Ok(None),
+            Found::Nothing => {
                 self.check_preconditions(None)?;
                 Err(self.target.not_found())
             }
+            Found::Damaged(corrupt) => {
+                self.check_mends(&corrupt)?;
+                self.mends = true;
+                Ok(None)
+            }
         }
+    }
+
+    /// What cannot be read is replaced by an object that is whole, as if there was nothing; its version is still known.
+    fn check_mends(&self, corrupt: &store::Corrupt) -> Result<(), Status> {
+        let (Body::Whole(_) | Body::Apply(..), None) = (&self.body, self.target.subresource) else {
+            return Err(unreadable(corrupt));
+        };
+        if let Body::Whole(object) = &self.body {
+            let version = object_meta::text(map(object)?, "resourceVersion");
+            if !version.is_empty() && *version != corrupt.revision.to_string() {
+                return Err(self.target.conflict(MODIFIED));
+            }
+        }
+        log::warn!(error:% = corrupt; "an object that cannot be read is replaced");
+        Ok(())
     }
 
     /// Whether a write that finds nothing makes the object.
@@ -246,7 +260,7 @@ impl<'a> Write<'a> {
     /// Step 3: a uid in a body that takes the place of an object is a precondition. A patch that changes it breaks a rule instead.
     fn check_preconditions(&self, old: Option<&Old>) -> Result<(), Status> {
         match (&self.body, &self.scale) {
-            (Body::Whole(object), None) => {
+            (Body::Whole(object), None) if !self.mends => {
                 let old = old.map(|old| map(&old.object)).transpose()?;
                 check_uid(self.target, map(object)?, old, self.run)
             }
@@ -271,8 +285,17 @@ impl<'a> Write<'a> {
                 let mut new = object.clone();
                 fields.update(old, &mut new, options).await?;
                 if old.is_none() {
-                    object_meta::remove(map_mut(&mut new)?, &["resourceVersion"]);
-                    object_meta::wipe_system_fields(map_mut(&mut new)?);
+                    let new = map_mut(&mut new)?;
+                    object_meta::remove(new, &["resourceVersion"]);
+                    if self.mends {
+                        // A copy of the object that was there: with its uid, its dependents are still its own.
+                        object_meta::remove(
+                            new,
+                            &["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"],
+                        );
+                    } else {
+                        object_meta::wipe_system_fields(new);
+                    }
                 }
                 return Ok(new);
             }
@@ -414,7 +437,9 @@ impl<'a> Write<'a> {
             let Some(mut object) = next else { break };
             {
                 let object = map_mut(&mut object)?;
-                object_meta::fill_system_fields(object, Time::now());
+                if !self.mends || object_meta::text(object, "uid").is_empty() {
+                    object_meta::fill_system_fields(object, Time::now());
+                }
                 name_object(self.target, object);
             }
             outcome = self.make_named(object, attributes).await?;
@@ -469,11 +494,11 @@ impl<'a> Write<'a> {
         let object = map(&new)?;
         let (namespace, name) = (object_meta::text(object, "namespace"), object_meta::text(object, "name"));
         if self.run == Run::Dry {
-            let found = stored.resource.get(namespace, name, Freshness::MostRecent).await.map_err(status)?;
-            return Ok(match found {
-                Some(entry) => Outcome::Conflict(already_exists(target, object, entry.is_deleting())),
-                None => Outcome::Done(Content::Tree(new)),
-            });
+            return match stored.resource.get(namespace, name, Freshness::MostRecent).await {
+                Ok(Some(entry)) => Ok(Outcome::Conflict(already_exists(target, object, entry.is_deleting()))),
+                Ok(None) | Err(cache::Error::Corrupt(_)) => Ok(Outcome::Done(Content::Tree(new))),
+                Err(error) => Err(status(error)),
+            };
         }
         let change = Change::put(&stored.resource, namespace, name, stored.encode(&new)).create_only();
         match self.registry.commit(change, admitted).await {

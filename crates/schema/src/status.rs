@@ -106,6 +106,8 @@ reasons! {
     Expired,
     /// 503: the service is not available now.
     ServiceUnavailable,
+    /// 500: a stored object cannot be read.
+    StorageReadError,
 }
 
 impl Status {

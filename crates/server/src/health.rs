@@ -110,6 +110,25 @@ pub struct Duplicate(String);
 #[derive(Debug, Default)]
 pub struct Checks {
     checks: Vec<Check>,
+    notes: Option<Notes>,
+}
+
+/// What is wrong though the server is ready.
+struct Notes(Box<dyn Fn() -> Vec<String> + Send + Sync>);
+
+impl fmt::Debug for Notes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Notes").finish_non_exhaustive()
+    }
+}
+
+/// Who asks: notes have names of objects, which a stranger does not learn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// An authenticated user.
+    Known,
+    /// Anybody.
+    Stranger,
 }
 
 /// The checks that a health path names.
@@ -136,6 +155,11 @@ impl Checks {
         Ok(())
     }
 
+    /// Adds lines to the verbose response of readiness for what is wrong though the server is ready.
+    pub fn note(&mut self, notes: impl Fn() -> Vec<String> + Send + Sync + 'static) {
+        self.notes = Some(Notes(Box::new(notes)));
+    }
+
     /// Whether all checks of `endpoint` pass now.
     pub async fn pass(&self, endpoint: Endpoint) -> bool {
         for check in self.of(endpoint) {
@@ -158,9 +182,14 @@ impl Checks {
         self.of(endpoint).find(|check| check.name == name).map(HealthRequest::Single)
     }
 
-    pub(crate) async fn answer(&self, request: HealthRequest<'_>, query: Query<'_>) -> Response {
+    pub(crate) async fn answer(
+        &self,
+        request: HealthRequest<'_>,
+        query: Query<'_>,
+        audience: Audience,
+    ) -> Response {
         match request {
-            HealthRequest::Summary(endpoint) => self.summary(endpoint, query).await,
+            HealthRequest::Summary(endpoint) => self.summary(endpoint, query, audience).await,
             HealthRequest::Single(check) => single(check).await,
         }
     }
@@ -169,7 +198,7 @@ impl Checks {
         self.checks.iter().filter(move |check| check.endpoints.contains(&endpoint))
     }
 
-    async fn summary(&self, endpoint: Endpoint, query: Query<'_>) -> Response {
+    async fn summary(&self, endpoint: Endpoint, query: Query<'_>, audience: Audience) -> Response {
         let mut excluded: BTreeSet<Cow<'_, str>> = query.values("exclude").collect();
         let mut lines = String::new();
         let mut failed = false;
@@ -197,6 +226,14 @@ impl Checks {
                 "warn: some health checks cannot be excluded: no matches for {}",
                 names.join(",")
             );
+        }
+        if let Some(Notes(notes)) = &self.notes
+            && (endpoint, audience) == (Endpoint::Ready, Audience::Known)
+            && (failed || query.has("verbose"))
+        {
+            for note in notes() {
+                let _ = writeln!(lines, "warn: {note}");
+            }
         }
         if failed {
             let _ = writeln!(lines, "{} check failed", endpoint.name());

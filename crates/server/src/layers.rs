@@ -12,7 +12,7 @@ use http::{HeaderValue, Method};
 use http_body::Body as _;
 
 use crate::handler::{Handler, Layer};
-use crate::health::Checks;
+use crate::health::{Audience, Checks};
 use crate::version::Info;
 use crate::{Body, Error, Request, Response, Status};
 
@@ -102,7 +102,11 @@ pub(crate) struct Health(pub(crate) Arc<Checks>);
 impl Layer for Health {
     async fn around<H: Handler>(&self, request: Request, next: &H) -> Result<Response, Error> {
         match self.0.find(request.path()) {
-            Some(checks) => Ok(self.0.answer(checks, request.query()).await),
+            Some(checks) => {
+                let is_known = request.head.extensions.get::<auth::Authenticated>().is_some();
+                let audience = if is_known { Audience::Known } else { Audience::Stranger };
+                Ok(self.0.answer(checks, request.query(), audience).await)
+            }
             None => next.handle(request).await,
         }
     }

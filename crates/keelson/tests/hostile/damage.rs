@@ -1,1 +1,209 @@
 //! Stored bytes that are damaged: what can be read is served, and a write or delete mends the rest.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use testkit::{Folder, Process, TOKEN};
+
+use super::{Caller, binary};
+
+/// A server whose data directory outlives it.
+struct Durable {
+    folder: Folder,
+    tokens: String,
+}
+
+impl Durable {
+    fn new() -> Self {
+        let folder = Folder::new().unwrap();
+        let tokens = folder.path().join("tokens.csv");
+        std::fs::write(&tokens, format!("{TOKEN},admin,admin-uid,\"system:masters\"\n")).unwrap();
+        let tokens = format!("--token-auth-file={}", tokens.display());
+        Self { folder, tokens }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn start(&self) -> (Process, Caller) {
+        let process = Process::start(&binary(), &self.data(), &[&self.tokens]).unwrap();
+        let target = testkit::http::Target::new(process.url(), &self.data().join("pki/ca.crt")).unwrap();
+        (process, Caller { target, connection: None })
+    }
+}
+
+/// Flips a bit in every place below a directory where `needle` is stored.
+fn damage(directory: &Path, needle: &[u8]) -> usize {
+    let mut places = 0;
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            places += damage(&path, needle);
+            continue;
+        }
+        let mut bytes = std::fs::read(&path).unwrap();
+        let found: Vec<usize> = bytes
+            .windows(needle.len())
+            .enumerate()
+            .filter(|(_, window)| *window == needle)
+            .map(|(at, _)| at)
+            .collect();
+        for at in &found {
+            bytes[at + needle.len() / 2] ^= 4;
+        }
+        if !found.is_empty() {
+            std::fs::write(&path, &bytes).unwrap();
+            places += found.len();
+        }
+    }
+    places
+}
+
+fn uid(caller: &mut Caller, path: &str) -> String {
+    let answer = caller.ask("GET", path, b"");
+    assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+    answer.json()["metadata"]["uid"].as_str().unwrap().to_owned()
+}
+
+fn config_map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"k": "v".repeat(2000)}})
+}
+
+const MAPS: &str = "/api/v1/namespaces/other/configmaps";
+
+/// Makes config maps in a namespace of their own, and damages one of them.
+fn with_damaged(durable: &Durable) -> (Process, Caller) {
+    let (process, mut caller) = durable.start();
+    let namespace = json!({"metadata": {"name": "other"}}).to_string();
+    assert_eq!(caller.ask("POST", "/api/v1/namespaces", namespace.as_bytes()).status, 201);
+    for name in ["a", "b", "c"] {
+        let answer = caller.ask("POST", MAPS, config_map(name).to_string().as_bytes());
+        assert_eq!(answer.status, 201, "{}", answer.text());
+    }
+    let uid = uid(&mut caller, &format!("{MAPS}/b"));
+    assert_eq!(process.terminate().unwrap().code, Some(0));
+    assert!(damage(&durable.data().join("store"), uid.as_bytes()) > 0, "the object is stored nowhere");
+    durable.start()
+}
+
+/// What is left of a damaged object: errors that name it, and everything beside it.
+fn is_named(caller: &mut Caller) {
+    for path in [format!("{MAPS}/b"), MAPS.to_owned()] {
+        let answer = caller.ask("GET", &path, b"");
+        assert_eq!(answer.status, 500, "{path}: {}", answer.text());
+        let status = answer.json();
+        assert_eq!(status["reason"], "StorageReadError", "{status}");
+        assert!(status["message"].as_str().unwrap().contains("configmaps/other/b"), "{status}");
+    }
+    for name in ["a", "c"] {
+        assert_eq!(caller.ask("GET", &format!("{MAPS}/{name}"), b"").status, 200);
+    }
+    let ready = caller.ask("GET", "/readyz?verbose", b"");
+    assert_eq!(ready.status, 200, "{}", ready.text());
+    assert!(ready.text().contains("warn: the stored object configmaps/other/b"), "{}", ready.text());
+    let patch = caller.ask_as(
+        "PATCH",
+        &format!("{MAPS}/b"),
+        "application/json",
+        "application/merge-patch+json",
+        br#"{"data":{"k":"w"}}"#,
+    );
+    assert_eq!(patch.status, 500, "{}", patch.text());
+    assert!(patch.text().contains("mends that"), "{}", patch.text());
+}
+
+fn is_mended(caller: &mut Caller, left: &[&str]) {
+    let list = caller.ask("GET", MAPS, b"");
+    assert_eq!(list.status, 200, "{}", list.text());
+    let list = list.json();
+    let names: Vec<_> =
+        list["items"].as_array().unwrap().iter().map(|item| &item["metadata"]["name"]).collect();
+    assert_eq!(names, left);
+    let ready = caller.ask("GET", "/readyz?verbose", b"");
+    assert!(!ready.text().contains("warn:"), "{}", ready.text());
+}
+
+#[test]
+fn delete_removes_what_cannot_be_read() {
+    let durable = Durable::new();
+    let (process, mut caller) = with_damaged(&durable);
+    is_named(&mut caller);
+    let path = format!("{MAPS}/b");
+    let guarded = br#"{"preconditions":{"uid":"u"}}"#;
+    assert_eq!(caller.ask("DELETE", &path, guarded).status, 409);
+    assert_eq!(caller.ask("DELETE", &format!("{path}?dryRun=All"), b"").status, 200);
+    is_named(&mut caller);
+    let deleted = caller.ask("DELETE", &path, b"");
+    assert_eq!(deleted.status, 200, "{}", deleted.text());
+    assert_eq!(deleted.json()["status"], "Success");
+    is_mended(&mut caller, &["a", "c"]);
+    drop(process);
+    let (_process, mut caller) = durable.start();
+    is_mended(&mut caller, &["a", "c"]);
+}
+
+#[test]
+fn create_put_and_apply_replace_what_cannot_be_read() {
+    for method in ["POST", "PUT", "PATCH"] {
+        let durable = Durable::new();
+        let (process, mut caller) = with_damaged(&durable);
+        is_named(&mut caller);
+        let path = format!("{MAPS}/b");
+        let mut object = config_map("b");
+        let answer = match method {
+            "POST" => caller.ask(method, MAPS, object.to_string().as_bytes()),
+            "PUT" => {
+                object["metadata"]["resourceVersion"] = "1".into();
+                assert_eq!(caller.ask(method, &path, object.to_string().as_bytes()).status, 409);
+                object["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+                object["metadata"]["uid"] = "00000000-0000-4000-8000-000000000000".into();
+                caller.ask(method, &path, object.to_string().as_bytes())
+            }
+            _ => caller.ask_as(
+                method,
+                &format!("{path}?fieldManager=test"),
+                "application/json",
+                "application/apply-patch+yaml",
+                object.to_string().as_bytes(),
+            ),
+        };
+        assert_eq!(answer.status, 201, "{method}: {}", answer.text());
+        if method == "PUT" {
+            assert_eq!(answer.json()["metadata"]["uid"], "00000000-0000-4000-8000-000000000000");
+        }
+        is_mended(&mut caller, &["a", "b", "c"]);
+        drop(process);
+        let (_process, mut caller) = durable.start();
+        is_mended(&mut caller, &["a", "b", "c"]);
+    }
+}
+
+#[test]
+fn start_goes_on_without_an_object_of_the_system() {
+    for path in [
+        "/api/v1/namespaces/default",
+        "/api/v1/namespaces/kube-system",
+        "/api/v1/namespaces/default/services/kubernetes",
+        "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical",
+        "/apis/networking.k8s.io/v1/servicecidrs/kubernetes",
+    ] {
+        let durable = Durable::new();
+        let (process, mut caller) = durable.start();
+        let uid = uid(&mut caller, path);
+        let copy = caller.ask("GET", path, b"").body;
+        assert_eq!(process.terminate().unwrap().code, Some(0));
+        assert!(damage(&durable.data().join("store"), uid.as_bytes()) > 0, "{path} is stored nowhere");
+        let (process, mut caller) = durable.start();
+        println!("{path}: ready {:.0} ms after exec", process.ready_after().as_secs_f64() * 1e3);
+        assert_eq!(caller.ask("GET", path, b"").status, 500);
+        let ready = caller.ask("GET", "/readyz?verbose", b"");
+        assert!(ready.status == 200 && ready.text().contains("warn: the stored object"), "{}", ready.text());
+        let mended = caller.ask("PUT", path, &copy);
+        assert_eq!(mended.status, 201, "{path}: {}", mended.text());
+        assert_eq!(mended.json()["metadata"]["uid"], uid.as_str());
+        assert_eq!(caller.ask("GET", path, b"").status, 200);
+        let log = process.terminate().unwrap().log;
+        assert!(log.contains("cannot be read"), "{log}");
+    }
+}

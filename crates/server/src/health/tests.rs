@@ -15,9 +15,13 @@ fn checks(broken: &'static [&'static str]) -> Checks {
 
 /// Status, body, and whether the response has `nosniff`; status 0 if the path is not a health path.
 async fn ask(checks: &Checks, uri: &'static str) -> (u16, String, bool) {
+    ask_as(checks, uri, Audience::Known).await
+}
+
+async fn ask_as(checks: &Checks, uri: &'static str, audience: Audience) -> (u16, String, bool) {
     let uri: http::Uri = uri.parse().unwrap();
     let Some(target) = checks.find(uri.path()) else { return (0, String::new(), false) };
-    let response = checks.answer(target, Query::new(uri.query().unwrap_or_default())).await;
+    let response = checks.answer(target, Query::new(uri.query().unwrap_or_default()), audience).await;
     assert_eq!(response.headers()[CONTENT_TYPE], "text/plain; charset=utf-8");
     let status = response.status().as_u16();
     let nosniff = response.headers().contains_key("x-content-type-options");
@@ -132,4 +136,16 @@ async fn endpoint_passes_when_all_its_checks_pass() {
 fn duplicate_check_name_is_an_error() {
     let error = checks(&[]).add(Check::ping()).unwrap_err();
     assert_eq!(error.to_string(), "the health check \"ping\" has been added already");
+}
+
+#[tokio::test]
+async fn known_caller_reads_what_is_wrong_though_the_server_is_ready() {
+    let mut checks = checks(&[]);
+    checks.note(|| vec!["an object cannot be read".into()]);
+    let lines = "[+]ping ok\n[+]log ok\n[+]poststarthook/rbac/bootstrap-roles ok\n[+]informer-sync ok\n";
+    let noted = format!("{lines}warn: an object cannot be read\nreadyz check passed\n");
+    assert_eq!(ask(&checks, "/readyz?verbose").await, answer(200, &noted));
+    assert_eq!(ask(&checks, "/readyz").await, answer(200, "ok"));
+    let silent = format!("{lines}readyz check passed\n");
+    assert_eq!(ask_as(&checks, "/readyz?verbose", Audience::Stranger).await, answer(200, &silent));
 }
