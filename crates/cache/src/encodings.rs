@@ -5,7 +5,8 @@
 //! 2. What is kept stays within the budget, but for results that are being made.
 //!
 //! The clock decides what goes: a hand moves over the results, takes the mark off those that were asked for since it
-//! last came by, and drops those without one.
+//! last came by, and drops those without one. It goes around when room is needed, and once in a retention time, so that what
+//! nobody asks for any more goes too.
 
 use crate::{Entry, Form};
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::{Duration, Instant},
 };
 use store::Revision;
 
@@ -28,6 +30,8 @@ pub struct Encoding(pub u32);
 /// The other encodings of all entries of a cache.
 pub struct Encodings {
     shards: Vec<Mutex<Shard>>,
+    /// When all results were last gone through.
+    expired: Mutex<Instant>,
     budget: usize,
     hasher: RandomState,
 }
@@ -82,7 +86,12 @@ impl Encodings {
     /// Keeps about `budget` bytes.
     pub(crate) fn new(budget: usize) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { shards, budget: budget / SHARDS, hasher: RandomState::new() }
+        Self {
+            shards,
+            expired: Mutex::new(Instant::now()),
+            budget: budget / SHARDS,
+            hasher: RandomState::new(),
+        }
     }
 
     /// An encoding of an entry, made by `make` if it is not there. A failure is not kept.
@@ -131,6 +140,18 @@ impl Encodings {
         })
     }
 
+    /// Once in a retention time, drops the results that were not asked for since the last time.
+    pub(crate) fn expire(&self, now: Instant, retention: Duration) {
+        {
+            let mut expired = self.expired.lock().unwrap_or_else(PoisonError::into_inner);
+            if now.saturating_duration_since(*expired) < retention {
+                return;
+            }
+            *expired = now;
+        }
+        self.shards.iter().for_each(|shard| lock(shard).expire());
+    }
+
     fn shard(&self, key: Key) -> Option<&Mutex<Shard>> {
         self.shards.get(key.revision.0 as usize % SHARDS)
     }
@@ -170,6 +191,23 @@ impl Shard {
                 self.hand += 1;
                 self.stats.evictions += 1;
             }
+        }
+    }
+
+    /// Drops all results without a mark, and takes it off the others.
+    fn expire(&mut self) {
+        let mut place = 0;
+        while let Some(slot) = self.ring.get_mut(place) {
+            if slot.size == 0 || std::mem::take(&mut slot.hot) {
+                place += 1;
+            } else {
+                self.drop_at(place);
+                self.stats.evictions += 1;
+            }
+        }
+        if self.ring.len() < self.ring.capacity() / 4 {
+            self.ring.shrink_to(self.ring.len() * 2);
+            self.places.shrink_to(self.ring.len() * 2);
         }
     }
 
@@ -271,6 +309,30 @@ mod tests {
         assert_eq!(stats.kept, 10);
         assert_eq!(stats.evictions, 199 - 10);
         assert_eq!(stats.misses, 199, "the hot one was made once");
+    }
+
+    #[test]
+    fn results_that_nobody_asks_for_go_after_the_retention_time() {
+        let encodings = Encodings::new(SHARDS * 10_000);
+        let (asked, idle) = (entry(1), entry(2));
+        let minute = Duration::from_secs(60);
+        let later = |minutes| Instant::now() + minutes * minute;
+        for entry in [&asked, &idle, &asked, &idle] {
+            encodings.get(entry, Encoding(0), size(10)).unwrap();
+        }
+        encodings.expire(later(0), minute);
+        encodings.expire(later(1), minute);
+        assert_eq!(encodings.stats().kept, 2, "both were asked for");
+        encodings.get(&asked, Encoding(0), size(0)).unwrap();
+        encodings.expire(later(2), minute);
+        assert_eq!(encodings.stats().kept, 1);
+        assert_eq!(encodings.get(&asked, Encoding(0), size(0)).unwrap().len(), 10);
+        encodings.expire(later(3), minute);
+        encodings.expire(later(4), minute);
+        assert_eq!(
+            encodings.stats(),
+            EncodingStats { hits: 4, misses: 2, evictions: 2, ..Default::default() }
+        );
     }
 
     #[test]

@@ -209,8 +209,24 @@ impl Task {
 
     fn tick(&self) {
         let now = Instant::now();
-        for resource in self.routes.read().unwrap_or_else(PoisonError::into_inner).values() {
+        let routes = self.routes.read().unwrap_or_else(PoisonError::into_inner);
+        for resource in routes.values() {
             resource.tick(now);
+        }
+        self.core.encodings.expire(now, self.core.options.encoding_retention);
+        let budget = self.core.options.snapshot_bytes as u64;
+        loop {
+            let sizes: Vec<_> =
+                routes.values().map(|resource| (resource.snapshot_bytes(), resource)).collect();
+            let most = sizes.iter().max_by_key(|(bytes, _)| *bytes);
+            match most {
+                Some((_, resource)) if sizes.iter().map(|(bytes, _)| bytes).sum::<u64>() > budget => {
+                    if !resource.snapshots().drop_oldest() {
+                        break;
+                    }
+                }
+                _ => break,
+            }
         }
     }
 

@@ -50,7 +50,7 @@ impl Slot {
         }
     }
 
-    fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.entry().map_or(0, |entry| entry.size())
     }
 }

@@ -18,6 +18,10 @@ pub struct Options {
     pub snapshot_retention: Duration,
     /// The most states of the past that are kept of one type.
     pub snapshots: usize,
+    /// How many bytes the states of the past that are kept of all types may keep from being freed, beside those in the logs.
+    pub snapshot_bytes: usize,
+    /// For how long another encoding is kept after it was last asked for, about.
+    pub encoding_retention: Duration,
     /// How many bytes of other encodings are kept.
     pub encodings: usize,
     /// How often a watcher that asked for them gets a bookmark.
@@ -33,6 +37,8 @@ impl Default for Options {
             replay: 20_000,
             snapshot_retention: Duration::from_secs(75),
             snapshots: 64,
+            snapshot_bytes: 64 << 20,
+            encoding_retention: Duration::from_secs(60),
             encodings: 64 << 20,
             bookmark_interval: Duration::from_secs(60),
         }
@@ -43,6 +49,7 @@ impl Options {
     /// How often logs, snapshots, chunks and bookmarks are checked.
     pub(crate) fn tick(&self) -> Duration {
         let shortest = self.log_retention.min(self.snapshot_retention).min(self.bookmark_interval);
+        let shortest = shortest.min(self.encoding_retention);
         (shortest / 30).clamp(Duration::from_millis(5), Duration::from_secs(5))
     }
 }

@@ -223,6 +223,7 @@ impl Resource {
             let bytes = log.bytes();
             let apply = |Applied { key, after }| {
                 let before = view.set(&key, after.clone());
+                view.superseded += before.size() as u64;
                 Transition::new(revision, key, before, after)
             };
             let changes: Vec<Transition> = changes.into_iter().map(apply).collect();
@@ -258,6 +259,15 @@ impl Resource {
         *state = State { log: Log::new(since), view };
         drop(state);
         self.watcher_index.restart(since);
+    }
+
+    /// The bytes that only its snapshots keep from being freed, at most: the states that were superseded since the oldest of
+    /// them, without those in the log.
+    pub(crate) fn snapshot_bytes(&self) -> u64 {
+        let Some(oldest) = self.snapshots.oldest() else { return 0 };
+        self.with_state(|view, log| {
+            (view.superseded - view.superseded.min(oldest)).saturating_sub(log.bytes() as u64)
+        })
     }
 
     /// Drops what is older than its retention, and wakes watchers for their bookmarks.

@@ -68,6 +68,18 @@ impl Snapshots {
         }
     }
 
+    /// What was superseded before the oldest state that is kept.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        self.kept().iter().map(|kept| kept.view.superseded).min()
+    }
+
+    /// Drops the oldest state; false if none is kept. A token that shows it goes on: it is made again.
+    pub(crate) fn drop_oldest(&self) -> bool {
+        let mut kept = self.kept();
+        let oldest = (0..kept.len()).min_by_key(|at| kept.get(*at).map(|kept| kept.view.revision));
+        oldest.map(|oldest| kept.swap_remove(oldest)).is_some()
+    }
+
     /// Forgets everything.
     pub(crate) fn clear(&self) {
         self.kept().clear();
@@ -167,15 +179,26 @@ fn load(
     share: &View,
 ) -> Result<View, Error> {
     let mut loaded = Vec::new();
+    let mut own_bytes = 0;
     let prefix = format!("{}/", spec.prefix());
     let outcome = store.load(prefix.as_bytes(), Some(revision), &mut |found| {
-        loaded.push(read(spec, found, |key| share.get(key)));
+        let shared = |key: &str| share.get(key);
+        let found = read(spec, found, shared);
+        if let Loaded::Entry(entry) = &found {
+            let is_shared = shared(entry.key()).entry().is_some_and(|shared| Arc::ptr_eq(shared, entry));
+            own_bytes += if is_shared { 0 } else { entry.size() as u64 };
+        }
+        loaded.push(found);
         ControlFlow::Continue(())
     });
     match outcome {
         Err(store::Error::Compacted { requested, .. }) => Err(Error::Expired { requested }),
         Err(error) => Err(error.into()),
-        Ok(_) => Ok(View::new(spec, revision, loaded)),
+        Ok(_) => {
+            let mut view = View::new(spec, revision, loaded);
+            view.superseded = share.superseded.saturating_sub(own_bytes);
+            Ok(view)
+        }
     }
 }
 

@@ -15,6 +15,9 @@ use store::{Corrupt, Revision};
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) revision: Revision,
+    /// The bytes of all states of objects that were superseded before this one, from some time on. The difference of two views
+    /// is what the older of them keeps from being freed, at most.
+    pub(crate) superseded: u64,
     entries: Tree,
     indexes: Vec<Index>,
     damaged: Arc<BTreeMap<Box<str>, Arc<Corrupt>>>,
@@ -45,6 +48,7 @@ impl View {
         let indexes = indexed.map(index).collect();
         Self {
             revision,
+            superseded: 0,
             indexes,
             entries: Tree::from_entries(Order::Key, entries),
             damaged: Arc::new(damaged),
@@ -102,6 +106,7 @@ impl View {
 
     /// Goes back before a change.
     pub(crate) fn undo(&mut self, change: &Transition) {
+        self.superseded = self.superseded.saturating_sub(change.before.size() as u64);
         self.set(&change.key, change.before.clone());
     }
 

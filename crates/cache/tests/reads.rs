@@ -22,7 +22,7 @@ on_every_store! {
     a_continued_list_survives_changes, a_continue_token_in_constant_use_expires_with_its_revision,
     a_list_at_a_future_revision_times_out_as_too_large, every_type_serves_every_revision,
     a_put_is_answered_with_its_entry, a_delete_is_answered_with_the_last_state, a_conflict_carries_the_current_entry,
-    invalid_names_and_json_are_refused, types_come_and_go, snapshots_expire,
+    invalid_names_and_json_are_refused, types_come_and_go, snapshots_expire, snapshots_are_bounded_by_bytes,
     the_largest_log_is_trimmed_first, a_restart_keeps_everything, damaged_objects_are_reported_and_the_others_served,
     a_change_is_applied_after_its_writer_was_dropped,
 }
@@ -435,6 +435,38 @@ async fn snapshots_expire(backing: Backing) {
     }
 }
 
+/// Tokens whose states are not kept any more go on: the states are made again.
+async fn snapshots_are_bounded_by_bytes(backing: Backing) {
+    let budget = 64 << 10;
+    let options = Options {
+        log_bytes: 0,
+        snapshot_bytes: budget,
+        encoding_retention: Duration::from_millis(150),
+        ..Options::default()
+    };
+    let f = Fixture::new(backing, options).await;
+    let mut tokens = Vec::new();
+    for round in 0..10 {
+        for number in 0..100 {
+            f.put(pod("n", &format!("p{number:02}")).app(&format!("round-{round}"))).await;
+        }
+        let list = f.pods.list(Query::new(Freshness::MostRecent, Filter::all()).limit(10)).await.unwrap();
+        tokens.push(Mode::Continue { revision: Some(list.revision), start: list.next.clone().unwrap() });
+    }
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+    while f.pods.stats().snapshots > 4 {
+        assert!(tokio::time::Instant::now() < deadline, "{:?}", f.pods.stats());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(f.pods.stats().snapshots > 0, "what the budget has room for is kept");
+    for (round, token) in tokens.into_iter().enumerate() {
+        let rest: Vec<_> = f.list(token, Filter::all()).await.unwrap().collect();
+        assert_eq!(rest.len(), 90);
+        let app = format!("round-{round}");
+        assert!(rest.iter().all(|entry| entry.labels().any(|label| label == ("app", app.as_str()))), "{app}");
+    }
+}
+
 async fn a_restart_keeps_everything(backing: Backing) {
     let f = fixture(backing).await;
     history(&f).await;
@@ -476,8 +508,8 @@ async fn damaged_objects_are_reported_and_the_others_served(backing: Backing) {
     assert_eq!(watching.take(1).await, ["DELETED n/b@3"]);
     let f = f.restart(Options::default()).await;
     check(&f).await;
-    let change = pod("n", "b").change(&f.pods).create_only();
-    assert!(matches!(f.cache.commit(change).await, Err(Error::Corrupt(_))));
+    let stale = pod("n", "b").change(&f.pods).expect_revision(Revision(2));
+    assert!(matches!(f.cache.commit(stale).await, Err(Error::Corrupt(_))));
     let Committed::Deleted { last, .. } = f.commit(Change::delete(&f.pods, "n", "b")).await else { panic!() };
     assert!(last.is_none());
     assert!(f.pods.get("n", "b", Freshness::MostRecent).await.unwrap().is_none());

@@ -102,10 +102,12 @@ impl Registry {
             let old = match self.find(&named).await? {
                 Found::Object(old) => old,
                 Found::Nothing => return Err(named.not_found()),
-                Found::Damaged(corrupt) => match self.delete_damaged(&named, &corrupt, run, options).await? {
-                    Outcome::Done(content) => return Ok(Deletion::Removed(content)),
-                    Outcome::Conflict(_) => continue,
-                },
+                Found::Damaged(corrupt) => {
+                    match Box::pin(self.delete_damaged(&named, &corrupt, run, options)).await? {
+                        Outcome::Done(content) => return Ok(Deletion::Removed(content)),
+                        Outcome::Conflict(_) => continue,
+                    }
+                }
             };
             check_preconditions(target.served, &old.entry, options)?;
             let step = step(&named, old.object.clone(), options)?;
