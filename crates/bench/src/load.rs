@@ -5,15 +5,15 @@
 //! not answer rightly has no figures: its row says why.
 
 mod access;
-mod client;
+pub(crate) mod client;
 mod figures;
-mod measure;
-mod plan;
+pub(crate) mod measure;
+pub(crate) mod plan;
 mod protobuf;
 mod scenario;
-mod settings;
-mod start;
-mod target;
+pub(crate) mod settings;
+pub(crate) mod start;
+pub(crate) mod target;
 mod watch;
 
 use crate::{
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 }
 
 /// Half of the machine is for this, the other half for the server. A single thread has no other to wake.
-fn runtime() -> std::io::Result<Runtime> {
+pub(crate) fn runtime() -> std::io::Result<Runtime> {
     let threads = std::thread::available_parallelism()?.get() / 2;
     let mut builder = match threads {
         0 | 1 => Builder::new_current_thread(),
@@ -113,7 +113,7 @@ async fn clean_up(targets: &mut [Target]) -> Outcome {
 }
 
 /// Waits until somebody wants this to end.
-async fn interruption() -> Outcome {
+pub(crate) async fn interruption() -> Outcome {
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {
         pressed = tokio::signal::ctrl_c() => pressed?,

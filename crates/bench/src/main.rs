@@ -6,6 +6,7 @@ mod fanout;
 mod load;
 mod process;
 mod report;
+mod soak;
 mod store;
 
 use std::{io::Write, process::ExitCode};
@@ -27,6 +28,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { name: "codec", about: codec::ABOUT, run: codec::run },
     Subcommand { name: "fanout", about: fanout::ABOUT, run: fanout::run },
     Subcommand { name: "load", about: load::ABOUT, run: load::run },
+    Subcommand { name: "soak", about: soak::ABOUT, run: soak::run },
     Subcommand { name: "store", about: store::ABOUT, run: store::run },
 ];
 

@@ -132,7 +132,7 @@ impl LoadOptions {
 
 impl Server {
     /// Sets what an option says, whose name comes without its dashes; `false` if there is no such option.
-    fn set(
+    pub(crate) fn set(
         &mut self,
         name: &str,
         mut value: impl FnMut() -> Result<String, String>,
@@ -153,7 +153,7 @@ impl Server {
     }
 
     /// `url` and `prefix` are how the options of this server begin.
-    fn check(&self, url: &str, prefix: &str) -> Result<(), Failure> {
+    pub(crate) fn check(&self, url: &str, prefix: &str) -> Result<(), Failure> {
         if self.url.is_none() && self.kubeconfig.is_none() && self.start.is_none() {
             return Err(format!("give {url} URL, {prefix}kubeconfig FILE or {prefix}start COMMAND").into());
         }
@@ -206,7 +206,7 @@ fn pids(text: &str) -> Result<Vec<u32>, Failure> {
     text.split(',').map(pid).collect()
 }
 
-fn positive(option: &str, text: &str) -> Result<usize, Failure> {
+pub(crate) fn positive(option: &str, text: &str) -> Result<usize, Failure> {
     match text.parse() {
         Ok(0) | Err(_) => Err(format!("{option} needs a number from 1, not {text:?}").into()),
         Ok(number) => Ok(number),

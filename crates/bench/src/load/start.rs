@@ -87,6 +87,11 @@ impl Started {
         Processes::Family(self.child.id())
     }
 
+    /// Where its data is.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
     async fn wait(&mut self) -> Result<(), Failure> {
         let access = Access { url: self.server.url.clone().unwrap_or_default(), ..Access::default() };
         let endpoint = Arc::new(Endpoint::new(&access, Protocol::Http1)?);
