@@ -221,7 +221,7 @@ impl Task {
             let most = sizes.iter().max_by_key(|(bytes, _)| *bytes);
             match most {
                 Some((_, resource)) if sizes.iter().map(|(bytes, _)| bytes).sum::<u64>() > budget => {
-                    if !resource.snapshots().drop_oldest() {
+                    if !resource.snapshots().drop_one() {
                         break;
                     }
                 }

@@ -162,7 +162,7 @@ impl Resource {
         };
         let list = List::new(&view, selection, start.as_deref(), limit);
         if list.next.is_some() {
-            self.snapshots().keep(view);
+            self.keep(view);
         }
         Ok(list)
     }

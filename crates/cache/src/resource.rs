@@ -261,13 +261,9 @@ impl Resource {
         self.watcher_index.restart(since);
     }
 
-    /// The bytes that only its snapshots keep from being freed, at most: the states that were superseded since the oldest of
-    /// them, without those in the log.
+    /// The bytes that only its snapshots keep from being freed, at most.
     pub(crate) fn snapshot_bytes(&self) -> u64 {
-        let Some(oldest) = self.snapshots.oldest() else { return 0 };
-        self.with_state(|view, log| {
-            (view.superseded - view.superseded.min(oldest)).saturating_sub(log.bytes() as u64)
-        })
+        self.with_state(|view, log| self.snapshots.bytes(view, log))
     }
 
     /// Drops what is older than its retention, and wakes watchers for their bookmarks.

@@ -10,7 +10,7 @@
 use crate::{
     Entry, Error,
     entry::within,
-    log::{Slot, Transition},
+    log::{Log, Slot, Transition},
     resource::Resource,
     view::{Loaded, View},
 };
@@ -50,10 +50,10 @@ impl Snapshots {
             Some(same) => same.used = used,
             None => kept.push(KeptSnapshot { view, used }),
         }
-        if kept.len() > self.most
-            && let Some(oldest) = (0..kept.len()).min_by_key(|at| kept.get(*at).map(|kept| kept.used))
-        {
-            kept.swap_remove(oldest);
+        let over = kept.len() > self.most;
+        drop(kept);
+        if over {
+            self.drop_one();
         }
     }
 
@@ -68,16 +68,21 @@ impl Snapshots {
         }
     }
 
-    /// What was superseded before the oldest state that is kept.
-    pub(crate) fn oldest(&self) -> Option<u64> {
-        self.kept().iter().map(|kept| kept.view.superseded).min()
+    /// What they keep from being freed, at most: what was superseded since the oldest of them without what is in the log, and
+    /// what was loaded for each.
+    pub(crate) fn bytes(&self, now: &View, log: &Log) -> u64 {
+        let kept = self.kept();
+        let oldest = kept.iter().map(|kept| kept.view.superseded).min().unwrap_or(now.superseded);
+        let superseded = now.superseded.saturating_sub(oldest).saturating_sub(log.bytes() as u64);
+        superseded + kept.iter().map(|kept| kept.view.own_bytes).sum::<u64>()
     }
 
-    /// Drops the oldest state; false if none is kept. A token that shows it goes on: it is made again.
-    pub(crate) fn drop_oldest(&self) -> bool {
+    /// Drops the state that was not used for the longest time; false if none is kept. A token that names it goes on: it is
+    /// made again.
+    pub(crate) fn drop_one(&self) -> bool {
         let mut kept = self.kept();
-        let oldest = (0..kept.len()).min_by_key(|at| kept.get(*at).map(|kept| kept.view.revision));
-        oldest.map(|oldest| kept.swap_remove(oldest)).is_some()
+        let idle = (0..kept.len()).min_by_key(|at| kept.get(*at).map(|kept| kept.used));
+        idle.map(|idle| kept.swap_remove(idle)).is_some()
     }
 
     /// Forgets everything.
@@ -145,8 +150,17 @@ impl Resource {
                 spawn(move || load(&*store, &spec, revision, &share)).await?
             }
         };
-        self.snapshots().keep(view.clone());
+        self.keep(view.clone());
         Ok(view)
+    }
+
+    /// Keeps a state that a token names; others make room for it.
+    pub(crate) fn keep(&self, view: View) {
+        self.snapshots().keep(view);
+        while self.snapshots().len() > 1 && self.snapshot_bytes() > self.core().options.snapshot_bytes as u64
+        {
+            self.snapshots().drop_one();
+        }
     }
 
     fn recipe(&self, revision: Revision) -> Recipe {
@@ -196,7 +210,8 @@ fn load(
         Err(error) => Err(error.into()),
         Ok(_) => {
             let mut view = View::new(spec, revision, loaded);
-            view.superseded = share.superseded.saturating_sub(own_bytes);
+            view.superseded = share.superseded;
+            view.own_bytes = own_bytes;
             Ok(view)
         }
     }

@@ -16,8 +16,10 @@ use store::{Corrupt, Revision};
 pub(crate) struct View {
     pub(crate) revision: Revision,
     /// The bytes of all states of objects that were superseded before this one, from some time on. The difference of two views
-    /// is what the older of them keeps from being freed, at most.
+    /// is what the older of them keeps from being freed, at most, of what they shared.
     pub(crate) superseded: u64,
+    /// The bytes that it shares with no newer view, because they were loaded for it.
+    pub(crate) own_bytes: u64,
     entries: Tree,
     indexes: Vec<Index>,
     damaged: Arc<BTreeMap<Box<str>, Arc<Corrupt>>>,
@@ -49,6 +51,7 @@ impl View {
         Self {
             revision,
             superseded: 0,
+            own_bytes: 0,
             indexes,
             entries: Tree::from_entries(Order::Key, entries),
             damaged: Arc::new(damaged),
