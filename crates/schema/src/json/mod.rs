@@ -11,7 +11,7 @@ pub use decode::{decode, decode_shape};
 pub use document::{Entry, Node, text};
 pub use encode::{encode, encode_shape};
 pub use escape::string;
-pub use indent::{compact, indent};
+pub use indent::{Indenter, compact, indent};
 
 pub(crate) use decode::{check, utf8};
 pub(crate) use encode::write_float;

@@ -54,6 +54,33 @@ impl<'i> Scanner<'i> {
         Self { text, at: 0 }
     }
 
+    /// A scanner in the middle of a text.
+    pub(crate) fn at(text: &'i str, at: usize) -> Self {
+        Self { text, at }
+    }
+
+    /// The index of the next byte.
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Goes on at an index.
+    pub(crate) fn move_to(&mut self, at: usize) {
+        self.at = at;
+    }
+
+    /// Moves past a value that is no list and no map.
+    pub(crate) fn scalar(&mut self) -> Result<(), Fault> {
+        match self.peek_token() {
+            Some(b'"') => self.string().map(drop),
+            Some(b't') => self.word("true"),
+            Some(b'f') => self.word("false"),
+            Some(b'n') => self.word("null"),
+            Some(b'-' | b'0'..=b'9') => self.number().map(drop),
+            _ => Err(self.unexpected("looking for beginning of value")),
+        }
+    }
+
     /// The next byte, without consuming it.
     #[inline]
     pub(crate) fn peek(&self) -> Option<u8> {

@@ -3,8 +3,9 @@
 
 mod scalar;
 
-use super::from_json::EmitNode;
 use scalar::{Analysis, ScalarStyle};
+
+pub(super) use scalar::Scalar;
 
 /// Lines are folded at the first space past this column.
 const WIDTH: usize = 80;
@@ -15,7 +16,7 @@ const LONGEST_KEY: usize = 128;
 
 /// The position of a node.
 #[derive(Clone, Copy, PartialEq)]
-enum Position {
+pub(super) enum Position {
     Root,
     Element,
     /// After a colon, or a key after a question mark.
@@ -25,8 +26,8 @@ enum Position {
 }
 
 /// The text so far and the state of its last line.
-pub(super) struct Emitter<'o> {
-    out: &'o mut Vec<u8>,
+pub(super) struct Emitter {
+    pub(super) out: Vec<u8>,
     column: usize,
     indent: isize,
     /// The last character was white space.
@@ -35,80 +36,79 @@ pub(super) struct Emitter<'o> {
     indenting: bool,
 }
 
-impl<'o> Emitter<'o> {
-    pub(super) fn new(out: &'o mut Vec<u8>) -> Self {
-        Self { out, column: 0, indent: -1, spaced: true, indenting: true }
+impl Emitter {
+    pub(super) fn new() -> Self {
+        Self { out: Vec::new(), column: 0, indent: -1, spaced: true, indenting: true }
     }
 
-    pub(super) fn document(&mut self, node: &EmitNode<'_>) {
-        self.node(node, Position::Root);
+    pub(super) fn end_document(&mut self) {
         self.start_line();
     }
 
-    fn node(&mut self, node: &EmitNode<'_>, context: Position) {
+    /// Begins a list with elements. Returns the level to go back to.
+    pub(super) fn begin_list(&mut self, context: Position) -> isize {
         let outer = self.indent;
-        match node {
-            EmitNode::Plain(text) => self.scalar(text, ScalarStyle::Plain, &Analysis::of(text), context),
-            EmitNode::Text(text) => {
-                self.scalar(text, ScalarStyle::wanted(text), &Analysis::of(text), context)
-            }
-            EmitNode::List(elements) if elements.is_empty() => self.empty("[", "]"),
-            EmitNode::Map(entries) if entries.is_empty() => self.empty("{", "}"),
-            EmitNode::List(elements) => {
-                self.indent = match outer {
-                    ..0 => 0,
-                    _ if context == Position::Entry && !self.indenting => outer,
-                    _ => outer + INDENT,
-                };
-                for element in elements {
-                    self.start_line();
-                    self.indicator("-", Before::Space, After::Indent);
-                    self.node(element, Position::Element);
-                }
-            }
-            EmitNode::Map(entries) => {
-                self.indent = if outer < 0 { 0 } else { outer + INDENT };
-                for (key, value) in entries {
-                    self.entry(key, value);
-                }
-            }
-        }
+        self.indent = match outer {
+            ..0 => 0,
+            _ if context == Position::Entry && !self.indenting => outer,
+            _ => outer + INDENT,
+        };
+        outer
+    }
+
+    pub(super) fn begin_element(&mut self) {
+        self.start_line();
+        self.indicator("-", Before::Space, After::Indent);
+    }
+
+    /// Begins a map with entries. Returns the level to go back to.
+    pub(super) fn begin_map(&mut self) -> isize {
+        let outer = self.indent;
+        self.indent = if outer < 0 { 0 } else { outer + INDENT };
+        outer
+    }
+
+    /// Ends a list or a map.
+    pub(super) fn end_level(&mut self, outer: isize) {
         self.indent = outer;
     }
 
-    fn entry(&mut self, key: &str, value: &EmitNode<'_>) {
+    /// Begins a key, on a line of its own. Returns whether it is long, for [`Self::after_key`].
+    pub(super) fn begin_key(&mut self, key: &str) -> (bool, Scalar) {
         self.start_line();
         let analysis = Analysis::of(key);
         // Without quotes it is a merge key. The reference does not quote it and loses the entry.
         let wanted = if key == "<<" { ScalarStyle::Double } else { ScalarStyle::wanted(key) };
-        if key.len() <= LONGEST_KEY && !analysis.multiline {
-            self.scalar(key, wanted, &analysis, Position::Key);
-            self.indicator(":", Before::Nothing, After::Text);
-        } else {
+        let long = key.len() > LONGEST_KEY || analysis.multiline;
+        let context = if long { Position::Entry } else { Position::Key };
+        if long {
             self.indicator("?", Before::Space, After::Indent);
-            self.scalar(key, wanted, &analysis, Position::Entry);
-            self.start_line();
-            self.indicator(":", Before::Space, After::Indent);
         }
-        self.node(value, Position::Entry);
+        (long, self.begin_scalar(key, wanted, &analysis, context))
     }
 
-    fn empty(&mut self, open: &str, close: &str) {
+    pub(super) fn after_key(&mut self, long: bool) {
+        if long {
+            self.start_line();
+            self.indicator(":", Before::Space, After::Indent);
+        } else {
+            self.indicator(":", Before::Nothing, After::Text);
+        }
+    }
+
+    pub(super) fn empty(&mut self, open: &str, close: &str) {
         self.indicator(open, Before::Space, After::Space);
         self.indicator(close, Before::Nothing, After::Text);
     }
 
-    fn scalar(&mut self, text: &str, wanted: ScalarStyle, analysis: &Analysis, context: Position) {
-        let outer = self.indent;
-        self.indent = if outer < 0 { INDENT } else { outer + INDENT };
-        let in_key = context == Position::Key;
-        match analysis.style(wanted, in_key) {
-            ScalarStyle::Plain => self.plain(text, !in_key),
-            ScalarStyle::Single => self.single_quoted(text, !in_key),
-            ScalarStyle::Double => self.double_quoted(text, !in_key),
-            ScalarStyle::Literal => self.literal(text),
-        }
-        self.indent = outer;
+    /// Begins null, a boolean or a number.
+    pub(super) fn begin_plain(&mut self, text: &str, context: Position) -> Scalar {
+        self.begin_scalar(text, ScalarStyle::Plain, &Analysis::of(text), context)
+    }
+
+    /// Begins a string.
+    pub(super) fn begin_text(&mut self, text: &str, context: Position) -> Scalar {
+        self.begin_scalar(text, ScalarStyle::wanted(text), &Analysis::of(text), context)
     }
 
     fn put(&mut self, character: char) {

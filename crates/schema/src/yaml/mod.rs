@@ -19,7 +19,7 @@ mod token;
 use crate::decode::{Decoded, Error, Fault, Limits, Strict};
 use crate::model::{Shape, Type};
 
-pub use from_json::{encode, from_json};
+pub use from_json::{Writer, encode, from_json};
 
 /// A YAML document as JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]

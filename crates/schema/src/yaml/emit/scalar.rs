@@ -1,6 +1,6 @@
 //! The styles of scalars: plain if the text resolves to the same string, a literal block for several lines, or quotes.
 
-use super::{After, Before, Emitter, INDENT, WIDTH};
+use super::{After, Before, Emitter, INDENT, Position, WIDTH};
 use crate::yaml::resolve::is_ambiguous;
 
 /// The styles of scalars.
@@ -98,63 +98,122 @@ fn is_printable(character: char) -> bool {
     }
 }
 
-impl Emitter<'_> {
-    pub(super) fn plain(&mut self, text: &str, fold: bool) {
-        if !self.spaced {
-            self.put(' ');
+/// A scalar that is being written.
+pub(in crate::yaml) struct Scalar {
+    style: ScalarStyle,
+    /// Whether long lines are folded.
+    fold: bool,
+    /// The level to go back to.
+    outer: isize,
+    /// How much of the text is written.
+    at: usize,
+    /// The last character was a space.
+    spaces: bool,
+    /// The last character was a line break.
+    breaks: bool,
+    /// The reference checks for a byte order mark at the start of the text for every character.
+    escape_all: bool,
+}
+
+impl Emitter {
+    /// Writes what comes before the text of a scalar.
+    pub(super) fn begin_scalar(
+        &mut self,
+        text: &str,
+        wanted: ScalarStyle,
+        analysis: &Analysis,
+        context: Position,
+    ) -> Scalar {
+        let outer = self.indent;
+        self.indent = if outer < 0 { INDENT } else { outer + INDENT };
+        let in_key = context == Position::Key;
+        let style = analysis.style(wanted, in_key);
+        match style {
+            ScalarStyle::Plain if !self.spaced => self.put(' '),
+            ScalarStyle::Plain => {}
+            ScalarStyle::Single => self.indicator("'", Before::Space, After::Text),
+            ScalarStyle::Double => self.indicator("\"", Before::Space, After::Text),
+            ScalarStyle::Literal => self.begin_literal(text),
         }
-        let mut spaces = false;
-        let mut characters = text.chars().peekable();
+        Scalar {
+            style,
+            fold: !in_key,
+            outer,
+            at: 0,
+            spaces: false,
+            breaks: style == ScalarStyle::Literal,
+            escape_all: text.starts_with('\u{feff}'),
+        }
+    }
+
+    /// Writes the text of a scalar and what comes after it, until there are `enough` bytes. Returns whether all is written.
+    pub(in crate::yaml) fn scalar(&mut self, text: &str, scalar: &mut Scalar, enough: usize) -> bool {
+        let mut characters = text.get(scalar.at..).unwrap_or_default().chars();
         while let Some(character) = characters.next() {
-            let space = character == ' ';
-            if space && fold && !spaces && self.column > WIDTH && characters.peek() != Some(&' ') {
+            let next = characters.clone().next();
+            match scalar.style {
+                ScalarStyle::Plain => self.plain(character, next, scalar),
+                ScalarStyle::Single => self.single_quoted(character, next, scalar),
+                ScalarStyle::Double => self.double_quoted(character, next, scalar),
+                ScalarStyle::Literal => self.literal(character, scalar),
+            }
+            scalar.at += character.len_utf8();
+            if self.out.len() >= enough {
+                return false;
+            }
+        }
+        match scalar.style {
+            ScalarStyle::Plain => self.spaced = false,
+            ScalarStyle::Single => self.indicator("'", Before::Nothing, After::Text),
+            ScalarStyle::Double => self.indicator("\"", Before::Nothing, After::Text),
+            ScalarStyle::Literal => {}
+        }
+        if scalar.style != ScalarStyle::Literal {
+            self.indenting = false;
+        }
+        self.indent = scalar.outer;
+        true
+    }
+
+    fn plain(&mut self, character: char, next: Option<char>, scalar: &mut Scalar) {
+        let space = character == ' ';
+        if space && scalar.fold && !scalar.spaces && self.column > WIDTH && next != Some(' ') {
+            self.start_line();
+        } else {
+            self.put(character);
+        }
+        if !space {
+            self.indenting = false;
+        }
+        scalar.spaces = space;
+    }
+
+    fn single_quoted(&mut self, character: char, next: Option<char>, scalar: &mut Scalar) {
+        if character == ' ' {
+            let within = scalar.at > 0 && next.is_some_and(|next| next != ' ');
+            if scalar.fold && !scalar.spaces && self.column > WIDTH && within {
                 self.start_line();
             } else {
                 self.put(character);
             }
-            if !space {
-                self.indenting = false;
+            scalar.spaces = true;
+        } else if is_break(character) {
+            if !scalar.breaks && character == '\n' {
+                self.line_break();
             }
-            spaces = space;
-        }
-        self.spaced = false;
-        self.indenting = false;
-    }
-
-    pub(super) fn single_quoted(&mut self, text: &str, fold: bool) {
-        self.indicator("'", Before::Space, After::Text);
-        let (mut spaces, mut breaks) = (false, false);
-        let mut characters = text.chars().enumerate().peekable();
-        while let Some((at, character)) = characters.next() {
-            let next = characters.peek().map(|(_, next)| *next);
-            if character == ' ' {
-                let within = at > 0 && next.is_some_and(|next| next != ' ');
-                if fold && !spaces && self.column > WIDTH && within {
-                    self.start_line();
-                } else {
-                    self.put(character);
-                }
-                spaces = true;
-            } else if is_break(character) {
-                if !breaks && character == '\n' {
-                    self.line_break();
-                }
-                self.text_break(character);
-                breaks = true;
-            } else {
-                if breaks {
-                    self.start_line();
-                }
-                if character == '\'' {
-                    self.put('\'');
-                }
-                self.put(character);
-                self.indenting = false;
-                (spaces, breaks) = (false, false);
+            self.text_break(character);
+            scalar.breaks = true;
+        } else {
+            if scalar.breaks {
+                self.start_line();
             }
+            if character == '\'' {
+                self.put('\'');
+            }
+            self.put(character);
+            self.indenting = false;
+            (scalar.spaces, scalar.breaks) = (false, false);
         }
-        self.indicator("'", Before::Nothing, After::Text);
-        self.indenting = false;
     }
 
     /// A line break that is part of the text.
@@ -168,38 +227,24 @@ impl Emitter<'_> {
         self.indenting = true;
     }
 
-    pub(super) fn double_quoted(&mut self, text: &str, fold: bool) {
-        self.indicator("\"", Before::Space, After::Text);
-        // The reference checks for a byte order mark at the start of the text for every character.
-        let escape_all = text.starts_with('\u{feff}');
-        let mut spaces = false;
-        let mut characters = text.chars().enumerate().peekable();
-        while let Some((at, character)) = characters.next() {
-            let next = characters.peek().map(|(_, next)| *next);
-            if escape_all
-                || !is_printable(character)
-                || is_break(character)
-                || matches!(character, '"' | '\\')
-            {
-                self.escape(character);
-                spaces = false;
-            } else if character == ' ' {
-                if fold && !spaces && self.column > WIDTH && at > 0 && next.is_some() {
-                    self.start_line();
-                    if next == Some(' ') {
-                        self.put('\\');
-                    }
-                } else {
-                    self.put(character);
-                }
-                spaces = true;
-            } else {
-                self.put(character);
-                spaces = false;
+    fn double_quoted(&mut self, character: char, next: Option<char>, scalar: &mut Scalar) {
+        let escaped = scalar.escape_all
+            || !is_printable(character)
+            || is_break(character)
+            || matches!(character, '"' | '\\');
+        if escaped {
+            self.escape(character);
+        } else if character != ' ' {
+            self.put(character);
+        } else if scalar.fold && !scalar.spaces && self.column > WIDTH && scalar.at > 0 && next.is_some() {
+            self.start_line();
+            if next == Some(' ') {
+                self.put('\\');
             }
+        } else {
+            self.put(character);
         }
-        self.indicator("\"", Before::Nothing, After::Text);
-        self.indenting = false;
+        scalar.spaces = !escaped && character == ' ';
     }
 
     fn escape(&mut self, character: char) {
@@ -234,7 +279,7 @@ impl Emitter<'_> {
         self.put(short);
     }
 
-    pub(super) fn literal(&mut self, text: &str) {
+    fn begin_literal(&mut self, text: &str) {
         self.indicator("|", Before::Space, After::Text);
         if text.starts_with(|first| first == ' ' || is_break(first)) {
             self.indicator(&INDENT.to_string(), Before::Nothing, After::Text);
@@ -250,19 +295,18 @@ impl Emitter<'_> {
         self.line_break();
         self.indenting = true;
         self.spaced = true;
-        let mut breaks = true;
-        for character in text.chars() {
-            if is_break(character) {
-                self.text_break(character);
-                breaks = true;
-            } else {
-                if breaks {
-                    self.start_line();
-                }
-                self.put(character);
-                self.indenting = false;
-                breaks = false;
+    }
+
+    fn literal(&mut self, character: char, scalar: &mut Scalar) {
+        if is_break(character) {
+            self.text_break(character);
+        } else {
+            if scalar.breaks {
+                self.start_line();
             }
+            self.put(character);
+            self.indenting = false;
         }
+        scalar.breaks = is_break(character);
     }
 }
