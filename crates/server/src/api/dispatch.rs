@@ -15,7 +15,7 @@ use registry::{
     WriteKind, WriteOptions,
 };
 
-use super::compress::{self, Coding};
+use super::compress::Coding;
 use super::negotiate::{self, AllowedTransforms, ClientPreferences, PatchType};
 use super::represent::{Converted, Include, View};
 use super::request_info::{self, Prefix, RequestInfo, Verb};
@@ -292,9 +292,9 @@ impl Api {
         view: &View,
         answer: Answer,
     ) -> Result<Response, Error> {
-        let body = view.object(&view.ready(answer.content).await?)?;
+        let form = view.form(&view.ready(answer.content).await?)?;
         let code = StatusCode::from_u16(answer.code).unwrap_or(StatusCode::OK);
-        Ok(compress::whole(code, view.accept.format.media_type(), body, self.coding(&request.preferences)))
+        Ok(form.into_response(code, view.accept.format.media_type(), self.coding(&request.preferences)))
     }
 }
 

@@ -212,7 +212,7 @@ impl Api {
             response
         } else {
             let ty = schema::builtin::by_name("apidiscovery.v2.APIGroupDiscoveryList");
-            let body = represent::rewrite(tagged.json.clone(), ty, format)?;
+            let body = represent::rewrite(tagged.json.clone(), ty, format)?.into_bytes()?;
             let media_type = match format {
                 Format::Json | Format::Pretty => AGGREGATED_JSON,
                 Format::Yaml => AGGREGATED_YAML,
@@ -283,7 +283,7 @@ impl Api {
         let document = document.ok_or_else(|| Status::internal_error("a type of discovery is missing"))?;
         let preferences = ClientPreferences::of(request.headers(), request.query());
         let format = self.negotiator().accept_plain(&preferences)?;
-        let body = represent::encode(document.ty, &document.value, format)?;
+        let body = represent::encode(document.ty, &document.value, format)?.into_bytes()?;
         Ok(compress::whole(StatusCode::OK, format.media_type(), body, self.coding(&preferences)))
     }
 }

@@ -23,6 +23,7 @@ use schema::Status;
 
 use super::compress::{self, Coding, Compressor, THRESHOLD};
 use super::negotiate::{Format, Transform, TransformKind};
+use super::represent::form::LongForm;
 use super::represent::{View, table};
 use crate::body::StreamError;
 use crate::{Body, Response};
@@ -106,8 +107,8 @@ struct ListMeta {
 enum State {
     /// Measuring the objects, before the start is written.
     Measuring { rest: cache::List, measured: Vec<Arc<Entry>>, size: usize },
-    /// Writing.
-    Writing { rest: Remaining, buffer: Vec<u8>, frame: ListFrame, any: bool },
+    /// Writing; `long` is the object that is written in parts.
+    Writing { rest: Remaining, buffer: Vec<u8>, frame: ListFrame, any: bool, long: Option<Box<LongForm>> },
     /// Everything is written.
     Done,
 }
@@ -165,7 +166,7 @@ impl Producer {
         let frame = ListFrame::new(view, list, measure)?;
         let mut buffer = Vec::with_capacity(CHUNK + CHUNK / 4);
         buffer.extend_from_slice(&frame.before);
-        Ok(State::Writing { rest, buffer, frame, any: false })
+        Ok(State::Writing { rest, buffer, frame, any: false, long: None })
     }
 
     fn step(&mut self) -> Result<Step, Status> {
@@ -195,8 +196,14 @@ impl Producer {
                 self.state = Self::start(&self.view, &self.list, Remaining::Measured(measured), measure)?;
                 Ok(Step::Again)
             }
-            State::Writing { rest, buffer, frame, any } => {
+            State::Writing { rest, buffer, frame, any, long } => {
                 while buffer.len() < CHUNK {
+                    if let Some(form) = long {
+                        if form.write(buffer, CHUNK)? {
+                            *long = None;
+                        }
+                        continue;
+                    }
                     if waits && self.ahead.len() == 0 {
                         let next: Vec<_> = rest.by_ref().take(MEASURED_PER_STEP).collect();
                         if !next.is_empty() {
@@ -217,7 +224,7 @@ impl Producer {
                     if std::mem::replace(any, true) {
                         buffer.extend_from_slice(frame.separator);
                     }
-                    self.item.write(&self.view, &entry, buffer)?;
+                    *long = self.item.write(&self.view, &entry, buffer)?;
                 }
                 let full = std::mem::replace(buffer, Vec::with_capacity(CHUNK + CHUNK / 4));
                 Ok(Step::Chunk(full.into()))
@@ -320,6 +327,10 @@ impl http_body::Body for ListBody {
                 Err(error) => Poll::Ready(Some(Err(error))),
             };
         }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.producer.is_none() && self.chunks.is_empty()
     }
 }
 

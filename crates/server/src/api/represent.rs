@@ -3,9 +3,11 @@
 //! 1. **Bytes first.** JSON in the storage version is the stored bytes.
 //! 2. Every other encoding of a stored object is computed once and cached ([`encodings`]); metadata is sliced from the
 //!    stored bytes, not decoded.
-//! 3. A table row is cached without its ages, which are computed for each response ([`table`]).
+//! 3. Long indented JSON and YAML is written while it is sent ([`form`]).
+//! 4. A table row is cached without its ages, which are computed for each response ([`table`]).
 
 pub(crate) mod encodings;
+pub(crate) mod form;
 pub(crate) mod span;
 pub(crate) mod status;
 pub(crate) mod table;
@@ -29,6 +31,7 @@ use super::decode::go_name;
 use super::negotiate::{Accept, Format, MetaVersion, Transform, TransformKind};
 use crate::Query;
 use encodings::CachedEncoding;
+use form::Form;
 
 /// The object in each row of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -82,8 +85,13 @@ pub(crate) struct View {
 pub(crate) type Converted = Arc<Mutex<HashMap<(String, Revision), Value>>>;
 
 impl View {
-    /// The body of a response with one object.
+    /// One object in memory: for formats in which no object is much longer than it is stored.
     pub(crate) fn object(&self, content: &Content) -> Result<Bytes, Status> {
+        self.form(content)?.into_bytes()
+    }
+
+    /// The body of a response with one object.
+    pub(crate) fn form(&self, content: &Content) -> Result<Form, Status> {
         let transform = self.accept.transform.filter(|_| !is_status(content));
         match transform {
             None => self.plain(content),
@@ -103,16 +111,17 @@ impl View {
         }
     }
 
-    fn plain(&self, content: &Content) -> Result<Bytes, Status> {
+    fn plain(&self, content: &Content) -> Result<Form, Status> {
         match content {
             Content::Entry(entry) => match self.accept.format {
-                Format::Json => Ok(with_line_feed(&self.json(entry)?)),
-                Format::Pretty => self.encoded(entry, CachedEncoding::Pretty),
-                Format::Yaml => self.encoded(entry, CachedEncoding::Yaml),
-                Format::Cbor => self.encoded(entry, CachedEncoding::Cbor),
+                Format::Json => Ok(Form::Whole(with_line_feed(&self.json(entry)?))),
+                Format::Pretty => self.encoded_form(entry, CachedEncoding::Pretty),
+                Format::Yaml => self.encoded_form(entry, CachedEncoding::Yaml),
+                Format::Cbor => self.encoded_form(entry, CachedEncoding::Cbor),
                 Format::Protobuf => {
                     let message = self.encoded(entry, CachedEncoding::Protobuf)?;
-                    Ok(wire::envelope(&self.served.api_version, &self.served.kind, &message))
+                    let (version, kind) = (&self.served.api_version, &self.served.kind);
+                    Ok(Form::Whole(wire::envelope(version, kind, &message)))
                 }
             },
             Content::Tree(tree) => match self.is_canonical() {
@@ -128,7 +137,7 @@ impl View {
     }
 
     /// An object as `PartialObjectMetadata`.
-    fn partial(&self, content: &Content, version: MetaVersion) -> Result<Bytes, Status> {
+    fn partial(&self, content: &Content, version: MetaVersion) -> Result<Form, Status> {
         if self.accept.format == Format::Protobuf {
             let message = match content {
                 Content::Entry(entry) => self.encoded(entry, CachedEncoding::ProtobufMeta)?,
@@ -136,7 +145,7 @@ impl View {
                     protobuf_meta(&self.metadata_alone(tree))?
                 }
             };
-            return Ok(wire::envelope(version.api_version(), "PartialObjectMetadata", &message));
+            return Ok(Form::Whole(wire::envelope(version.api_version(), "PartialObjectMetadata", &message)));
         }
         let mut text = partial_head(version).to_vec();
         match content {
@@ -185,12 +194,12 @@ impl View {
     }
 
     /// JSON text of the type `ty` in the negotiated format.
-    pub(crate) fn finish(&self, text: Vec<u8>, ty: Option<&'static Type>) -> Result<Bytes, Status> {
+    pub(crate) fn finish(&self, text: Vec<u8>, ty: Option<&'static Type>) -> Result<Form, Status> {
         rewrite(text, ty, self.accept.format)
     }
 
     /// A tree in the negotiated format.
-    pub(crate) fn tree(&self, ty: &Type, value: &Value) -> Result<Bytes, Status> {
+    pub(crate) fn tree(&self, ty: &Type, value: &Value) -> Result<Form, Status> {
         encode(ty, value, self.accept.format)
     }
 
@@ -246,35 +255,28 @@ impl View {
 }
 
 /// A tree in a format.
-pub(crate) fn encode(ty: &Type, value: &Value, format: Format) -> Result<Bytes, Status> {
+pub(crate) fn encode(ty: &Type, value: &Value, format: Format) -> Result<Form, Status> {
     let mut out = Vec::with_capacity(1024);
     match format {
-        Format::Json => {
+        Format::Json | Format::Pretty | Format::Yaml => {
             json::encode(ty, value, &mut out);
-            out.push(b'\n');
-        }
-        Format::Pretty => {
-            json::encode(ty, value, &mut out);
-            return Ok(indented(&out));
-        }
-        Format::Yaml => {
-            yaml::encode(ty, value, &mut out).map_err(|error| Status::internal_error(&error.to_string()))?;
+            return rewrite(out, None, format);
         }
         Format::Protobuf => protobuf::encode(ty, value, &mut out),
         Format::Cbor => cbor::encode(ty, value, &mut out),
     }
-    Ok(out.into())
+    Ok(Form::Whole(out.into()))
 }
 
 /// JSON text of the type `ty` in a format.
-pub(crate) fn rewrite(mut text: Vec<u8>, ty: Option<&'static Type>, format: Format) -> Result<Bytes, Status> {
+pub(crate) fn rewrite(mut text: Vec<u8>, ty: Option<&'static Type>, format: Format) -> Result<Form, Status> {
     match format {
         Format::Json => {
             text.push(b'\n');
-            Ok(text.into())
+            Ok(Form::Whole(text.into()))
         }
-        Format::Pretty => Ok(indented(&text)),
-        Format::Yaml => to_yaml(&text),
+        Format::Pretty => Form::indented(text.into()),
+        Format::Yaml => Form::yaml(&text),
         Format::Protobuf | Format::Cbor => {
             let ty = ty.ok_or_else(|| Status::internal_error("there is no such form"))?;
             let decoded = json::decode(ty, &text, &Limits::STORED);
@@ -331,14 +333,14 @@ fn with_line_feed(bytes: &Bytes) -> Bytes {
     out.freeze()
 }
 
-/// Indented JSON.
+/// Indented JSON: for what the server itself has made.
 pub(crate) fn indented(text: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(text.len() * 2);
     json::indent(text, &mut out);
     out.into()
 }
 
-/// JSON as YAML.
+/// JSON as YAML: for what the server itself has made.
 pub(crate) fn to_yaml(text: &[u8]) -> Result<Bytes, Status> {
     let mut out = Vec::with_capacity(text.len() + text.len() / 4);
     let text = String::from_utf8_lossy(text);

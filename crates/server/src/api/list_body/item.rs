@@ -1,11 +1,11 @@
 //! One object of a list, in each format and transform.
 
-use bytes::Bytes;
 use cache::Entry;
 use schema::{Status, builtin, cbor};
 
 use crate::api::negotiate::{Accept, Format, MetaVersion, Transform, TransformKind};
-use crate::api::represent::encodings::{CachedEncoding, pretty_item, yaml_item};
+use crate::api::represent::encodings::CachedEncoding;
+use crate::api::represent::form::{Form, LongForm};
 use crate::api::represent::{View, partial_head, wire};
 
 /// How the objects of a list are encoded.
@@ -50,8 +50,36 @@ impl ItemEncoding {
         }
     }
 
-    /// Writes an object.
-    pub(super) fn write(self, view: &View, entry: &Entry, out: &mut Vec<u8>) -> Result<(), Status> {
+    /// Writes an object; returns what writes it if it is long.
+    pub(super) fn write(
+        self,
+        view: &View,
+        entry: &Entry,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Box<LongForm>>, Status> {
+        let form = match self {
+            Self::Cached(encoding) => view.encoded_form(entry, encoding)?,
+            Self::Partial(format, version) if format != Format::Json => {
+                let mut text = Vec::with_capacity(1024);
+                write_partial(view, entry, version, &mut text)?;
+                in_format("items", text, format, view)?
+            }
+            Self::Row(format, version) if format != Format::Json => {
+                let mut text = Vec::with_capacity(1024);
+                view.row(entry, version, &mut text)?;
+                in_format("rows", text, format, view)?
+            }
+            _ => return self.write_plain(view, entry, out).map(|()| None),
+        };
+        match form {
+            Form::Whole(bytes) => out.extend_from_slice(&bytes),
+            Form::Long(form) => return Ok(Some(form)),
+        }
+        Ok(None)
+    }
+
+    /// Writes an object in a format that is not much longer than JSON.
+    fn write_plain(self, view: &View, entry: &Entry, out: &mut Vec<u8>) -> Result<(), Status> {
         match self {
             Self::Json if view.is_as_stored(entry) => {
                 out.push(b'{');
@@ -64,18 +92,8 @@ impl ItemEncoding {
             }
             Self::Cached(encoding) => out.extend_from_slice(&view.encoded(entry, encoding)?),
             Self::Message(message, number) => wire::bytes_field(number, &view.encoded(entry, message)?, out),
-            Self::Partial(Format::Json, version) => write_partial(view, entry, version, out)?,
-            Self::Row(Format::Json, version) => view.row(entry, version, out)?,
-            Self::Partial(format, version) => {
-                let mut text = Vec::with_capacity(1024);
-                write_partial(view, entry, version, &mut text)?;
-                out.extend_from_slice(&in_format("items", text, format, view)?);
-            }
-            Self::Row(format, version) => {
-                let mut text = Vec::with_capacity(1024);
-                view.row(entry, version, &mut text)?;
-                out.extend_from_slice(&in_format("rows", text, format, view)?);
-            }
+            Self::Partial(_, version) => write_partial(view, entry, version, out)?,
+            Self::Row(_, version) => view.row(entry, version, out)?,
         }
         Ok(())
     }
@@ -89,14 +107,14 @@ fn write_partial(view: &View, entry: &Entry, version: MetaVersion, out: &mut Vec
 }
 
 /// JSON as an item of a list in another format.
-fn in_format(list: &str, text: Vec<u8>, format: Format, view: &View) -> Result<Bytes, Status> {
+fn in_format(list: &str, text: Vec<u8>, format: Format, view: &View) -> Result<Form, Status> {
     match format {
-        Format::Pretty => pretty_item(&text),
-        Format::Yaml => yaml_item(list, &text),
+        Format::Pretty => Form::indented_item(text.into()),
+        Format::Yaml => Form::yaml_item(list, &text),
         Format::Cbor => {
-            let item = view.finish(text, builtin::by_name("meta.v1.PartialObjectMetadata"))?;
-            Ok(item.slice(item.len().min(cbor::PREFIX.len())..))
+            let item = view.finish(text, builtin::by_name("meta.v1.PartialObjectMetadata"))?.into_bytes()?;
+            Ok(Form::Whole(item.slice(item.len().min(cbor::PREFIX.len())..)))
         }
-        Format::Json | Format::Protobuf => Ok(text.into()),
+        Format::Json | Format::Protobuf => Ok(Form::Whole(text.into())),
     }
 }

@@ -12,7 +12,8 @@ use object::Value;
 use registry::Served;
 use schema::{Limits, Status, cbor, json, protobuf};
 
-use super::{View, indented, object_meta, protobuf_meta, span, table, to_yaml};
+use super::form::Form;
+use super::{View, object_meta, protobuf_meta, span, table};
 
 /// The encodings of a stored object that are cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,13 +54,32 @@ pub(crate) fn numbered(number: u32, served: &Served) -> Encoding {
 }
 
 impl View {
-    /// An encoding of a stored object, from the cache if it is there.
+    /// An encoding of a stored object that is not indented, from the cache if it is there.
     pub(crate) fn encoded(&self, entry: &Entry, encoding: CachedEncoding) -> Result<Bytes, Status> {
-        let id = cache_id(encoding, &self.served);
-        self.cache.encodings().get(entry, id, |entry| self.encode(entry, encoding))
+        self.encoded_form(entry, encoding)?.into_bytes()
     }
 
-    fn encode(&self, entry: &Entry, encoding: CachedEncoding) -> Result<Bytes, Status> {
+    /// An encoding of a stored object, from the cache if it is there. A long form is not kept.
+    pub(crate) fn encoded_form(&self, entry: &Entry, encoding: CachedEncoding) -> Result<Form, Status> {
+        let id = cache_id(encoding, &self.served);
+        let kept = self.cache.encodings().get(entry, id, |entry| match self.encode(entry, encoding) {
+            Ok(Form::Whole(bytes)) => Ok(bytes),
+            not_kept => Err(not_kept),
+        });
+        kept.map_or_else(|not_kept| not_kept, |bytes| Ok(Form::Whole(bytes)))
+    }
+
+    fn encode(&self, entry: &Entry, encoding: CachedEncoding) -> Result<Form, Status> {
+        match encoding {
+            CachedEncoding::Yaml => Form::yaml(&self.json(entry)?),
+            CachedEncoding::YamlItem => Form::yaml_item("items", &self.item(entry)?),
+            CachedEncoding::Pretty => Form::indented(self.json(entry)?),
+            CachedEncoding::PrettyItem => Form::indented_item(self.item(entry)?.into()),
+            other => self.encode_plain(entry, other).map(Form::Whole),
+        }
+    }
+
+    fn encode_plain(&self, entry: &Entry, encoding: CachedEncoding) -> Result<Bytes, Status> {
         match encoding {
             CachedEncoding::Json => {
                 let mut out = Vec::with_capacity(entry.bytes().len());
@@ -91,10 +111,10 @@ impl View {
                 cbor::encode(&self.served.ty, &tree, &mut out);
                 Ok(Bytes::from(out).slice(cbor::PREFIX.len()..))
             }
-            CachedEncoding::Yaml => to_yaml(&self.json(entry)?),
-            CachedEncoding::YamlItem => yaml_item("items", &self.item(entry)?),
-            CachedEncoding::Pretty => Ok(indented(&self.json(entry)?)),
-            CachedEncoding::PrettyItem => pretty_item(&self.item(entry)?),
+            CachedEncoding::Yaml
+            | CachedEncoding::YamlItem
+            | CachedEncoding::Pretty
+            | CachedEncoding::PrettyItem => self.encode(entry, encoding)?.into_bytes(),
             CachedEncoding::Row => {
                 let Some(stored) = &self.served.stored else {
                     return Err(Status::internal_error("the kind has no objects"));
@@ -143,32 +163,4 @@ impl View {
         let rest = json.strip_prefix(&*self.served.head).unwrap_or_else(|| span::after_kind(json));
         rest.strip_prefix(b",").unwrap_or(rest)
     }
-}
-
-/// JSON as YAML, as an item of the list `key`.
-pub(crate) fn yaml_item(key: &str, item: &[u8]) -> Result<Bytes, Status> {
-    let text = wrapped(key, item);
-    let yaml = to_yaml(&text)?;
-    // The key, a colon, a line feed.
-    Ok(yaml.slice(yaml.len().min(key.len() + 2)..))
-}
-
-/// Indented JSON, as an item of a list.
-pub(crate) fn pretty_item(item: &[u8]) -> Result<Bytes, Status> {
-    const BEFORE: usize = "{\n  \"items\": [\n".len();
-    const AFTER: usize = "\n  ]\n}".len();
-    let text = indented(&wrapped("items", item));
-    let end = text.len().saturating_sub(AFTER);
-    Ok(text.slice(BEFORE.min(end)..end))
-}
-
-/// `{"key":[item]}`.
-fn wrapped(key: &str, item: &[u8]) -> Vec<u8> {
-    let mut text = Vec::with_capacity(item.len() + key.len() + 8);
-    text.extend_from_slice(b"{\"");
-    text.extend_from_slice(key.as_bytes());
-    text.extend_from_slice(b"\":[");
-    text.extend_from_slice(item);
-    text.extend_from_slice(b"]}");
-    text
 }

@@ -5,6 +5,7 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use schema::{Limits, Status, builtin, json};
 
+use super::form::Form;
 use super::{encode, indented};
 use crate::api::negotiate::{ErrorFormat, Format, JSON};
 use crate::{Body, Response};
@@ -39,7 +40,7 @@ pub(crate) fn body(status: &Status, format: Format) -> Bytes {
             map.insert("kind", "Status");
             map.insert("apiVersion", "v1");
         }
-        encode(ty, &decoded.value, format).ok()
+        encode(ty, &decoded.value, format).and_then(Form::into_bytes).ok()
     });
     encoded.unwrap_or_else(|| text.into())
 }

@@ -13,6 +13,7 @@ use store::Revision;
 
 use crate::api::negotiate::{Format, MetaVersion, Transform, TransformKind};
 use crate::api::represent::encodings::{self, CachedEncoding};
+use crate::api::represent::form::Form;
 use crate::api::represent::table::Headings;
 use crate::api::represent::wire::{self, Major};
 use crate::api::represent::{View, encode, partial_head, status};
@@ -162,7 +163,7 @@ impl Events {
         tree.insert("kind", kind);
         tree.insert("apiVersion", api_version.to_owned());
         tree.insert("metadata", metadata);
-        let object = encode(ty, &Value::from(tree), format).map_err(Some)?;
+        let object = encode(ty, &Value::from(tree), format).and_then(Form::into_bytes).map_err(Some)?;
         wrap("BOOKMARK", &object, format, out);
         Ok(())
     }
