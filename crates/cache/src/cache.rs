@@ -12,7 +12,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, PoisonError, RwLock,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 use store::{Revision, Store};
@@ -52,6 +52,7 @@ impl Cache {
             progress: Progress::new(revision),
             encodings: Encodings::new(options.encodings),
             log_bytes: AtomicUsize::new(0),
+            superseded_bytes: AtomicU64::new(0),
             applier: Applier::default(),
             options,
             store,
@@ -136,6 +137,12 @@ impl Cache {
     /// The bytes of superseded states that the logs of all types hold.
     pub fn log_bytes(&self) -> usize {
         self.core.log_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The bytes of all states that were superseded since the start, whether they are still held or not: the difference of two
+    /// such figures bounds what a state that was taken in between keeps in memory by itself.
+    pub fn superseded_bytes(&self) -> u64 {
+        self.core.superseded_bytes.load(Ordering::Relaxed)
     }
 
     /// The store underneath.

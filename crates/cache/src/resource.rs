@@ -20,7 +20,7 @@ use crossbeam_utils::sync::ShardedLock;
 use std::{
     sync::{
         Arc, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Instant,
 };
@@ -34,6 +34,8 @@ pub(crate) struct Core {
     pub(crate) encodings: Encodings,
     /// The bytes in the logs of all types.
     pub(crate) log_bytes: AtomicUsize,
+    /// The bytes of all states that were superseded so far.
+    pub(crate) superseded_bytes: AtomicU64,
     pub(crate) applier: Applier,
 }
 
@@ -231,6 +233,7 @@ impl Resource {
             log.push(changes, now);
             view.revision = revision;
             self.core.log_bytes.fetch_add(log.bytes() - bytes, Ordering::Relaxed);
+            self.core.superseded_bytes.fetch_add((log.bytes() - bytes) as u64, Ordering::Relaxed);
             (noted, log.start())
         };
         self.watcher_index.note(&noted, log_start);

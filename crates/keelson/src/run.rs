@@ -232,7 +232,8 @@ fn given_files(options: &Options) -> Option<Files> {
 
 /// The limits of the server, with no more connections than file descriptors.
 fn limits(options: &Options) -> Limits {
-    let mut limits = Limits::default();
+    let mut limits =
+        Limits { request: options.request_timeout, stalled: options.stall_timeout, ..Limits::default() };
     if let Some(streams) = options.streams {
         limits.streams = streams;
     }

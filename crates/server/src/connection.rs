@@ -6,16 +6,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -25,9 +21,12 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::body::{DISCARDED, StreamError};
+use crate::connections::Link;
 use crate::handler::Handler;
+use crate::metered::Metered;
 use crate::poll_when_woken::PollWhenWoken;
-use crate::{Body, Error, Lifecycle, Limits, Peer, Phase, Request};
+use crate::sending::{StreamExecutor, Tracked};
+use crate::{Error, Lifecycle, Limits, Peer, Phase, Request};
 
 /// How long a graceful shutdown of an idle connection may take.
 const IDLE_SHUTDOWN: Duration = Duration::from_secs(5);
@@ -41,11 +40,17 @@ pub(crate) struct Shared<H> {
 }
 
 /// Serves a connection until it ends.
-pub(crate) async fn serve<H: Handler>(shared: Arc<Shared<H>>, socket: TcpStream, address: SocketAddr) {
+pub(crate) async fn serve<H: Handler>(
+    shared: Arc<Shared<H>>,
+    socket: TcpStream,
+    address: SocketAddr,
+    link: Arc<Link>,
+) {
     if let Err(error) = prepare(&socket, &shared.limits) {
         log::debug!(peer:% = address, error:% = error; "a connection could not be set up");
         return;
     }
+    let socket = Metered::new(socket, Arc::clone(&link));
     let handshake =
         timeout(shared.limits.handshake, TlsAcceptor::from(Arc::clone(&shared.tls)).accept(socket));
     let stream = tokio::select! {
@@ -62,7 +67,7 @@ pub(crate) async fn serve<H: Handler>(shared: Arc<Shared<H>>, socket: TcpStream,
             }
         },
     };
-    serve_http(&shared, stream, address).await;
+    serve_http(&shared, stream, address, &link).await;
 }
 
 fn prepare(socket: &TcpStream, limits: &Limits) -> io::Result<()> {
@@ -74,26 +79,31 @@ fn prepare(socket: &TcpStream, limits: &Limits) -> io::Result<()> {
     Ok(())
 }
 
-async fn serve_http<H: Handler>(shared: &Arc<Shared<H>>, stream: TlsStream<TcpStream>, address: SocketAddr) {
+async fn serve_http<H: Handler>(
+    shared: &Arc<Shared<H>>,
+    stream: TlsStream<Metered>,
+    address: SocketAddr,
+    link: &Arc<Link>,
+) {
     let (_, session) = stream.get_ref();
     let http2 = session.alpn_protocol() == Some(b"h2");
     let peer = Arc::new(Peer {
-        address,
         certificates: session.peer_certificates().unwrap_or_default().to_vec(),
         tls: session.protocol_version(),
-        certified: std::sync::OnceLock::new(),
+        ..Peer::plain(address)
     });
-    let activity = Arc::new(Activity::new());
+    link.connected(&peer);
     let service = service_fn({
         let shared = Arc::clone(shared);
-        let activity = Arc::clone(&activity);
+        let link = Arc::clone(link);
         move |request: http::Request<Incoming>| {
-            let in_flight = Activity::begin(&activity);
+            let start = Instant::now();
+            let in_flight = link.begin();
             let request = Request::new(request, Arc::clone(&peer));
             let shared = Arc::clone(&shared);
             async move {
                 let response = shared.handler.handle(request).await.unwrap_or_else(Error::into_response);
-                Ok::<_, Infallible>(response.map(|body| Tracked { body, _in_flight: in_flight }))
+                Ok::<_, Infallible>(Tracked::new(response, in_flight, start, &shared.limits))
             }
         }
     });
@@ -103,7 +113,7 @@ async fn serve_http<H: Handler>(shared: &Arc<Shared<H>>, stream: TlsStream<TcpSt
     if http2 {
         drive(
             Box::new(http2_builder(limits).serve_connection(io, service)),
-            &activity,
+            link,
             limits,
             lifecycle,
             address,
@@ -112,7 +122,7 @@ async fn serve_http<H: Handler>(shared: &Arc<Shared<H>>, stream: TlsStream<TcpSt
     } else {
         drive(
             Box::new(http1_builder(limits).serve_connection(io, service)),
-            &activity,
+            link,
             limits,
             lifecycle,
             address,
@@ -124,7 +134,7 @@ async fn serve_http<H: Handler>(shared: &Arc<Shared<H>>, stream: TlsStream<TcpSt
 fn http1_builder(limits: &Limits) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
-        // `Activity` bounds the wait for a request; hyper's timer does not distinguish the first request from a later one.
+        // `timed_out` bounds the wait for a request; hyper's timer does not distinguish the first request from a later one.
         .header_read_timeout(None)
         .max_headers(limits.header_lines)
         .max_header_size(limits.header_bytes as usize)
@@ -132,8 +142,8 @@ fn http1_builder(limits: &Limits) -> http1::Builder {
     builder
 }
 
-fn http2_builder(limits: &Limits) -> http2::Builder<TokioExecutor> {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
+fn http2_builder(limits: &Limits) -> http2::Builder<StreamExecutor> {
+    let mut builder = http2::Builder::new(StreamExecutor);
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.streams)
@@ -152,10 +162,10 @@ trait HttpConnection: Future<Output = hyper::Result<()>> {
     fn finish(self: Pin<&mut Self>);
 
     /// The TLS stream of an HTTP/1.1 connection that has ended.
-    fn into_stream(self) -> Option<TlsStream<TcpStream>>;
+    fn into_stream(self) -> Option<TlsStream<Metered>>;
 }
 
-impl<S> HttpConnection for http1::Connection<TokioIo<TlsStream<TcpStream>>, S>
+impl<S> HttpConnection for http1::Connection<TokioIo<TlsStream<Metered>>, S>
 where
     S: hyper::service::HttpService<Incoming, ResBody = Tracked>,
     S::Error: Into<StreamError>,
@@ -164,29 +174,29 @@ where
         self.graceful_shutdown();
     }
 
-    fn into_stream(self) -> Option<TlsStream<TcpStream>> {
+    fn into_stream(self) -> Option<TlsStream<Metered>> {
         Some(self.into_parts().io.into_inner())
     }
 }
 
-impl<S> HttpConnection for http2::Connection<TokioIo<TlsStream<TcpStream>>, S, TokioExecutor>
+impl<S> HttpConnection for http2::Connection<TokioIo<TlsStream<Metered>>, S, StreamExecutor>
 where
     S: hyper::service::HttpService<Incoming, ResBody = Tracked>,
     S::Error: Into<StreamError>,
-    TokioExecutor: hyper::rt::bounds::Http2ServerConnExec<S::Future, Tracked>,
+    StreamExecutor: hyper::rt::bounds::Http2ServerConnExec<S::Future, Tracked>,
 {
     fn finish(self: Pin<&mut Self>) {
         self.graceful_shutdown();
     }
 
-    fn into_stream(self) -> Option<TlsStream<TcpStream>> {
+    fn into_stream(self) -> Option<TlsStream<Metered>> {
         None
     }
 }
 
 async fn drive<C: HttpConnection + Unpin>(
     mut connection: Box<C>,
-    activity: &Activity,
+    link: &Link,
     limits: &Limits,
     lifecycle: &Lifecycle,
     address: SocketAddr,
@@ -200,7 +210,7 @@ async fn drive<C: HttpConnection + Unpin>(
         let mut rare = PollWhenWoken::new(async {
             tokio::select! {
                 () = lifecycle.reached(Phase::Draining) => Event::Draining,
-                what = activity.timed_out(limits) => Event::Timeout(what),
+                what = timed_out(link, limits) => Event::Timeout(what),
             }
         });
         tokio::select! {
@@ -235,7 +245,7 @@ async fn drive<C: HttpConnection + Unpin>(
 }
 
 /// Closes a stream whose peer may still be sending. If it were closed at once, the peer would lose the response.
-async fn linger(mut stream: TlsStream<TcpStream>) {
+async fn linger(mut stream: TlsStream<Metered>) {
     let close = async {
         stream.shutdown().await?;
         tokio::io::copy(&mut stream.take(DISCARDED.bytes as u64), &mut tokio::io::sink()).await
@@ -250,83 +260,18 @@ enum Timeout {
     Idle,
 }
 
-/// The number of requests in flight on a connection, and since when there are none.
-struct Activity {
-    start: Instant,
-    in_flight: AtomicUsize,
-    any_request: AtomicBool,
-    /// Milliseconds after `start`.
-    idle_since: AtomicU64,
-}
-
-impl Activity {
-    fn new() -> Self {
-        Self {
-            start: Instant::now(),
-            in_flight: AtomicUsize::new(0),
-            any_request: AtomicBool::new(false),
-            idle_since: AtomicU64::new(0),
+/// Returns when the connection exceeds a timeout. It checks the clock at intervals instead of being woken for every request:
+/// a timeout may be late by the shorter of the limits, never early.
+async fn timed_out(link: &Link, limits: &Limits) -> Timeout {
+    let interval = limits.first_request.min(limits.idle);
+    loop {
+        let first = !link.any_request();
+        let allowed = if first { limits.first_request } else { limits.idle };
+        let deadline = link.idle_since().map(|since| since + allowed);
+        let now = Instant::now();
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            return if first { Timeout::FirstRequest } else { Timeout::Idle };
         }
-    }
-
-    fn begin(this: &Arc<Self>) -> InFlight {
-        this.in_flight.fetch_add(1, Ordering::AcqRel);
-        this.any_request.store(true, Ordering::Release);
-        InFlight(Arc::clone(this))
-    }
-
-    /// Returns when the connection exceeds a timeout. It checks the clock at intervals instead of being woken for every request:
-    /// a timeout may be late by the shorter of the limits, never early.
-    async fn timed_out(&self, limits: &Limits) -> Timeout {
-        let interval = limits.first_request.min(limits.idle);
-        loop {
-            let first = !self.any_request.load(Ordering::Acquire);
-            let allowed = if first { limits.first_request } else { limits.idle };
-            let idle = self.in_flight.load(Ordering::Acquire) == 0;
-            let since = Duration::from_millis(self.idle_since.load(Ordering::Acquire));
-            let deadline = self.start + since + allowed;
-            let now = Instant::now();
-            if idle && deadline <= now {
-                return if first { Timeout::FirstRequest } else { Timeout::Idle };
-            }
-            sleep_until(if idle { deadline.min(now + interval) } else { now + interval }).await;
-        }
-    }
-}
-
-/// Counts a request as in flight until it is dropped.
-struct InFlight(Arc<Activity>);
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        let now = self.0.start.elapsed().as_millis();
-        self.0.idle_since.store(u64::try_from(now).unwrap_or(u64::MAX), Ordering::Release);
-        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// The body of a response. Its request is in flight until the body is sent or dropped.
-pub(crate) struct Tracked {
-    body: Body,
-    _in_flight: InFlight,
-}
-
-impl http_body::Body for Tracked {
-    type Data = Bytes;
-    type Error = StreamError;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, StreamError>>> {
-        Pin::new(&mut self.get_mut().body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        sleep_until(deadline.unwrap_or(now + interval).min(now + interval)).await;
     }
 }

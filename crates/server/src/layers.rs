@@ -137,7 +137,10 @@ impl Layer for Authentication {
         let certified = request.peer.certified.get_or_init(|| self.0.certify(&request.peer.certificates));
         let credentials = Credentials { authorization: &authorization, certified: certified.as_ref() };
         match self.0.authenticate(&credentials) {
-            Ok(caller) => drop(request.head.extensions.insert(caller)),
+            Ok(caller) => {
+                request.peer.set_authenticated();
+                request.head.extensions.insert(caller);
+            }
             Err(_) if !authorization.is_empty() => return Err(Status::unauthorized().into()),
             Err(_) => {}
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The bounds on connections and requests. [`Limits::default`] is what the server runs with; tests make them small.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections at one time. Further ones wait in the kernel's queue.
+    /// Connections at one time. Further ones take the places of those that are needed least, or are refused.
     pub connections: usize,
     /// From accepting a connection to the end of its TLS handshake.
     pub handshake: Duration,
@@ -13,6 +13,12 @@ pub struct Limits {
     pub first_request: Duration,
     /// From the end of the last response in flight to the end of the next request's headers.
     pub idle: Duration,
+    /// From the start of a request that is not a watch to the end of its response.
+    pub request: Duration,
+    /// How long the data of a response may wait for its peer to take some of it.
+    pub stalled: Duration,
+    /// The bytes of superseded objects that responses may hold in memory.
+    pub pinned: u64,
     /// How long a peer may leave sent data unacknowledged, or its receive window shut, before the kernel drops the
     /// connection.
     pub unacknowledged: Duration,
@@ -41,6 +47,9 @@ impl Default for Limits {
             handshake: Duration::from_secs(10),
             first_request: Duration::from_secs(32),
             idle: Duration::from_secs(90),
+            request: Duration::from_secs(60),
+            stalled: Duration::from_secs(30),
+            pinned: 256 << 20,
             unacknowledged: Duration::from_secs(120),
             keep_alive_probe: Duration::from_secs(180),
             header_bytes: 256 << 10,

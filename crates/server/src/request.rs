@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
@@ -86,12 +87,32 @@ pub struct Peer {
     pub tls: Option<ProtocolVersion>,
     /// The user of the certificates, verified for the first request.
     pub certified: OnceLock<Option<Certified>>,
+    /// Whether any request of the connection was authenticated.
+    pub(crate) authenticated: AtomicBool,
 }
 
 impl Peer {
     /// A peer without TLS, at `address`.
     pub fn plain(address: SocketAddr) -> Self {
-        Self { address, certificates: Vec::new(), tls: None, certified: OnceLock::new() }
+        Self {
+            address,
+            certificates: Vec::new(),
+            tls: None,
+            certified: OnceLock::new(),
+            authenticated: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether any request of the connection was authenticated.
+    pub(crate) fn is_authenticated(&self) -> bool {
+        self.authenticated.load(Ordering::Acquire)
+    }
+
+    /// A request of the connection was authenticated.
+    pub(crate) fn set_authenticated(&self) {
+        if !self.is_authenticated() {
+            self.authenticated.store(true, Ordering::Release);
+        }
     }
 }
 

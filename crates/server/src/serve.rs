@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::MissedTickBehavior;
 
 use crate::connection::{self, Shared};
+use crate::connections::Connections;
 use crate::handler::Handler;
 use crate::{Lifecycle, Limits, Phase};
 
@@ -92,7 +93,9 @@ impl Server {
     pub async fn run<H: Handler>(self, tls: Arc<ServerConfig>, handler: H) -> Outcome {
         let Self { listener, limits, lifecycle, shutdown_delay, .. } = self;
         let drain = limits.drain;
-        let slots = Arc::new(Semaphore::new(limits.connections));
+        let open = Arc::new(Connections::new(&limits));
+        let mut sweeps = tokio::time::interval(Connections::sweep_interval(&limits));
+        sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let shared = Arc::new(Shared { handler, tls, limits, lifecycle: lifecycle.clone() });
         let mut connections = JoinSet::new();
         let mut failures = Failures::default();
@@ -110,15 +113,20 @@ impl Server {
             tokio::select! {
                 () = &mut until_draining => break,
                 Some(ended) = connections.join_next() => report(ended),
-                accepted = accept(&listener, &slots) => match accepted {
-                    Ok(Accepted { socket, address, slot }) => {
-                        let serving = connection::serve(Arc::clone(&shared), socket, address);
-                        connections.spawn(async move {
-                            serving.await;
-                            drop(slot);
-                        });
-                    }
-                    Err(error) => failures.after(&error).await,
+                _ = sweeps.tick() => open.sweep(&shared.limits),
+                accepted = listener.accept() => match accepted {
+                    Ok((socket, address)) => match open.admit(address.ip()) {
+                        Some(place) => {
+                            let link = Arc::clone(&place.link);
+                            let serving = connection::serve(Arc::clone(&shared), socket, address, Arc::clone(&link));
+                            link.served_by(connections.spawn(async move {
+                                serving.await;
+                                drop(place);
+                            }));
+                        }
+                        None => failures.refused(),
+                    },
+                    Err(error) => failures.after(&error, &open).await,
                 },
             }
         }
@@ -143,20 +151,6 @@ fn listener(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// A connection, with the slot it holds among the allowed number.
-struct Accepted {
-    socket: TcpStream,
-    address: SocketAddr,
-    slot: OwnedSemaphorePermit,
-}
-
-/// Waits for a free slot, then for a connection. May be dropped at any time without losing one.
-async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> io::Result<Accepted> {
-    let slot = Arc::clone(slots).acquire_owned().await.map_err(io::Error::other)?;
-    let (socket, address) = listener.accept().await?;
-    Ok(Accepted { socket, address, slot })
-}
-
 /// Handles failures to accept: none ends the loop, and repeated ones do not fill the log.
 #[derive(Default)]
 struct Failures {
@@ -164,18 +158,33 @@ struct Failures {
 }
 
 impl Failures {
-    /// Ignores a connection that was closed before it was accepted. Any other error is a lack of resources: logs it and pauses,
-    /// because the next attempt would fail at once.
-    async fn after(&mut self, error: &io::Error) {
+    /// Ignores a connection that was closed before it was accepted. Any other error is a lack of resources: logs it, closes the
+    /// connection that is needed least, and pauses, because the next attempt would fail at once.
+    async fn after(&mut self, error: &io::Error, open: &Connections) {
         use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
         if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) {
             return;
         }
-        if self.last_logged.is_none_or(|last| last.elapsed() > LOG_INTERVAL) {
+        if self.is_due() {
             log::warn!(error:% = error; "connections cannot be accepted");
+        }
+        open.relieve();
+        tokio::time::sleep(ACCEPT_PAUSE).await;
+    }
+
+    /// A connection was closed because all others are in use.
+    fn refused(&mut self) {
+        if self.is_due() {
+            log::warn!("a connection was refused: all that there may be are in use");
+        }
+    }
+
+    fn is_due(&mut self) -> bool {
+        let is_due = self.last_logged.is_none_or(|last| last.elapsed() > LOG_INTERVAL);
+        if is_due {
             self.last_logged = Some(Instant::now());
         }
-        tokio::time::sleep(ACCEPT_PAUSE).await;
+        is_due
     }
 }
 

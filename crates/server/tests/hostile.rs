@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Running, start};
 use http::Method;
-use server::{Limits, Unserved};
+use server::{Body, Error, Handler, Limits, Request, Response, Unserved};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -177,41 +177,147 @@ async fn flood_of_resets_closes_only_its_connection() {
     still_serves(&server).await;
 }
 
+/// The whole response to a GET over HTTP/1.1; `None` if the connection is closed.
+async fn is_served(client: &mut common::Http1) -> bool {
+    client.try_ask(Method::GET, "/livez").await.is_ok_and(|answer| answer.status == 200)
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_above_the_limit_wait() {
+async fn new_connection_takes_the_place_of_the_oldest_without_credentials() {
     let limits = Limits { connections: 2, ..Limits::default() };
     let server = start(Unserved, limits, Duration::ZERO);
     let mut first = server.http1().await;
     let mut second = server.http1().await;
-    assert_eq!(first.ask(Method::GET, "/livez").await.status, 200);
-    assert_eq!(second.ask(Method::GET, "/livez").await.status, 200);
-    let third = server.tls(server.client_config(b"http/1.1"));
-    tokio::pin!(third);
-    assert!(timeout(Duration::from_millis(300), &mut third).await.is_err(), "no place yet");
-    drop(first);
-    timeout(PATIENCE, third).await.expect("a place is free");
+    assert!(is_served(&mut first).await && is_served(&mut second).await);
+    let mut third = server.http1().await;
+    assert!(is_served(&mut third).await && is_served(&mut second).await);
+    assert!(!is_served(&mut first).await, "the oldest is closed");
+}
+
+/// Sends bodies of a size.
+struct Sends(usize);
+
+impl Handler for Sends {
+    async fn handle(&self, _request: Request) -> Result<Response, Error> {
+        Ok(Response::new(Body::from(bytes::Bytes::from(vec![b'x'; self.0]))))
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connection_whose_response_is_not_read_is_closed() {
-    use server::{Body, Error, Handler, Request, Response};
-    struct Large;
-    impl Handler for Large {
-        async fn handle(&self, _request: Request) -> Result<Response, Error> {
-            Ok(Response::new(Body::from(bytes::Bytes::from(vec![b'x'; 64 << 20]))))
-        }
-    }
-    let limits = Limits {
-        connections: 1,
-        unacknowledged: Duration::from_secs(1),
-        idle: Duration::from_secs(60),
-        ..Limits::default()
-    };
-    let server = start(Large, limits, Duration::ZERO);
+    let limits = Limits { stalled: Duration::from_millis(300), ..Limits::default() };
+    let server = start(Sends(64 << 20), limits, Duration::ZERO);
     let mut stuck = server.tls(server.client_config(b"http/1.1")).await;
     stuck.write_all(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     stuck.flush().await.unwrap();
-    // The only connection slot is free again once the kernel has dropped the connection that does not read.
-    let next = timeout(PATIENCE, server.tls(server.client_config(b"http/1.1"))).await;
-    assert!(next.is_ok(), "the stuck connection has been dropped");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let received = read_to_close(&mut stuck).await;
+    assert!(received.len() < 64 << 20, "{} bytes", received.len());
+}
+
+/// The start of an HTTP/2 connection whose streams have windows of `window` bytes, and a GET for each of `streams`.
+fn http2_requests(window: u8, streams: &[u8]) -> Vec<u8> {
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend([0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, window]);
+    for id in streams {
+        bytes.extend([0, 0, 3, 1, 5, 0, 0, 0, *id, 0x82, 0x87, 0x84]);
+    }
+    bytes
+}
+
+/// The next frame: its type, stream and payload.
+async fn frame(stream: &mut (impl tokio::io::AsyncRead + Unpin)) -> (u8, u8, Vec<u8>) {
+    let mut head = [0; 9];
+    timeout(PATIENCE, stream.read_exact(&mut head)).await.expect("a frame in time").unwrap();
+    let mut payload = vec![0; usize::from(head[1]) << 8 | usize::from(head[2])];
+    timeout(PATIENCE, stream.read_exact(&mut payload)).await.expect("a payload in time").unwrap();
+    (head[3], head[8], payload)
+}
+
+const RST_STREAM: u8 = 3;
+const PING: u8 = 6;
+const WINDOW_UPDATE: u8 = 8;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stream_whose_window_is_shut_is_reset() {
+    let limits = Limits { stalled: Duration::from_millis(300), ..Limits::default() };
+    // Held by hyper, held in part by the codec, and larger than the pieces that hyper is given.
+    for (window, size) in [(0, 5), (1, 100_000), (100, 1 << 20)] {
+        let server = start(Sends(size), limits.clone(), Duration::ZERO);
+        let mut stream = server.tls(server.client_config(b"h2")).await;
+        stream.write_all(&http2_requests(window, &[1, 3])).await.unwrap();
+        let mut reset = Vec::new();
+        while reset.len() < 2 {
+            let (kind, id, _) = frame(&mut stream).await;
+            if kind == RST_STREAM {
+                reset.push(id);
+            }
+        }
+        reset.sort_unstable();
+        assert_eq!(reset, [1, 3], "window {window}, size {size}");
+        // The connection goes on.
+        stream.write_all(&[0, 0, 8, PING, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]).await.unwrap();
+        while frame(&mut stream).await.0 != PING {}
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stream_that_is_read_slowly_is_not_stalled() {
+    let limits = Limits { stalled: Duration::from_millis(600), ..Limits::default() };
+    let server = start(Sends(12), limits, Duration::ZERO);
+    let mut stream = server.tls(server.client_config(b"h2")).await;
+    stream.write_all(&http2_requests(0, &[1])).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    stream.write_all(&[0, 0, 4, WINDOW_UPDATE, 0, 0, 0, 0, 1, 0, 0, 0, 12]).await.unwrap();
+    loop {
+        match frame(&mut stream).await {
+            (0, 1, payload) => return assert_eq!(payload, b"xxxxxxxxxxxx"),
+            (kind, _, _) => assert_ne!(kind, RST_STREAM),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn body_that_waits_for_events_is_not_stalled() {
+    struct Silent;
+    impl http_body::Body for Silent {
+        type Data = bytes::Bytes;
+        type Error = server::body::StreamError;
+        fn poll_frame(
+            self: std::pin::Pin<&mut Self>,
+            _cx: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<http_body::Frame<bytes::Bytes>, Self::Error>>> {
+            std::task::Poll::Pending
+        }
+    }
+    struct Watches;
+    impl Handler for Watches {
+        async fn handle(&self, _request: Request) -> Result<Response, Error> {
+            Ok(Response::new(Body::Stream(Box::pin(Silent))))
+        }
+    }
+    let limits = Limits { stalled: Duration::from_millis(100), ..Limits::default() };
+    let server = start(Watches, limits, Duration::ZERO);
+    let mut stream = server.tls(server.client_config(b"h2")).await;
+    stream.write_all(&http2_requests(0, &[1])).await.unwrap();
+    let reset = async { while frame(&mut stream).await.0 != RST_STREAM {} };
+    assert!(timeout(Duration::from_millis(700), reset).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn time_of_a_request_covers_its_response() {
+    let limits = Limits { request: Duration::from_millis(100), ..Limits::default() };
+    let server = start(Sends(64 << 20), limits, Duration::ZERO);
+    let mut slow = server.tls(server.client_config(b"http/1.1")).await;
+    slow.write_all(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let begin = Instant::now();
+    let mut received = 0;
+    let mut buffer = vec![0; 64 << 10];
+    // Reads a little all the time.
+    while let Ok(Ok(read @ 1..)) = timeout(PATIENCE, slow.read(&mut buffer)).await {
+        received += read;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(begin.elapsed() < PATIENCE);
+    }
+    assert!(received < 64 << 20, "{received} bytes");
 }

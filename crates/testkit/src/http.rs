@@ -95,6 +95,13 @@ impl Target {
         &self.authority
     }
 
+    /// The same server, for connections that speak HTTP/2: their bytes are left to the caller.
+    pub fn http2(&self) -> Self {
+        let mut tls = ClientConfig::clone(&self.tls);
+        tls.alpn_protocols = vec![b"h2".to_vec()];
+        Self { tls: Arc::new(tls), ..self.clone() }
+    }
+
     /// A new connection; opening it, and every exchange on it until [`Connection::allow`] says otherwise, may take
     /// `patience`.
     pub fn connect(&self, patience: Duration) -> Result<Connection, Error> {
@@ -170,6 +177,11 @@ impl Connection {
         self.limit()?;
         let sent = self.stream.write_all(request).and_then(|()| self.stream.flush());
         sent.map_err(|cause| io_error("sending", cause))
+    }
+
+    /// Some bytes as they come; none at the end of the connection.
+    pub fn receive(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        self.some(usize::MAX)
     }
 
     /// Reads the head of the answer to a request with `method`, past interim answers.

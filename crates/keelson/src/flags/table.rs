@@ -226,9 +226,24 @@ pub(super) const FLAGS: &[Flag] = &[
         group: Group::Serving,
         kind: ValueType::Duration,
         default: "1m0s",
-        help: "How long a request may take that is not a watch.",
+        help: "How long a request may take that is not a watch, until the end of its response.",
         effect: Effect::Set(|options, value| {
             value::duration(value).map(|timeout| options.request_timeout = timeout)
+        }),
+    },
+    Flag {
+        name: "response-stall-timeout",
+        group: Group::Serving,
+        kind: ValueType::Duration,
+        default: "30s",
+        help: "How long a client may leave a response waiting that it does not read, a watch included, until the response is cut off.",
+        effect: Effect::Set(|options, value| {
+            let stall = value::duration(value)?;
+            if stall.is_zero() {
+                return Err("some time is needed".into());
+            }
+            options.stall_timeout = stall;
+            Ok(())
         }),
     },
     Flag {

@@ -131,8 +131,9 @@ fn table_has_all_flags_of_the_reference_and_each_name_once() {
     let count = names.len();
     names.dedup();
     assert_eq!(names.len(), count);
-    // 167 of the reference, and --data-dir, --storage, --history-retention, --controllers.
-    assert_eq!(count, 171);
+    // 167 of the reference, and --data-dir, --storage, --history-retention, --controllers,
+    // --response-stall-timeout.
+    assert_eq!(count, 172);
 }
 
 #[test]

@@ -14,12 +14,14 @@ use registry::{
     Answer, ApplyFormat, Catalog, DeleteOptions, Forced, Gate, ListOptions, Patch, Served, Target, Warnings,
     WriteKind, WriteOptions,
 };
+use tokio::time::Instant;
 
 use super::compress::Coding;
 use super::negotiate::{self, AllowedTransforms, ClientPreferences, PatchType};
 use super::represent::{Converted, Include, View};
 use super::request_info::{self, Prefix, RequestInfo, Verb};
 use super::{Api, decode, list_body, represent, routes, watch_body};
+use crate::sending::SendBy;
 use crate::{Error, Query, Request, Response, Status, body, deadline};
 
 const WARNING: HeaderName = HeaderName::from_static("warning");
@@ -61,6 +63,7 @@ impl Api {
         let catalog = self.registry.catalog();
         let route = routes::find(&catalog, &info, request.method());
         let is_long_running = deadline::is_long_running(&info);
+        let start = Instant::now();
         let timeout = if is_long_running { None } else { Some(self.timeout(request.query())?) };
         let authorizer = &self.registry.config().authorizer;
         let proof = authorizer.authorize(caller, info.attributes()).await?;
@@ -78,11 +81,14 @@ impl Api {
                 Err(Status::timeout("request did not complete within the allotted timeout").into())
             }),
         };
-        let response = match outcome {
+        let mut response = match outcome {
             Ok(response) => response,
             Err(Error::Status(status)) => represent::status_response(&status, format),
             Err(other) => return Err(other),
         };
+        if let Some(timeout) = timeout.filter(|timeout| *timeout < self.config.request_timeout) {
+            response.extensions_mut().insert(SendBy(start + timeout));
+        }
         Ok(warned(response, &warnings.take()))
     }
 

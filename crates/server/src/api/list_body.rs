@@ -3,7 +3,8 @@
 //! 1. A list takes the memory of one chunk, however long it is. If its size must be known before its start (Protobuf, CBOR), or
 //!    its rows are sorted, it also takes a pointer for each object.
 //! 2. Encoding yields to other tasks between steps.
-//! 3. An error before the first chunk is an error response; a later error ends the response in the middle.
+//! 3. It holds the state that it shows until it is sent. [`Pins`] bounds what that costs.
+//! 4. An error before the first chunk is an error response; a later error ends the response in the middle.
 
 mod frame;
 mod item;
@@ -26,6 +27,7 @@ use super::negotiate::{Format, Transform, TransformKind};
 use super::represent::form::LongForm;
 use super::represent::{View, table};
 use crate::body::StreamError;
+use crate::sending::Pins;
 use crate::{Body, Response};
 use frame::ListFrame;
 use item::ItemEncoding;
@@ -38,6 +40,7 @@ const MEASURED_PER_STEP: usize = 64;
 /// The response to a list.
 pub(crate) async fn respond(view: View, list: List, coding: Coding) -> Result<Response, Status> {
     let media_type = view.accept.format.media_type();
+    let pins = Pins::newest(&view.cache);
     let mut producer = Producer::new(view, list)?;
     let mut chunks = VecDeque::new();
     let mut size = 0;
@@ -72,7 +75,10 @@ pub(crate) async fn respond(view: View, list: List, coding: Coding) -> Result<Re
     let compressor = (coding == Coding::Gzip).then(Compressor::new);
     let is_compressed = compressor.is_some();
     let body = ListBody { producer: Some(producer), chunks, compressor, converting: None };
-    Ok(compress::response(StatusCode::OK, media_type, Body::Stream(Box::pin(body)), is_compressed))
+    let mut response =
+        compress::response(StatusCode::OK, media_type, Body::Stream(Box::pin(body)), is_compressed);
+    response.extensions_mut().insert(pins);
+    Ok(response)
 }
 
 /// The result of a step of the producer.

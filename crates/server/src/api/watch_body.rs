@@ -4,7 +4,7 @@
 //!    whole chunks: one of them encodes, the others send its bytes.
 //! 2. A watch holds one batch of its watcher and one chunk, however slow its client is.
 //! 3. A watch ends between two events: at its timeout, when the server drains, when its kind is removed or changed, or when the
-//!    client disconnects.
+//!    client disconnects. If its client does not read, it is cut off shortly after its timeout.
 //! 4. An error after the start of the response is sent as the last event.
 
 mod event;
@@ -22,16 +22,21 @@ use http::StatusCode;
 use http_body::Frame;
 use registry::Watch;
 use schema::Status;
+use tokio::time::Instant;
 
 use super::compress;
 use super::represent::View;
 use crate::body::StreamError;
 use crate::poll_when_woken::PollWhenWoken;
+use crate::sending::SendBy;
 use crate::{Body, Lifecycle, Phase, Response};
 use event::Events;
 
 /// The approximate size of a chunk.
 const CHUNK: usize = 64 * 1024;
+
+/// How long after its timeout a watch ends whose client does not read: the body is not polled then.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// When a watch ends without an error.
 pub(crate) struct EndConditions {
@@ -45,6 +50,7 @@ pub(crate) struct EndConditions {
 
 /// The response to a watch. Format and media type must come from [`Accept::stream`](super::negotiate::Accept::stream).
 pub(crate) fn respond(view: View, media_type: &'static str, watch: Watch, until: EndConditions) -> Response {
+    let send_by = SendBy(Instant::now() + until.timeout + GRACE);
     let slot = Arc::new(Slot::default());
     let events = Events::new(view);
     let run: Run = match watch {
@@ -52,7 +58,9 @@ pub(crate) fn respond(view: View, media_type: &'static str, watch: Watch, until:
         Watch::Ended(status) => Box::pin(end(status, events, Arc::clone(&slot))),
     };
     let body = WatchBody { run: Some(run), slot };
-    compress::response(StatusCode::OK, media_type, Body::Stream(Box::pin(body)), false)
+    let mut response = compress::response(StatusCode::OK, media_type, Body::Stream(Box::pin(body)), false);
+    response.extensions_mut().insert(send_by);
+    response
 }
 
 type Run = Pin<Box<dyn Future<Output = ()> + Send>>;

@@ -1,0 +1,303 @@
+//! All open connections: how many there may be, which of them must go for a new one, and which must end.
+//!
+//! 1. There are at most [`Limits::connections`] of them, and at most seven eighths of these from one network.
+//! 2. A new connection above that takes the place of another: one without an authenticated request so far, otherwise one whose
+//!    peer does not take what it is sent, otherwise an idle one; of these, one of the network with the most connections, and
+//!    the oldest. A connection that is in use by an authenticated peer is not closed for another: the new one is refused.
+//! 3. A connection whose socket takes no data for [`Limits::stalled`], and every response that is overdue
+//!    ([`sending`](crate::sending)), ends within a second.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use crate::sending::{Sending, Stamp};
+use crate::{Limits, Peer};
+
+/// A peer that did not take data for this long goes before one that is idle.
+const NO_PROGRESS: Duration = Duration::from_secs(1);
+
+/// The longest time between two looks at all connections.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// The open connections of a server.
+pub(crate) struct Connections {
+    most: usize,
+    most_of_network: usize,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    /// In the order in which they were accepted.
+    open: BTreeMap<u64, Arc<Link>>,
+    of_network: HashMap<IpAddr, usize>,
+    next: u64,
+}
+
+/// The place of a connection among the open ones, until it is dropped.
+pub(crate) struct Place {
+    connections: Arc<Connections>,
+    number: u64,
+    pub(crate) link: Arc<Link>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connections.table().remove(self.number);
+    }
+}
+
+impl Connections {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let most = limits.connections;
+        Self { most, most_of_network: (most - most / 8).max(1), table: Mutex::default() }
+    }
+
+    /// A place for a connection from `address`, if need be that of another connection, which is closed.
+    pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        let network = network(address);
+        let mut table = self.table();
+        let is_full_for = |of: &usize| *of >= self.most_of_network;
+        let victim = if table.of_network.get(&network).is_some_and(is_full_for) {
+            Some(table.least_needed(Some(network))?)
+        } else if table.open.len() >= self.most {
+            Some(table.least_needed(None)?)
+        } else {
+            None
+        };
+        if let Some(victim) = victim {
+            table.close(victim);
+        }
+        let number = table.next;
+        table.next += 1;
+        let link = Arc::new(Link::new(network));
+        table.open.insert(number, Arc::clone(&link));
+        *table.of_network.entry(network).or_default() += 1;
+        Some(Place { connections: Arc::clone(self), number, link })
+    }
+
+    /// Closes the connection that is needed least, if there is one that may be closed: another resource than places is short.
+    pub(crate) fn relieve(&self) {
+        let mut table = self.table();
+        if let Some(victim) = table.least_needed(None) {
+            table.close(victim);
+        }
+    }
+
+    /// Ends responses that are overdue, and connections whose sockets take no data.
+    pub(crate) fn sweep(&self, limits: &Limits) {
+        let now = Instant::now();
+        let mut table = self.table();
+        let ended =
+            |(number, link): (&u64, &Arc<Link>)| link.sweep(now, limits).is_break().then_some(*number);
+        let ended: Vec<u64> = table.open.iter().filter_map(ended).collect();
+        for number in ended {
+            table.close(number);
+        }
+    }
+
+    /// The time between two sweeps.
+    pub(crate) fn sweep_interval(limits: &Limits) -> Duration {
+        (limits.stalled.min(limits.request) / 4).clamp(Duration::from_millis(20), SWEEP)
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    /// The connection that goes first, of a network or of all.
+    fn least_needed(&self, network: Option<IpAddr>) -> Option<u64> {
+        let now = Instant::now();
+        let candidates = self.open.iter().filter(|(_, link)| network.is_none_or(|it| it == link.network));
+        let ranked = candidates.filter_map(|(number, link)| {
+            let (need, since) = link.need(now)?;
+            let neighbours = self.of_network.get(&link.network).copied().unwrap_or_default();
+            Some(((need, Reverse(neighbours), since, *number), *number))
+        });
+        ranked.min_by_key(|(rank, _)| *rank).map(|(_, number)| number)
+    }
+
+    /// Ends the task of a connection, and gives up its place at once.
+    fn close(&mut self, number: u64) {
+        if let Some(link) = self.remove(number) {
+            link.close();
+        }
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Arc<Link>> {
+        let link = self.open.remove(&number)?;
+        if let Some(of) = self.of_network.get_mut(&link.network) {
+            *of -= 1;
+            if *of == 0 {
+                self.of_network.remove(&link.network);
+            }
+        }
+        Some(link)
+    }
+}
+
+/// The part of an address that one peer has: an IPv4 address, or the first 64 bits of an IPv6 address.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+/// How much a connection is needed, the least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Need {
+    Unauthenticated,
+    NoProgress,
+    Idle,
+}
+
+/// What is known of a connection.
+pub(crate) struct Link {
+    network: IpAddr,
+    /// When it was accepted.
+    pub(crate) accepted: Instant,
+    /// Since when its socket takes no data.
+    pub(crate) blocked: Stamp,
+    /// Its peer, after the TLS handshake.
+    peer: OnceLock<Arc<Peer>>,
+    in_flight: AtomicUsize,
+    any_request: AtomicBool,
+    /// Since when there is no request in flight, if there is none.
+    idle_since: Stamp,
+    sending: Mutex<Vec<Arc<Sending>>>,
+    task: OnceLock<AbortHandle>,
+}
+
+impl Link {
+    fn new(network: IpAddr) -> Self {
+        let accepted = Instant::now();
+        let idle_since = Stamp::unset(accepted);
+        idle_since.set();
+        Self {
+            network,
+            accepted,
+            blocked: Stamp::unset(accepted),
+            peer: OnceLock::new(),
+            in_flight: AtomicUsize::new(0),
+            any_request: AtomicBool::new(false),
+            idle_since,
+            sending: Mutex::default(),
+            task: OnceLock::new(),
+        }
+    }
+
+    /// The task that serves the connection.
+    pub(crate) fn served_by(&self, task: AbortHandle) {
+        // Called once.
+        let _ = self.task.set(task);
+    }
+
+    /// The TLS handshake is done. The time for the first request begins.
+    pub(crate) fn connected(&self, peer: &Arc<Peer>) {
+        self.idle_since.set();
+        // Called once.
+        let _ = self.peer.set(Arc::clone(peer));
+    }
+
+    fn close(&self) {
+        if let Some(task) = self.task.get() {
+            task.abort();
+        }
+    }
+
+    /// Counts a request as in flight.
+    pub(crate) fn begin(self: &Arc<Self>) -> InFlight {
+        self.in_flight.fetch_add(1, Ordering::AcqRel);
+        self.any_request.store(true, Ordering::Release);
+        InFlight(Arc::clone(self))
+    }
+
+    /// Whether there was a request.
+    pub(crate) fn any_request(&self) -> bool {
+        self.any_request.load(Ordering::Acquire)
+    }
+
+    /// Since when there is no request in flight.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        if self.in_flight.load(Ordering::Acquire) > 0 {
+            return None;
+        }
+        self.idle_since.get()
+    }
+
+    pub(crate) fn begin_sending(&self, sending: &Arc<Sending>) {
+        self.sending().push(Arc::clone(sending));
+    }
+
+    pub(crate) fn end_sending(&self, sending: &Arc<Sending>) {
+        let mut all = self.sending();
+        if let Some(at) = all.iter().position(|one| Arc::ptr_eq(one, sending)) {
+            all.swap_remove(at);
+        }
+    }
+
+    /// The responses that are being sent.
+    fn sending(&self) -> MutexGuard<'_, Vec<Arc<Sending>>> {
+        self.sending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How much it is needed, and since when; none if it must stay.
+    fn need(&self, now: Instant) -> Option<(Need, Instant)> {
+        if !self.peer.get().is_some_and(|peer| peer.is_authenticated()) {
+            return Some((Need::Unauthenticated, self.accepted));
+        }
+        let waiting = self.sending().iter().filter_map(|sending| sending.waiting()).min();
+        let stuck = waiting.into_iter().chain(self.blocked.get()).min();
+        match stuck.filter(|since| now.saturating_duration_since(*since) >= NO_PROGRESS) {
+            Some(since) => Some((Need::NoProgress, since)),
+            None => self.idle_since().map(|since| (Need::Idle, since)),
+        }
+    }
+
+    /// Ends the responses that are overdue. Breaks if the connection must end.
+    fn sweep(&self, now: Instant, limits: &Limits) -> std::ops::ControlFlow<()> {
+        use std::ops::ControlFlow::{Break, Continue};
+        if self.blocked.elapsed(now).is_some_and(|blocked| blocked >= limits.stalled) {
+            log::debug!(network:% = self.network; "a connection was closed: its peer does not read");
+            return Break(());
+        }
+        for sending in &*self.sending() {
+            let Some(overdue) = sending.overdue(now, limits) else { continue };
+            log::debug!(network:% = self.network; "{}", overdue.reason());
+            match sending.stream() {
+                Some(stream) => stream.reset(),
+                None => return Break(()),
+            }
+        }
+        Continue(())
+    }
+}
+
+/// Counts a request as in flight until it is dropped.
+pub(crate) struct InFlight(Arc<Link>);
+
+impl InFlight {
+    pub(crate) fn link(&self) -> &Link {
+        &self.0
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.idle_since.set();
+        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+use super::*;
+
+fn connections(most: usize) -> Arc<Connections> {
+    Arc::new(Connections::new(&Limits { connections: most, ..Limits::default() }))
+}
+
+fn address(last: u8) -> IpAddr {
+    IpAddr::from([192, 0, 2, last])
+}
+
+fn admit(connections: &Arc<Connections>, last: u8) -> Place {
+    connections.admit(address(last)).expect("a place")
+}
+
+fn authenticated(place: &Place) {
+    let peer = Peer::plain("192.0.2.1:1".parse().unwrap());
+    peer.set_authenticated();
+    place.link.connected(&Arc::new(peer));
+}
+
+fn is_open(place: &Place) -> bool {
+    place.connections.table().open.contains_key(&place.number)
+}
+
+#[tokio::test]
+async fn place_is_free_when_its_connection_ends() {
+    let connections = connections(1);
+    let place = admit(&connections, 1);
+    let _busy = place.link.begin();
+    authenticated(&place);
+    assert!(connections.admit(address(2)).is_none(), "it is in use");
+    drop(place);
+    assert!(connections.admit(address(2)).is_some());
+    assert!(connections.table().of_network.is_empty() && connections.table().open.is_empty());
+}
+
+#[tokio::test]
+async fn unauthenticated_connections_go_first_and_the_oldest_of_them() {
+    let connections = connections(8);
+    let known: Vec<_> = (0..3).map(|_| admit(&connections, 1)).collect();
+    known.iter().for_each(authenticated);
+    let strangers: Vec<_> = (0..4).map(|_| admit(&connections, 1)).collect();
+    let busy: Vec<_> = strangers.iter().map(|place| place.link.begin()).collect();
+    let _new = admit(&connections, 1);
+    assert_eq!(strangers.iter().map(is_open).collect::<Vec<_>>(), [false, true, true, true]);
+    assert!(known.iter().all(is_open));
+    drop(busy);
+}
+
+#[tokio::test]
+async fn network_with_the_most_connections_makes_room() {
+    let connections = connections(8);
+    let first = admit(&connections, 1);
+    let many: Vec<_> = (0..7).map(|_| admit(&connections, 2)).collect();
+    let _new = admit(&connections, 3);
+    assert!(is_open(&first), "it is older, but alone");
+    assert_eq!(many.iter().filter(|place| !is_open(place)).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stalled_connection_goes_before_an_idle_one() {
+    let connections = connections(2);
+    let idle = admit(&connections, 1);
+    authenticated(&idle);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let stalled = admit(&connections, 2);
+    authenticated(&stalled);
+    let _in_flight = stalled.link.begin();
+    stalled.link.blocked.set_if_unset();
+    tokio::time::advance(NO_PROGRESS).await;
+    let third = admit(&connections, 3);
+    assert!(!is_open(&stalled) && is_open(&idle));
+    authenticated(&third);
+    let _in_use = third.link.begin();
+    let _fourth = admit(&connections, 4);
+    assert!(!is_open(&idle) && is_open(&third));
+}
+
+#[tokio::test]
+async fn one_network_has_at_most_seven_eighths() {
+    let connections = connections(16);
+    let of_one: Vec<_> = (0..14).map(|_| admit(&connections, 1)).collect();
+    let _in_use: Vec<_> = of_one
+        .iter()
+        .map(|place| {
+            authenticated(place);
+            place.link.begin()
+        })
+        .collect();
+    assert!(connections.admit(address(1)).is_none());
+    assert!(connections.admit(address(2)).is_some());
+    assert!(of_one.iter().all(is_open));
+}
+
+#[tokio::test(start_paused = true)]
+async fn connection_whose_socket_takes_no_data_ends() {
+    let limits = Limits { connections: 4, ..Limits::default() };
+    let connections = Arc::new(Connections::new(&limits));
+    let place = admit(&connections, 1);
+    place.link.blocked.set_if_unset();
+    tokio::time::advance(limits.stalled / 2).await;
+    place.link.blocked.set_if_unset();
+    connections.sweep(&limits);
+    assert!(is_open(&place));
+    tokio::time::advance(limits.stalled / 2).await;
+    connections.sweep(&limits);
+    assert!(!is_open(&place));
+}
+
+#[test]
+fn addresses_of_one_peer_are_one_network() {
+    let network = |text: &str| network(text.parse().unwrap());
+    assert_eq!(network("2001:db8:1:2:3:4:5:6"), network("2001:db8:1:2::"));
+    assert_ne!(network("2001:db8:1:2::"), network("2001:db8:1:3::"));
+    assert_eq!(network("::ffff:192.0.2.1"), network("192.0.2.1"));
+    assert_ne!(network("192.0.2.2"), network("192.0.2.1"));
+}

@@ -1,0 +1,296 @@
+//! A response while it is sent: whether its peer takes it, and until when it may.
+//!
+//! hyper asks a body for data only while the peer takes what it got before, so a body cannot end itself when its peer stops
+//! reading. [`Sending`] is the part of a response that others see: [`Connections`](crate::connections::Connections) looks at
+//! all of them at intervals and ends those that are overdue, together with everything that their bodies hold.
+//!
+//! 1. A response with data that its peer does not take for [`Limits::stalled`] ends. A watch without events is not stalled.
+//! 2. A response that is not sent as a whole at its deadline ends. A request's time covers its response.
+//! 3. A response that keeps superseded states of objects in memory ends when these may be more than [`Limits::pinned`].
+//!
+//! A response over HTTP/2 ends by a reset of its stream; one over HTTP/1.1 ends with its connection.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use cache::Cache;
+use http_body::{Body as _, Frame, SizeHint};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use crate::body::StreamError;
+use crate::connections::{InFlight, Link};
+use crate::{Body, Limits, Response};
+
+/// The most bytes that are given to hyper at once. It holds what it was given until the peer has taken it.
+const PIECE: usize = 128 << 10;
+
+/// The last byte of a larger response over HTTP/2 is a frame of its own: hyper takes a frame when the one before is sent, so
+/// that the response is in flight until its peer has taken all but that byte.
+const SMALL: usize = 16 << 10;
+
+/// The least time for sending a response, however late it is made.
+const LEAST: Duration = Duration::from_secs(5);
+
+/// The deadline of a response, as an extension of it. Without one it is the request's start and [`Limits::request`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SendBy(pub(crate) Instant);
+
+/// That a response holds a state of the cache, as an extension of it.
+#[derive(Clone)]
+pub(crate) struct Pins {
+    cache: Arc<Cache>,
+    /// [`Cache::superseded_bytes`] when it was made.
+    since: u64,
+}
+
+impl Pins {
+    /// The newest state of a cache.
+    pub(crate) fn newest(cache: &Arc<Cache>) -> Self {
+        Self { cache: Arc::clone(cache), since: cache.superseded_bytes() }
+    }
+
+    /// The most bytes that are in memory only because of this state and newer ones.
+    fn bytes(&self) -> u64 {
+        self.cache.superseded_bytes().saturating_sub(self.since)
+    }
+}
+
+/// A point in time that may be unset.
+#[derive(Debug)]
+pub(crate) struct Stamp {
+    epoch: Instant,
+    /// Milliseconds after `epoch`, or `UNSET`.
+    at: AtomicU64,
+}
+
+const UNSET: u64 = u64::MAX;
+
+impl Stamp {
+    /// An unset one. `epoch` is before every time that it will be set to.
+    pub(crate) fn unset(epoch: Instant) -> Self {
+        Self { epoch, at: AtomicU64::new(UNSET) }
+    }
+
+    /// Sets it to the current time.
+    pub(crate) fn set(&self) {
+        let now = self.epoch.elapsed().as_millis();
+        self.at.store(u64::try_from(now).unwrap_or(UNSET), Ordering::Release);
+    }
+
+    /// Sets it to the current time if it is unset.
+    pub(crate) fn set_if_unset(&self) {
+        if self.at.load(Ordering::Acquire) == UNSET {
+            self.set();
+        }
+    }
+
+    /// Unsets it.
+    pub(crate) fn unset_again(&self) {
+        // A store is dearer than a look.
+        if self.at.load(Ordering::Acquire) != UNSET {
+            self.at.store(UNSET, Ordering::Release);
+        }
+    }
+
+    /// The time, if it is set.
+    pub(crate) fn get(&self) -> Option<Instant> {
+        let at = self.at.load(Ordering::Acquire);
+        (at != UNSET).then(|| self.epoch + Duration::from_millis(at))
+    }
+
+    /// How long ago it was, if it is set.
+    pub(crate) fn elapsed(&self, now: Instant) -> Option<Duration> {
+        self.get().map(|at| now.saturating_duration_since(at))
+    }
+}
+
+/// Why a response is ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Overdue {
+    /// Its peer does not take its data.
+    Stalled,
+    /// Its time is up.
+    Late,
+    /// It holds too many superseded states.
+    Pinning,
+}
+
+impl Overdue {
+    /// For the log.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::Stalled => "a response was ended: its peer does not take it",
+            Self::Late => "a response was ended: its time was up before it was sent",
+            Self::Pinning => "a response was ended: it holds too many superseded objects in memory",
+        }
+    }
+}
+
+/// What is known of a response that is being sent.
+pub(crate) struct Sending {
+    /// Since when the peer has not taken the data that hyper was given.
+    waiting: Stamp,
+    deadline: Instant,
+    pins: Option<Pins>,
+    /// The task of the HTTP/2 stream.
+    stream: Option<Stream>,
+}
+
+impl Sending {
+    /// Why the response must end now, if it must.
+    pub(crate) fn overdue(&self, now: Instant, limits: &Limits) -> Option<Overdue> {
+        // Over HTTP/1.1 hyper holds several pieces; there the socket shows whether the peer takes data.
+        let stalled = self.stream.is_some()
+            && self.waiting.elapsed(now).is_some_and(|waiting| waiting >= limits.stalled);
+        if stalled {
+            Some(Overdue::Stalled)
+        } else if self.deadline <= now {
+            Some(Overdue::Late)
+        } else if self.pins.as_ref().is_some_and(|pins| pins.bytes() > limits.pinned) {
+            Some(Overdue::Pinning)
+        } else {
+            None
+        }
+    }
+
+    /// Since when its peer has not taken its data.
+    pub(crate) fn waiting(&self) -> Option<Instant> {
+        self.stream.as_ref().and_then(|_| self.waiting.get())
+    }
+
+    /// The task to end, if the response does not end with its connection.
+    pub(crate) fn stream(&self) -> Option<&Stream> {
+        self.stream.as_ref()
+    }
+}
+
+/// The task of an HTTP/2 stream, from within.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stream(Arc<OnceLock<AbortHandle>>);
+
+impl Stream {
+    /// Ends the task. The peer gets a reset of its stream.
+    pub(crate) fn reset(&self) {
+        if let Some(task) = self.0.get() {
+            task.abort();
+        }
+    }
+
+    /// The stream of the current task; none for HTTP/1.1.
+    fn current() -> Option<Self> {
+        STREAM.try_with(Self::clone).ok()
+    }
+}
+
+tokio::task_local! {
+    static STREAM: Stream;
+}
+
+/// Runs each HTTP/2 stream as a task that can be ended from outside.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StreamExecutor;
+
+impl<F> hyper::rt::Executor<F> for StreamExecutor
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn execute(&self, future: F) {
+        let stream = Stream::default();
+        let task = tokio::spawn(STREAM.scope(stream.clone(), future));
+        // It was empty.
+        let _ = stream.0.set(task.abort_handle());
+    }
+}
+
+/// The body of a response. Its request is in flight until the body is sent or dropped.
+pub(crate) struct Tracked {
+    body: Body,
+    /// Data of the body that hyper has not been given yet.
+    rest: Bytes,
+    sending: Arc<Sending>,
+    in_flight: InFlight,
+}
+
+impl Tracked {
+    /// The response to a request that began at `start`. Called by the task that sends it.
+    pub(crate) fn new(
+        mut response: Response,
+        in_flight: InFlight,
+        start: Instant,
+        limits: &Limits,
+    ) -> http::Response<Self> {
+        let now = Instant::now();
+        let extensions = response.extensions_mut();
+        let deadline = extensions.remove::<SendBy>().map_or(start + limits.request, |SendBy(at)| at);
+        let sending = Arc::new(Sending {
+            waiting: Stamp::unset(start),
+            deadline: deadline.max(now + LEAST),
+            pins: extensions.remove(),
+            stream: Stream::current(),
+        });
+        in_flight.link().begin_sending(&sending);
+        response.map(|body| Self { body, rest: Bytes::new(), sending, in_flight })
+    }
+
+    /// The next piece of `rest`.
+    fn piece(&mut self) -> Bytes {
+        let len = self.rest.len();
+        let holds_back = len > SMALL && self.sending.stream.is_some() && self.body.is_end_stream();
+        let len = if holds_back { len - 1 } else { len };
+        self.rest.split_to(len.min(PIECE))
+    }
+
+    fn link(&self) -> &Link {
+        self.in_flight.link()
+    }
+}
+
+impl Drop for Tracked {
+    fn drop(&mut self) {
+        self.link().end_sending(&self.sending);
+    }
+}
+
+impl http_body::Body for Tracked {
+    type Data = Bytes;
+    type Error = StreamError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, StreamError>>> {
+        let this = self.get_mut();
+        if this.rest.is_empty() {
+            match Pin::new(&mut this.body).poll_frame(cx) {
+                Poll::Pending => {
+                    this.sending.waiting.unset_again();
+                    return Poll::Pending;
+                }
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => this.rest = data,
+                    Err(frame) => return Poll::Ready(Some(Ok(frame))),
+                },
+                end @ Poll::Ready(_) => return end,
+            }
+        }
+        this.sending.waiting.set();
+        Poll::Ready(Some(Ok(Frame::data(this.piece()))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests;
