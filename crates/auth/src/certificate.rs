@@ -27,7 +27,7 @@ impl ClientAuthority {
     /// This takes a tenth of a millisecond: the server keeps the result for the connection, while it is [valid](Certified::user).
     pub fn certify(&self, chain: &[CertificateDer<'static>]) -> Option<Certified> {
         let (own, intermediates) = chain.split_first()?;
-        if let Err(error) = self.0.verify_client_cert(own, intermediates, UnixTime::now()) {
+        if let Err(error) = self.0.verify_client_cert(own, intermediates, unix_time(SystemTime::now())) {
             log::debug!(error:%; "a client certificate was not accepted");
             return None;
         }
@@ -56,9 +56,14 @@ pub struct Certified {
 impl Certified {
     /// The user, unless the certificate has expired meanwhile.
     pub fn user(&self) -> Option<&User> {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        let now = unix_time(SystemTime::now());
         (now.as_secs() <= u64::try_from(self.until).ok()?).then_some(&self.user)
     }
+}
+
+/// A time for TLS and certificates, which know none before 1970: an earlier one is the first of that year.
+pub fn unix_time(time: SystemTime) -> UnixTime {
+    UnixTime::since_unix_epoch(time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -68,6 +73,13 @@ mod tests {
         BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
         Issuer, KeyPair,
     };
+
+    #[test]
+    fn time_before_1970_is_the_first_of_1970() {
+        let hour = std::time::Duration::from_secs(3600);
+        assert_eq!(unix_time(SystemTime::UNIX_EPOCH - hour).as_secs(), 0);
+        assert_eq!(unix_time(SystemTime::UNIX_EPOCH + hour).as_secs(), 3600);
+    }
 
     fn authority(name: &str) -> (CertificateDer<'static>, Issuer<'static, KeyPair>) {
         let mut params = CertificateParams::default();

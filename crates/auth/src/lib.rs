@@ -19,6 +19,6 @@ mod user;
 pub use attributes::{Attributes, Target};
 pub use authenticate::{Authenticated, Authenticators, Credentials, Refused, SystemIdentity};
 pub use authorize::{AlwaysAllow, Authorize, Authorized, Authorizer, BoxFuture, Decision};
-pub use certificate::{Certified, ClientAuthority};
+pub use certificate::{Certified, ClientAuthority, unix_time};
 pub use tokens::{StaticToken, TokenFileError, Tokens};
 pub use user::User;

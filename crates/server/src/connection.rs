@@ -8,8 +8,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::DATE;
 use hyper::body::Incoming;
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::{http1 as hyper1, http2 as hyper2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
@@ -20,13 +21,13 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::body::{DISCARDED, StreamError};
+use crate::body::{self, DISCARDED, StreamError};
 use crate::connections::Link;
 use crate::handler::Handler;
 use crate::metered::Metered;
 use crate::poll_when_woken::PollWhenWoken;
 use crate::sending::{StreamExecutor, Tracked};
-use crate::{Error, Lifecycle, Limits, Peer, Phase, Request};
+use crate::{Error, Lifecycle, Limits, Peer, Phase, Request, RequestBody, date, http1};
 
 /// How long a graceful shutdown of an idle connection may take.
 const IDLE_SHUTDOWN: Duration = Duration::from_secs(5);
@@ -102,7 +103,16 @@ async fn serve_http<H: Handler>(
             let request = Request::new(request, Arc::clone(&peer));
             let shared = Arc::clone(&shared);
             async move {
-                let response = shared.handler.handle(request).await.unwrap_or_else(Error::into_response);
+                let mut response = match http1::refusal(&request.head) {
+                    Some(refusal) => {
+                        if let RequestBody::Incoming(body) = request.body {
+                            body::discard_unwanted(body).await;
+                        }
+                        refusal.into_response()
+                    }
+                    None => shared.handler.handle(request).await.unwrap_or_else(Error::into_response),
+                };
+                response.headers_mut().entry(DATE).or_insert_with(date::now);
                 Ok::<_, Infallible>(Tracked::new(response, in_flight, start, &shared.limits))
             }
         }
@@ -131,21 +141,23 @@ async fn serve_http<H: Handler>(
     }
 }
 
-fn http1_builder(limits: &Limits) -> http1::Builder {
-    let mut builder = http1::Builder::new();
+fn http1_builder(limits: &Limits) -> hyper1::Builder {
+    let mut builder = hyper1::Builder::new();
     builder
         // `timed_out` bounds the wait for a request; hyper's timer does not distinguish the first request from a later one.
         .header_read_timeout(None)
+        .auto_date_header(false)
         .max_headers(limits.header_lines)
         .max_header_size(limits.header_bytes as usize)
         .max_buf_size(limits.header_bytes as usize);
     builder
 }
 
-fn http2_builder(limits: &Limits) -> http2::Builder<StreamExecutor> {
-    let mut builder = http2::Builder::new(StreamExecutor);
+fn http2_builder(limits: &Limits) -> hyper2::Builder<StreamExecutor> {
+    let mut builder = hyper2::Builder::new(StreamExecutor);
     builder
         .timer(TokioTimer::new())
+        .auto_date_header(false)
         .max_concurrent_streams(limits.streams)
         .max_header_list_size(limits.header_bytes)
         .initial_stream_window_size(limits.stream_window)
@@ -165,7 +177,7 @@ trait HttpConnection: Future<Output = hyper::Result<()>> {
     fn into_stream(self) -> Option<TlsStream<Metered>>;
 }
 
-impl<S> HttpConnection for http1::Connection<TokioIo<TlsStream<Metered>>, S>
+impl<S> HttpConnection for hyper1::Connection<TokioIo<TlsStream<Metered>>, S>
 where
     S: hyper::service::HttpService<Incoming, ResBody = Tracked>,
     S::Error: Into<StreamError>,
@@ -179,7 +191,7 @@ where
     }
 }
 
-impl<S> HttpConnection for http2::Connection<TokioIo<TlsStream<Metered>>, S, StreamExecutor>
+impl<S> HttpConnection for hyper2::Connection<TokioIo<TlsStream<Metered>>, S, StreamExecutor>
 where
     S: hyper::service::HttpService<Incoming, ResBody = Tracked>,
     S::Error: Into<StreamError>,

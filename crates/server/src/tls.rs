@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
@@ -14,6 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use rustls::time_provider::TimeProvider;
 use rustls::{
     DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
     SupportedProtocolVersion, version,
@@ -118,7 +119,7 @@ impl Identity {
             provider: Arc::clone(&self.provider),
             hints: subjects(tls.client_authorities.as_bytes())?,
         };
-        let mut config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
+        let mut config = ServerConfig::builder_with_details(Arc::clone(&self.provider), Arc::new(Clock))
             .with_protocol_versions(versions)
             .map_err(Error::Setup)?
             .with_client_cert_verifier(Arc::new(verifier))
@@ -155,6 +156,16 @@ impl Identity {
                 }
             }
         }
+    }
+}
+
+/// The time for rustls, whose own clock panics before 1970.
+#[derive(Debug)]
+struct Clock;
+
+impl TimeProvider for Clock {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(auth::unix_time(SystemTime::now()))
     }
 }
 
