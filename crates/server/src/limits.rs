@@ -49,7 +49,7 @@ impl Default for Limits {
             idle: Duration::from_secs(90),
             request: Duration::from_secs(60),
             stalled: Duration::from_secs(30),
-            pinned: 256 << 20,
+            pinned: 128 << 20,
             unacknowledged: Duration::from_secs(120),
             keep_alive_probe: Duration::from_secs(180),
             header_bytes: 256 << 10,

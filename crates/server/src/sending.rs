@@ -30,16 +30,23 @@ use crate::{Body, Limits, Response};
 /// The most bytes that are given to hyper at once. It holds what it was given until the peer has taken it.
 const PIECE: usize = 128 << 10;
 
-/// The last byte of a larger response over HTTP/2 is a frame of its own: hyper takes a frame when the one before is sent, so
-/// that the response is in flight until its peer has taken all but that byte.
+/// The last byte of a larger response over HTTP/2 is held back, so that the response is in flight until its peer has taken all
+/// but that byte.
 const SMALL: usize = 16 << 10;
 
 /// The least time for sending a response, however late it is made.
 const LEAST: Duration = Duration::from_secs(5);
 
-/// The deadline of a response, as an extension of it. Without one it is the request's start and [`Limits::request`].
+/// The deadline of a response, as an extension of it. Without one it is that of a request that takes [`Limits::request`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SendBy(pub(crate) Instant);
+
+impl SendBy {
+    /// The deadline of the response to a request that began at `start` and may take `time`. Called when the response is made.
+    pub(crate) fn request(start: Instant, time: Duration) -> Self {
+        Self((start + time).max(Instant::now() + LEAST))
+    }
+}
 
 /// That a response holds a state of the cache, as an extension of it.
 #[derive(Clone)]
@@ -213,6 +220,10 @@ pub(crate) struct Tracked {
     body: Body,
     /// Data of the body that hyper has not been given yet.
     rest: Bytes,
+    /// When a byte in the middle was last held back.
+    probed: Option<Instant>,
+    /// The least time between two such bytes.
+    probing: Duration,
     sending: Arc<Sending>,
     in_flight: InFlight,
 }
@@ -225,25 +236,42 @@ impl Tracked {
         start: Instant,
         limits: &Limits,
     ) -> http::Response<Self> {
-        let now = Instant::now();
         let extensions = response.extensions_mut();
-        let deadline = extensions.remove::<SendBy>().map_or(start + limits.request, |SendBy(at)| at);
+        let SendBy(deadline) = extensions.remove().unwrap_or_else(|| SendBy::request(start, limits.request));
         let sending = Arc::new(Sending {
             waiting: Stamp::unset(start),
-            deadline: deadline.max(now + LEAST),
+            deadline,
             pins: extensions.remove(),
             stream: Stream::current(),
         });
         in_flight.link().begin_sending(&sending);
-        response.map(|body| Self { body, rest: Bytes::new(), sending, in_flight })
+        let probing = limits.stalled / 4;
+        response.map(|body| Self { body, rest: Bytes::new(), probed: None, probing, sending, in_flight })
     }
 
     /// The next piece of `rest`.
     fn piece(&mut self) -> Bytes {
         let len = self.rest.len();
-        let holds_back = len > SMALL && self.sending.stream.is_some() && self.body.is_end_stream();
-        let len = if holds_back { len - 1 } else { len };
+        let len = if self.holds_back(len) { len - 1 } else { len };
         self.rest.split_to(len.min(PIECE))
+    }
+
+    /// Whether the last of `len` bytes is held back. Over HTTP/2 hyper takes a piece when the one before is sent: without another
+    /// piece there would be no knowing whether the peer takes data. At the end of a response this is done for larger ones, in the
+    /// middle from time to time.
+    fn holds_back(&mut self, len: usize) -> bool {
+        if len < 2 || self.sending.stream.is_none() {
+            return false;
+        }
+        if self.body.is_end_stream() {
+            return len > SMALL;
+        }
+        let now = Instant::now();
+        let is_due = self.probed.is_none_or(|probed| now.saturating_duration_since(probed) >= self.probing);
+        if is_due {
+            self.probed = Some(now);
+        }
+        is_due
     }
 
     fn link(&self) -> &Link {

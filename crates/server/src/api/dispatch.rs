@@ -87,7 +87,7 @@ impl Api {
             Err(other) => return Err(other),
         };
         if let Some(timeout) = timeout.filter(|timeout| *timeout < self.config.request_timeout) {
-            response.extensions_mut().insert(SendBy(start + timeout));
+            response.extensions_mut().insert(SendBy::request(start, timeout));
         }
         Ok(warned(response, &warnings.take()))
     }
