@@ -135,17 +135,7 @@ impl MicroTime {
 
     /// The present.
     pub fn now() -> Self {
-        match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
-            Ok(since) => Self {
-                seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
-                micros: since.subsec_micros(),
-            },
-            // A clock set before 1970.
-            Err(error) => {
-                let before = Duration::from(error.duration());
-                Self::from_unix(0, 0).checked_add(-before).unwrap_or(Self::ZERO)
-            }
-        }
+        SystemTime::now().into()
     }
 
     /// A point by seconds since 1970 and nanoseconds on top, which may be negative or more than a second; what is less
@@ -203,6 +193,22 @@ impl FromStr for MicroTime {
 impl fmt::Display for MicroTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:06}Z", Civil::from_unix(self.seconds), self.micros)
+    }
+}
+
+/// Any time that a clock may show, also one before 1970.
+impl From<SystemTime> for MicroTime {
+    fn from(time: SystemTime) -> Self {
+        match time.duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(since) => Self {
+                seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+                micros: since.subsec_micros(),
+            },
+            Err(error) => {
+                let before = Duration::from(error.duration());
+                Self::from_unix(0, 0).checked_add(-before).unwrap_or(Self::ZERO)
+            }
+        }
     }
 }
 

@@ -68,3 +68,19 @@ fn common_time_form_is_borrowed() {
     assert!(matches!(canonicalize_micro("2024-02-29T23:59:59.000001Z"), Ok(Cow::Borrowed(_))));
     assert!(matches!(canonicalize_micro("2024-02-29T23:59:59.000001+00:00"), Ok(Cow::Owned(_))));
 }
+
+#[test]
+fn clock_before_1970_has_a_time() {
+    use std::time::{Duration, SystemTime};
+    for (seconds, text) in
+        [(1, "1969-12-31T23:59:59.000000Z"), (2_208_988_800, "1900-01-01T00:00:00.000000Z")]
+    {
+        let time = SystemTime::UNIX_EPOCH - Duration::from_secs(seconds);
+        assert_eq!(MicroTime::from(time).to_string(), text);
+    }
+    let time = SystemTime::UNIX_EPOCH - Duration::from_millis(250);
+    assert_eq!(MicroTime::from(time).to_string(), "1969-12-31T23:59:59.750000Z");
+    // Past what nanoseconds can count.
+    let early = MicroTime::from(SystemTime::UNIX_EPOCH - Duration::from_secs(1 << 40));
+    assert!(early < MicroTime::from_unix(0, 0));
+}
