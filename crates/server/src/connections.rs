@@ -3,7 +3,7 @@
 //! 1. There are at most [`Limits::connections`] of them, and at most seven eighths of these from one network.
 //! 2. A new connection above that takes the place of another: one without an authenticated request so far, otherwise one whose
 //!    peer does not take what it is sent, otherwise an idle one; of these, one of the network with the most connections, and
-//!    the oldest. A connection that is in use by an authenticated peer is not closed for another: the new one is refused.
+//!    the oldest. Of the first sort, some go at once. A connection that is in use by an authenticated peer is not closed for another: the new one is refused.
 //! 3. A connection whose socket takes no data for [`Limits::stalled`], and every response that is overdue
 //!    ([`sending`](crate::sending)), ends within a second.
 
@@ -30,6 +30,8 @@ const SWEEP: Duration = Duration::from_secs(1);
 pub(crate) struct Connections {
     most: usize,
     most_of_network: usize,
+    /// How many unauthenticated connections make room at once, so that the search for them is rare.
+    batch: usize,
     table: Mutex<Table>,
 }
 
@@ -57,7 +59,12 @@ impl Drop for Place {
 impl Connections {
     pub(crate) fn new(limits: &Limits) -> Self {
         let most = limits.connections;
-        Self { most, most_of_network: (most - most / 8).max(1), table: Mutex::default() }
+        Self {
+            most,
+            most_of_network: (most - most / 8).max(1),
+            batch: (most / 64).max(1),
+            table: Mutex::default(),
+        }
     }
 
     /// A place for a connection from `address`, if need be that of another connection, which is closed.
@@ -65,15 +72,9 @@ impl Connections {
         let network = network(address);
         let mut table = self.table();
         let is_full_for = |of: &usize| *of >= self.most_of_network;
-        let victim = if table.of_network.get(&network).is_some_and(is_full_for) {
-            Some(table.least_needed(Some(network))?)
-        } else if table.open.len() >= self.most {
-            Some(table.least_needed(None)?)
-        } else {
-            None
-        };
-        if let Some(victim) = victim {
-            table.close(victim);
+        let of_network = table.of_network.get(&network).is_some_and(is_full_for).then_some(network);
+        if of_network.is_some() || table.open.len() >= self.most {
+            table.make_room(of_network, self.batch)?;
         }
         let number = table.next;
         table.next += 1;
@@ -85,10 +86,7 @@ impl Connections {
 
     /// Closes the connection that is needed least, if there is one that may be closed: another resource than places is short.
     pub(crate) fn relieve(&self) {
-        let mut table = self.table();
-        if let Some(victim) = table.least_needed(None) {
-            table.close(victim);
-        }
+        self.table().make_room(None, 1);
     }
 
     /// Ends responses that are overdue, and connections whose sockets take no data.
@@ -114,16 +112,24 @@ impl Connections {
 }
 
 impl Table {
-    /// The connection that goes first, of a network or of all.
-    fn least_needed(&self, network: Option<IpAddr>) -> Option<u64> {
+    /// Closes the connection that is needed least, of a network or of all, or some of those that are not authenticated. None if
+    /// all must stay.
+    fn make_room(&mut self, network: Option<IpAddr>, batch: usize) -> Option<()> {
         let now = Instant::now();
         let candidates = self.open.iter().filter(|(_, link)| network.is_none_or(|it| it == link.network));
         let ranked = candidates.filter_map(|(number, link)| {
             let (need, since) = link.need(now)?;
             let neighbours = self.of_network.get(&link.network).copied().unwrap_or_default();
-            Some(((need, Reverse(neighbours), since, *number), *number))
+            Some((need, Reverse(neighbours), since, *number))
         });
-        ranked.min_by_key(|(rank, _)| *rank).map(|(_, number)| number)
+        let mut ranked: Vec<_> = ranked.collect();
+        ranked.sort_unstable();
+        let (first, _, _, _) = *ranked.first()?;
+        let most = if first == Need::Unauthenticated { batch } else { 1 };
+        for (_, _, _, number) in ranked.into_iter().take_while(|(need, ..)| *need == first).take(most) {
+            self.close(number);
+        }
+        Some(())
     }
 
     /// Ends the task of a connection, and gives up its place at once.
@@ -165,7 +171,7 @@ enum Need {
 pub(crate) struct Link {
     network: IpAddr,
     /// When it was accepted.
-    pub(crate) accepted: Instant,
+    accepted: Instant,
     /// Since when its socket takes no data.
     pub(crate) blocked: Stamp,
     /// Its peer, after the TLS handshake.

@@ -177,7 +177,7 @@ async fn flood_of_resets_closes_only_its_connection() {
     still_serves(&server).await;
 }
 
-/// The whole response to a GET over HTTP/1.1; `None` if the connection is closed.
+/// Whether a GET is answered: not if the connection is closed.
 async fn is_served(client: &mut common::Http1) -> bool {
     client.try_ask(Method::GET, "/livez").await.is_ok_and(|answer| answer.status == 200)
 }

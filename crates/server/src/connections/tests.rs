@@ -57,6 +57,17 @@ async fn network_with_the_most_connections_makes_room() {
     assert_eq!(many.iter().filter(|place| !is_open(place)).count(), 1);
 }
 
+#[tokio::test]
+async fn many_strangers_make_room_at_once() {
+    let connections = connections(256);
+    let known: Vec<_> = (0..3).map(|_| admit(&connections, 1)).collect();
+    known.iter().for_each(authenticated);
+    let strangers: Vec<_> = (0..221).map(|_| admit(&connections, 1)).collect();
+    let _new = admit(&connections, 1);
+    assert_eq!(strangers.iter().filter(|place| !is_open(place)).count(), 4);
+    assert!(known.iter().all(is_open), "they are idle and older");
+}
+
 #[tokio::test(start_paused = true)]
 async fn stalled_connection_goes_before_an_idle_one() {
     let connections = connections(2);
