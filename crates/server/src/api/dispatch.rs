@@ -14,8 +14,10 @@ use registry::{
     Answer, ApplyFormat, Catalog, DeleteOptions, Forced, Gate, ListOptions, Patch, Served, Target, Warnings,
     WriteKind, WriteOptions,
 };
+use tokio::time::{Instant, timeout_at};
 
 use super::compress::{self, Coding};
+use super::large::{self, LARGE};
 use super::negotiate::{self, AllowedTransforms, ClientPreferences, PatchType};
 use super::represent::{Converted, Include, View};
 use super::request_info::{self, Prefix, RequestInfo, Verb};
@@ -47,6 +49,8 @@ struct Routed<'a> {
     catalog: &'a Catalog,
     route: &'a routes::Route<'a>,
     warnings: Warnings,
+    /// When the request times out.
+    until: Option<Instant>,
 }
 
 impl Api {
@@ -70,13 +74,13 @@ impl Api {
             self.negotiator().error_format(&ClientPreferences::of(request.headers(), request.query()));
         let warnings = Warnings::default();
         warnings.extend(route.served.deprecated.as_ref().map(ToString::to_string));
-        let routed = Routed { info: &info, catalog: &catalog, route: &route, warnings: warnings.clone() };
+        let until = timeout.map(|timeout| Instant::now() + timeout);
+        let routed =
+            Routed { info: &info, catalog: &catalog, route: &route, warnings: warnings.clone(), until };
         let work = self.routed(&mut request, &proof, routed);
-        let outcome = match timeout {
+        let outcome = match until {
             None => work.await,
-            Some(timeout) => tokio::time::timeout(timeout, work).await.unwrap_or_else(|_| {
-                Err(Status::timeout("request did not complete within the allotted timeout").into())
-            }),
+            Some(until) => timeout_at(until, work).await.unwrap_or_else(|_| Err(large::timed_out().into())),
         };
         let response = match outcome {
             Ok(response) => response,
@@ -93,7 +97,7 @@ impl Api {
         proof: &Authorized,
         routed: Routed<'_>,
     ) -> Result<Response, Error> {
-        let Routed { info, catalog, route, warnings } = routed;
+        let Routed { info, catalog, route, warnings, until } = routed;
         negotiate::route::check(request.method(), request.headers(), route.produces, self.negotiator())?;
         let unserved = route
             .subresource
@@ -117,7 +121,19 @@ impl Api {
             body,
             warnings,
         };
+        let is_write = matches!(
+            info.verb,
+            Verb::Resource(KindVerb::Create | KindVerb::Update | KindVerb::Patch | KindVerb::Delete)
+        );
+        if is_write && self.is_large(&verb_request).await {
+            return self.large_writes.run(until, self.verb(verb_request, info)).await;
+        }
         self.verb(verb_request, info).await
+    }
+
+    /// Whether the body of a write, or the object that it changes, is large.
+    async fn is_large(&self, request: &VerbRequest<'_>) -> bool {
+        request.body.len() > LARGE || self.registry.size(&request.target).await > LARGE
     }
 
     /// The timeout of a request: its `timeout` parameter, at most the configured timeout.
@@ -307,11 +323,11 @@ fn watch_unsupported(served: &Served) -> Status {
     }
 }
 
-/// Adds a header for each warning.
+/// Adds a header for each warning, in quotes; within them, quotes and backslashes are escaped and nothing else.
 fn warned(mut response: Response, warnings: &[String]) -> Response {
     for warning in warnings {
-        let text: String = warning.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", Quoted(&text))) {
+        let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()) {
             response.headers_mut().append(WARNING, value);
         }
     }
