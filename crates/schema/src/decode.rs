@@ -1,9 +1,14 @@
 //! What all decoders share: limits, errors, field paths for errors, and the list of unknown and duplicate fields.
 
 use crate::model::{Field, Shape, Type};
-use object::Value;
+use object::excerpt::shorten_to;
 use object::quote::Quoted;
+use object::{Key, Map, Value};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::{self, Write};
+
+/// The most bytes of the path of an unknown or duplicate field.
+pub(crate) const MOST_PATH: usize = 8 << 10;
 
 /// The limits of a decoder.
 #[derive(Clone, Copy, Debug)]
@@ -154,7 +159,7 @@ impl<'p> DecodePath<'p> {
     pub(crate) fn path(&self) -> String {
         let mut path = String::new();
         self.write(&mut path);
-        path
+        shorten_to(MOST_PATH, path)
     }
 
     /// The field path of a field of this value: `spec.containers[0].image`.
@@ -164,7 +169,7 @@ impl<'p> DecodePath<'p> {
             path.push('.');
         }
         path.push_str(name);
-        path
+        shorten_to(MOST_PATH, path)
     }
 
     /// Writes the path; returns whether it has any segment, which may be an empty key.
@@ -283,29 +288,68 @@ impl StrictList {
     }
 }
 
-/// Merges the value of a repeated field into the earlier one: structs and maps keep fields that the later value does not
-/// have, also within lists.
-pub(crate) fn merge_again(earlier: Value, later: Value) -> Value {
-    match (earlier, later) {
-        (Value::Map(mut earlier), Value::Map(later)) => {
-            for (key, value) in later {
-                let value = match earlier.remove(&key) {
-                    Some(before) => merge_again(before, value),
-                    None => value,
-                };
-                earlier.insert(key, value);
-            }
-            Value::Map(earlier)
+/// The values of a field that is there several times, in their order, as one. Each is merged into those before it: structs and
+/// maps keep fields that the later value does not have, also within lists; of anything else the last one counts. The cost is that
+/// of all values together, however many there are.
+pub(crate) fn merge_repeats(mut values: Vec<Value>) -> Value {
+    let start = |values: &[Value], is_mergeable: fn(&Value) -> bool| {
+        values.iter().rposition(|value| !is_mergeable(value)).map_or(0, |at| at + 1)
+    };
+    match values.last() {
+        Some(Value::Map(_)) if values.len() > 1 => {
+            let start = start(&values, |value| matches!(value, Value::Map(_)));
+            merge_maps(values.split_off(start))
         }
-        (Value::List(earlier), Value::List(mut later)) => {
-            for (before, element) in earlier.iter().zip(&mut later) {
-                if before.as_map().is_some() {
-                    *element = merge_again(before.clone(), std::mem::take(element));
-                }
-            }
-            Value::List(later)
+        Some(Value::List(_)) if values.len() > 1 => {
+            let start = start(&values, |value| matches!(value, Value::List(_)));
+            merge_lists(values.split_off(start))
         }
-        (_, later) => later,
+        _ => values.pop().unwrap_or_default(),
+    }
+}
+
+fn merge_maps(maps: Vec<Value>) -> Value {
+    let mut places: HashMap<Key, usize> = HashMap::new();
+    let mut entries: Vec<(Key, Vec<Value>)> = Vec::new();
+    for (key, value) in maps.into_iter().filter_map(into_map).flatten() {
+        let place = *places.entry(key.clone()).or_insert(entries.len());
+        match entries.get_mut(place) {
+            Some((_, values)) => values.push(value),
+            None => entries.push((key, vec![value])),
+        }
+    }
+    let merged: Vec<_> = entries.into_iter().map(|(key, values)| (key, merge_repeats(values))).collect();
+    Map::from_distinct(merged).into()
+}
+
+/// The items of the last list, each with those at its place in the lists before, as far back as those are long enough.
+fn merge_lists(lists: Vec<Value>) -> Value {
+    let mut lists = lists.iter().rev().filter_map(Value::as_list);
+    let mut items: Vec<Vec<Value>> =
+        lists.next().unwrap_or_default().iter().map(|item| vec![item.clone()]).collect();
+    let mut shared = items.len();
+    for list in lists {
+        shared = shared.min(list.len());
+        for (values, item) in items.iter_mut().zip(list.iter().take(shared)) {
+            if item.as_map().is_some() && values.first().is_some_and(|last| last.as_map().is_some()) {
+                values.push(item.clone());
+            } else {
+                // What lies further back is not merged into it.
+                values.push(Value::Null);
+            }
+        }
+    }
+    let merge = |mut values: Vec<Value>| {
+        values.reverse();
+        merge_repeats(values)
+    };
+    items.into_iter().map(merge).collect()
+}
+
+fn into_map(value: Value) -> Option<Map> {
+    match value {
+        Value::Map(map) => Some(map),
+        _ => None,
     }
 }
 
@@ -313,7 +357,7 @@ pub(crate) fn merge_again(earlier: Value, later: Value) -> Value {
 #[derive(Default)]
 pub(crate) struct SeenFields {
     low: u64,
-    high: Vec<usize>,
+    high: BTreeSet<usize>,
 }
 
 impl SeenFields {
@@ -326,9 +370,7 @@ impl SeenFields {
             self.low |= bit;
             return again;
         }
-        let again = self.high.contains(&at);
-        self.high.push(at);
-        again
+        !self.high.insert(at)
     }
 }
 
