@@ -483,6 +483,26 @@ mod tests {
     }
 
     #[test]
+    fn repeated_owners_are_dropped_and_named() {
+        let owner = |uid: &str, controller: Option<bool>| {
+            let mut owner: Map = [("kind", "Pod"), ("name", "p"), ("uid", uid)].into_iter().collect();
+            if let Some(controller) = controller {
+                owner.insert("controller", controller);
+            }
+            Value::from(owner)
+        };
+        let all =
+            [owner("a", None), owner("b", None), owner("a", None), owner("a", Some(true)), owner("b", None)];
+        let mut object = Map::new();
+        set(&mut object, "ownerReferences", all.to_vec());
+        let warning = dedup_owners(&mut object, Stage::BeforeAdmission).unwrap();
+        assert!(warning.ends_with("duplicate UID(s) observed: a, b"), "{warning}");
+        let left = metadata(&object).unwrap().get("ownerReferences").unwrap().as_list().unwrap();
+        assert_eq!(left, [owner("a", None), owner("b", None), owner("a", Some(true))]);
+        assert_eq!(dedup_owners(&mut object, Stage::BeforeAdmission), None);
+    }
+
+    #[test]
     fn an_objects_namespace_is_that_of_the_request() {
         let mut object = Map::new();
         fit_namespace(&mut object, "a").unwrap();

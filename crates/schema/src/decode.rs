@@ -416,3 +416,55 @@ impl Budget {
         self.limits.depth.saturating_sub(self.depth)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{builtin, json};
+
+    /// The values of a field merged one after the other, each into what came of those before.
+    fn one_by_one(values: &[Value]) -> Value {
+        values.iter().cloned().reduce(|before, value| merge_repeats(vec![before, value])).unwrap()
+    }
+
+    #[test]
+    fn many_repeats_are_merged_as_one_after_the_other() {
+        let values = [
+            r#"{"a":1,"m":{"x":1,"y":1},"l":[{"p":1,"q":1},{"p":2}]}"#,
+            r#"{"b":2,"m":{"y":2},"l":[{"p":3}]}"#,
+            r#"{"m":{"z":3},"l":[{"r":1},{"s":1},7]}"#,
+            r#"{"m":[1],"l":[{"t":1},{"u":1},{"v":1}]}"#,
+            r#"{"a":{"deep":1},"m":{"w":1},"l":[[{"a":1}],{"x":1}]}"#,
+            r#"{"l":[[{"b":1}],{"y":1},null]}"#,
+        ];
+        let decode =
+            |text: &&str| json::decode_shape(&Shape::Any, text.as_bytes(), &Limits::default()).unwrap().value;
+        let values: Vec<Value> = values.iter().map(decode).collect();
+        for start in 0..values.len() {
+            for end in start + 1..=values.len() {
+                let some = values.get(start..end).unwrap();
+                assert_eq!(merge_repeats(some.to_vec()), one_by_one(some), "{start}..{end}");
+            }
+        }
+    }
+
+    #[test]
+    fn repeats_of_a_field_cost_no_more_than_their_size() {
+        let ty = builtin::by_kind("", "v1", "ConfigMap").unwrap();
+        let repeats: Vec<String> = (0..50_000).map(|at| format!(r#""data":{{"k{at}":""}}"#)).collect();
+        let begin = std::time::Instant::now();
+        let text = format!("{{{}}}", repeats.join(","));
+        let value = json::decode(ty, text.as_bytes(), &Limits::default()).unwrap().value;
+        assert_eq!(value.get("data").and_then(Value::as_map).map(Map::len), Some(50_000));
+        assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
+    }
+
+    #[test]
+    fn paths_of_unknown_fields_are_cut() {
+        let ty = builtin::by_kind("", "v1", "ConfigMap").unwrap();
+        let text = format!(r#"{{"{}":1}}"#, "x".repeat(1 << 20));
+        let decoded = json::decode(ty, text.as_bytes(), &Limits::default()).unwrap();
+        let shown = decoded.strict.first().unwrap().to_string();
+        assert!(shown.len() < MOST_PATH + 100 && shown.contains("more bytes"), "{}", shown.len());
+    }
+}

@@ -4,6 +4,7 @@ mod answers;
 mod damage;
 mod directory;
 mod disk;
+mod growth;
 mod memory;
 mod peers;
 mod protocol;
