@@ -148,7 +148,9 @@ fn conflicts_of_an_apply_are_counted() {
     let config = |value: &str| {
         let data: serde_json::Map<String, Value> =
             (0..50_000).map(|at| (format!("k{at}"), json!(value))).collect();
-        json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": data }).to_string().into_bytes()
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": data })
+            .to_string()
+            .into_bytes()
     };
     let mut apply = |manager: &str, value: &str| {
         let path = format!("{MAPS}/a?fieldManager={manager}");

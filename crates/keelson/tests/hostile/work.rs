@@ -103,6 +103,7 @@ fn one_request_costs_no_seconds() {
             &[200, 422],
         ),
     ];
+    let mut slow = Vec::new();
     for (what, method, path, content, body, wanted) in steps {
         let before = cpu_time(&server);
         let answer = caller.ask_as(method, &path, "application/json", content, body);
@@ -114,8 +115,11 @@ fn one_request_costs_no_seconds() {
             answer.took
         );
         assert!(wanted.contains(&answer.status), "{what}: {}", answer.text());
-        assert!(cost < MOST_CPU, "{what} took {cost:?} of CPU time");
+        if cost > MOST_CPU {
+            slow.push(format!("{what} took {cost:?} of CPU time"));
+        }
     }
+    assert!(slow.is_empty(), "{slow:#?}");
 }
 
 #[test]
@@ -149,7 +153,7 @@ fn long_selectors_cost_little_more_than_short_ones() {
         ("!k", "labelSelector", many(&|at| format!("!k{at}")), COUNT),
         ("a=1", "labelSelector", many(&|_| "a=1".into()), COUNT),
         ("b in", "labelSelector", format!("b+in+({})", many(&|at| at.to_string())), COUNT),
-        ("b>0", "labelSelector", many(&|_| "b>0".into()), COUNT - 1),
+        ("b>0", "labelSelector", many(&|_| "b%3E0".into()), COUNT - 1),
         ("name!=x", "fieldSelector", many(&|at| format!("metadata.name!=x{at}")), COUNT),
     ];
     let mut list = |parameter: &str, selector: &str| {
