@@ -232,6 +232,7 @@ struct Way {
     method: &'static str,
     /// After the collection of the kind.
     path: &'static str,
+    /// The type of the body, or of the answer where there is none.
     content: &'static str,
     body: Vec<u8>,
     object: Object,
@@ -251,6 +252,8 @@ enum Object {
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
+
+const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 
 /// The ways in which the value at a place is written, and others that find it large.
 fn ways(case: &Case, place: &[&'static Field], count: usize, items: Items) -> Vec<Way> {
@@ -295,6 +298,10 @@ fn ways(case: &Case, place: &[&'static Field], count: usize, items: Items) -> Ve
         way(GROW, "PUT", "/grown?", JSON, &whole, Object::Changes),
         way("label by merge patch", "PATCH", "/grown?", MERGE, label, Object::Large),
         way("label by strategic patch", "PATCH", "/grown?", STRATEGIC, label, Object::Large),
+        way("delete", "DELETE", "/grown?", JSON, b"", Object::Large),
+        way("read as table", "GET", "/grown?", TABLE, b"", Object::Large),
+        way("read as YAML", "GET", "/grown?", "application/yaml", b"", Object::Large),
+        way("read as Protobuf", "GET", "/grown?", "application/vnd.kubernetes.protobuf", b"", Object::Large),
         way("shrink", "PUT", "/grown?", JSON, &empty, Object::Changes),
     ]);
     ways
@@ -319,7 +326,8 @@ impl Sweep<'_> {
         let dry = if way.object == Object::Changes { "" } else { "dryRun=All&" };
         let path = format!("{}{}{dry}fieldManager=grower&fieldValidation=Ignore", case.collection, way.path);
         let before = cpu_nanoseconds(self.server);
-        let answer = self.caller.ask_as(way.method, &path, JSON, way.content, &way.body);
+        let accept = if way.method == "GET" { way.content } else { JSON };
+        let answer = self.caller.ask_as(way.method, &path, accept, way.content, &way.body);
         (answer, cpu_nanoseconds(self.server).saturating_sub(before))
     }
 
