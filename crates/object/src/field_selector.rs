@@ -377,7 +377,7 @@ mod tests {
         let values = [None, Some("1"), Some("2"), Some("")];
         for text in ["a=1", "a!=1,b=2", "a=1,a=2", "a!=1,a!=2,b!=", "a=,b!=2", "a=1,b!=1,b!=2"] {
             let short = Selector::parse(text).unwrap();
-            let long = Selector::parse(&vec![text; 9].join(",")).unwrap();
+            let long = Selector::parse(&[text; 9].join(",")).unwrap();
             assert!(short.compiled.is_none() && long.compiled.is_some());
             for (a, b) in values.iter().flat_map(|a| values.iter().map(move |b| (*a, *b))) {
                 let lookup = |field: &str| if field == "a" { a } else { b };

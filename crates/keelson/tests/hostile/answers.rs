@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Caller, megabytes, resident, start};
+use super::{
+    APPLY, Answer, CREATE, Caller, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Write, megabytes, resident,
+    start,
+};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 /// The most bytes of an error, whatever was sent.
@@ -124,21 +127,28 @@ fn refused_fields_and_patches_show_a_part_of_what_was_sent() {
     let strict = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "a", key.as_str(): 1 },
         "spec": { "template": { "spec": { "volumes": [unknown] } } } });
     let name = format!("{MAPS}/a");
-    for (what, method, path, content, body, wanted) in [
-        ("strict unknown fields", "POST", "/apis/apps/v1/namespaces/default/deployments?fieldValidation=Strict", "application/json", strict.to_string(), 400),
-        ("json patch", "PATCH", &name, "application/json-patch+json", r#"[{"op":"add","path":"/data/k0","value":1}]"#.to_owned(), 422),
-        ("merge patch", "PATCH", &name, "application/merge-patch+json", r#"{"data":{"k0":1}}"#.to_owned(), 422),
-        ("strategic patch", "PATCH", &name, "application/strategic-merge-patch+json", json!({ "data": { "k0": 1, "z": "z".repeat(2_000_000) } }).to_string(), 422),
-        ("a kind of 2 MB", "POST", MAPS, "application/json", json!({ "apiVersion": "v1", "kind": "K".repeat(2_000_000) }).to_string(), 400),
-        ("no version", "POST", MAPS, "application/json", json!({ "apiVersion": "x/", "kind": "ConfigMap", "data": { "a": "a".repeat(2_000_000) } }).to_string(), 400),
-        ("apply", "PATCH", &format!("{name}?fieldManager=m"), "application/apply-patch+yaml",
-            json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": (0..100_000).map(|at| (format!("k{at}"), json!(at))).collect::<serde_json::Map<_, _>>() }).to_string(), 500),
-    ] {
-        let answer = caller.ask_as(method, path, "application/json", content, body.as_bytes());
+    let mut refused = |what: &str, write: Write, path: &str, body: &str, wanted: u16| {
+        let answer = caller.write(write, path, body.as_bytes());
         print(what, body.len(), &answer);
         assert_eq!(answer.status, wanted, "{what}: {}", answer.text());
         assert!(answer.body.len() < LARGEST_ERROR, "{what}: {}", answer.body.len());
-    }
+    };
+    let deployments = "/apis/apps/v1/namespaces/default/deployments?fieldValidation=Strict";
+    refused("strict unknown fields", CREATE, deployments, &strict.to_string(), 400);
+    let number = r#"[{"op":"add","path":"/data/k0","value":1}]"#;
+    refused("json patch", JSON_PATCH, &name, number, 422);
+    refused("merge patch", MERGE_PATCH, &name, r#"{"data":{"k0":1}}"#, 422);
+    let long = json!({ "data": { "k0": 1, "z": "z".repeat(2_000_000) } }).to_string();
+    refused("strategic patch", STRATEGIC_PATCH, &name, &long, 422);
+    let kind = json!({ "apiVersion": "v1", "kind": "K".repeat(2_000_000) }).to_string();
+    refused("a kind of 2 MB", CREATE, MAPS, &kind, 400);
+    let unversioned =
+        json!({ "apiVersion": "x/", "kind": "ConfigMap", "data": { "a": "a".repeat(2_000_000) } });
+    refused("no version", CREATE, MAPS, &unversioned.to_string(), 400);
+    let numbers: serde_json::Map<String, Value> =
+        (0..100_000).map(|at| (format!("k{at}"), json!(at))).collect();
+    let numbers = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": numbers }).to_string();
+    refused("apply", APPLY, &format!("{name}?fieldManager=m"), &numbers, 500);
 }
 
 #[test]
@@ -181,26 +191,21 @@ fn an_object_that_grows_past_its_limit_is_413() {
     let first = json!({ "metadata": { "name": "a" }, "data": { "one": half } }).to_string();
     assert_eq!(caller.ask("POST", MAPS, first.as_bytes()).status, 201);
     let name = format!("{MAPS}/a");
-    for (content, body) in [
-        ("application/merge-patch+json", json!({ "data": { "two": half } })),
-        ("application/strategic-merge-patch+json", json!({ "data": { "two": half } })),
-        ("application/json-patch+json", json!([{ "op": "add", "path": "/data/two", "value": half }])),
-        ("application/json-patch+json", json!([{ "op": "copy", "from": "/data/one", "path": "/data/two" }])),
-        (
-            "application/apply-patch+yaml",
-            json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": { "two": half } }),
-        ),
+    let more = json!({ "data": { "two": half } });
+    let config = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": { "two": half } });
+    for (write, body) in [
+        (MERGE_PATCH, more.clone()),
+        (STRATEGIC_PATCH, more),
+        (JSON_PATCH, json!([{ "op": "add", "path": "/data/two", "value": half }])),
+        (JSON_PATCH, json!([{ "op": "copy", "from": "/data/one", "path": "/data/two" }])),
+        (APPLY, config),
     ] {
-        let path = format!("{name}?fieldManager=m");
-        let answer = caller.ask_as("PATCH", &path, "application/json", content, body.to_string().as_bytes());
-        print(content, body.to_string().len(), &answer);
+        let body = body.to_string();
+        let answer = caller.write(write, &format!("{name}?fieldManager=m"), body.as_bytes());
+        print(write.content, body.len(), &answer);
         let status = answer.json();
-        assert_eq!(
-            (answer.status, &status["reason"]),
-            (413, &json!("RequestEntityTooLarge")),
-            "{}",
-            answer.text()
-        );
+        assert_eq!(answer.status, 413, "{}", answer.text());
+        assert_eq!(status["reason"], "RequestEntityTooLarge");
         assert_eq!(status["message"], "Request entity too large: limit is 3145728");
     }
     // Managed fields that do not fit are dropped, as the reference does it.
