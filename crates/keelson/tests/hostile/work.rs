@@ -188,6 +188,11 @@ fn large_writes_do_not_hold_up_others() {
             waits.push(caller.still_served());
             std::thread::sleep(Duration::from_millis(5));
         }
+        // One that has to wait for the others ends at its time.
+        let hurried = caller.write(UPDATE, &format!("{PODS}/large-0?timeout=20ms"), &pod("large-0", 28_000));
+        println!("a large write with a time-out of 20 ms: {} after {:?}", hurried.status, hurried.took);
+        assert!(matches!(hurried.status, 200 | 504), "{}", hurried.text());
+        assert!(hurried.took < Duration::from_secs(5));
         is_over.store(true, Ordering::Relaxed);
         writes = writers.into_iter().map(|writer| writer.join().unwrap()).sum::<usize>();
     });

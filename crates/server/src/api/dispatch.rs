@@ -133,7 +133,8 @@ impl Api {
 
     /// Whether the body of a write, or the object that it changes, is large.
     async fn is_large(&self, request: &VerbRequest<'_>) -> bool {
-        request.body.len() > LARGE || self.registry.size(&request.target).await > LARGE
+        let has_object = !request.target.name.is_empty();
+        request.body.len() > LARGE || (has_object && self.registry.size(&request.target).await > LARGE)
     }
 
     /// The timeout of a request: its `timeout` parameter, at most the configured timeout.
