@@ -15,7 +15,7 @@ use testkit::Server;
 use super::{Answer, Caller, start};
 
 /// The most items of a list or map, and the most bytes of all of them.
-const ITEMS: usize = 5_000;
+const ITEMS: usize = 4_000;
 const BYTES: usize = 500_000;
 /// Requests that cost less are fast enough: a square of [`ITEMS`] steps of a few nanoseconds does not.
 const FLOOR: Duration = Duration::from_millis(60);
@@ -302,13 +302,14 @@ fn ways(case: &Case, place: &[&'static Field], count: usize, items: Items) -> Ve
         way("read as table", "GET", "/grown?", TABLE, b"", Object::Large),
         way("read as YAML", "GET", "/grown?", "application/yaml", b"", Object::Large),
         way("read as Protobuf", "GET", "/grown?", "application/vnd.kubernetes.protobuf", b"", Object::Large),
-        way("shrink", "PUT", "/grown?", JSON, &empty, Object::Changes),
+        way(SHRINK, "PUT", "/grown?", JSON, &empty, Object::Changes),
     ]);
     ways
 }
 
-/// The name of the way that makes the stored object large.
+/// The names of the ways that make the stored object large, and small again.
 const GROW: &str = "grow";
+const SHRINK: &str = "shrink";
 
 struct Sweep<'s> {
     server: &'s Server,
@@ -371,11 +372,15 @@ impl Sweep<'_> {
         let ways = ways(case, place, count, items);
         let named = |name: &str| ways.iter().find(|way| way.name == name);
         let Some(way) = named(name) else { return Duration::ZERO };
-        let grow = named(GROW).filter(|_| way.object == Object::Large);
-        if let Some(grow) = grow {
-            self.send(case, grow);
+        let mut costs = Vec::new();
+        for _ in 0..3 {
+            if way.object == Object::Large {
+                // A new state, of which no encoding is kept.
+                [SHRINK, GROW].into_iter().filter_map(named).for_each(|way| drop(self.send(case, way)));
+            }
+            costs.push(self.send(case, way).1);
         }
-        (0..3).map(|_| self.send(case, way).1).min().unwrap_or_default()
+        costs.into_iter().min().unwrap_or_default()
     }
 }
 

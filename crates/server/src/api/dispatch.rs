@@ -11,8 +11,8 @@ use kinds::{BodyType, SubresourceAction, Verb as KindVerb};
 use object::quote::Quoted;
 use object::time::MicroTime;
 use registry::{
-    Answer, ApplyFormat, Catalog, DeleteOptions, Forced, Gate, ListOptions, Patch, Served, Target, Warnings,
-    WriteKind, WriteOptions,
+    Answer, ApplyFormat, Catalog, Content, DeleteOptions, Forced, Gate, ListOptions, Patch, Served, Target,
+    Warnings, WriteKind, WriteOptions,
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -309,9 +309,16 @@ impl Api {
         view: &View,
         answer: Answer,
     ) -> Result<Response, Error> {
-        let body = view.object(&view.ready(answer.content).await?)?;
+        let content = view.ready(answer.content).await?;
         let code = StatusCode::from_u16(answer.code).unwrap_or(StatusCode::OK);
-        Ok(compress::whole(code, view.accept.format.media_type(), body, self.coding(&request.preferences)))
+        let size = match &content {
+            Content::Entry(entry) => entry.bytes().len(),
+            Content::Tree(_) | Content::Other { .. } => 0,
+        };
+        large::beside(size, || {
+            let (body, coding) = (view.object(&content)?, self.coding(&request.preferences));
+            Ok(compress::whole(code, view.accept.format.media_type(), body, coding))
+        })
     }
 }
 

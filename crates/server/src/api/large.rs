@@ -1,5 +1,5 @@
-//! Writes of large objects, which take more than a few milliseconds of CPU time: they run beside the event loop, so that other
-//! requests do not wait for them. Small ones never come here.
+//! Work on large objects, which takes more than a few milliseconds of CPU time: it runs beside the event loop, so that other
+//! requests do not wait for it. Small objects never come here.
 
 use std::future::Future;
 use std::thread::available_parallelism;
@@ -45,6 +45,14 @@ impl LargeWrites {
             _ => tokio::task::block_in_place(|| handle.block_on(request)),
         }
     }
+}
+
+/// Does something with so many bytes.
+pub(super) fn beside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    if bytes > LARGE && Handle::current().runtime_flavor() != RuntimeFlavor::CurrentThread {
+        return tokio::task::block_in_place(work);
+    }
+    work()
 }
 
 /// 504 for a request that took too long.
