@@ -15,10 +15,10 @@ use testkit::Server;
 use super::{Answer, Caller, start};
 
 /// The most items of a list or map, and the most bytes of all of them.
-const ITEMS: usize = 4_000;
+const ITEMS: usize = 5_000;
 const BYTES: usize = 500_000;
 /// Requests that cost less are fast enough: a square of [`ITEMS`] steps of a few nanoseconds does not.
-const FLOOR: Duration = Duration::from_millis(60);
+const FLOOR: Duration = Duration::from_millis(100);
 /// The most that a cost may grow by when the length doubles.
 const RATIO: f64 = 3.2;
 
@@ -348,7 +348,7 @@ impl Sweep<'_> {
                     let whole = self.least(case, place, way.name, items, count);
                     let ratio = whole.as_secs_f64() / half.as_secs_f64();
                     println!("{about}: {whole:.1?}, {half:.1?} at half the length");
-                    if ratio > RATIO {
+                    if whole > FLOOR && ratio > RATIO {
                         self.squares
                             .push(format!("{about}: {whole:?}, {ratio:.1} times that of half the length"));
                     }
@@ -360,7 +360,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// The least cost of three requests at a length.
+    /// The least cost of five requests at a length.
     fn least(
         &mut self,
         case: &Case,
@@ -373,7 +373,7 @@ impl Sweep<'_> {
         let named = |name: &str| ways.iter().find(|way| way.name == name);
         let Some(way) = named(name) else { return Duration::ZERO };
         let mut costs = Vec::new();
-        for _ in 0..3 {
+        for _ in 0..5 {
             if way.object == Object::Large {
                 // A new state, of which no encoding is kept.
                 [SHRINK, GROW].into_iter().filter_map(named).for_each(|way| drop(self.send(case, way)));
