@@ -184,6 +184,10 @@ impl Labels for Entry {
         let found = self.record.labels(&self.bytes).find(|[own, _]| *own == key.as_bytes());
         found.map(|[_, value]| text(value))
     }
+
+    fn all_labels(&self, each: &mut dyn FnMut(&str, &str) -> bool) -> bool {
+        self.labels().all(|(key, value)| each(key, value))
+    }
 }
 
 impl fmt::Debug for Entry {

@@ -83,11 +83,11 @@ pub(crate) struct Selection {
     scope: Scope,
     /// Fields that are indexed and have to have one value.
     indexed: Vec<Indexed>,
-    /// For each label of which one of some values is demanded, the marks of those.
+    /// For the first labels of which one of some values is demanded, the marks of those.
     marks: Vec<Box<[u64]>>,
 }
 
-/// Of so many values of one label, each is looked for in the signature of an entry.
+/// Of so many labels, and so many values of each, every one is looked for in the signature of an entry.
 const FEW: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl Selection {
             use label::Operator::{DoubleEquals, Equals, In};
             matches!(requirement.operator(), In | Equals | DoubleEquals) && requirement.values().len() <= FEW
         });
-        let marks = demanded.map(|requirement| {
+        let marks = demanded.take(FEW).map(|requirement| {
             let key = requirement.key().as_bytes();
             requirement.values().iter().map(|value| label_marks(key, value.as_bytes())).collect()
         });

@@ -23,7 +23,7 @@ pub const MOST_COPIED: usize = 3 * 1024 * 1024;
 
 /// The most list items and nodes that operations may move or look at beyond those they name: a patch that shifts a
 /// long list thousands of times is refused. The reference has no such bound.
-const MOST_MOVED: usize = 1 << 25;
+const MOST_MOVED: usize = 1 << 23;
 
 /// A patch as the reference reads it in order to find unknown and repeated fields.
 static OPERATIONS: LazyLock<Shape> = LazyLock::new(|| {

@@ -193,7 +193,7 @@ fn read(ty: &Ref<Type>, root: &Node<'_>, text: &str, limits: &Limits) -> Result<
 /// A document without a version is read by the reference as its internal type, which knows none of the names.
 fn without_version(ty: &Ref<Type>, doc: &Doc<'_>) -> Read {
     let others = doc.keys().filter(|key| !matches!(key.as_str(), "kind" | "apiVersion"));
-    let strict = others.map(|key| Strict::Unknown(key.as_str().into())).collect();
+    let strict = others.take(Decoded::MOST_STRICT).map(|key| Strict::Unknown(key.as_str().into())).collect();
     Read { ty: ty.clone(), decoded: Decoded { value: Map::new().into(), strict } }
 }
 

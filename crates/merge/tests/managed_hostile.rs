@@ -178,3 +178,29 @@ fn value_end(text: &str, start: usize) -> Option<usize> {
     }
     None
 }
+
+#[test]
+fn many_managers_are_put_together_in_bounded_time() {
+    let maps = One::of("", "v1", "ConfigMap");
+    let entry = |at: usize| {
+        format!(
+            r#"{{"manager":"m{at}","operation":"Update","apiVersion":"v1","time":"2024-01-01T00:00:00Z",
+                "fieldsType":"FieldsV1","fieldsV1":{{"f:data":{{"f:k{at}":{{}}}}}}}}"#
+        )
+    };
+    let entries: Vec<String> = (0..15_000).map(entry).collect();
+    let data: Vec<String> = (0..15_000).map(|at| format!(r#""k{at}":"""#)).collect();
+    let text = format!(
+        r#"{{"metadata":{{"managedFields":[{}]}},"data":{{{}}}}}"#,
+        entries.join(","),
+        data.join(",")
+    );
+    within(60, || {
+        let mut made = maps.decode(&text);
+        maps.update(None, &mut made);
+        let config = any(r#"{"apiVersion":"v1","kind":"ConfigMap","data":{"k1":"1"}}"#);
+        let applied = maps.apply(Some(&made), &config).unwrap();
+        let entries = applied.get("metadata").unwrap().get("managedFields").unwrap().as_list().unwrap();
+        assert!(entries.len() <= 11, "{}", entries.len());
+    });
+}

@@ -2,21 +2,20 @@
 //!
 //! A rule walks an object with a [`Path`], a list of borrowed segments on the stack that costs nothing until an
 //! [`Error`] is made of it. Errors are collected in a [`List`] and become one [`Aggregate`], or the causes of a status:
-//! [`ErrorType::reason`], [`Error::body`] and [`Error::path`].
+//! [`ErrorType::reason`], [`Error::body`] and [`Error::path`]. Both an error and a list are bounded, whatever the client sent.
 
+mod list;
 mod path;
 mod value;
 
+pub use list::{Aggregate, List, MOST_ERRORS, MOST_TEXT, more};
 pub use path::Path;
 pub use value::BadValue;
 
+use crate::excerpt::{MOST_BYTES, excerpt, shorten};
 use crate::quote;
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::fmt;
-
-/// Errors in the order they were found.
-pub type List = Vec<Error>;
 
 /// How a field is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -180,8 +179,18 @@ impl Error {
         Self::new(ErrorType::InternalError, path, BadValue::Null, cause.to_string())
     }
 
+    /// An error repeats no more than the beginning of a long path, value or reason.
     fn new(kind: ErrorType, path: &Path<'_>, value: BadValue, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, path: path.to_string(), value, detail: detail.into() }
+        let detail = match detail.into() {
+            Cow::Owned(long) if long.len() > MOST_BYTES => Cow::Owned(shorten(long)),
+            detail => detail,
+        };
+        Self { kind, path: excerpt(path), value: value.shortened(), detail }
+    }
+
+    /// About how many bytes it has as text.
+    fn text_len(&self) -> usize {
+        self.path.len() + self.value.text_len() + self.detail.len()
     }
 
     /// The message without the path.
@@ -213,50 +222,6 @@ impl fmt::Display for Body<'_> {
         Ok(())
     }
 }
-
-/// Several errors as one, without repeats of the same text. There is at least one.
-///
-/// ```
-/// use object::field::{Aggregate, Error, Path};
-/// let missing = |name| Error::required(&Path::new(name), "");
-/// let aggregate = Aggregate::new(vec![missing("a"), missing("b"), missing("a")]).unwrap();
-/// assert_eq!(aggregate.to_string(), "[a: Required value, b: Required value]");
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub struct Aggregate(List);
-
-impl Aggregate {
-    /// Gathers errors; an empty list is no error.
-    pub fn new(errors: List) -> Option<Self> {
-        let mut seen = HashSet::new();
-        let mut kept = errors;
-        if kept.len() > 1 {
-            kept.retain(|error| seen.insert(error.to_string()));
-        }
-        (!kept.is_empty()).then_some(Self(kept))
-    }
-
-    /// The errors that are left, in order.
-    pub fn errors(&self) -> &[Error] {
-        &self.0
-    }
-}
-
-impl fmt::Display for Aggregate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let [only] = self.0.as_slice() {
-            return write!(f, "{only}");
-        }
-        f.write_str("[")?;
-        for (index, error) in self.0.iter().enumerate() {
-            let separator = if index > 0 { ", " } else { "" };
-            write!(f, "{separator}{error}")?;
-        }
-        f.write_str("]")
-    }
-}
-
-impl std::error::Error for Aggregate {}
 
 #[cfg(test)]
 mod tests {
@@ -309,14 +274,5 @@ mod tests {
     fn omitted_value_is_not_in_the_message() {
         assert_eq!(Error::invalid(&PATH, BadValue::Omitted, "why").body(), "Invalid value: why");
         assert_eq!(Error::invalid(&PATH, BadValue::Null, "why").body(), "Invalid value: \"null\": why");
-    }
-
-    #[test]
-    fn an_aggregate_of_one_has_no_brackets() {
-        let twice = vec![Error::required(&PATH, ""), Error::required(&PATH, "")];
-        let aggregate = Aggregate::new(twice).unwrap();
-        assert_eq!(aggregate.to_string(), "f: Required value");
-        assert_eq!(aggregate.errors().len(), 1);
-        assert_eq!(Aggregate::new(List::new()), None);
     }
 }

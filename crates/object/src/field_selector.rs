@@ -1,11 +1,13 @@
 //! Selectors that pick objects by the values of a few of their fields: `metadata.name=a,status.phase!=Failed`.
 //!
-//! A field that an object does not have counts as empty. Matching asks for values by field and allocates nothing.
+//! A field that an object does not have counts as empty. Matching asks for values by field and allocates nothing; a long
+//! selector asks for each field once.
 //! The caller decides which fields a kind has ([`Selector::try_map`]).
 
 use crate::Text;
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 /// Why a text is not a field selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,6 +79,54 @@ impl fmt::Display for Requirement {
 pub struct Selector {
     /// In the order of their text; none at all for the selector that picks nothing.
     requirements: Option<Vec<Requirement>>,
+    /// The same by field, where there are many.
+    compiled: Option<Arc<[Rule]>>,
+}
+
+/// Up to how many requirements are asked one by one.
+const FEW: usize = 8;
+
+/// What a selector asks of one field.
+#[derive(Debug, PartialEq, Eq)]
+struct Rule {
+    field: Text,
+    /// The value that it has.
+    equal: Option<Text>,
+    /// The values that it does not have, sorted.
+    unequal: Vec<Text>,
+    /// It would have to have two values.
+    is_impossible: bool,
+}
+
+impl Rule {
+    /// All rules of a selector.
+    fn all(requirements: &[Requirement]) -> Arc<[Self]> {
+        let mut sorted: Vec<&Requirement> = requirements.iter().collect();
+        sorted.sort_by(|a, b| a.field.cmp(&b.field).then_with(|| a.value.cmp(&b.value)));
+        sorted.chunk_by(|a, b| a.field == b.field).filter_map(Self::of).collect()
+    }
+
+    /// Of all requirements of one field, sorted by value.
+    fn of(requirements: &[&Requirement]) -> Option<Self> {
+        let values = |operator| {
+            let own = requirements.iter().filter(move |each| each.operator == operator);
+            own.map(|each| each.value.clone())
+        };
+        let mut equal: Vec<Text> = values(Operator::Equals).collect();
+        equal.dedup();
+        Some(Self {
+            field: requirements.first()?.field.clone(),
+            is_impossible: equal.len() > 1,
+            equal: equal.into_iter().next(),
+            unequal: values(Operator::NotEquals).collect(),
+        })
+    }
+
+    fn allows(&self, value: &str) -> bool {
+        !self.is_impossible
+            && self.equal.as_ref().is_none_or(|equal| equal == value)
+            && self.unequal.binary_search_by(|own| own.as_str().cmp(value)).is_err()
+    }
 }
 
 /// Everything.
@@ -89,12 +139,12 @@ impl Default for Selector {
 impl Selector {
     /// The selector that picks every object.
     pub const fn everything() -> Self {
-        Self { requirements: Some(Vec::new()) }
+        Self { requirements: Some(Vec::new()), compiled: None }
     }
 
     /// The selector that picks no object.
     pub const fn nothing() -> Self {
-        Self { requirements: None }
+        Self { requirements: None, compiled: None }
     }
 
     /// The selector that asks for one value of one field.
@@ -108,7 +158,12 @@ impl Selector {
     }
 
     fn of(field: Text, operator: Operator, value: Text) -> Self {
-        Self { requirements: Some(vec![Requirement { field, operator, value }]) }
+        Self::new(vec![Requirement { field, operator, value }])
+    }
+
+    fn new(requirements: Vec<Requirement>) -> Self {
+        let compiled = (requirements.len() > FEW).then(|| Rule::all(&requirements));
+        Self { requirements: Some(requirements), compiled }
     }
 
     /// Reads the text form: terms split by commas, each `field=value`, `field==value` or `field!=value`. In a value,
@@ -125,7 +180,7 @@ impl Selector {
             requirements.push(Requirement { field: field.into(), operator, value: value.into() });
         }
         requirements.retain(|each| !(each.field.is_empty() && each.value.is_empty()));
-        Ok(Self { requirements: Some(requirements) })
+        Ok(Self::new(requirements))
     }
 
     /// Turns each field and value into another, such as an old name of a field into its new one, or refuses it. A
@@ -149,19 +204,18 @@ impl Selector {
                 mapped.push(Requirement { field, operator: requirement.operator, value });
             }
         }
-        Ok(Self { requirements: Some(mapped) })
+        Ok(Self::new(mapped))
     }
 
     /// Adds the requirements of another selector.
     pub fn and(self, other: Self) -> Self {
-        let requirements = match (self.requirements, other.requirements) {
+        match (self.requirements, other.requirements) {
             (Some(mut all), Some(more)) => {
                 all.extend(more);
-                Some(all)
+                Self::new(all)
             }
-            _ => None,
-        };
-        Self { requirements }
+            _ => Self::nothing(),
+        }
     }
 
     /// Reports whether it picks every object.
@@ -181,9 +235,12 @@ impl Selector {
 
     /// Reports whether it picks an object whose fields a function looks up.
     pub fn matches_with<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
-        match &self.requirements {
-            Some(requirements) => requirements.iter().all(|each| each.matches_value(lookup(&each.field))),
-            None => false,
+        match (&self.compiled, &self.requirements) {
+            (Some(rules), _) => rules.iter().all(|rule| rule.allows(lookup(&rule.field).unwrap_or_default())),
+            (None, Some(requirements)) => {
+                requirements.iter().all(|each| each.matches_value(lookup(&each.field)))
+            }
+            (None, None) => false,
         }
     }
 
@@ -312,6 +369,20 @@ mod tests {
     fn escapes_survive_the_round_trip() {
         for value in ["", "plain", r"\", ",=", r"a\b,c=d", "é,é"] {
             assert_eq!(unescape(&escape(value)).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn long_selectors_match_as_their_requirements_do() {
+        let values = [None, Some("1"), Some("2"), Some("")];
+        for text in ["a=1", "a!=1,b=2", "a=1,a=2", "a!=1,a!=2,b!=", "a=,b!=2", "a=1,b!=1,b!=2"] {
+            let short = Selector::parse(text).unwrap();
+            let long = Selector::parse(&[text; 9].join(",")).unwrap();
+            assert!(short.compiled.is_none() && long.compiled.is_some());
+            for (a, b) in values.iter().flat_map(|a| values.iter().map(move |b| (*a, *b))) {
+                let lookup = |field: &str| if field == "a" { a } else { b };
+                assert_eq!(short.matches_with(lookup), long.matches_with(lookup), "{text} {a:?} {b:?}");
+            }
         }
     }
 }

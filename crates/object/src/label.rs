@@ -3,8 +3,9 @@
 //! A [`Selector`] is read from text ([`Selector::parse`]) or built from the structured form of a document
 //! ([`Selector::from_structured`]). Both give the same sorted list of [`Requirement`]s, and its text is the canonical
 //! one. Matching asks for label values by key, so that whatever holds labels can be matched without building a map, and
-//! allocates nothing.
+//! allocates nothing. A long selector goes through the labels instead, and looks them up in itself.
 
+mod compiled;
 mod parse;
 mod requirement;
 mod set;
@@ -17,12 +18,17 @@ pub use set::Set;
 use crate::Text;
 use crate::field;
 use crate::quote::Quoted;
+use compiled::Compiled;
 use std::fmt;
+use std::sync::Arc;
 
 /// Anything that knows the value of a label by its key.
 pub trait Labels {
     /// The value of a label, if it is there.
     fn label(&self, key: &str) -> Option<&str>;
+
+    /// Whether `each` says yes to the key and value of every label. No label follows one it says no to.
+    fn all_labels(&self, each: &mut dyn FnMut(&str, &str) -> bool) -> bool;
 }
 
 /// Why a selector cannot be had.
@@ -81,7 +87,12 @@ pub struct Expression<'a> {
 pub struct Selector {
     /// Sorted by key; none at all for the selector that picks nothing.
     requirements: Option<Vec<Requirement>>,
+    /// The same, where there are many.
+    compiled: Option<Arc<Compiled>>,
 }
+
+/// Up to how many requirements are asked one by one.
+const FEW: usize = 8;
 
 /// Everything.
 impl Default for Selector {
@@ -93,12 +104,12 @@ impl Default for Selector {
 impl Selector {
     /// The selector that picks every object.
     pub const fn everything() -> Self {
-        Self { requirements: Some(Vec::new()) }
+        Self { requirements: Some(Vec::new()), compiled: None }
     }
 
     /// The selector that picks no object.
     pub const fn nothing() -> Self {
-        Self { requirements: None }
+        Self { requirements: None, compiled: None }
     }
 
     /// Reads the text form: requirements split by commas, each `key`, `!key`, `key=value`, `key==value`, `key!=value`,
@@ -149,14 +160,15 @@ impl Selector {
 
     fn new(mut requirements: Vec<Requirement>) -> Self {
         requirements.sort_by(|a, b| a.key().cmp(b.key()));
-        Self { requirements: Some(requirements) }
+        let compiled = (requirements.len() > FEW).then(|| Arc::new(Compiled::of(&requirements)));
+        Self { requirements: Some(requirements), compiled }
     }
 
     /// Adds a requirement. A selector that picks nothing goes on picking nothing.
     pub fn add(&mut self, requirement: Requirement) {
-        if let Some(requirements) = &mut self.requirements {
-            let at = requirements.partition_point(|other| other.key() <= requirement.key());
-            requirements.insert(at, requirement);
+        if let Some(mut requirements) = self.requirements.take() {
+            requirements.push(requirement);
+            *self = Self::new(requirements);
         }
     }
 
@@ -177,7 +189,10 @@ impl Selector {
 
     /// Reports whether it picks an object with these labels.
     pub fn matches(&self, labels: &(impl Labels + ?Sized)) -> bool {
-        self.matches_with(|key| labels.label(key))
+        match &self.compiled {
+            Some(compiled) => compiled.matches(labels),
+            None => self.matches_with(|key| labels.label(key)),
+        }
     }
 
     /// Reports whether it picks an object whose labels a function looks up.
@@ -187,9 +202,12 @@ impl Selector {
     /// assert!(selector.matches_with(|key| (key == "a").then_some("1")));
     /// ```
     pub fn matches_with<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
-        match &self.requirements {
-            Some(requirements) => requirements.iter().all(|each| each.matches_value(lookup(each.key()))),
-            None => false,
+        match (&self.compiled, &self.requirements) {
+            (Some(compiled), _) => compiled.matches_with(lookup),
+            (None, Some(requirements)) => {
+                requirements.iter().all(|each| each.matches_value(lookup(each.key())))
+            }
+            (None, None) => false,
         }
     }
 

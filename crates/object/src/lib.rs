@@ -2,6 +2,7 @@
 //! quantities and times. No IO, no schema, no knowledge of any kind.
 
 pub mod duration;
+pub mod excerpt;
 pub mod field;
 pub mod field_path;
 pub mod field_selector;

@@ -4,7 +4,7 @@
 //! of the pod, the annotations that the binding brings along and the condition that the pod was scheduled, is committed past
 //! the rules of pods, and tried again on the newer state after a conflict.
 
-use crate::commit::{Outcome, Run};
+use crate::commit::{Outcome, Oversize, Run};
 use crate::convert::{map, map_mut};
 use crate::error::unknown_reason_500;
 use crate::preconditions::check_uid;
@@ -45,7 +45,9 @@ impl Registry {
             }
             let attempt;
             (attempt, admitted) = admitted.split();
-            if let Outcome::Done(_) = self.replace(target, &old, pod, run, attempt).await? {
+            if let Outcome::Done(_) =
+                self.replace(target, &old, pod, run, Oversize::DropManagedFields, attempt).await?
+            {
                 admitted.committed();
                 return success();
             }

@@ -1,14 +1,15 @@
 //! The last step of a write: a change is committed if the object is still the one that was read.
 
 use crate::convert::map_mut;
-use crate::error::status;
+use crate::error::{object_too_large, status};
 use crate::find::Old;
 use crate::write::MODIFIED;
-use crate::{Content, Registry, Target, object_meta};
+use crate::{Content, Registry, Stored, Target, object_meta};
 use admission::Admitted;
+use bytes::Bytes;
 use cache::{Change, Committed, Entry};
 use object::Value;
-use schema::Status;
+use schema::{Limits, Status};
 use std::sync::Arc;
 
 /// Whether a write is kept.
@@ -26,12 +27,32 @@ impl Run {
     }
 }
 
+/// What happens to the managed fields of a state that is too large with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Oversize {
+    /// They are dropped, as the reference does it for all writes but an apply: they are not what the client sent.
+    DropManagedFields,
+    /// The state is refused.
+    Refuse,
+}
+
 /// What became of an attempt.
 pub(crate) enum Outcome {
     /// It was committed, or nothing had to be: what the client sees.
     Done(Content),
     /// Another write was faster: what the client sees if it is not tried again.
     Conflict(Status),
+}
+
+/// The bytes of a new state; 413 if there are too many.
+pub(crate) fn encode(stored: &Stored, new: &mut Value, oversize: Oversize) -> Result<Bytes, Status> {
+    let limit = Limits::REQUEST.bytes;
+    let mut bytes = stored.encode(new);
+    if bytes.len() > limit && oversize == Oversize::DropManagedFields {
+        object_meta::remove(map_mut(new)?, &["managedFields"]);
+        bytes = stored.encode(new);
+    }
+    if bytes.len() > limit { Err(object_too_large(limit)) } else { Ok(bytes) }
 }
 
 impl Registry {
@@ -42,6 +63,7 @@ impl Registry {
         old: &Old,
         mut new: Value,
         run: Run,
+        oversize: Oversize,
         admitted: Admitted,
     ) -> Result<Outcome, Status> {
         let stored = target.stored()?;
@@ -55,7 +77,8 @@ impl Registry {
         if run == Run::Dry {
             return Ok(Outcome::Done(Content::Tree(new)));
         }
-        let change = Change::put(&stored.resource, target.namespace, target.name, stored.encode(&new));
+        let bytes = encode(stored, &mut new, oversize)?;
+        let change = Change::put(&stored.resource, target.namespace, target.name, bytes);
         match self.commit(change.expect_revision(old.entry.mod_revision()), admitted).await {
             Ok(committed) => {
                 let entry = committed.entry().cloned();

@@ -13,7 +13,7 @@
 //! with the state before and no new one, commit; all of them are done again after a conflict. A delete of an object that already
 //! waits asks for no admission.
 
-use crate::commit::{Outcome, Run};
+use crate::commit::{Outcome, Oversize, Run};
 use crate::convert::{map, map_mut};
 use crate::error::status;
 use crate::find::{Found, Old};
@@ -185,16 +185,21 @@ impl Registry {
         let outcome = match step {
             Step::Nothing => return Ok(None),
             Step::Mark(object) => {
-                return Ok(match self.replace(target, old, object, run, admitted).await? {
-                    Outcome::Done(content) => Some(Deletion::Terminating(content)),
-                    Outcome::Conflict(_) => None,
-                });
+                return Ok(
+                    match self
+                        .replace(target, old, object, run, Oversize::DropManagedFields, admitted)
+                        .await?
+                    {
+                        Outcome::Done(content) => Some(Deletion::Terminating(content)),
+                        Outcome::Conflict(_) => None,
+                    },
+                );
             }
             Step::MarkThenRemove(object) => {
                 // The same delete, so what admitted the mark admits the removal: an admission of its own for each would ask
                 // plugins twice.
                 let (mark, remove) = admitted.split();
-                match self.replace(target, old, object, run, mark).await? {
+                match self.replace(target, old, object, run, Oversize::DropManagedFields, mark).await? {
                     Outcome::Done(Content::Entry(marked)) if run == Run::Real => {
                         self.remove(target, &marked, run, remove).await?
                     }

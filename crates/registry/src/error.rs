@@ -33,6 +33,7 @@ pub fn status(error: cache::Error) -> Status {
         // A name that is longer than the store takes.
         Invalid { reason, .. } => Status::bad_request(reason.to_string()),
         Closed => Status::service_unavailable("the server is shutting down"),
+        Store(store::Error::TooLarge { limit, .. }) => object_too_large(limit),
         Store(error) => {
             log::error!(error:%; "the store failed");
             Status::internal_error(&error.to_string())
@@ -55,6 +56,11 @@ pub(crate) fn unreadable(corrupt: &store::Corrupt) -> Status {
         details: None,
         token: String::new(),
     }
+}
+
+/// 413 for an object that has grown past what can be stored.
+pub(crate) fn object_too_large(limit: usize) -> Status {
+    Status::request_entity_too_large(&format!("limit is {limit}"))
 }
 
 /// An error that the reference passes on without a word about its kind.

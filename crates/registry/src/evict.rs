@@ -9,7 +9,7 @@
 //! 3. The pod gets the condition `DisruptionTarget`, and is deleted as the eviction's options say.
 
 use crate::bind::success;
-use crate::commit::{Outcome, Run};
+use crate::commit::{Outcome, Oversize, Run};
 use crate::convert::{map, map_mut};
 use crate::delete::check_preconditions;
 use crate::error::unknown_reason_500;
@@ -115,7 +115,8 @@ impl Registry {
             set_disruption_target(map_mut(&mut pod)?);
             let attempt;
             (attempt, admitted) = admitted.split();
-            if let Outcome::Done(content) = self.replace(target, &old, pod, Run::Real, attempt).await? {
+            let marked = self.replace(target, &old, pod, Run::Real, Oversize::DropManagedFields, attempt);
+            if let Outcome::Done(content) = marked.await? {
                 if let (Some(version), Content::Entry(entry)) = (&mut options.resource_version, content) {
                     *version = entry.mod_revision().0.to_string();
                 }
@@ -178,7 +179,7 @@ fn deletion(
     if given.get(IGNORE).and_then(Value::as_bool) == Some(true) {
         let why = "can not be set for pod eviction, try after removing the option";
         let path = Path::new("deleteOptions");
-        let errors = [field::Error::invalid(&path.child(IGNORE), true, why)];
+        let errors = field::Error::invalid(&path.child(IGNORE), true, why).into();
         return Err(Status::invalid("policy", "Eviction", target.name, &errors));
     }
     let mut deletion = DeleteOptions::from_body(given);

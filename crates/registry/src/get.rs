@@ -22,6 +22,13 @@ impl Registry {
         }
     }
 
+    /// The bytes of the object that a target names, as it is in memory; 0 if there is none.
+    pub async fn size(&self, target: &Target<'_>) -> usize {
+        let Some(stored) = &target.served.stored else { return 0 };
+        let found = stored.resource.get(target.namespace, target.name, Freshness::Any).await;
+        found.ok().flatten().map_or(0, |entry| entry.bytes().len())
+    }
+
     /// The object that a target names.
     pub(crate) async fn entry(
         &self,

@@ -3,6 +3,8 @@
 use crate::{Served, Target, WriteOptions, object_meta};
 use kinds::ScaleFields;
 use merge::managed::{Error, Force, Manager, Scale, Typed, Versions, Writer};
+use object::excerpt::excerpt;
+use object::field::more;
 use object::path_set::Set;
 use object::time::Time;
 use object::{Text, Value};
@@ -269,11 +271,14 @@ fn refusal(error: &Error) -> Status {
         Error::BadRequest(why) => Status::bad_request(why.clone()),
         Error::Failed(why) => crate::error::unknown_reason_500(why.clone()),
         Error::Conflict(conflicts) => {
-            let causes = conflicts.iter().map(|conflict| Cause {
+            let causes = conflicts.listed().map(|conflict| Cause {
                 reason: "FieldManagerConflict".into(),
                 message: conflict.message(),
-                field: conflict.path.to_string(),
+                field: excerpt(&conflict.path),
             });
+            let left_out = Some(conflicts.left_out()).filter(|count| *count > 0);
+            let left_out = left_out.map(|count| Cause { message: more(count), ..Cause::default() });
+            let causes = causes.chain(left_out);
             Status {
                 code: 409,
                 reason: Reason::Conflict,

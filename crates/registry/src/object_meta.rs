@@ -1,6 +1,8 @@
 //! The metadata of objects: what the server stamps, and the rules that hold for every kind.
 
+use crate::options::check_manager;
 use kinds::{NameRule, ResourceType};
+use object::excerpt::shorten;
 use object::field::{self, BadValue, Path};
 use object::name::{self, Messages, Mode};
 use object::quote::quote_each;
@@ -14,6 +16,8 @@ use std::collections::HashSet;
 const ANNOTATIONS: usize = 256 << 10;
 /// Finalizers that need not be qualified.
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
+/// The most bytes of the name of a subresource in managed fields.
+const LONGEST_SUBRESOURCE: usize = 256;
 /// The finalizer that keeps an object until its dependents are orphaned.
 pub(crate) const ORPHAN: &str = "orphan";
 /// The finalizer that keeps an object until its dependents are gone.
@@ -154,18 +158,20 @@ pub(crate) enum Stage {
 /// Drops repeated owner references; returns the warning for them, if there were any.
 pub(crate) fn dedup_owners(object: &mut Map, stage: Stage) -> Option<String> {
     let owners = metadata(object)?.get("ownerReferences")?.as_list()?;
+    let mut seen = HashSet::with_capacity(owners.len());
     let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
     let mut dropped = Vec::new();
     for owner in owners {
-        if kept.contains(owner) {
-            dropped.push(owner.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned());
-        } else {
+        if seen.insert(OwnerReference::of(owner)) {
             kept.push(owner.clone());
+        } else {
+            dropped.push(owner.get("uid").and_then(Value::as_str).unwrap_or_default());
         }
     }
     if dropped.is_empty() {
         return None;
     }
+    let dropped = dropped.join(", ");
     set(object, "ownerReferences", kept);
     let when = match stage {
         Stage::BeforeAdmission => "",
@@ -173,9 +179,24 @@ pub(crate) fn dedup_owners(object: &mut Map, stage: Stage) -> Option<String> {
     };
     Some(format!(
         ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject \
-         such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
-        dropped.join(", ")
+         such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {dropped}"
     ))
+}
+
+/// All fields of an owner reference.
+#[derive(PartialEq, Eq, Hash)]
+struct OwnerReference<'a> {
+    texts: [Option<&'a str>; 4],
+    flags: [Option<bool>; 2],
+}
+
+impl<'a> OwnerReference<'a> {
+    fn of(owner: &'a Value) -> Self {
+        Self {
+            texts: ["apiVersion", "kind", "name", "uid"].map(|key| owner.get(key).and_then(Value::as_str)),
+            flags: ["controller", "blockOwnerDeletion"].map(|key| owner.get(key).and_then(Value::as_bool)),
+        }
+    }
 }
 
 fn check_name(rule: NameRule, text: &str, mode: Mode) -> Messages {
@@ -185,7 +206,7 @@ fn check_name(rule: NameRule, text: &str, mode: Mode) -> Messages {
         NameRule::Label1035 => name::name_is_dns1035_label(text, mode),
         NameRule::PathSegment => name::name_is_path_segment(text, mode),
         NameRule::IpAddress => {
-            name::address::ip(&Path::UNSET, text).into_iter().map(|error| error.detail).collect()
+            name::address::ip(&Path::UNSET, text).into_vec().into_iter().map(|error| error.detail).collect()
         }
         NameRule::GroupAndResource => match text.rsplit_once('.') {
             None => vec!["name must be in the form of <group>.<resource>".into()],
@@ -207,7 +228,7 @@ pub(crate) fn validate(object: &Map, resource: &ResourceType, rule: NameRule) ->
     let mut errors = field::List::new();
     let prefix = text(object, "generateName");
     if !prefix.is_empty() {
-        errors.extend(name::invalid(
+        errors.append(name::invalid(
             &path.child("generateName"),
             prefix,
             check_name(rule, prefix, Mode::Prefix),
@@ -217,14 +238,14 @@ pub(crate) fn validate(object: &Map, resource: &ResourceType, rule: NameRule) ->
     if own.is_empty() {
         errors.push(field::Error::required(&path.child("name"), "name or generateName is required"));
     } else {
-        errors.extend(name::invalid(&path.child("name"), own, check_name(rule, own, Mode::Name)));
+        errors.append(name::invalid(&path.child("name"), own, check_name(rule, own, Mode::Name)));
     }
     let namespace = text(object, "namespace");
     let at = path.child("namespace");
     match (resource.is_namespaced(), namespace) {
         (true, "") => errors.push(field::Error::required(&at, "")),
         (true, namespace) => {
-            errors.extend(name::invalid(&at, namespace, name::name_is_dns_label(namespace, Mode::Name)));
+            errors.append(name::invalid(&at, namespace, name::name_is_dns_label(namespace, Mode::Name)));
         }
         (false, "") => {}
         (false, _) => errors.push(field::Error::forbidden(&at, "not allowed on this type")),
@@ -237,6 +258,7 @@ pub(crate) fn validate(object: &Map, resource: &ResourceType, rule: NameRule) ->
     validate_annotations(object, &path, &mut errors);
     validate_owners(object, &path, &mut errors);
     validate_finalizers(object, &path, &mut errors);
+    validate_managed_fields(object, &path, &mut errors);
     errors
 }
 
@@ -297,6 +319,7 @@ pub(crate) fn validate_update(new: &Map, old: &Map) -> field::List {
     validate_labels(new, &path, &mut errors);
     validate_annotations(new, &path, &mut errors);
     validate_owners(new, &path, &mut errors);
+    validate_managed_fields(new, &path, &mut errors);
     errors
 }
 
@@ -308,8 +331,8 @@ fn strings<'a>(object: &'a Map, key: &str) -> impl Iterator<Item = (&'a str, &'a
 fn validate_labels(object: &Map, path: &Path<'_>, errors: &mut field::List) {
     let at = path.child("labels");
     for (key, value) in strings(object, "labels") {
-        errors.extend(name::invalid(&at, key, name::qualified_name(key)));
-        errors.extend(name::invalid(&at, value, name::label_value(value)));
+        errors.append(name::invalid(&at, key, name::qualified_name(key)));
+        errors.append(name::invalid(&at, value, name::label_value(value)));
     }
 }
 
@@ -317,7 +340,7 @@ fn validate_annotations(object: &Map, path: &Path<'_>, errors: &mut field::List)
     let at = path.child("annotations");
     let mut bytes = 0;
     for (key, value) in strings(object, "annotations") {
-        errors.extend(name::invalid(&at, key, name::qualified_name(&key.to_lowercase())));
+        errors.append(name::invalid(&at, key, name::qualified_name(&key.to_lowercase())));
         bytes += key.len() + value.len();
     }
     if bytes > ANNOTATIONS {
@@ -330,6 +353,7 @@ fn validate_owners(object: &Map, path: &Path<'_>, errors: &mut field::List) {
     let owners =
         metadata(object).and_then(|metadata| metadata.get("ownerReferences")).and_then(Value::as_list);
     let mut controller: Option<String> = None;
+    let mut shown: Option<String> = None;
     for owner in owners.unwrap_or_default() {
         let part = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
         let version = match part("apiVersion").split_once('/') {
@@ -360,18 +384,23 @@ fn validate_owners(object: &Map, path: &Path<'_>, errors: &mut field::List) {
         if owner.get("controller").and_then(Value::as_bool) == Some(true) {
             let name = format!("{}/{}", part("kind"), part("name"));
             match &controller {
-                Some(first) => {
+                Some(first) => errors.push_with(|| {
                     let why = format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
                     );
-                    let all: Vec<_> = owners.unwrap_or_default().iter().map(owner_text).collect();
-                    let shown = format!("[]v1.OwnerReference{{{}}}", all.join(", "));
-                    errors.push(field::Error::invalid(&at, BadValue::Raw(shown), why));
-                }
+                    let shown = shown.get_or_insert_with(|| owners_text(owners.unwrap_or_default()));
+                    field::Error::invalid(&at, BadValue::Raw(shown.clone()), why)
+                }),
                 None => controller = Some(name),
             }
         }
     }
+}
+
+/// All owner references as they are shown in an error.
+fn owners_text(owners: &[Value]) -> String {
+    let all: Vec<_> = owners.iter().map(owner_text).collect();
+    shorten(format!("[]v1.OwnerReference{{{}}}", all.join(", ")))
 }
 
 /// An owner reference as it is shown in an error.
@@ -396,11 +425,33 @@ fn validate_finalizers(object: &Map, path: &Path<'_>, errors: &mut field::List) 
     let at = path.child("finalizers");
     let all = finalizers(object);
     for name in &all {
-        errors.extend(name::invalid(&at, name, name::qualified_name(name)));
+        errors.append(name::invalid(&at, name, name::qualified_name(name)));
     }
     if all.contains(&ORPHAN) && all.contains(&FOREGROUND) {
         let why = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
         errors.push(field::Error::invalid(&at, BadValue::Raw(list_of_strings(all)), why));
+    }
+}
+
+fn validate_managed_fields(object: &Map, path: &Path<'_>, errors: &mut field::List) {
+    let at = path.child("managedFields");
+    let entries =
+        metadata(object).and_then(|metadata| metadata.get("managedFields")).and_then(Value::as_list);
+    for (index, entry) in entries.unwrap_or_default().iter().enumerate() {
+        let at = at.index(index);
+        let part = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+        if !matches!(part("operation"), "Apply" | "Update") {
+            let why = "must be `Apply` or `Update`";
+            errors.push(field::Error::invalid(&at.child("operation"), part("operation"), why));
+        }
+        if !matches!(part("fieldsType"), "" | "FieldsV1") {
+            let why = "must be `FieldsV1`";
+            errors.push(field::Error::invalid(&at.child("fieldsType"), part("fieldsType"), why));
+        }
+        check_manager(&at.child("manager"), part("manager"), errors);
+        if part("subresource").len() > LONGEST_SUBRESOURCE {
+            errors.push(field::Error::too_long(&at.child("subresource"), Some(LONGEST_SUBRESOURCE)));
+        }
     }
 }
 
@@ -429,6 +480,26 @@ mod tests {
         assert_eq!(parts, [8, 4, 4, 4, 12]);
         assert!(uid.as_bytes()[14] == b'4' && b"89ab".contains(&uid.as_bytes()[19]), "{uid}");
         assert_ne!(uid, random_uid());
+    }
+
+    #[test]
+    fn repeated_owners_are_dropped_and_named() {
+        let owner = |uid: &str, controller: Option<bool>| {
+            let mut owner: Map = [("kind", "Pod"), ("name", "p"), ("uid", uid)].into_iter().collect();
+            if let Some(controller) = controller {
+                owner.insert("controller", controller);
+            }
+            Value::from(owner)
+        };
+        let all =
+            [owner("a", None), owner("b", None), owner("a", None), owner("a", Some(true)), owner("b", None)];
+        let mut object = Map::new();
+        set(&mut object, "ownerReferences", all.to_vec());
+        let warning = dedup_owners(&mut object, Stage::BeforeAdmission).unwrap();
+        assert!(warning.ends_with("duplicate UID(s) observed: a, b"), "{warning}");
+        let left = metadata(&object).unwrap().get("ownerReferences").unwrap().as_list().unwrap();
+        assert_eq!(left, [owner("a", None), owner("b", None), owner("a", Some(true))]);
+        assert_eq!(dedup_owners(&mut object, Stage::BeforeAdmission), None);
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn integer(pairs: &Pairs<'_>, name: &str) -> Result<Option<i64>, Status> {
     first(pairs, name).map(number).transpose()
 }
 
-fn refuse(kind: &str, errors: &[field::Error]) -> Result<(), Status> {
+fn refuse(kind: &str, errors: &field::List) -> Result<(), Status> {
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid("meta.k8s.io", kind, "", errors)) }
 }
 
@@ -238,7 +238,7 @@ impl WriteOptions {
                 "may not be specified for non-apply patch",
             ));
         }
-        check_manager(&manager, &mut errors);
+        check_manager(&Path::new("fieldManager"), &manager, &mut errors);
         let dry_run: Vec<_> =
             pairs.iter().filter(|(key, _)| key == "dryRun").map(|(_, value)| value.as_ref()).collect();
         let is_dry = check_dry_run(&dry_run, &mut errors);
@@ -278,15 +278,17 @@ fn agent_name(agent: &str) -> String {
     name
 }
 
-fn check_manager(manager: &str, errors: &mut field::List) {
-    let path = Path::new("fieldManager");
+/// The rules for the name of a manager.
+pub(crate) fn check_manager(path: &Path<'_>, manager: &str, errors: &mut field::List) {
     if manager.len() > LONGEST_MANAGER {
-        errors.push(field::Error::too_long(&path, Some(LONGEST_MANAGER)));
+        errors.push(field::Error::too_long(path, Some(LONGEST_MANAGER)));
     }
     for (at, character) in manager.char_indices() {
         if !object::quote::is_printable(character) {
-            let why = format!("invalid character U+{:04X} (at position {at})", u32::from(character));
-            errors.push(field::Error::invalid(&path, manager, why));
+            errors.push_with(|| {
+                let why = format!("invalid character U+{:04X} (at position {at})", u32::from(character));
+                field::Error::invalid(path, manager, why)
+            });
         }
     }
 }

@@ -79,7 +79,7 @@ pub(crate) fn check_version(target: &Target<'_>, new: &mut Map, entry: &Entry) -
                 object::field::BadValue::Raw("0x0".into()),
                 "must be specified for an update",
             );
-            return Err(Status::invalid(&served.group, &served.resource, target.name, &[error]));
+            return Err(Status::invalid(&served.group, &served.resource, target.name, &error.into()));
         }
     } else if expected != entry.mod_revision() {
         return Err(target.conflict(MODIFIED));

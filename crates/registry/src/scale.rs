@@ -51,7 +51,7 @@ pub(crate) fn apply(
     if wanted < 0 {
         let path = Path::new("spec");
         let error = Error::invalid(&path.child("replicas"), wanted, "must be greater than or equal to 0");
-        return Err(Status::invalid("autoscaling", "Scale", target.name, &[error]));
+        return Err(Status::invalid("autoscaling", "Scale", target.name, &error.into()));
     }
     check_uid(target, scale, Some(object), run)?;
     let version = object_meta::text(scale, "resourceVersion");

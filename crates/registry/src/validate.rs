@@ -13,10 +13,10 @@ pub(crate) fn create(target: &Target<'_>, object: &Value) -> Result<(), Status> 
     let map = map(object)?;
     let mut errors = object_meta::validate(map, served, served.strategy.name_rule());
     if served.metadata_rules == MetadataRules::Core {
-        errors.extend(object_meta::validate_finalizer_names(map));
+        errors.append(object_meta::validate_finalizer_names(map));
     }
-    errors.extend(schema::validate(target.stored()?.ty(), object, None));
-    errors.extend(served.strategy.validate_create(map));
+    errors.append(schema::validate(target.stored()?.ty(), object, None));
+    errors.append(served.strategy.validate_create(map));
     if errors.is_empty() {
         errors = object_meta::validate(map, served, NameRule::PathSegment);
     }
@@ -29,16 +29,16 @@ pub(crate) fn update(target: &Target<'_>, object: &Value, before: &Value) -> Res
     let (new, old) = (map(object)?, map(before)?);
     let mut errors = object_meta::validate(new, served, NameRule::PathSegment);
     let metadata = object_meta::validate_update(new, old);
-    errors.extend(metadata.iter().cloned());
+    errors.append(metadata.clone());
     // The kinds of the reference check it once more, most of them with all rules for metadata.
-    errors.extend(metadata);
+    errors.append(metadata);
     if served.metadata_rules == MetadataRules::Core {
-        errors.extend(object_meta::validate_finalizer_names(new));
-        errors.extend(object_meta::validate(new, served, served.strategy.name_rule()));
-        errors.extend(object_meta::validate_finalizer_names(new));
+        errors.append(object_meta::validate_finalizer_names(new));
+        errors.append(object_meta::validate(new, served, served.strategy.name_rule()));
+        errors.append(object_meta::validate_finalizer_names(new));
     }
-    errors.extend(schema::validate(target.stored()?.ty(), object, Some(before)));
-    errors.extend(match target.part() {
+    errors.append(schema::validate(target.stored()?.ty(), object, Some(before)));
+    errors.append(match target.part() {
         None => served.strategy.validate_update(new, old),
         Some(Part::Status) => served.strategy.validate_status(new, old),
         Some(part) => served.strategy.validate_part(part, new, old),

@@ -21,7 +21,7 @@
 //! until the request's time is up. A POST of a name that exists is final; one that leaves its name to the server is tried with
 //! eight names, from the end of step 7 on. A binding and a delete have fewer steps: see `bind` and `delete`.
 
-use crate::commit::{Outcome, Run};
+use crate::commit::{self, Outcome, Oversize, Run};
 use crate::convert::{map, map_mut};
 use crate::error::{status, unreadable};
 use crate::find::{Found, Old};
@@ -31,6 +31,7 @@ use crate::preconditions::{check_name, check_no_uid, check_uid, check_version, t
 use crate::prepare::{default, name_object, prepare_create, prepare_update};
 use crate::{Answer, Config, Content, Registry, Target, WriteOptions, apply, patch, scale, validate};
 use admission::{Admitted, Attributes, Operation};
+use bytes::Bytes;
 use cache::{Change, Freshness};
 use kinds::{Part, SubresourceAction};
 use merge::Patch;
@@ -418,7 +419,7 @@ impl<'a> Write<'a> {
                 conflict => conflict,
             });
         }
-        self.registry.replace(target, old, new, self.run, admitted).await
+        self.registry.replace(target, old, new, self.run, self.oversize(), admitted).await
     }
 
     /// Steps 9 to 14 for a new object.
@@ -489,9 +490,13 @@ impl<'a> Write<'a> {
     }
 
     /// Step 14 for a new object: if there is none of its name.
-    async fn commit_new(&self, new: Value, admitted: Admitted) -> Result<Outcome, Status> {
+    async fn commit_new(&self, mut new: Value, admitted: Admitted) -> Result<Outcome, Status> {
         let target = self.target;
         let stored = target.stored()?;
+        let bytes = match self.run {
+            Run::Real => commit::encode(stored, &mut new, self.oversize())?,
+            Run::Dry => Bytes::new(),
+        };
         let object = map(&new)?;
         let (namespace, name) = (object_meta::text(object, "namespace"), object_meta::text(object, "name"));
         if self.run == Run::Dry {
@@ -501,7 +506,7 @@ impl<'a> Write<'a> {
                 Err(error) => Err(status(error)),
             };
         }
-        let change = Change::put(&stored.resource, namespace, name, stored.encode(&new)).create_only();
+        let change = Change::put(&stored.resource, namespace, name, bytes).create_only();
         match self.registry.commit(change, admitted).await {
             Ok(committed) => {
                 let entry = committed.entry().cloned();
@@ -513,6 +518,13 @@ impl<'a> Write<'a> {
                 Ok(Outcome::Conflict(already_exists(target, object, is_deleting)))
             }
             Err(error) => Err(status(error)),
+        }
+    }
+
+    fn oversize(&self) -> Oversize {
+        match self.body {
+            Body::Apply(..) => Oversize::Refuse,
+            _ => Oversize::DropManagedFields,
         }
     }
 

@@ -1,9 +1,14 @@
 //! What all decoders share: limits, errors, field paths for errors, and the list of unknown and duplicate fields.
 
 use crate::model::{Field, Shape, Type};
-use object::Value;
+use object::excerpt::shorten_to;
 use object::quote::Quoted;
+use object::{Key, Map, Value};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::{self, Write};
+
+/// The most bytes of the path of an unknown or duplicate field.
+pub(crate) const MOST_PATH: usize = 8 << 10;
 
 /// The limits of a decoder.
 #[derive(Clone, Copy, Debug)]
@@ -154,7 +159,7 @@ impl<'p> DecodePath<'p> {
     pub(crate) fn path(&self) -> String {
         let mut path = String::new();
         self.write(&mut path);
-        path
+        shorten_to(MOST_PATH, path)
     }
 
     /// The field path of a field of this value: `spec.containers[0].image`.
@@ -164,7 +169,7 @@ impl<'p> DecodePath<'p> {
             path.push('.');
         }
         path.push_str(name);
-        path
+        shorten_to(MOST_PATH, path)
     }
 
     /// Writes the path; returns whether it has any segment, which may be an empty key.
@@ -283,29 +288,68 @@ impl StrictList {
     }
 }
 
-/// Merges the value of a repeated field into the earlier one: structs and maps keep fields that the later value does not
-/// have, also within lists.
-pub(crate) fn merge_again(earlier: Value, later: Value) -> Value {
-    match (earlier, later) {
-        (Value::Map(mut earlier), Value::Map(later)) => {
-            for (key, value) in later {
-                let value = match earlier.remove(&key) {
-                    Some(before) => merge_again(before, value),
-                    None => value,
-                };
-                earlier.insert(key, value);
-            }
-            Value::Map(earlier)
+/// The values of a field that is there several times, in their order, as one. Each is merged into those before it: structs and
+/// maps keep fields that the later value does not have, also within lists; of anything else the last one counts. The cost is that
+/// of all values together, however many there are.
+pub(crate) fn merge_repeats(mut values: Vec<Value>) -> Value {
+    let start = |values: &[Value], is_mergeable: fn(&Value) -> bool| {
+        values.iter().rposition(|value| !is_mergeable(value)).map_or(0, |at| at + 1)
+    };
+    match values.last() {
+        Some(Value::Map(_)) if values.len() > 1 => {
+            let start = start(&values, |value| matches!(value, Value::Map(_)));
+            merge_maps(values.split_off(start))
         }
-        (Value::List(earlier), Value::List(mut later)) => {
-            for (before, element) in earlier.iter().zip(&mut later) {
-                if before.as_map().is_some() {
-                    *element = merge_again(before.clone(), std::mem::take(element));
-                }
-            }
-            Value::List(later)
+        Some(Value::List(_)) if values.len() > 1 => {
+            let start = start(&values, |value| matches!(value, Value::List(_)));
+            merge_lists(values.split_off(start))
         }
-        (_, later) => later,
+        _ => values.pop().unwrap_or_default(),
+    }
+}
+
+fn merge_maps(maps: Vec<Value>) -> Value {
+    let mut places: HashMap<Key, usize> = HashMap::new();
+    let mut entries: Vec<(Key, Vec<Value>)> = Vec::new();
+    for (key, value) in maps.into_iter().filter_map(into_map).flatten() {
+        let place = *places.entry(key.clone()).or_insert(entries.len());
+        match entries.get_mut(place) {
+            Some((_, values)) => values.push(value),
+            None => entries.push((key, vec![value])),
+        }
+    }
+    let merged: Vec<_> = entries.into_iter().map(|(key, values)| (key, merge_repeats(values))).collect();
+    Map::from_distinct(merged).into()
+}
+
+/// The items of the last list, each with those at its place in the lists before, as far back as those are long enough.
+fn merge_lists(lists: Vec<Value>) -> Value {
+    let mut lists = lists.iter().rev().filter_map(Value::as_list);
+    let mut items: Vec<Vec<Value>> =
+        lists.next().unwrap_or_default().iter().map(|item| vec![item.clone()]).collect();
+    let mut shared = items.len();
+    for list in lists {
+        shared = shared.min(list.len());
+        for (values, item) in items.iter_mut().zip(list.iter().take(shared)) {
+            if item.as_map().is_some() && values.first().is_some_and(|last| last.as_map().is_some()) {
+                values.push(item.clone());
+            } else {
+                // What lies further back is not merged into it.
+                values.push(Value::Null);
+            }
+        }
+    }
+    let merge = |mut values: Vec<Value>| {
+        values.reverse();
+        merge_repeats(values)
+    };
+    items.into_iter().map(merge).collect()
+}
+
+fn into_map(value: Value) -> Option<Map> {
+    match value {
+        Value::Map(map) => Some(map),
+        _ => None,
     }
 }
 
@@ -313,7 +357,7 @@ pub(crate) fn merge_again(earlier: Value, later: Value) -> Value {
 #[derive(Default)]
 pub(crate) struct SeenFields {
     low: u64,
-    high: Vec<usize>,
+    high: BTreeSet<usize>,
 }
 
 impl SeenFields {
@@ -326,9 +370,7 @@ impl SeenFields {
             self.low |= bit;
             return again;
         }
-        let again = self.high.contains(&at);
-        self.high.push(at);
-        again
+        !self.high.insert(at)
     }
 }
 
@@ -372,5 +414,57 @@ impl Budget {
     /// Levels that may still be entered.
     pub(crate) fn depth_left(&self) -> usize {
         self.limits.depth.saturating_sub(self.depth)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{builtin, json};
+
+    /// The values of a field merged one after the other, each into what came of those before.
+    fn one_by_one(values: &[Value]) -> Value {
+        values.iter().cloned().reduce(|before, value| merge_repeats(vec![before, value])).unwrap()
+    }
+
+    #[test]
+    fn many_repeats_are_merged_as_one_after_the_other() {
+        let values = [
+            r#"{"a":1,"m":{"x":1,"y":1},"l":[{"p":1,"q":1},{"p":2}]}"#,
+            r#"{"b":2,"m":{"y":2},"l":[{"p":3}]}"#,
+            r#"{"m":{"z":3},"l":[{"r":1},{"s":1},7]}"#,
+            r#"{"m":[1],"l":[{"t":1},{"u":1},{"v":1}]}"#,
+            r#"{"a":{"deep":1},"m":{"w":1},"l":[[{"a":1}],{"x":1}]}"#,
+            r#"{"l":[[{"b":1}],{"y":1},null]}"#,
+        ];
+        let decode =
+            |text: &&str| json::decode_shape(&Shape::Any, text.as_bytes(), &Limits::default()).unwrap().value;
+        let values: Vec<Value> = values.iter().map(decode).collect();
+        for start in 0..values.len() {
+            for end in start + 1..=values.len() {
+                let some = values.get(start..end).unwrap();
+                assert_eq!(merge_repeats(some.to_vec()), one_by_one(some), "{start}..{end}");
+            }
+        }
+    }
+
+    #[test]
+    fn repeats_of_a_field_cost_no_more_than_their_size() {
+        let ty = builtin::by_kind("", "v1", "ConfigMap").unwrap();
+        let repeats: Vec<String> = (0..50_000).map(|at| format!(r#""data":{{"k{at}":""}}"#)).collect();
+        let begin = std::time::Instant::now();
+        let text = format!("{{{}}}", repeats.join(","));
+        let value = json::decode(ty, text.as_bytes(), &Limits::default()).unwrap().value;
+        assert_eq!(value.get("data").and_then(Value::as_map).map(Map::len), Some(50_000));
+        assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
+    }
+
+    #[test]
+    fn paths_of_unknown_fields_are_cut() {
+        let ty = builtin::by_kind("", "v1", "ConfigMap").unwrap();
+        let text = format!(r#"{{"{}":1}}"#, "x".repeat(1 << 20));
+        let decoded = json::decode(ty, text.as_bytes(), &Limits::default()).unwrap();
+        let shown = decoded.strict.first().unwrap().to_string();
+        assert!(shown.len() < MOST_PATH + 100 && shown.contains("more bytes"), "{}", shown.len());
     }
 }

@@ -1,8 +1,14 @@
 //! `Status`: the error response of the API.
+//!
+//! A status is bounded when it is written, whatever the texts in it came from. [`object::field::List`] bounds what is collected.
 
 use crate::json;
+use object::excerpt::{MOST_BYTES, shorten_to};
 use object::field;
 use object::quote::Quoted;
+
+/// The most bytes of the message, and of the texts of all causes, in a response.
+pub const MOST_MESSAGE: usize = 256 << 10;
 
 /// The response to a request that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -220,14 +226,17 @@ impl Status {
     }
 
     /// 422 for an object that fails validation.
-    pub fn invalid(group: &str, kind: &str, name: &str, errors: &[field::Error]) -> Self {
+    pub fn invalid(group: &str, kind: &str, name: &str, errors: &field::List) -> Self {
         let causes = errors.iter().map(|error| Cause {
             reason: error.kind.reason().to_owned(),
             message: error.body(),
             field: error.path.clone(),
         });
+        let left_out = (errors.left_out() > 0)
+            .then(|| Cause { message: field::more(errors.left_out()), ..Cause::default() });
+        let causes = causes.chain(left_out);
         let mut message = format!("{} {} is invalid", qualified(group, kind), Quoted(name));
-        if let Some(all) = field::Aggregate::new(errors.to_vec()) {
+        if let Some(all) = field::Aggregate::new(errors.clone()) {
             message.push_str(&format!(": {all}"));
         }
         Self {
@@ -310,11 +319,11 @@ impl Status {
         let mut out = String::with_capacity(192 + self.message.len());
         out.push_str(r#"{"kind":"Status","apiVersion":"v1","metadata":"#);
         let start = out.len();
-        push_member(&mut out, "continue", &self.token);
+        push_member(&mut out, "continue", &self.token, usize::MAX);
         open_object(&mut out, start);
         out.push_str(r#","status":"Failure""#);
-        push_member(&mut out, "message", &self.message);
-        push_member(&mut out, "reason", self.reason.as_str());
+        push_member(&mut out, "message", &self.message, MOST_MESSAGE);
+        push_member(&mut out, "reason", self.reason.as_str(), MOST_BYTES);
         if let Some(details) = &self.details {
             out.push_str(",\"details\":");
             details.push_json(&mut out);
@@ -339,18 +348,13 @@ impl Details {
 
     fn push_json(&self, out: &mut String) {
         let start = out.len();
-        push_member(out, "name", &self.name);
-        push_member(out, "group", &self.group);
-        push_member(out, "kind", &self.kind);
-        push_member(out, "uid", &self.uid);
+        push_member(out, "name", &self.name, MOST_BYTES);
+        push_member(out, "group", &self.group, MOST_BYTES);
+        push_member(out, "kind", &self.kind, MOST_BYTES);
+        push_member(out, "uid", &self.uid, MOST_BYTES);
         if !self.causes.is_empty() {
             out.push_str(",\"causes\":[");
-            for (index, cause) in self.causes.iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                cause.push_json(out);
-            }
+            self.push_causes(out);
             out.push(']');
         }
         if self.retry_after_seconds > 0 {
@@ -359,24 +363,47 @@ impl Details {
         }
         open_object(out, start);
     }
+
+    /// Appends the causes, as far as there is room for them, and the number of the others.
+    fn push_causes(&self, out: &mut String) {
+        let mut room = MOST_MESSAGE;
+        for (index, cause) in self.causes.iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            // One more is the number of those that were left out before.
+            if room == 0 || index > field::MOST_ERRORS {
+                let message = field::more(self.causes.len() - index);
+                Cause { message, ..Cause::default() }.push_json(out, MOST_BYTES);
+                return;
+            }
+            cause.push_json(out, room);
+            room = room.saturating_sub(cause.message.len() + cause.field.len());
+        }
+    }
 }
 
 impl Cause {
-    fn push_json(&self, out: &mut String) {
+    fn push_json(&self, out: &mut String, most: usize) {
         let start = out.len();
-        push_member(out, "reason", &self.reason);
-        push_member(out, "message", &self.message);
-        push_member(out, "field", &self.field);
+        push_member(out, "reason", &self.reason, MOST_BYTES);
+        push_member(out, "message", &self.message, most);
+        push_member(out, "field", &self.field, MOST_BYTES);
         open_object(out, start);
     }
 }
 
-/// Appends `,"name":"value"`, or nothing when the value is empty.
-fn push_member(out: &mut String, name: &str, value: &str) {
-    if !value.is_empty() {
-        out.push_str(",\"");
-        out.push_str(name);
-        out.push_str("\":");
+/// Appends `,"name":"value"`, or nothing when the value is empty. Of a value that is too long only the beginning is appended.
+fn push_member(out: &mut String, name: &str, value: &str, most: usize) {
+    if value.is_empty() {
+        return;
+    }
+    out.push_str(",\"");
+    out.push_str(name);
+    out.push_str("\":");
+    if value.len() > most {
+        out.push_str(&json::string(&shorten_to(most, value)));
+    } else {
         out.push_str(&json::string(value));
     }
 }
@@ -444,6 +471,34 @@ mod tests {
              \"reason\":\"Invalid\",\"details\":{\"name\":\"a\",\"kind\":\"ConfigMap\",\"causes\":[{\"reason\":\"FieldValueInvalid\",\
              \"message\":\"no\",\"field\":\"data\"},{\"message\":\"really\"}],\"retryAfterSeconds\":3},\"code\":422}\n"
         );
+    }
+
+    #[test]
+    fn long_statuses_are_cut() {
+        let long = "x".repeat(4 << 20);
+        let status = Status::not_found("g", "r", &long).to_json();
+        assert!(status.len() < 400_000 && status.contains("more bytes"), "{}", status.len());
+        let causes =
+            |count: usize| vec![Cause { message: "no".into(), field: "a".into(), ..Cause::default() }; count];
+        let of = |causes: Vec<Cause>| {
+            let details = Some(Details { causes, ..Details::default() }.into());
+            Status { details, ..Status::bad_request("x") }.to_json()
+        };
+        assert!(!of(causes(1_001)).contains("more error"));
+        assert!(of(causes(5_000)).contains(r#"{"message":"3999 more errors"}]"#));
+        let long = vec![Cause { message: long, ..Cause::default() }; 100];
+        assert!(of(long).len() < 300_000);
+    }
+
+    #[test]
+    fn errors_that_are_left_out_are_counted_in_message_and_causes() {
+        let many = (0..100_000).map(|at| field::Error::required(&field::Path::new("a").index(at), ""));
+        let status = Status::invalid("", "Pod", "a", &many.collect());
+        assert!(status.message.ends_with(", and 99000 more errors]"));
+        let causes = &status.details.as_ref().unwrap().causes;
+        assert_eq!(causes.len(), 1_001);
+        assert_eq!(causes.last().unwrap().message, "99000 more errors");
+        assert!(status.to_json().len() < 200_000);
     }
 
     #[test]

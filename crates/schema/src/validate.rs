@@ -6,7 +6,8 @@
 use crate::model::{Field, Format, Rule, Shape, Topology, Type, Union};
 use object::field::{BadValue, Error, List, Path};
 use object::quote::Quoted;
-use object::{Map, Value, name};
+use object::{Map, Text, Value, name};
+use std::collections::HashMap;
 
 /// Checks `new`; immutable fields are compared with `old`.
 pub fn validate(ty: &Type, new: &Value, old: Option<&Value>) -> List {
@@ -93,14 +94,16 @@ fn descend(
             check_struct(ty, map, old.and_then(Value::as_map), path, errors)
         }
         (Shape::List(inner), Value::List(list)) if reaches_rules(inner) => {
+            let before = Elements::of(topology, old);
             for (at, element) in list.iter().enumerate() {
-                let before = old.and_then(|old| counterpart(topology, element, old));
+                let before = before.as_ref().and_then(|before| before.counterpart(element));
                 descend(inner, &Topology::Natural, element, before, &path.index(at), errors);
             }
         }
         (Shape::Map(inner), Value::Map(map)) if reaches_rules(inner) => {
+            let before = old.and_then(Value::as_map).map(Map::index).unwrap_or_default();
             for (key, element) in map.iter() {
-                let before = old.and_then(|old| old.get(key));
+                let before = before.get(key.as_str()).copied();
                 descend(inner, &Topology::Natural, element, before, &path.key(key), errors);
             }
         }
@@ -116,10 +119,53 @@ fn reaches_rules(shape: &Shape) -> bool {
     }
 }
 
-/// The element of the old list with the same values of the key fields; `None` for a list without key fields.
-fn counterpart<'o>(topology: &Topology, element: &Value, old: &'o Value) -> Option<&'o Value> {
-    let Topology::Keyed(keys) = topology else { return None };
-    old.as_list()?.iter().find(|before| keys.iter().all(|key| before.get(key) == element.get(key)))
+/// The elements of an old list with key fields: looked up by scanning it, or in an index where it is large.
+enum Elements<'o> {
+    Scan(&'o [Text], &'o [Value]),
+    Index(&'o [Text], HashMap<String, &'o Value>),
+}
+
+impl<'o> Elements<'o> {
+    /// Lists up to this length are scanned.
+    const SCANNED: usize = 16;
+
+    /// `None` for a list without key fields.
+    fn of(topology: &'o Topology, old: Option<&'o Value>) -> Option<Self> {
+        let Topology::Keyed(keys) = topology else { return None };
+        let list = old?.as_list()?;
+        if list.len() <= Self::SCANNED {
+            return Some(Self::Scan(keys, list));
+        }
+        let mut index = HashMap::with_capacity(list.len());
+        for element in list {
+            index.entry(key_text(keys, element)).or_insert(element);
+        }
+        Some(Self::Index(keys, index))
+    }
+
+    /// The first element with the same values of the key fields.
+    fn counterpart(&self, element: &Value) -> Option<&'o Value> {
+        match self {
+            Self::Scan(keys, list) => {
+                let is_same = |before: &&Value| keys.iter().all(|key| before.get(key) == element.get(key));
+                list.iter().find(is_same)
+            }
+            Self::Index(keys, index) => index.get(&key_text(keys, element)).copied(),
+        }
+    }
+}
+
+/// The values of the key fields, as one text.
+fn key_text(keys: &[Text], element: &Value) -> String {
+    let mut out = Vec::new();
+    for key in keys {
+        match element.get(key) {
+            Some(value) => crate::json::encode_shape(&Shape::Any, value, &mut out),
+            None => out.push(b'-'),
+        }
+        out.push(b'\n');
+    }
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 fn check_rule(rule: &Rule, field: &Field, value: &Value, path: &Path<'_>, errors: &mut List) {
@@ -165,7 +211,7 @@ fn check_rule(rule: &Rule, field: &Field, value: &Value, path: &Path<'_>, errors
         }
         Rule::Format(format) => {
             if let Some(text) = value.as_str() {
-                errors.extend(check_format(*format, text, path));
+                errors.append(check_format(*format, text, path));
             }
         }
         Rule::Unique(key) => check_unique(key.as_deref(), value, path, errors),

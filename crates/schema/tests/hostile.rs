@@ -227,6 +227,31 @@ fn filled(head: &[u8], each: &[u8]) -> Vec<u8> {
     [head.to_vec(), each.repeat((MOST - head.len()) / each.len())].concat()
 }
 
+/// One field again and again, each time with another key.
+fn repeats() -> Vec<u8> {
+    let metadata: Vec<String> =
+        (0..30_000).map(|at| format!(r#""metadata":{{"labels":{{"k{at}":""}}}}"#)).collect();
+    format!("{{{}}}", metadata.join(",")).into_bytes()
+}
+
+/// A message of Protobuf in which the entries of two maps, labels and annotations, take turns.
+fn turns() -> Vec<u8> {
+    let field = |tag: u8, bytes: &[u8]| {
+        let mut length = bytes.len();
+        let mut out = vec![tag];
+        while length > 0x7f {
+            out.push(length as u8 | 0x80);
+            length >>= 7;
+        }
+        out.push(length as u8);
+        [out, bytes.to_vec()].concat()
+    };
+    let entry = |at: usize| field(0x0a, format!("k{at}").as_bytes());
+    let entries = (0..60_000).flat_map(|at| field(if at % 2 == 0 { 0x5a } else { 0x62 }, &entry(at)));
+    let metadata: Vec<u8> = entries.collect();
+    [b"k8s\0".to_vec(), field(0x12, &field(0x0a, &metadata))].concat()
+}
+
 /// One at a time, so that the memory in use is the decoder's and one input's.
 const EXPENSIVE: &[fn() -> Vec<u8>] = &[
     || deep("[", "]"),
@@ -249,6 +274,8 @@ const EXPENSIVE: &[fn() -> Vec<u8>] = &[
     || many("", "a: &a b\n", ""),
     || many("[", "a: b,", "]"),
     laughs,
+    repeats,
+    turns,
     // Protobuf: nested messages, lists of empty messages, false lengths.
     || filled(b"k8s\0\x12\x80\x80\x80\x01", &[0x12]),
     || filled(b"k8s\0\x12\xf7\xff\xbf\x01\x12\xf2\xff\xbf\x01", &[0x12, 0]),

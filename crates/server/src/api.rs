@@ -7,6 +7,7 @@ mod compress;
 mod decode;
 mod dispatch;
 mod documents;
+mod large;
 mod list_body;
 pub(crate) mod negotiate;
 mod represent;
@@ -28,6 +29,7 @@ use crate::error::plain_text;
 use crate::layers::NoCacheControl;
 use crate::{Error, Handler, Lifecycle, Request, Response, Status};
 use documents::Documents;
+use large::LargeWrites;
 use request_info::{IncompletePath, RequestInfo};
 
 /// The handler of the API.
@@ -36,6 +38,7 @@ pub struct Api {
     lifecycle: Lifecycle,
     config: ApiConfig,
     documents: Arc<Documents>,
+    large_writes: LargeWrites,
 }
 
 /// The options of the API.
@@ -54,7 +57,7 @@ pub struct ApiConfig {
 impl Api {
     /// The API of a registry.
     pub fn new(registry: Arc<Registry>, lifecycle: Lifecycle, config: ApiConfig) -> Self {
-        Self { registry, lifecycle, config, documents: Arc::default() }
+        Self { registry, lifecycle, config, documents: Arc::default(), large_writes: LargeWrites::default() }
     }
 
     fn negotiator(&self) -> negotiate::Negotiator {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::http::{self, Target};
-use crate::{Error, Folder, Process};
+use crate::{Error, Exit, Folder, Process};
 
 /// The token that [`Server::start`] makes valid, for a user `admin` of the group `system:masters`. Recorded exchanges have it
 /// in their headers.
@@ -75,6 +75,11 @@ impl Server {
     /// The process, when it is the test's own.
     pub fn process(&self) -> Option<&Process> {
         self.process.as_ref()
+    }
+
+    /// Stops the process, when it is the test's own.
+    pub fn terminate(mut self) -> Result<Option<Exit>, Error> {
+        self.process.take().map(Process::terminate).transpose()
     }
 
     /// It as the target of the exact HTTP client.

@@ -5,6 +5,7 @@ mod damage;
 mod directory;
 mod disk;
 mod forms;
+mod growth;
 mod memory;
 mod peers;
 mod protocol;
@@ -115,4 +116,24 @@ fn resident(server: &Server) -> u64 {
 
 fn megabytes(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+/// A way of writing: the method, and the type of the body.
+#[derive(Clone, Copy)]
+struct Write {
+    method: &'static str,
+    content: &'static str,
+}
+
+const CREATE: Write = Write { method: "POST", content: "application/json" };
+const UPDATE: Write = Write { method: "PUT", content: "application/json" };
+const MERGE_PATCH: Write = Write { method: "PATCH", content: "application/merge-patch+json" };
+const STRATEGIC_PATCH: Write = Write { method: "PATCH", content: "application/strategic-merge-patch+json" };
+const JSON_PATCH: Write = Write { method: "PATCH", content: "application/json-patch+json" };
+const APPLY: Write = Write { method: "PATCH", content: "application/apply-patch+yaml" };
+
+impl Caller {
+    fn write(&mut self, write: Write, path: &str, body: &[u8]) -> Answer {
+        self.ask_as(write.method, path, "application/json", write.content, body)
+    }
 }

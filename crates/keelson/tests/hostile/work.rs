@@ -1,1 +1,209 @@
 //! Objects and selectors that are large in one place: what each costs, and whether others are held up.
+//!
+//! `growth` does the same for every list and map of every kind, at lengths that leave time for all of them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{
+    APPLY, Answer, CREATE, Caller, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, UPDATE, Write, cpu_time, start,
+};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// The most CPU time of one request, however large. What grows with the square of these sizes takes seconds.
+const MOST_CPU: Duration = Duration::from_millis(1_500);
+
+fn pod(name: &str, volumes: usize) -> Vec<u8> {
+    let volume = |at: usize| json!({ "name": format!("v{at}"), "emptyDir": {} });
+    let volumes: Vec<Value> = (0..volumes).map(volume).collect();
+    let containers = json!([{ "name": "c", "image": "i" }]);
+    json!({ "metadata": { "name": name, "labels": { "n": "0" } }, "spec": { "containers": containers, "volumes": volumes } })
+        .to_string()
+        .into_bytes()
+}
+
+fn owned(name: &str, count: usize) -> Vec<u8> {
+    let owner = |at: usize| json!({ "apiVersion": "v1", "kind": "Pod", "name": format!("p{at}"), "uid": format!("u{at}") });
+    let owners: Vec<Value> = (0..count).map(owner).collect();
+    json!({ "metadata": { "name": name, "ownerReferences": owners } }).to_string().into_bytes()
+}
+
+fn managed(name: &str, count: usize) -> Vec<u8> {
+    let entry = |at: usize| {
+        json!({ "manager": format!("m{at}"), "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+            "time": "2024-01-01T00:00:00Z", "fieldsV1": { "f:data": { format!("f:k{at}"): {} } } })
+    };
+    let data: serde_json::Map<String, Value> = (0..count).map(|at| (format!("k{at}"), json!(""))).collect();
+    let entries: Vec<Value> = (0..count).map(entry).collect();
+    json!({ "metadata": { "name": name, "managedFields": entries }, "data": data }).to_string().into_bytes()
+}
+
+#[test]
+fn one_request_costs_no_seconds() {
+    let server = start(&[]);
+    let mut caller = Caller::new(&server);
+    let label = br#"{"metadata":{"labels":{"x":"y"}}}"#.as_slice();
+    let repeats: Vec<String> = (0..60_000).map(|at| format!(r#""data":{{"k{at}":""}}"#)).collect();
+    let repeats = format!(r#"{{"metadata":{{"name":"repeats"}},{}}}"#, repeats.join(",")).into_bytes();
+    let orders: Vec<String> = (0..1_u32 << 14)
+        .map(|at| {
+            "initcontainers"
+                .char_indices()
+                .map(|(i, c)| if at >> i & 1 == 1 { c.to_ascii_uppercase() } else { c })
+                .collect::<String>()
+        })
+        .map(|name| format!(r#""$setElementOrder/{name}":[]"#))
+        .collect();
+    let orders = format!(r#"{{"spec":{{{}}}}}"#, orders.join(",")).into_bytes();
+    let moves: Vec<Value> = (0..9_999)
+        .map(|at| json!({ "op": "add", "path": "/metadata/finalizers/0", "value": format!("e.com/{at}") }))
+        .collect();
+    let moves = Value::from(
+        [vec![json!({ "op": "add", "path": "/metadata/finalizers", "value": [] })], moves].concat(),
+    )
+    .to_string()
+    .into_bytes();
+    let mut slow = Vec::new();
+    let mut step = |what: &str, write: Write, path: &str, body: &[u8], wanted: &[u16]| {
+        let before = cpu_time(&server);
+        let answer = caller.write(write, path, body);
+        let (cost, took) = (cpu_time(&server) - before, answer.took);
+        println!("{what}: {} bytes, {} after {took:?}, {cost:?} of CPU time", body.len(), answer.status);
+        assert!(wanted.contains(&answer.status), "{what}: {}", answer.text());
+        if cost > MOST_CPU {
+            slow.push(format!("{what} took {cost:?} of CPU time"));
+        }
+    };
+    let (pod_a, map_o, map_m) = (format!("{PODS}/a"), format!("{MAPS}/o"), format!("{MAPS}/m"));
+    step("a pod with 28,000 volumes", CREATE, PODS, &pod("a", 28_000), &[201]);
+    step("its label, by merge patch", MERGE_PATCH, &pod_a, label, &[200]);
+    step("its label, by strategic patch", STRATEGIC_PATCH, &pod_a, label, &[200]);
+    step("all volumes, by strategic patch", STRATEGIC_PATCH, &pod_a, &pod("a", 28_000), &[200]);
+    step("the same, put", UPDATE, &pod_a, &pod("a", 28_000), &[200]);
+    step("16,384 orders of lists", STRATEGIC_PATCH, &pod_a, &orders, &[200]);
+    step("20,000 owners", CREATE, MAPS, &owned("o", 20_000), &[201]);
+    step("the same, put", UPDATE, &map_o, &owned("o", 20_000), &[200]);
+    step("15,000 managers", CREATE, MAPS, &managed("m", 15_000), &[201]);
+    step("the same, put", UPDATE, &map_m, &managed("m", 15_000), &[200]);
+    let config = br#"{"apiVersion":"v1","kind":"ConfigMap","data":{"k1":"1"}}"#;
+    step("an apply to it", APPLY, &format!("{map_m}?fieldManager=a&force=true"), config, &[200]);
+    step("60,000 repeats of one field", CREATE, MAPS, &repeats, &[201]);
+    step("10,000 operations", JSON_PATCH, &format!("{MAPS}/repeats"), &moves, &[200, 422]);
+    assert!(slow.is_empty(), "{slow:#?}");
+}
+
+#[test]
+fn long_selectors_cost_little_more_than_short_ones() {
+    const COUNT: usize = 3_000;
+    let server = start(&[]);
+    let mut caller = Caller::new(&server);
+    for at in 0..COUNT {
+        let made = caller.ask(
+            "POST",
+            MAPS,
+            json!({ "metadata": { "name": format!("m{at}"), "labels": { "a": "1", "b": at.to_string() } } })
+                .to_string()
+                .as_bytes(),
+        );
+        assert_eq!(made.status, 201, "{}", made.text());
+    }
+    let many = |term: &dyn Fn(usize) -> String| {
+        let mut text = term(0);
+        for at in 1.. {
+            let next = term(at);
+            if text.len() + next.len() > 60_000 {
+                break;
+            }
+            text = text + "," + &next;
+        }
+        text
+    };
+    let selectors = [
+        ("a!=0", "labelSelector", many(&|at| format!("a!=x{at}")), COUNT),
+        ("!k", "labelSelector", many(&|at| format!("!k{at}")), COUNT),
+        ("a=1", "labelSelector", many(&|_| "a=1".into()), COUNT),
+        ("b in", "labelSelector", format!("b+in+({})", many(&|at| at.to_string())), COUNT),
+        ("b>0", "labelSelector", many(&|_| "b%3E0".into()), COUNT - 1),
+        ("name!=x", "fieldSelector", many(&|at| format!("metadata.name!=x{at}")), COUNT),
+    ];
+    let mut list = |parameter: &str, selector: &str| {
+        let before = cpu_time(&server);
+        let answers: Vec<Answer> = (0..3)
+            .map(|_| {
+                caller.ask_as(
+                    "GET",
+                    &format!("{MAPS}?limit=100000&{parameter}={selector}"),
+                    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+                    "",
+                    b"",
+                )
+            })
+            .collect();
+        let cost = (cpu_time(&server) - before) / 3;
+        let answer = answers.into_iter().next_back().unwrap();
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        (cost, answer.json()["items"].as_array().unwrap().len())
+    };
+    let (plain, _) = list("labelSelector", "a=1");
+    println!("a=1 over {COUNT}: {plain:?} of CPU time");
+    for (what, parameter, selector, wanted) in selectors {
+        let (cost, found) = list(parameter, &selector);
+        println!("{what}, {} bytes: {cost:?} of CPU time, {found} found", selector.len());
+        // The system's own start-up object is one more without these labels.
+        assert!((wanted..=wanted + 1).contains(&found), "{what}: {found}");
+        assert!(cost < 4 * plain + Duration::from_millis(100), "{what}: {cost:?}");
+    }
+}
+
+#[test]
+fn large_writes_do_not_hold_up_others() {
+    let server = start(&[]);
+    let mut caller = Caller::new(&server);
+    let is_over = AtomicBool::new(false);
+    let (mut waits, mut writes) = (Vec::new(), 0);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..4)
+            .map(|at| {
+                let (server, is_over) = (&server, &is_over);
+                scope.spawn(move || {
+                    let mut caller = Caller::new(server);
+                    let body = pod(&format!("large-{at}"), 28_000);
+                    assert_eq!(caller.ask("POST", PODS, &body).status, 201);
+                    let mut count = 0;
+                    while !is_over.load(Ordering::Relaxed) {
+                        let put = caller.ask("PUT", &format!("{PODS}/large-{at}"), &body);
+                        assert_eq!(put.status, 200, "{}", put.text());
+                        count += 1;
+                    }
+                    count
+                })
+            })
+            .collect();
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(4) {
+            waits.push(caller.still_served());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // One that has to wait for the others ends at its time.
+        let hurried = caller.write(UPDATE, &format!("{PODS}/large-0?timeout=20ms"), &pod("large-0", 28_000));
+        println!("a large write with a time-out of 20 ms: {} after {:?}", hurried.status, hurried.took);
+        assert!(matches!(hurried.status, 200 | 504), "{}", hurried.text());
+        assert!(hurried.took < Duration::from_secs(5));
+        is_over.store(true, Ordering::Relaxed);
+        writes = writers.into_iter().map(|writer| writer.join().unwrap()).sum::<usize>();
+    });
+    waits.sort();
+    let at = |share: f64| waits[((waits.len() - 1) as f64 * share) as usize];
+    println!(
+        "{writes} large writes; {} gets beside them: p50 {:?}, p99 {:?}, most {:?}",
+        waits.len(),
+        at(0.5),
+        at(0.99),
+        at(1.0)
+    );
+    assert!(writes >= 4 && at(0.5) < Duration::from_millis(100) && at(0.99) < Duration::from_secs(1));
+}

@@ -91,7 +91,7 @@ impl Strategy for NamespaceStrategy {
             .spec()
             .finalizers()
             .iter()
-            .flat_map(|name| validate_finalizer(&path, name))
+            .map(|name| validate_finalizer(&path, name))
             .collect()
     }
 
@@ -109,7 +109,7 @@ impl Strategy for NamespaceStrategy {
             return List::new();
         }
         let path = Path::new("status");
-        vec![Error::invalid(&path.child("Phase"), namespace.status().phase(), problem)]
+        Error::invalid(&path.child("Phase"), namespace.status().phase(), problem).into()
     }
 
     fn validate_part(&self, part: Part, new: &Map, _old: &Map) -> List {
@@ -119,7 +119,7 @@ impl Strategy for NamespaceStrategy {
         let path = Path::new("spec");
         let path = path.child("finalizers");
         let finalizers = Namespace::of(new).spec().finalizers().iter().enumerate();
-        finalizers.flat_map(|(at, name)| validate_finalizer(&path.index(at), name)).collect()
+        finalizers.map(|(at, name)| validate_finalizer(&path.index(at), name)).collect()
     }
 
     fn name_rule(&self) -> NameRule {

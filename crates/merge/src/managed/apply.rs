@@ -152,10 +152,9 @@ impl Manager<'_> {
         version: &Text,
         owners: &Owners,
     ) -> Result<Plain, String> {
-        let mut by_version: BTreeMap<&Text, Set> = BTreeMap::new();
+        let mut by_version: BTreeMap<&Text, Vec<Set>> = BTreeMap::new();
         for owned in owners.values() {
-            let all = by_version.entry(&owned.version).or_default();
-            *all = all.union(&owned.set());
+            by_version.entry(&owned.version).or_default().push(owned.set());
         }
         let own = by_version.remove(version).map(|set| (version, set));
         let mut current =
@@ -164,7 +163,7 @@ impl Manager<'_> {
             let (from, merged, pruned) = &current;
             let Some(merged) = self.plain_at(&merged.value, from, at)? else { continue };
             let Some(pruned) = self.plain_at(&pruned.value, from, at)? else { continue };
-            let owned = with_named_fields(&owned, Some(merged.place()));
+            let owned = with_named_fields(&Set::union_of(owned), Some(merged.place()));
             let gone = merged.fields().difference(&pruned.fields().union(&owned));
             let kept = merged.without(&gone);
             current = (at.clone(), merged, kept);

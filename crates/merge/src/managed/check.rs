@@ -5,22 +5,38 @@
 use super::place::{Form, ItemKey, Items, ListType, Names, Place, Scalar, Seen, opened, unwritten};
 use crate::go;
 use crate::node::shape_of;
+use object::excerpt::shorten;
+use object::field::{MOST_ERRORS, MOST_TEXT, more};
 use object::path::Element;
 use object::{Map, Value};
 use schema::{Ref, Shape, Type, builtin};
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// What is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Faults(Vec<Fault>);
+pub(crate) struct Faults {
+    list: Vec<Fault>,
+    /// How many are only counted.
+    left_out: usize,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Fault {
-    /// From the innermost element outwards.
-    path: Vec<String>,
+    /// From the innermost element outwards. Faults at one place share the text.
+    path: Vec<Arc<str>>,
     why: String,
+}
+
+impl Faults {
+    fn push(&mut self, fault: impl FnOnce() -> Fault) {
+        if self.list.len() < MOST_ERRORS {
+            self.list.push(fault());
+        } else {
+            self.left_out += 1;
+        }
+    }
 }
 
 impl fmt::Display for Faults {
@@ -30,14 +46,24 @@ impl fmt::Display for Faults {
             let separator = if fault.path.is_empty() { "" } else { ": " };
             write!(f, "{separator}{}", fault.why)
         };
-        if let [only] = &self.0[..] {
+        if let ([only], 0) = (&self.list[..], self.left_out) {
             return write(only, f);
         }
         f.write_str("errors:")?;
-        self.0.iter().try_for_each(|fault| {
+        let mut room = MOST_TEXT;
+        for (at, fault) in self.list.iter().enumerate() {
+            if room == 0 {
+                return write!(f, "\n  and {}", more(self.list.len() - at + self.left_out));
+            }
             f.write_str("\n  ")?;
-            write(fault, f)
-        })
+            write(fault, f)?;
+            let length = fault.path.iter().map(|part| part.len()).sum::<usize>() + fault.why.len();
+            room = room.saturating_sub(length);
+        }
+        if self.left_out > 0 {
+            write!(f, "\n  and {}", more(self.left_out))?;
+        }
+        Ok(())
     }
 }
 
@@ -95,9 +121,9 @@ pub(crate) fn check(
     form: Form,
     duplicates: Duplicates,
 ) -> Result<(), Faults> {
-    let mut faults = Vec::new();
+    let mut faults = Faults { list: Vec::new(), left_out: 0 };
     Checker { form, duplicates }.at(place, object, &mut faults);
-    if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
+    if faults.list.is_empty() { Ok(()) } else { Err(faults) }
 }
 
 #[derive(Clone, Copy)]
@@ -107,11 +133,11 @@ struct Checker {
 }
 
 impl Checker {
-    fn at(self, place: Place<'_>, value: &Value, faults: &mut Vec<Fault>) {
+    fn at(self, place: Place<'_>, value: &Value, faults: &mut Faults) {
         if self.form == Form::Typed && matches!(value, Value::Raw(_)) {
             return Self { form: Form::Plain, ..self }.at(place, &opened(value), faults);
         }
-        let mut refuse = |why: String| faults.push(Fault { path: Vec::new(), why });
+        let mut refuse = |why: String| faults.push(|| Fault { path: Vec::new(), why: shorten(why) });
         match place.see(Some(value)) {
             // The decoder has seen to it.
             Seen::Scalar(_) if self.form == Form::Typed => {}
@@ -133,7 +159,7 @@ impl Checker {
         }
     }
 
-    fn entries(self, names: Names<'_>, map: &Map, faults: &mut Vec<Fault>) {
+    fn entries(self, names: Names<'_>, map: &Map, faults: &mut Faults) {
         let mut entries: Vec<_> = map.iter().collect();
         if self.form == Form::Plain {
             // The reference stops at the first unknown field that it comes across, in any order.
@@ -142,7 +168,8 @@ impl Checker {
         for (key, value) in entries {
             let part = || Element::Field(key.clone()).to_string();
             let Some(place) = names.place(key) else {
-                faults.push(Fault { path: vec![part()], why: "field not declared in schema".into() });
+                faults
+                    .push(|| Fault { path: vec![part().into()], why: "field not declared in schema".into() });
                 return;
             };
             self.below(place, value, part, faults);
@@ -158,7 +185,7 @@ impl Checker {
         }
     }
 
-    fn items(self, items: Items<'_>, list: &[Value], faults: &mut Vec<Fault>) {
+    fn items(self, items: Items<'_>, list: &[Value], faults: &mut Faults) {
         let mut seen = BTreeSet::new();
         for (at, item) in list.iter().enumerate() {
             let element = match items.list_type {
@@ -166,7 +193,7 @@ impl Checker {
                 _ => match items.element(item) {
                     Ok(element) => element,
                     Err(why) => {
-                        faults.push(Fault { path: Vec::new(), why: format!("element {at}: {why}") });
+                        faults.push(|| Fault { path: Vec::new(), why: format!("element {at}: {why}") });
                         return;
                     }
                 },
@@ -174,8 +201,8 @@ impl Checker {
             if self.duplicates == Duplicates::Refused && !matches!(items.list_type, ListType::Atomic) {
                 let key = ItemKey(element.clone());
                 if seen.contains(&key) {
-                    let why = format!("duplicate entries for key {element}");
-                    faults.push(Fault { path: Vec::new(), why });
+                    let why = || shorten(format!("duplicate entries for key {element}"));
+                    faults.push(|| Fault { path: Vec::new(), why: why() });
                 }
                 seen.insert(key);
             }
@@ -183,11 +210,12 @@ impl Checker {
         }
     }
 
-    fn below(self, place: Place<'_>, value: &Value, part: impl Fn() -> String, faults: &mut Vec<Fault>) {
-        let before = faults.len();
+    fn below(self, place: Place<'_>, value: &Value, part: impl Fn() -> String, faults: &mut Faults) {
+        let before = faults.list.len();
         self.at(place, value, faults);
-        for fault in faults.iter_mut().skip(before) {
-            fault.path.push(part());
+        if faults.list.len() > before {
+            let part: Arc<str> = shorten(part()).into();
+            faults.list.iter_mut().skip(before).for_each(|fault| fault.path.push(part.clone()));
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Conflicts of an apply with the owners of fields.
 
 use super::entries::{Id, Operation};
+use object::excerpt::excerpt;
+use object::field::{MOST_ERRORS, MOST_TEXT};
 use object::path::Path;
 use object::quote::Quoted;
 use std::fmt;
@@ -35,6 +37,22 @@ impl Conflicts {
     pub fn iter(&self) -> std::slice::Iter<'_, Conflict> {
         self.0.iter()
     }
+
+    /// The conflicts that are listed: not more than there is room for in an error.
+    pub fn listed(&self) -> impl Iterator<Item = &Conflict> {
+        let mut room = MOST_TEXT;
+        self.0.iter().take(MOST_ERRORS).take_while(move |conflict| {
+            let is_listed = room > 0;
+            let owner = conflict.owner.manager.len() + conflict.owner.subresource.len();
+            room = room.saturating_sub(owner + excerpt(&conflict.path).len());
+            is_listed
+        })
+    }
+
+    /// How many conflicts are only counted.
+    pub fn left_out(&self) -> usize {
+        self.0.len() - self.listed().count()
+    }
 }
 
 /// The message that the client gets.
@@ -45,15 +63,18 @@ impl fmt::Display for Conflicts {
         }
         write!(f, "Apply failed with {} conflicts: ", self.0.len())?;
         let mut last = None;
-        for conflict in &self.0 {
+        for conflict in self.listed() {
             if last != Some(&conflict.owner) {
                 let separator = if last.is_some() { "\n" } else { "" };
                 write!(f, "{separator}conflicts with {}:", Shown(&conflict.owner))?;
                 last = Some(&conflict.owner);
             }
-            write!(f, "\n- {}", conflict.path)?;
+            write!(f, "\n- {}", excerpt(&conflict.path))?;
         }
-        Ok(())
+        match self.left_out() {
+            0 => Ok(()),
+            left_out => write!(f, "\nand {left_out} more"),
+        }
     }
 }
 

@@ -211,25 +211,49 @@ fn cap(owners: &mut Owners) {
     updaters.sort_by(|a, b| a.1.cmp(&b.1).then_with(|| a.2.cmp(&b.2)));
     let mut count = updaters.len();
     let mut first: BTreeMap<Text, Id> = BTreeMap::new();
+    let mut buckets: BTreeMap<Text, Bucket> = BTreeMap::new();
     for (id, ..) in updaters {
         if count <= MOST_UPDATERS {
-            return;
+            break;
         }
         let Some(owned) = owners.get(&id).cloned() else { continue };
-        let bucket = Id::new(ANCIENT, Operation::Update, &owned.version, "");
-        let Some(oldest) = first.get(&owned.version) else {
-            first.insert(owned.version.clone(), id);
+        let version = owned.version.clone();
+        let Some(oldest) = first.get(&version) else {
+            first.insert(version, id);
             continue;
         };
-        if !owners.contains_key(&bucket)
-            && let Some(moved) = owners.remove(oldest)
-        {
-            owners.insert(bucket.clone(), Owned::new(moved.set(), moved.version, moved.time));
-        }
-        let before = owners.get(&bucket).map(Owned::set).unwrap_or_default();
-        let all = owned.set().union(&before);
-        owners.remove(&id);
-        owners.insert(bucket, Owned::new(all, owned.version, owned.time));
+        let bucket = buckets.entry(version.clone()).or_insert_with(|| Bucket::of(owners, &version, oldest));
         count -= 1;
+        if id == bucket.id {
+            continue;
+        }
+        owners.remove(&id);
+        bucket.sets.push(owned.set());
+        bucket.time = owned.time;
+    }
+    for (version, Bucket { id, mut sets, time }) in buckets {
+        // The newest first, as each was put before what was there.
+        sets.reverse();
+        owners.insert(id, Owned::new(Set::union_of(sets), version, time));
+    }
+}
+
+/// The entry of a version that old entries are put into, and the fields of all of them.
+struct Bucket {
+    id: Id,
+    sets: Vec<Set>,
+    time: Option<Value>,
+}
+
+impl Bucket {
+    /// The entry that is there already; otherwise it begins with the oldest of the others.
+    fn of(owners: &mut Owners, version: &Text, oldest: &Id) -> Self {
+        let id = Id::new(ANCIENT, Operation::Update, version, "");
+        let begun = match owners.get(&id) {
+            Some(there) => Some(there.clone()),
+            None => owners.remove(oldest),
+        };
+        let sets = begun.iter().map(Owned::set).collect();
+        Self { id, sets, time: begun.and_then(|begun| begun.time) }
     }
 }

@@ -259,10 +259,19 @@ fn partition<'a>(elements: Vec<Node<'a>>, by: &[Node<'a>], key: &str) -> Result<
 
 /// Deals with the `$setElementOrder` lists of an object, and with the lists that they are for.
 pub(crate) fn set_orders<'a>(doc: &mut Doc<'a>, patch: &mut Map, meta: Meta<'a>) -> Result<(), Error> {
-    let mut orders: Vec<Key> = patch.keys().filter(|key| key.starts_with(SET_ORDER)).cloned().collect();
-    orders.sort();
-    for directive in orders {
-        let order = patch.remove(&directive).unwrap_or_default();
+    if !patch.keys().any(|key| key.starts_with(SET_ORDER)) {
+        return Ok(());
+    }
+    let mut orders: Vec<(Key, Value)> = Vec::new();
+    patch.retain(|key, order| {
+        let is_order = key.starts_with(SET_ORDER);
+        if is_order {
+            orders.push((key.clone(), std::mem::take(order)));
+        }
+        !is_order
+    });
+    orders.sort_by(|a, b| a.0.cmp(&b.0));
+    for (directive, order) in orders {
         set_order(doc, patch, meta, &directive, &order)?;
     }
     Ok(())

@@ -3,11 +3,16 @@
 
 use crate::go::GoKind;
 use crate::node::{Doc, Node, Opened, UNBOUNDED};
+use object::excerpt::shorten_to;
+use object::field::MOST_ERRORS;
 use object::{Key, Map, Value};
 use schema::{Field, Limits, Shape, Type, json};
 use std::sync::Arc;
 
-/// The object; fields that the type does not have go to `unknown`, as their warnings.
+/// The most bytes of the path of an unknown field.
+const MOST_PATH: usize = 8 << 10;
+
+/// The object; fields that the type does not have go to `unknown`, as their warnings, up to [`MOST_ERRORS`] of them.
 pub(crate) fn object(
     ty: &Type,
     mut node: Node<'_>,
@@ -48,9 +53,10 @@ impl Restorer<'_> {
             for (key, node) in doc.iter().filter(|(key, _)| ty.position(key).is_none()) {
                 if ty.preserve_unknown_fields {
                     entries.push((key.clone(), node.to_value()));
-                } else {
+                } else if self.unknown.len() < MOST_ERRORS {
                     let dot = if self.path.is_empty() { "" } else { "." };
-                    self.unknown.push(format!("unknown field \"{}{dot}{key}\"", self.path));
+                    let path = shorten_to(MOST_PATH, format!("{}{dot}{key}", self.path));
+                    self.unknown.push(format!("unknown field \"{path}\""));
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! How a value that is wrong reads in a message.
 
 use crate::duration::Duration;
+use crate::excerpt::shorten;
 use crate::float;
 use crate::int_or_string::IntOrString;
 use crate::quote::Quoted;
@@ -30,6 +31,24 @@ pub enum BadValue {
     String(String),
     /// Anything else, already as it should read.
     Raw(String),
+}
+
+impl BadValue {
+    /// The same without the end of a long text.
+    pub(super) fn shortened(self) -> Self {
+        match self {
+            Self::String(text) => Self::String(shorten(text)),
+            Self::Raw(text) => Self::Raw(shorten(text)),
+            short => short,
+        }
+    }
+
+    pub(super) fn text_len(&self) -> usize {
+        match self {
+            Self::String(text) | Self::Raw(text) => text.len(),
+            _ => 0,
+        }
+    }
 }
 
 impl fmt::Display for BadValue {

@@ -43,12 +43,12 @@ pub enum Operator {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
-    key: Text,
-    operator: Operator,
+    pub(super) key: Text,
+    pub(super) operator: Operator,
     /// Sorted.
-    values: Vec<Text>,
+    pub(super) values: Vec<Text>,
     /// The value as a number, for the operators that compare numbers.
-    bound: i64,
+    pub(super) bound: i64,
 }
 
 impl Requirement {

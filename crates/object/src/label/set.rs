@@ -78,6 +78,10 @@ impl Labels for Set {
     fn label(&self, key: &str) -> Option<&str> {
         self.get(key)
     }
+
+    fn all_labels(&self, each: &mut dyn FnMut(&str, &str) -> bool) -> bool {
+        self.iter().all(|(key, value)| each(key, value))
+    }
 }
 
 /// The text that a selector for these labels has, its parts sorted as wholes.

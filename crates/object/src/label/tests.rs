@@ -115,3 +115,50 @@ fn the_text_of_a_set_is_sorted_by_whole_parts() {
     let labels: Set = [("a", "1"), ("a-b", "1")].into_iter().collect();
     assert_eq!(labels.to_string(), "a-b=1,a=1");
 }
+
+/// Every sort of requirement, in selectors on both sides of the length from which they are compiled.
+#[test]
+fn long_selectors_match_as_their_requirements_do() {
+    let terms = [
+        "a",
+        "!a",
+        "a=1",
+        "a!=1",
+        "a in (1,2,3)",
+        "a notin (2,3)",
+        "a>1",
+        "a<3",
+        "b",
+        "!b",
+        "b==x",
+        "b notin (x)",
+        "c in (7,x)",
+        "c>0",
+        "c<5",
+        "d!=q",
+    ];
+    let values = [None, Some("1"), Some("2"), Some("3"), Some("x"), Some("")];
+    let mut random = 7_u64;
+    let mut next = |below: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) as usize % below
+    };
+    let mut matched = 0;
+    for _ in 0..2000 {
+        let first = next(terms.len());
+        let count = 1 + next(4);
+        let chosen: Vec<&str> = (0..count).map(|at| terms[(first + at * 5) % terms.len()]).collect();
+        // The same requirements again change nothing but the length.
+        let short = Selector::parse(&chosen.join(",")).unwrap();
+        let long = Selector::parse(&vec![chosen.join(","); 9].join(",")).unwrap();
+        assert!(short.compiled.is_none() && long.compiled.is_some());
+        let labels: Set = ["a", "b", "c", "d"]
+            .into_iter()
+            .filter_map(|key| values[next(values.len())].map(|value| (key, value)))
+            .collect();
+        assert_eq!(short.matches(&labels), long.matches(&labels), "{short} {labels}");
+        assert_eq!(short.matches(&labels), long.matches_with(|key| labels.get(key)), "{short} {labels}");
+        matched += usize::from(short.matches(&labels));
+    }
+    assert!((200..1800).contains(&matched), "{matched}");
+}

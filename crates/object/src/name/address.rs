@@ -103,7 +103,7 @@ pub fn cidr_warnings(path: &Path<'_>, value: &str) -> Vec<String> {
 pub fn interface_address(path: &Path<'_>, value: &str) -> List {
     let Some(network) = parse_cidr(value) else {
         let detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
-        return vec![Error::invalid(path, value, detail)];
+        return Error::invalid(path, value, detail).into();
     };
     let shown = network.address.ip.to_canonical();
     let surplus = if shown.is_ipv4() && network.prefix > 32 { 96 } else { 0 };
@@ -125,20 +125,20 @@ fn canonical(path: &Path<'_>, value: &str, canonical: &str) -> List {
     if value == canonical {
         return List::new();
     }
-    vec![Error::invalid(path, value, format!("must be in canonical form (\"{canonical}\")"))]
+    Error::invalid(path, value, format!("must be in canonical form (\"{canonical}\")")).into()
 }
 
 fn checked_ip(path: &Path<'_>, value: &str, legacy: Legacy) -> Result<Address, List> {
     let Some(address) = parse_ip(value) else {
         let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-        return Err(vec![Error::invalid(path, value, detail)]);
+        return Err(Error::invalid(path, value, detail).into());
     };
     match legacy {
         Legacy::Strict if address.stray_zeros => {
-            Err(vec![Error::invalid(path, value, "must not have leading 0s")])
+            Err(Error::invalid(path, value, "must not have leading 0s").into())
         }
         Legacy::Strict if address.is_mapped() => {
-            Err(vec![Error::invalid(path, value, "must not be an IPv4-mapped IPv6 address")])
+            Err(Error::invalid(path, value, "must not be an IPv4-mapped IPv6 address").into())
         }
         _ => Ok(address),
     }
@@ -147,7 +147,7 @@ fn checked_ip(path: &Path<'_>, value: &str, legacy: Legacy) -> Result<Address, L
 fn checked_cidr(path: &Path<'_>, value: &str, legacy: Legacy) -> Result<Network, List> {
     let Some(network) = parse_cidr(value) else {
         let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-        return Err(vec![Error::invalid(path, value, detail)]);
+        return Err(Error::invalid(path, value, detail).into());
     };
     let detail = match legacy {
         Legacy::Lenient => return Ok(network),
@@ -156,7 +156,7 @@ fn checked_cidr(path: &Path<'_>, value: &str, legacy: Legacy) -> Result<Network,
         Legacy::Strict if network.has_host_bits() => "must not have bits set beyond the prefix length",
         Legacy::Strict => return Ok(network),
     };
-    Err(vec![Error::invalid(path, value, detail)])
+    Err(Error::invalid(path, value, detail).into())
 }
 
 struct Address {

@@ -24,27 +24,27 @@ pub fn fully_qualified_name(path: &Path<'_>, name: &str) -> List {
     } else {
         return List::new();
     };
-    vec![wrong]
+    wrong.into()
 }
 
 /// A domain of at least two labels, which may end in a dot.
 pub fn fully_qualified_domain_name(path: &Path<'_>, name: &str) -> List {
     if name.is_empty() {
-        return vec![Error::required(path, "")];
+        return Error::required(path, "").into();
     }
     let name = name.strip_suffix('.').unwrap_or(name);
     let messages = dns1123_subdomain(name);
     if !messages.is_empty() {
-        return vec![Error::invalid(path, name, messages.join(","))];
+        return Error::invalid(path, name, messages.join(",")).into();
     }
     if name.split('.').count() < 2 {
         let detail = "should be a domain with at least two segments separated by dots";
-        return vec![Error::invalid(path, name, detail)];
+        return Error::invalid(path, name, detail).into();
     }
     for label in name.split('.') {
         let messages = dns1123_label(label);
         if !messages.is_empty() {
-            return vec![Error::invalid(path, label, messages.join(","))];
+            return Error::invalid(path, label, messages.join(",")).into();
         }
     }
     List::new()
@@ -58,17 +58,17 @@ pub fn fully_qualified_domain_name(path: &Path<'_>, name: &str) -> List {
 /// ```
 pub fn domain_prefixed_path(path: &Path<'_>, value: &str) -> List {
     if value.is_empty() {
-        return vec![Error::required(path, "")];
+        return Error::required(path, "").into();
     }
     let (host, rest) = match value.split_once('/') {
         Some((host, rest)) if !host.is_empty() && !rest.is_empty() => (host, rest),
         _ => {
             let detail = r#"must be a domain-prefixed path (such as "acme.io/foo")"#;
-            return vec![Error::invalid(path, value, detail)];
+            return Error::invalid(path, value, detail).into();
         }
     };
     let mut errors = super::invalid(path, host, dns1123_subdomain(host));
-    errors.extend(super::invalid(path, rest, http_path(rest)));
+    errors.append(super::invalid(path, rest, http_path(rest)));
     errors
 }
 

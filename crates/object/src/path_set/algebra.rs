@@ -23,6 +23,26 @@ impl Set {
         Set { nodes: nodes.collect() }
     }
 
+    /// The paths that are in any of the sets. However many there are, the cost grows with their size, not with its square.
+    ///
+    /// ```
+    /// use object::path_set::Set;
+    /// let sets = ["a", "b", "a"].map(|name| Set::from_json(&format!(r#"{{"f:{name}":{{}}}}"#)).unwrap());
+    /// assert_eq!(Set::union_of(sets.to_vec()).to_json(), r#"{"f:a":{},"f:b":{}}"#);
+    /// ```
+    pub fn union_of(mut sets: Vec<Set>) -> Set {
+        while sets.len() > 1 {
+            sets = sets
+                .chunks(2)
+                .map(|pair| match pair {
+                    [a, b] => a.union(b),
+                    rest => rest.first().cloned().unwrap_or_default(),
+                })
+                .collect();
+        }
+        sets.pop().unwrap_or_default()
+    }
+
     /// The paths that are in both sets.
     pub fn intersection(&self, other: &Set) -> Set {
         self.select(other, |a, b| {

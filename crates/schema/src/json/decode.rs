@@ -5,9 +5,9 @@
 
 use super::scan::Scanner;
 use crate::decode::{
-    Budget, DecodePath, Decoded, Error, Fault, Limits, SeenFields, Strict, StrictList, merge_again,
+    Budget, DecodePath, Decoded, Error, Fault, Limits, SeenFields, Strict, StrictList, merge_repeats,
 };
-use crate::model::{Alternative, Field, Shape, Type};
+use crate::model::{Alternative, Shape, Type};
 use crate::scalar;
 use crate::stack::{Stack, put};
 use object::{Key, List, Map, RawJson, Text, Value};
@@ -278,6 +278,7 @@ impl<'i> Decoder<'i> {
         let base = self.fields.len();
         let mut seen = SeenFields::default();
         let mut others = Vec::new();
+        let mut repeats = Vec::new();
         let mut keys = Keys::default();
         let mut first = true;
         while let Some(name) = self.scanner.key(first)? {
@@ -290,7 +291,7 @@ impl<'i> Decoder<'i> {
                     }
                     let value = self.value(&field.shape, &path.field(ty, field))?;
                     if again {
-                        self.set_again(base, field, value);
+                        repeats.push((at, value));
                     } else if !field.drops(&value) {
                         put(self.fields.field(&field.name), value);
                     }
@@ -311,21 +312,31 @@ impl<'i> Decoder<'i> {
             }
         }
         self.budget.leave();
+        if !repeats.is_empty() {
+            self.set_again(base, ty, repeats);
+        }
         keys.distinct(others).into_iter().for_each(|other| put(self.fields.push_default(), other));
         Ok(Map::from_distinct(self.fields.take(base)).into())
     }
 
-    /// A duplicate field: the reference decodes the later value into the earlier one.
+    /// Duplicate fields, by position: the reference decodes the later values into the earlier one.
     #[cold]
-    fn set_again(&mut self, base: usize, field: &Field, value: Value) {
-        let kept = match (self.fields.remove(base, &field.name), value) {
-            (earlier, Value::Null) if !field.optional && field.shape.keeps_on_null() => earlier,
-            (_, Value::Null) => None,
-            (Some(earlier), value) => Some(merge_again(earlier, value)),
-            (None, value) => Some(value),
-        };
-        if let Some(value) = kept.filter(|value| !field.drops(value)) {
-            put(self.fields.field(&field.name), value);
+    fn set_again(&mut self, base: usize, ty: &Type, mut repeats: Vec<(usize, Value)>) {
+        repeats.sort_by_key(|(at, _)| *at);
+        for group in repeats.chunk_by(|a, b| a.0 == b.0) {
+            let Some(field) = group.first().and_then(|(at, _)| ty.fields.get(*at)) else { continue };
+            let mut values: Vec<Value> = self.fields.remove(base, &field.name).into_iter().collect();
+            for (_, value) in group {
+                match value {
+                    Value::Null if !field.optional && field.shape.keeps_on_null() => {}
+                    Value::Null => values.clear(),
+                    value => values.push(value.clone()),
+                }
+            }
+            let value = merge_repeats(values);
+            if !value.is_null() && !field.drops(&value) {
+                put(self.fields.field(&field.name), value);
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::wire::{Reader, Tag, Wire, fault};
 use super::{Envelope, PREFIX};
-use crate::decode::{Budget, Error, Fault, Limits, merge_again};
+use crate::decode::{Budget, Error, Fault, Limits, merge_repeats};
 use crate::model::{Alternative, Field, MessageField, Ref, Shape, Type};
 use crate::scalar;
 use crate::stack::{Stack, put};
@@ -120,7 +120,11 @@ impl Decoder {
         self.budget.value()?;
         self.budget.enter()?;
         let base = self.fields.len();
-        self.message_fields(ty, &ty.wire, message, base, BEFORE_ALL)?;
+        let mut repeats = Vec::new();
+        self.message_fields(ty, &ty.wire, message, BEFORE_ALL, &mut repeats)?;
+        if !repeats.is_empty() {
+            self.set_again(base, ty, repeats);
+        }
         self.budget.leave();
         Ok(base)
     }
@@ -131,14 +135,14 @@ impl Decoder {
     }
 
     /// Reads the fields of one message; those of inlined messages go to the same struct. `last` is the highest field number so
-    /// far: a field with a number that is not above it may be repeated.
+    /// far: a field with a number that is not above it may be repeated, and goes to `repeats` with its position.
     fn message_fields(
         &mut self,
         ty: &Type,
         message_fields: &[MessageField],
         message: &[u8],
-        base: usize,
         mut last: u32,
+        repeats: &mut Vec<(usize, Value)>,
     ) -> Result<(), Fault> {
         let fields: &[Field] = &ty.fields;
         let mut reader = Reader::new(message);
@@ -158,15 +162,14 @@ impl Decoder {
                     tag.expect(Wire::Bytes, &ty.struct_name)?;
                     self.budget.enter()?;
                     let last = if rises { BEFORE_ALL } else { AFTER_ALL };
-                    self.message_fields(ty, fields, reader.bytes()?, base, last)?;
+                    self.message_fields(ty, fields, reader.bytes()?, last, repeats)?;
                     self.budget.leave();
                     continue;
                 }
             };
             let Some(field) = fields.get(at) else { continue };
             if !rises {
-                let value = self.field(field, tag, &mut reader)?;
-                self.set_again(base, field, value);
+                repeats.push((at, self.field(field, tag, &mut reader)?));
                 continue;
             }
             // Most fields are texts, and many are empty: the reference writes empty texts, and a tree omits them. Each value is
@@ -226,19 +229,24 @@ impl Decoder {
         Ok(())
     }
 
-    /// A repeated field: lists and maps grow, structs are merged, other values are replaced.
+    /// Fields that may be repeated, by position: lists and maps grow, structs are merged, other values are replaced.
     #[cold]
-    fn set_again(&mut self, base: usize, field: &Field, value: Value) {
-        let value = match (&field.shape, self.fields.remove(base, &field.name), value) {
-            (Shape::List(_), Some(Value::List(mut earlier)), Value::List(more)) => {
-                earlier.extend(more);
-                Value::List(earlier)
+    fn set_again(&mut self, base: usize, ty: &Type, mut repeats: Vec<(usize, Value)>) {
+        repeats.sort_by_key(|(at, _)| *at);
+        for group in repeats.chunk_by(|a, b| a.0 == b.0) {
+            let Some(field) = group.first().and_then(|(at, _)| ty.fields.get(*at)) else { continue };
+            let earlier = self.fields.remove(base, &field.name);
+            let values = earlier.into_iter().chain(group.iter().map(|(_, value)| value.clone()));
+            let value = match &field.shape {
+                Shape::List(_) => {
+                    let items = values.flat_map(|list| list.as_list().unwrap_or_default().to_vec());
+                    items.collect()
+                }
+                _ => merge_repeats(values.collect()),
+            };
+            if !field.drops(&value) {
+                put(self.fields.field(&field.name), value);
             }
-            (_, Some(earlier), value) => merge_again(earlier, value),
-            (_, None, value) => value,
-        };
-        if !field.drops(&value) {
-            put(self.fields.field(&field.name), value);
         }
     }
 

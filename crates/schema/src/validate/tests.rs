@@ -116,3 +116,29 @@ fn union_members_must_match_the_discriminator() {
         ]
     );
 }
+
+#[test]
+fn counterparts_in_long_lists_are_those_of_short_ones() {
+    let keys = [Text::known("port"), Text::known("protocol")];
+    let topology = Topology::Keyed(crate::Ref::Shared(keys.to_vec().into()));
+    let text = |count: usize| {
+        let item = |at: usize| match at % 3 {
+            0 => format!(r#"{{"port":{},"n":{at}}}"#, at / 6),
+            1 => format!(r#"{{"port":{},"protocol":"UDP","n":{at}}}"#, at / 6),
+            _ => format!(r#"{{"port":"{}","n":{at}}}"#, at / 6),
+        };
+        format!("[{}]", (0..count).map(item).collect::<Vec<_>>().join(","))
+    };
+    let list =
+        |count| json::decode_shape(&Shape::Any, text(count).as_bytes(), &Limits::default()).unwrap().value;
+    for count in [Elements::SCANNED, 40] {
+        let old = list(count);
+        let scan = Elements::Scan(&keys, old.as_list().unwrap());
+        let chosen = Elements::of(&topology, Some(&old)).unwrap();
+        assert_eq!(matches!(chosen, Elements::Index(..)), count > Elements::SCANNED);
+        for element in list(60).as_list().unwrap() {
+            assert_eq!(chosen.counterpart(element), scan.counterpart(element), "{element:?}");
+        }
+    }
+    assert!(Elements::of(&Topology::Natural, Some(&list(3))).is_none());
+}

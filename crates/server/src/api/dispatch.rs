@@ -11,12 +11,13 @@ use kinds::{BodyType, SubresourceAction, SubresourceType, Verb as KindVerb};
 use object::quote::Quoted;
 use object::time::MicroTime;
 use registry::{
-    Answer, ApplyFormat, Catalog, DeleteOptions, Forced, Gate, ListOptions, Patch, Served, Target, Warnings,
-    WriteKind, WriteOptions,
+    Answer, ApplyFormat, Catalog, Content, DeleteOptions, Forced, Gate, ListOptions, Patch, Served, Target,
+    Warnings, WriteKind, WriteOptions,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::compress::Coding;
+use super::large::{self, LARGE};
 use super::negotiate::{self, AllowedTransforms, ClientPreferences, PatchType};
 use super::represent::{Converted, Include, View};
 use super::request_info::{self, Prefix, RequestInfo, Verb};
@@ -49,6 +50,8 @@ struct Routed<'a> {
     catalog: &'a Catalog,
     route: &'a routes::Route<'a>,
     warnings: Warnings,
+    /// When the request times out.
+    until: Option<Instant>,
 }
 
 impl Api {
@@ -73,13 +76,13 @@ impl Api {
             self.negotiator().error_format(&ClientPreferences::of(request.headers(), request.query()));
         let warnings = Warnings::default();
         warnings.extend(route.served.deprecated.as_ref().map(ToString::to_string));
-        let routed = Routed { info: &info, catalog: &catalog, route: &route, warnings: warnings.clone() };
+        let until = timeout.map(|timeout| Instant::now() + timeout);
+        let routed =
+            Routed { info: &info, catalog: &catalog, route: &route, warnings: warnings.clone(), until };
         let work = self.routed(&mut request, &proof, routed);
-        let outcome = match timeout {
+        let outcome = match until {
             None => work.await,
-            Some(timeout) => tokio::time::timeout(timeout, work).await.unwrap_or_else(|_| {
-                Err(Status::timeout("request did not complete within the allotted timeout").into())
-            }),
+            Some(until) => timeout_at(until, work).await.unwrap_or_else(|_| Err(large::timed_out().into())),
         };
         let mut response = match outcome {
             Ok(response) => response,
@@ -99,7 +102,7 @@ impl Api {
         proof: &Authorized,
         routed: Routed<'_>,
     ) -> Result<Response, Error> {
-        let Routed { info, catalog, route, warnings } = routed;
+        let Routed { info, catalog, route, warnings, until } = routed;
         negotiate::route::check(request.method(), request.headers(), route.produces, self.negotiator())?;
         let unserved = route
             .subresource
@@ -123,7 +126,20 @@ impl Api {
             body,
             warnings,
         };
+        let is_write = matches!(
+            info.verb,
+            Verb::Resource(KindVerb::Create | KindVerb::Update | KindVerb::Patch | KindVerb::Delete)
+        );
+        if is_write && self.is_large(&verb_request).await {
+            return self.large_writes.run(until, self.verb(verb_request, info)).await;
+        }
         self.verb(verb_request, info).await
+    }
+
+    /// Whether the body of a write, or the object that it changes, is large.
+    async fn is_large(&self, request: &VerbRequest<'_>) -> bool {
+        let has_object = !request.target.name.is_empty();
+        request.body.len() > LARGE || (has_object && self.registry.size(&request.target).await > LARGE)
     }
 
     /// The timeout of a request: its `timeout` parameter, at most the configured timeout.
@@ -298,9 +314,16 @@ impl Api {
         view: &View,
         answer: Answer,
     ) -> Result<Response, Error> {
-        let form = view.form(&view.ready(answer.content).await?)?;
+        let content = view.ready(answer.content).await?;
         let code = StatusCode::from_u16(answer.code).unwrap_or(StatusCode::OK);
-        Ok(form.into_response(code, view.accept.format.media_type(), self.coding(&request.preferences)))
+        let size = match &content {
+            Content::Entry(entry) => entry.bytes().len(),
+            Content::Tree(_) | Content::Other { .. } => 0,
+        };
+        large::beside(size, || {
+            let coding = self.coding(&request.preferences);
+            Ok(view.form(&content)?.into_response(code, view.accept.format.media_type(), coding))
+        })
     }
 }
 
@@ -313,11 +336,11 @@ fn watch_unsupported(served: &Served) -> Status {
     }
 }
 
-/// Adds a header for each warning.
+/// Adds a header for each warning, in quotes; within them, quotes and backslashes are escaped and nothing else.
 fn warned(mut response: Response, warnings: &[String]) -> Response {
     for warning in warnings {
-        let text: String = warning.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", Quoted(&text))) {
+        let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()) {
             response.headers_mut().append(WARNING, value);
         }
     }
