@@ -516,3 +516,56 @@ fn message(panic: &(dyn Any + Send)) -> String {
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
     format!("the engine panicked: {}", text.unwrap_or("without a message"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::Disk;
+
+    fn write(engine: &Engine, value: Option<&str>) {
+        let mut rows = Rows::default();
+        match value {
+            Some(value) => rows.put(b"m".into(), value.into()),
+            None => rows.remove(b"m".into()),
+        }
+        engine.write(rows, Durability::Synced, &Disk).unwrap();
+    }
+
+    fn value(engine: &Engine) -> Option<Bytes> {
+        engine.view().get(b"m").unwrap()
+    }
+
+    /// The numbers by which the engine orders writes go on where the tables end.
+    #[test]
+    fn writes_after_the_journal_was_replaced_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("db");
+        let engine = Engine::create(&path).unwrap();
+        for n in 0..100 {
+            write(&engine, Some(&format!("{n}")));
+        }
+        assert!(!engine.is_flushed());
+        engine.flush().unwrap();
+        assert!(engine.is_flushed());
+        engine.close_without_journal().unwrap();
+        assert_eq!(missing_part(&path).unwrap(), None, "the mark says that there may be no journal");
+
+        let engine = Engine::open(&path).unwrap();
+        assert!(!path.join(FLUSHED).exists());
+        assert_eq!(value(&engine).unwrap(), "99");
+        write(&engine, Some("later"));
+        assert_eq!(value(&engine).unwrap(), "later");
+        drop(engine);
+        let engine = Engine::open(&path).unwrap();
+        assert_eq!(value(&engine).unwrap(), "later");
+        write(&engine, None);
+        engine.flush().unwrap();
+        engine.merge().unwrap();
+        engine.close_without_journal().unwrap();
+        let engine = Engine::open(&path).unwrap();
+        assert_eq!(value(&engine), None);
+        drop(engine);
+        fs::remove_file(journal::newest(&path).unwrap().unwrap()).unwrap();
+        assert!(matches!(Engine::open(&path), Err(ReadError::Missing(_))), "without the mark, it is missed");
+    }
+}
