@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use crate::data_dir::DataDir;
 use server::pki::{self, ADMIN_USER, Kubeconfig, Names, Pair, Pki, Token};
 use server::tls::{self, Files};
 
@@ -48,13 +49,13 @@ pub(crate) struct Loaded {
 impl Certificates {
     /// Certificates for a server at `address` with the data directory `data_dir`.
     pub(crate) fn new(
-        data_dir: PathBuf,
+        data_dir: &DataDir,
         given: Option<Files>,
         address: SocketAddr,
         names: FurtherNames,
     ) -> Self {
-        let kubeconfig = data_dir.join("kubeconfig");
-        Self { own: Pki::new(data_dir.join("pki")), given, address, kubeconfig, names }
+        let kubeconfig = data_dir.kubeconfig();
+        Self { own: Pki::new(data_dir.pki()), given, address, kubeconfig, names }
     }
 
     /// The administrator's kubeconfig.
@@ -134,6 +135,7 @@ mod tests {
 
     #[test]
     fn url_has_an_address_that_clients_can_connect_to() {
+        let data_dir = DataDir::unopened("x");
         for (address, url) in [
             ("127.0.0.1:6443", "https://127.0.0.1:6443"),
             ("0.0.0.0:1", "https://127.0.0.1:1"),
@@ -141,7 +143,7 @@ mod tests {
             ("192.0.2.1:8443", "https://192.0.2.1:8443"),
         ] {
             let further = FurtherNames { service: [10, 0, 0, 1].into(), advertised: None, host: None };
-            let certificates = Certificates::new("x".into(), None, address.parse().unwrap(), further);
+            let certificates = Certificates::new(&data_dir, None, address.parse().unwrap(), further);
             assert_eq!(certificates.url(), url);
         }
     }

@@ -4,11 +4,13 @@
 //! here once this server's own hooks are done.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cache::Cache;
 use registry::Registry;
 use server::Lifecycle;
 use server::health::{Check, Checks, Duplicate, Endpoint};
+use store::Health;
 
 use crate::boot::Hooks;
 use crate::logging;
@@ -89,11 +91,39 @@ pub(crate) fn damage(cache: &Cache) -> Vec<String> {
     lines
 }
 
+/// Logs when the store stops to accept writes, and when it does again.
+pub(crate) async fn log_changes(registry: Arc<Registry>) {
+    let mut was_good = true;
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let is_good = match registry.cache().store().health() {
+            Health::Good => true,
+            Health::Failing(error) => {
+                if was_good {
+                    log::error!(error:%; "the store does not accept writes");
+                }
+                false
+            }
+            Health::Closed => return,
+        };
+        if is_good && !was_good {
+            log::info!("the store accepts writes again");
+        }
+        was_good = is_good;
+    }
+}
+
 /// Whether the store accepts writes.
 fn store(name: &'static str, endpoints: &'static [Endpoint], registry: &Arc<Registry>) -> Check {
     let registry = registry.clone();
     Check::new(name, endpoints, move || {
         let health = registry.cache().store().health();
-        async move { if health.is_good() { Ok(()) } else { Err(format!("{health:?}")) } }
+        async move {
+            match health {
+                Health::Good => Ok(()),
+                Health::Failing(error) => Err(error.to_string()),
+                Health::Closed => Err("the store is closed".into()),
+            }
+        }
     })
 }

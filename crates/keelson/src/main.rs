@@ -2,6 +2,7 @@
 
 mod boot;
 mod certificates;
+mod data_dir;
 mod flags;
 mod health;
 mod logging;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Show::Version => return print(&version()),
         Show::Nothing => {}
     }
+    data_dir::make_private();
     logging::start(options.log_format, options.verbosity);
     for name in without_effect {
         log::warn!("--{name} is accepted but has no effect yet");

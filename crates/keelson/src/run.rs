@@ -23,6 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::boot::{Hooks, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
+use crate::data_dir::{self, DataDir};
 use crate::health;
 use crate::options::{LogFormat, Options, Storage};
 
@@ -32,8 +33,8 @@ const RESERVED_DESCRIPTORS: u64 = 256;
 /// Why the server did not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("the data directory {} cannot be used: {cause}", .path.display())]
-    DataDir { path: PathBuf, cause: std::io::Error },
+    #[error(transparent)]
+    DataDir(#[from] data_dir::Error),
     #[error("the runtime could not be started: {0}")]
     Runtime(std::io::Error),
     #[error("signals cannot be received: {0}")]
@@ -88,8 +89,6 @@ pub(crate) fn run(options: &Options, begin: Instant) -> Result<Ending, Error> {
 }
 
 async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
-    let data_dir = std::path::absolute(&options.data_dir)
-        .map_err(|cause| Error::DataDir { path: options.data_dir.clone(), cause })?;
     let lifecycle = Lifecycle::new();
     stop_on_signals(&lifecycle)?;
 
@@ -97,19 +96,22 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let server = Server::listen(address, limits(options), lifecycle.clone())?
         .with_shutdown_delay(options.shutdown_delay);
 
+    let data_dir = DataDir::open(&options.data_dir, options.storage)?;
+    let store = store(options, &data_dir)?;
+
     let further = FurtherNames {
         service: options.service_range.first(),
         advertised: options.advertise_address,
         host: options.external_hostname.clone(),
     };
-    let certificates = Certificates::new(data_dir.clone(), given_files(options), server.address(), further);
+    let certificates = Certificates::new(&data_dir, given_files(options), server.address(), further);
     let loaded = certificates.load()?;
     if loaded.needs_sync {
         let certificates = certificates.clone();
         tokio::task::spawn_blocking(move || certificates.sync());
     }
     let authenticators = Arc::new(authenticators(options, &loaded)?);
-    let registry = Arc::new(registry(options, &data_dir).await?);
+    let registry = Arc::new(registry(options, store).await?);
     let identity = Identity::new(loaded.serving)?;
     let tls = identity.server_config(&TlsConfig {
         oldest: options.oldest_tls,
@@ -129,6 +131,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         services: options.service_range,
         client_authority: loaded.client_authority,
     };
+    tokio::spawn(health::log_changes(registry.clone()));
     tokio::spawn({
         let registry = registry.clone();
         async move { Box::pin(hooks.run(&registry, &values)).await }
@@ -151,19 +154,24 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     Ok(if lifecycle.forced() { Ending::Forced } else { Ending::Orderly })
 }
 
-/// Opens the store, the cache and the registry.
-async fn registry(options: &Options, data_dir: &Path) -> Result<Registry, Error> {
-    let store: Arc<dyn Store> = match options.storage {
-        Storage::Memory => Arc::new(Memory::new(store::memory::Options {
-            retention: options.retention,
-            ..Default::default()
-        })),
-        Storage::Embedded => {
-            let directory = data_dir.join("store");
-            let embedded = embedded::Options { retention: options.retention, ..Default::default() };
-            Arc::new(tokio::task::block_in_place(|| Embedded::open(&directory, embedded))?)
+/// Opens the store.
+fn store(options: &Options, data_dir: &DataDir) -> Result<Arc<dyn Store>, Error> {
+    let retention = options.retention;
+    match options.storage {
+        Storage::Memory => {
+            Ok(Arc::new(Memory::new(store::memory::Options { retention, ..Default::default() })))
         }
-    };
+        Storage::Embedded => {
+            let embedded = embedded::Options { retention, ..Default::default() };
+            let store = tokio::task::block_in_place(|| Embedded::open(&data_dir.store(), embedded))?;
+            data_dir.store_was_opened()?;
+            Ok(Arc::new(store))
+        }
+    }
+}
+
+/// Opens the cache and the registry.
+async fn registry(options: &Options, store: Arc<dyn Store>) -> Result<Registry, Error> {
     let cache = Cache::open(store, registry::specs()?, cache_options(options)).await?;
     for line in health::damage(&cache) {
         log::error!(error = line.as_str(); "a part of the data cannot be read; everything else is served");

@@ -123,7 +123,7 @@ fn unwritable_data_directory_has_a_clear_error() {
     let output = keelson(&["--secure-port=0", "--data-dir=/dev/null/x"]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.starts_with("error: cannot make the folder /dev/null/x/pki: "), "{text}");
+    assert!(text.starts_with("error: the data directory /dev/null/x cannot be used: "), "{text}");
 }
 
 #[test]

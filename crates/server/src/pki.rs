@@ -258,7 +258,7 @@ impl Paths {
     /// Writes the key first: a crash in between leaves a pair that does not fit, which the next start notices.
     fn write(&self, pair: &Pair) -> Result<(), Error> {
         file::write_private(&self.key, &pair.key)?;
-        file::write_public(&self.certificate, &pair.certificate)
+        file::write_private(&self.certificate, &pair.certificate)
     }
 }
 

@@ -12,9 +12,10 @@
 use crate::{Corrupt, Damage, Entry, Error, Head, Key, Revision, Visitor};
 use bytes::Bytes;
 use std::{
-    fs::{self, File},
+    fs::{self, File, OpenOptions},
     io::{self, BufReader, BufWriter, Read, Write},
     ops::ControlFlow,
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
@@ -86,7 +87,8 @@ fn write_partial(
     path: &Path,
     load: impl FnOnce(&mut Visitor<'_>) -> Result<Revision, Error>,
 ) -> Result<Report, Error> {
-    let mut file = BufWriter::with_capacity(1 << 20, File::create(path).map_err(Error::read)?);
+    let file = private().create(true).truncate(true).open(path).map_err(Error::read)?;
+    let mut file = BufWriter::with_capacity(1 << 20, file);
     let mut report = Report { revision: Revision::ZERO, entries: 0, bytes: 0, corrupt: Vec::new() };
     let mut digest = Xxh3::new();
     let mut failed = None;
@@ -152,6 +154,13 @@ fn partial_name(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".partial");
     path.with_file_name(name)
+}
+
+/// Opens for reading and writing; a file that is made belongs to its owner alone.
+pub(crate) fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    options
 }
 
 /// Makes the names in a directory durable.

@@ -23,6 +23,7 @@ mod media;
 mod reader;
 mod reclaim;
 mod recovery;
+mod reserve;
 mod shared;
 
 use crate::{
@@ -30,7 +31,7 @@ use crate::{
     Visitor, backup, change::VALUE_LIMIT, feed::check_reach,
 };
 use build::Builder;
-use committer::{Command, Committer};
+use committer::{Command, Committer, Condition};
 use engine::{Engine, ReadError};
 use files::{Contents, Directory, Watermark};
 use journal::Mended;
@@ -38,6 +39,7 @@ use layout::Reach;
 pub use media::{Disk, Media};
 use reader::{Job, Reading};
 use reclaim::Reclaimer;
+use reserve::Reserve;
 use shared::{Recovered, Shared};
 use std::{
     cell::Cell,
@@ -105,14 +107,13 @@ impl Embedded {
     /// Opens the store in a directory, or makes one there if the directory is empty or missing. Blocking.
     pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
         let directory = Directory::lock(path)?;
-        let contents = directory.settle()?;
-        let unreadable = |error| directory.unreadable(error);
-        let watermark = Watermark::open(&directory).map_err(Error::read)?;
-        let acknowledged = watermark.read().map_err(Error::read)?;
-        let (mut engine, mended) = open_mended(&directory.engine(), acknowledged).map_err(unreadable)?;
-        if contents == Contents::Nothing {
-            directory.write_format()?;
+        if directory.settle()? == Contents::Nothing {
+            directory.create()?;
         }
+        let unreadable = |error| directory.unreadable(error);
+        let watermark = Watermark::open(&directory)?;
+        let acknowledged = watermark.read()?;
+        let (mut engine, mended) = open_mended(&directory.engine(), acknowledged).map_err(unreadable)?;
         let mut recovered = Recovered::read(&engine.view()).map_err(unreadable)?;
         if let Some(damage) = recovery::check_complete(&recovered, acknowledged) {
             return Err(directory.unusable(damage));
@@ -124,11 +125,12 @@ impl Embedded {
             engine = Engine::open(&directory.engine()).map_err(unreadable)?;
             recovered = Recovered::read(&engine.view()).map_err(unreadable)?;
         }
+        let reserve = Reserve::open(&directory).map_err(Error::read)?;
         let shared = Arc::new(Shared::new(directory, options, engine, recovered));
-        Self::start(shared, watermark).map_err(Error::read)
+        Self::start(shared, watermark, reserve).map_err(Error::read)
     }
 
-    fn start(shared: Arc<Shared>, watermark: Watermark) -> io::Result<Self> {
+    fn start(shared: Arc<Shared>, watermark: Watermark, reserve: Reserve) -> io::Result<Self> {
         let (commands, received) = mpsc::channel();
         let (jobs, todo) = mpsc::channel();
         let (wake, woken) = mpsc::channel();
@@ -139,6 +141,9 @@ impl Embedded {
             reader: jobs.clone(),
             watermark,
             journal,
+            reserve,
+            condition: Condition::Working,
+            unflushed: 0,
         };
         let committer = spawn("store-commit", {
             let shared = shared.clone();
@@ -163,11 +168,16 @@ impl Embedded {
     }
 }
 
+/// Whether a directory is missing, or holds nothing of a store: then [`Embedded::open`] makes an empty one.
+pub fn is_vacant(path: &Path) -> io::Result<bool> {
+    files::is_vacant(path)
+}
+
 /// Opens the engine, after mending its journals if that is what it takes.
 fn open_mended(path: &Path, acknowledged: Revision) -> Result<(Engine, Option<Mended>), ReadError> {
     match Engine::open(path) {
         Ok(engine) => Ok((engine, None)),
-        Err(error @ ReadError::Io(_)) => Err(error),
+        Err(error @ (ReadError::Io(_) | ReadError::Missing(_))) => Err(error),
         Err(damaged) => match journal::mend(path, acknowledged) {
             Ok(Some(mended)) => Ok((Engine::open(path)?, Some(mended))),
             _ => Err(damaged),
@@ -184,7 +194,7 @@ pub fn restore(backup: &Path, path: &Path) -> Result<Revision, Error> {
     let mut builder = Builder::create(&directory.engine())?;
     let revision = backup::read(backup, &mut |entry| builder.add(entry.key, entry.head, Some(entry.value)))?;
     builder.finish(Reach { compacted: revision, swept: revision })?;
-    Watermark::open(&directory).and_then(|watermark| watermark.write(revision)).map_err(Error::read)?;
+    Watermark::create(&directory, revision)?;
     directory.end_restore()?;
     Ok(revision)
 }

@@ -131,6 +131,12 @@ pub enum Damage {
     /// There are files, but not those of a store.
     #[error("it is not empty and holds no store")]
     NotAStore,
+    /// A part of a store is missing, and other parts of it are there.
+    #[error(
+        "it holds parts of a store, but {0} is missing: restore a backup into an empty directory, or move this one \
+         away to start without its objects"
+    )]
+    Missing(String),
     /// It should not exist yet.
     #[error("it exists already")]
     Exists,

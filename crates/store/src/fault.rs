@@ -17,6 +17,8 @@ pub enum Fault {
     Sync(Cause),
     /// The sync takes this much longer.
     SlowSync(Duration),
+    /// No more space can be set aside.
+    Reserve(Cause),
 }
 
 /// Why an operation fails.
@@ -109,6 +111,13 @@ impl Media for Faults {
                 thread::sleep(delay);
                 Ok(())
             }
+            _ => Ok(()),
+        }
+    }
+
+    fn reserve(&self, _: u64) -> io::Result<()> {
+        match self.hit(|fault| matches!(fault, Fault::Reserve(_))) {
+            Some(Fault::Reserve(cause)) => Err(cause.into()),
             _ => Ok(()),
         }
     }

@@ -239,6 +239,10 @@ async fn lost_changes_are_noticed() {
     let written = Written::new(50, 5000).await;
     let path = written.copy("without-journal");
     fs::remove_file(path.join("db/0.jnl")).unwrap();
+    assert!(matches!(open(&path), Err(Error::Unusable { damage: Damage::Missing(_), .. })));
+
+    let path = written.copy("emptied-journal");
+    fs::write(path.join("db/0.jnl"), []).unwrap();
     let lost = Damage::Lost { acknowledged: Revision(50), found: Revision::ZERO };
     assert!(matches!(open(&path), Err(Error::Unusable { damage, .. }) if damage == lost));
 
@@ -250,7 +254,8 @@ async fn lost_changes_are_noticed() {
 
     let path = written.copy("without-engine");
     fs::remove_dir_all(path.join("db")).unwrap();
-    assert!(matches!(open(&path), Err(Error::Unusable { damage: Damage::Lost { .. }, .. })));
+    assert!(matches!(open(&path), Err(Error::Unusable { damage: Damage::Missing(_), .. })));
+    assert!(!path.join("db").exists(), "nothing is made where something was");
 }
 
 #[tokio::test]

@@ -1,11 +1,16 @@
 //! Who may open a data directory, and which directories are refused.
 
-#![allow(clippy::unwrap_used, reason = "test code")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "test code")]
 
-use std::{fs, path::Path, process::Command, sync::Arc};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+};
 use store::{
-    Damage, Error, Revision, Store,
-    contract::{load, put},
+    Change, Damage, Entry, Error, Revision, Store,
+    contract::{commit_all, key, load, put},
     embedded::{Embedded, Options, restore},
 };
 
@@ -86,13 +91,134 @@ fn a_directory_with_other_files_is_refused_and_left_alone() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "years of work");
 }
 
+/// What a crash leaves while a store is made: the mark, and any part of the rest but the format.
 #[test]
-fn a_store_that_was_never_finished_is_made_anew() {
+fn a_store_whose_making_was_interrupted_is_made_anew() {
     let directory = tempfile::tempdir().unwrap();
     open(directory.path()).unwrap().close();
+    assert!(!directory.path().join("creating").exists());
+    fs::write(directory.path().join("creating"), "").unwrap();
+    open(directory.path()).unwrap().close();
+    assert!(!directory.path().join("creating").exists(), "with a format, the store is complete");
+    fs::write(directory.path().join("creating"), "").unwrap();
     fs::remove_file(directory.path().join("format")).unwrap();
     fs::remove_dir_all(directory.path().join("db").join("keyspaces")).unwrap();
     assert_eq!(open(directory.path()).unwrap().known_revision(), Revision::ZERO);
+}
+
+#[tokio::test]
+async fn a_store_without_its_format_is_refused_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path()).unwrap();
+    put(&store, "a", "v").await;
+    store.close();
+    let format = directory.path().join("format");
+    let kept = fs::read(&format).unwrap();
+    fs::remove_file(&format).unwrap();
+    let error = open(directory.path()).err().unwrap();
+    let text = error.to_string();
+    assert!(text.contains("\"format\" is missing"), "{text}");
+    assert!(text.contains("restore a backup") && text.contains("move this one away"), "{text}");
+    let mark = directory.path().join("creating");
+    fs::write(&mark, "").unwrap();
+    assert!(matches!(damage(open(directory.path())), Some(Damage::Missing(_))), "changes were acknowledged");
+    fs::remove_file(&mark).unwrap();
+    fs::write(&format, kept).unwrap();
+    assert_eq!(load(&open(directory.path()).unwrap(), "", None).unwrap().texts(), ["a=v"]);
+}
+
+/// A store with tables, files of values, and changes that are only in the journal.
+async fn full_store(path: &Path) -> Vec<Entry> {
+    let store = open(path).unwrap();
+    let large = (0..3600).map(|n| Change::put(key(&format!("large/{}", n % 30)), vec![n as u8; 5000]));
+    commit_all(&store, large).await;
+    put(&store, "small", "v").await;
+    store.close();
+    load(&open(path).unwrap(), "", None).unwrap().entries
+}
+
+/// The paths of everything in a directory.
+fn parts(root: &Path, under: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(under).unwrap() {
+        let path = entry.unwrap().path();
+        found.push(path.strip_prefix(root).unwrap().to_owned());
+        if path.is_dir() {
+            parts(root, &path, found);
+        }
+    }
+}
+
+fn copy_tree(from: &Path, to: &Path, without: &[&PathBuf]) {
+    fs::create_dir_all(to).unwrap();
+    let mut paths = Vec::new();
+    parts(from, from, &mut paths);
+    for path in paths {
+        if without.iter().any(|without| path.starts_with(without)) {
+            continue;
+        }
+        let (from, to) = (from.join(&path), to.join(&path));
+        if from.is_dir() { fs::create_dir_all(to).unwrap() } else { fs::copy(from, to).map(drop).unwrap() }
+    }
+}
+
+/// Whether a directory opens with all entries, or is refused. It must not open with fewer.
+fn opens_whole(path: &Path, entries: &[Entry], without: &[&PathBuf]) -> bool {
+    match open(path) {
+        Ok(store) => {
+            let found = load(&store, "", None).unwrap().entries;
+            assert!(found == entries, "{without:?} are missing, and {} entries are there", found.len());
+            true
+        }
+        Err(Error::Unusable { .. }) => false,
+        Err(error) => panic!("unexpected: {error}"),
+    }
+}
+
+#[tokio::test]
+async fn a_store_with_missing_parts_is_whole_or_refused_and_then_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let sound = directory.path().join("sound");
+    let entries = full_store(&sound).await;
+    assert_eq!(entries.len(), 31);
+    let mut all = Vec::new();
+    parts(&sound, &sound, &mut all);
+    let mut refused = 0;
+    for part in &all {
+        let copy = directory.path().join("copy");
+        copy_tree(&sound, &copy, &[part]);
+        if !opens_whole(&copy, &entries, &[part]) {
+            refused += 1;
+            let (from, to) = (sound.join(part), copy.join(part));
+            if from.is_dir() {
+                copy_tree(&from, &to, &[]);
+            } else {
+                fs::copy(from, to).unwrap();
+            }
+            assert!(opens_whole(&copy, &entries, &[]), "{part:?} is there again");
+        }
+        fs::remove_dir_all(&copy).unwrap();
+    }
+    println!("{} parts, {refused} refusals", all.len());
+    assert!(refused >= 10);
+}
+
+#[tokio::test]
+async fn slow_a_store_with_any_two_parts_missing_is_whole_or_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let sound = directory.path().join("sound");
+    let entries = full_store(&sound).await;
+    let mut all = Vec::new();
+    parts(&sound, &sound, &mut all);
+    let mut opened = 0;
+    for (n, one) in all.iter().enumerate() {
+        for other in all.iter().skip(n + 1) {
+            let copy = directory.path().join("copy");
+            copy_tree(&sound, &copy, &[one, other]);
+            opened += u32::from(opens_whole(&copy, &entries, &[one, other]));
+            fs::remove_dir_all(&copy).unwrap();
+        }
+    }
+    println!("{opened} of {} pairs are not needed", all.len() * (all.len() - 1) / 2);
 }
 
 #[tokio::test]

@@ -6,12 +6,13 @@ use bytes::Bytes;
 use fastrand::Rng;
 use std::{
     collections::BTreeMap,
+    fs,
     sync::Arc,
     time::{Duration, Instant},
 };
 use store::{
     Change, Error, Fate, Follow, Follower, Health, Kind, Revision, Store,
-    contract::{events, key, load, next, put},
+    contract::{commit_all, events, key, load, next, put},
     embedded::{Embedded, Options},
     fault::{Cause, Fault, Faults, Lasting},
 };
@@ -88,6 +89,108 @@ async fn a_full_disk_fails_writes_while_reads_go_on_and_mends_by_itself() {
     let (store, _directory) = faulty.reopen();
     assert_eq!(load(&store, "", None).unwrap().texts(), ["a=5"]);
     assert_eq!(store.known_revision(), Revision(3));
+}
+
+#[tokio::test]
+async fn a_full_disk_is_noticed_while_there_is_room_for_deletes() {
+    let faulty = Faulty::open();
+    let store = &faulty.store;
+    put(store, "a", "1").await;
+    put(store, "b", "1").await;
+    let reserve = faulty.directory.path().join("data/reserve");
+    assert!(reserve.metadata().unwrap().len() > 0);
+
+    faulty.faults.inject(Fault::Reserve(Cause::Full), Lasting::UntilCleared);
+    let large = vec![0; 3 << 20];
+    let refused = store.commit(Change::put(key("c"), large.clone())).await;
+    assert!(matches!(refused, Err(Error::Full { fate: Fate::NotWritten, .. })), "{refused:?}");
+    assert_eq!(reserve.metadata().unwrap().len(), 0, "it is released");
+    assert!(matches!(store.health(), Health::Failing(Error::Full { .. })), "{:?}", store.health());
+    let refused = store.commit(Change::put(key("a"), "2")).await;
+    assert!(matches!(refused, Err(Error::Full { fate: Fate::NotWritten, .. })), "{refused:?}");
+    store.commit(Change::delete(key("b"))).await.unwrap();
+    store.compact(store.known_revision()).await.unwrap();
+    assert_eq!(load(store, "", None).unwrap().texts(), ["a=1"]);
+
+    faulty.faults.clear();
+    faulty.until_healthy().await;
+    assert!(reserve.metadata().unwrap().len() > 0, "it is made again");
+    assert_eq!(store.commit(Change::put(key("c"), large)).await.unwrap().revision, Revision(4));
+}
+
+#[tokio::test]
+async fn deletes_do_not_use_up_what_reclaiming_needs() {
+    let faulty = Faulty::open();
+    let store = &faulty.store;
+    let names: Vec<String> = (0..20_000).map(|n| format!("pods/default/pod-{n:05}")).collect();
+    commit_all(store, names.iter().map(|name| Change::put(key(name), "v"))).await;
+    faulty.faults.inject(Fault::Reserve(Cause::Full), Lasting::UntilCleared);
+    store.commit(Change::put(key("c"), vec![0; 3 << 20])).await.unwrap_err();
+    let mut deleted = 0;
+    for names in names.chunks(1000) {
+        let deletes: Vec<_> = names.iter().map(|name| store.commit(Change::delete(key(name)))).collect();
+        for delete in deletes {
+            deleted += u32::from(delete.await.is_ok());
+        }
+    }
+    assert!((1000..20_000).contains(&deleted), "{deleted}");
+    faulty.faults.clear();
+    faulty.until_healthy().await;
+    assert_eq!(load(store, "", None).unwrap().entries.len() as u32, 20_000 - deleted);
+}
+
+/// Nothing is acknowledged that was written to files that are not there any more.
+#[tokio::test]
+async fn a_store_whose_directory_is_gone_takes_no_writes() {
+    for path in ["data", "data/db", "data/db/0.jnl"] {
+        let faulty = Faulty::open();
+        let store = &faulty.store;
+        put(store, "a", "1").await;
+        let (place, aside) = (faulty.directory.path().join(path), faulty.directory.path().join("aside"));
+        fs::rename(&place, &aside).unwrap();
+        let lost = store.commit(Change::put(key("a"), "2")).await;
+        assert!(matches!(lost, Err(Error::Io { fate: Fate::Unknown, .. })), "{path}: {lost:?}");
+        let refused = store.commit(Change::put(key("a"), "3")).await.unwrap_err();
+        assert!(refused.to_string().contains("removed or replaced"), "{path}: {refused}");
+        assert!(matches!(store.health(), Health::Failing(_)), "{path}");
+        assert_eq!(store.get(&key("a")).unwrap().unwrap().value, "1", "{path}");
+
+        fs::rename(&aside, &place).unwrap();
+        faulty.until_healthy().await;
+        assert_eq!(store.get(&key("a")).unwrap().unwrap().value, "2", "{path}: it was written after all");
+        put(store, "a", "4").await;
+    }
+}
+
+#[tokio::test]
+async fn a_store_whose_directory_is_removed_notices_without_a_write() {
+    let faulty = Faulty::open();
+    put(&faulty.store, "a", "1").await;
+    fs::remove_dir_all(faulty.directory.path().join("data")).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while faulty.store.health().is_good() {
+        assert!(Instant::now() < deadline, "the store should have noticed");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(faulty.store.commit(Change::put(key("a"), "2")).await.is_err());
+    assert!(!faulty.directory.path().join("data").exists(), "nothing is made in its place");
+}
+
+/// Another store in the place of the own one is left alone.
+#[tokio::test]
+async fn a_store_whose_directory_is_replaced_does_not_use_the_other() {
+    let (faulty, other) = (Faulty::open(), Faulty::open());
+    put(&faulty.store, "a", "1").await;
+    put(&other.store, "b", "1").await;
+    other.store.close();
+    let place = faulty.directory.path().join("data");
+    fs::rename(&place, faulty.directory.path().join("aside")).unwrap();
+    fs::rename(other.directory.path().join("data"), &place).unwrap();
+    faulty.store.commit(Change::put(key("a"), "2")).await.unwrap_err();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(faulty.store.commit(Change::put(key("a"), "3")).await.is_err());
+    let replaced = open(&faulty.directory, Options::default());
+    assert_eq!(load(&replaced, "", None).unwrap().texts(), ["b=1"]);
 }
 
 #[tokio::test]

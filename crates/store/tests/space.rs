@@ -64,6 +64,31 @@ async fn stays_bounded(total: u64) {
     assert!(loaded.entries.iter().all(|entry| entry.head.mod_revision > Revision(newest.0 - 2000)));
 }
 
+/// After the last write, history expires, and nothing but this thread's sleep goes on.
+#[tokio::test]
+async fn space_is_given_back_when_nothing_is_written_any_more() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data");
+    let options = Options { retention: Duration::from_secs(2), ..Options::default() };
+    let store: Arc<dyn Store> = Arc::new(Embedded::open(&path, options).unwrap());
+    let peak = churn(&store, &path, 150 << 20).await;
+    let begin = Instant::now();
+    while used(&path) > 24 << 20 {
+        assert!(
+            begin.elapsed() < Duration::from_secs(30),
+            "10 MB of live values take {} MB",
+            used(&path) >> 20
+        );
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    println!("{} MB at most, {} MB after {:?}", peak >> 20, used(&path) >> 20, begin.elapsed());
+    assert_eq!(load(&store, "", None).unwrap().entries.len(), 2000);
+    let newest = store.known_revision();
+    store.close();
+    let store: Arc<dyn Store> = Arc::new(Embedded::open(&path, Options::default()).unwrap());
+    assert_eq!((store.known_revision(), load(&store, "", None).unwrap().entries.len()), (newest, 2000));
+}
+
 #[tokio::test]
 async fn overwriting_does_not_grow_the_files_without_bound() {
     stays_bounded(400 << 20).await;

@@ -1,1 +1,164 @@
-//! A disk that fills: writes come back when history is reclaimed.
+//! Disks that fill, and space that is given back.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use testkit::Server;
+
+use super::{Caller, binary, megabytes, start};
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const WRITERS: usize = 4;
+
+/// The bytes on disk of everything in a directory.
+fn used(path: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(path) else { return 0 };
+    let sizes = entries.flatten().map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => used(&entry.path()),
+        Ok(metadata) => metadata.blocks() * 512,
+        Err(_) => 0,
+    });
+    sizes.sum()
+}
+
+fn body(name: &str, size: usize, round: usize) -> Vec<u8> {
+    let filler = format!("{round:08}").repeat(size / 8);
+    format!(r#"{{"metadata":{{"name":"{name}"}},"data":{{"key":"{filler}"}}}}"#).into_bytes()
+}
+
+/// Makes `objects` config maps of `size` bytes.
+fn create(caller: &mut Caller, objects: usize, size: usize) {
+    for n in 0..objects {
+        let made = caller.ask("POST", CONFIG_MAPS, &body(&format!("config-{n}"), size, 0));
+        assert_eq!(made.status, 201, "{}", made.text());
+    }
+}
+
+/// Updates them round and round from several connections, until there were `updates` or one failed. Gives how many worked,
+/// and the first answer that did not.
+fn update(server: &Server, objects: usize, size: usize, updates: usize) -> (usize, Option<String>) {
+    let write = |writer: usize| {
+        let mut caller = Caller::new(server);
+        let mut done = 0;
+        for round in (writer..updates).step_by(WRITERS) {
+            let name = format!("config-{}", round % objects);
+            let answer = caller.ask("PUT", &format!("{CONFIG_MAPS}/{name}"), &body(&name, size, round));
+            if answer.status != 200 {
+                return (done, Some(format!("{} {}", answer.status, answer.text())));
+            }
+            done += 1;
+        }
+        (done, None)
+    };
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS).map(|writer| scope.spawn(move || write(writer))).collect();
+        let outcomes = writers.into_iter().map(|writer| writer.join().unwrap());
+        outcomes.fold((0, None), |(all, failed), (done, failure)| (all + done, failed.or(failure)))
+    })
+}
+
+/// 4 MB of objects, 100 MB of updates, and then nothing.
+#[test]
+fn expired_history_is_given_back_when_nothing_is_written_any_more() {
+    let server = start(&["--history-retention=3s"]);
+    let store = server.folder().join("data/store");
+    create(&mut Caller::new(&server), 200, 20_000);
+    let before = used(&store);
+    let begin = Instant::now();
+    let (done, failed) = update(&server, 200, 20_000, 5000);
+    assert_eq!((done, failed), (5000, None));
+    let (updating, after) = (begin.elapsed(), used(&store));
+    let begin = Instant::now();
+    let mut least = after;
+    while least > 20 << 20 && begin.elapsed() < Duration::from_secs(30) {
+        thread::sleep(Duration::from_millis(100));
+        least = least.min(used(&store));
+    }
+    println!(
+        "{} at first, {} after {done} updates in {updating:?}, {} after {:?} without any",
+        megabytes(before),
+        megabytes(after),
+        megabytes(least),
+        begin.elapsed()
+    );
+    assert!(least <= 40 << 20, "4 MB of objects take {}", megabytes(least));
+    let mut caller = Caller::new(&server);
+    let listed = caller.ask("GET", &format!("{CONFIG_MAPS}?limit=1"), b"");
+    assert_eq!(listed.status, 200);
+    assert_eq!(caller.ask("GET", &format!("{CONFIG_MAPS}/config-199"), b"").status, 200);
+}
+
+/// A script that runs the server with a file system of `size` for its store, in a mount namespace of its own.
+fn on_small_disk(folder: &Path, size: &str) -> PathBuf {
+    let works = |arguments: &[&str]| {
+        Command::new("unshare").args(arguments).arg("true").status().is_ok_and(|status| status.success())
+    };
+    let unshare = if works(&["-rm"]) { "-rm" } else { "-m" };
+    assert!(works(&[unshare]), "this test needs a mount namespace: unshare -rm, or root");
+    let script = folder.join("on-small-disk");
+    // The third argument is the data directory.
+    let mount = format!("mkdir -p \"$3/store\" && mount -t tmpfs -o size={size} tmpfs \"$3/store\"");
+    let run = format!("exec {} \"$@\"", binary().display());
+    let text = format!("#!/bin/sh\nexec unshare {unshare} sh -c '{mount} && {run}' sh \"$@\"\n");
+    fs::write(&script, text).unwrap();
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    script
+}
+
+/// 200 MB of disk, 2 MB of objects, history of 5 s, and a client that goes on whatever it is answered: it is not without a
+/// write for long, deletes work meanwhile, and when it pauses for as long as history is kept, everything works.
+#[test]
+fn full_disk_takes_deletes_and_soon_all_writes_again() {
+    let scripts = testkit::Folder::new().unwrap();
+    let script = on_small_disk(scripts.path(), "200m");
+    let server = Server::start(&script, &["--history-retention=5s"]).unwrap();
+    let mut caller = Caller::new(&server);
+    create(&mut caller, 100, 20_000);
+    let begin = Instant::now();
+    let (done, failed) = update(&server, 99, 20_000, 40_000);
+    let failed = failed.expect("200 MB should not be enough for five seconds of this");
+    println!("{done} updates in {:?}, then {failed}", begin.elapsed());
+
+    let begin = Instant::now();
+    let (mut deleted_after, mut outage, mut last) = (None, Duration::ZERO, begin);
+    let (mut written, mut refused) = (0, 0);
+    while begin.elapsed() < Duration::from_secs(12) {
+        if deleted_after.is_none()
+            && caller.ask("DELETE", &format!("{CONFIG_MAPS}/config-99"), b"").status == 200
+        {
+            deleted_after = Some(begin.elapsed());
+        }
+        assert_eq!(caller.ask("GET", &format!("{CONFIG_MAPS}/config-1"), b"").status, 200, "reads go on");
+        let (works, failed) = update(&server, 99, 20_000, 100);
+        written += works;
+        refused += usize::from(failed.is_some());
+        if works > 0 {
+            outage = outage.max(last.elapsed());
+            last = Instant::now();
+        } else {
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+    outage = outage.max(last.elapsed());
+    println!(
+        "a delete after {deleted_after:?}; {written} more writes, {refused} times refused, for {outage:?} at most"
+    );
+    assert!(deleted_after.is_some_and(|after| after < Duration::from_secs(5)), "{deleted_after:?}");
+    assert!(written > 0 && outage < Duration::from_secs(12), "{outage:?}");
+
+    let begin = Instant::now();
+    while caller.ask("GET", "/readyz", b"").status != 200 {
+        assert!(begin.elapsed() < Duration::from_secs(20), "it is still not ready");
+        thread::sleep(Duration::from_millis(50));
+    }
+    let (works, failed) = update(&server, 99, 20_000, 300);
+    println!("ready after {:?}, then {works} writes", begin.elapsed());
+    assert_eq!((works, failed), (300, None));
+    let listed = caller.ask("GET", CONFIG_MAPS, b"").json();
+    let names = listed["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str());
+    assert_eq!(names.filter(|name| name.unwrap().starts_with("config-")).count(), 99);
+}

@@ -8,7 +8,6 @@ use std::path::Path;
 use super::Error;
 
 const OWNER_ONLY: u32 = 0o600;
-const ALL_MAY_READ: u32 = 0o644;
 
 /// Makes a folder and its parents with mode 0700; an existing one is not changed.
 pub(super) fn create_private_directory(path: &Path) -> Result<(), Error> {
@@ -43,12 +42,14 @@ pub(super) fn read_private(path: &Path) -> Result<Option<String>, Error> {
 
 /// Writes a file that only its owner may read.
 pub(super) fn write_private(path: &Path, text: &str) -> Result<(), Error> {
-    write(path, text, OWNER_ONLY)
-}
-
-/// Writes a file that everybody may read.
-pub(super) fn write_public(path: &Path, text: &str) -> Result<(), Error> {
-    write(path, text, ALL_MAY_READ)
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}.tmp", std::process::id()));
+    let temporary = Path::new(&temporary);
+    replace(temporary, path, text).map_err(|cause| {
+        // If the temporary file cannot be removed, the error below is enough.
+        let _ = fs::remove_file(temporary);
+        error("write", path, cause)
+    })
 }
 
 /// Forces a file or a folder to the disk.
@@ -56,20 +57,10 @@ pub(super) fn sync(path: &Path) -> Result<(), Error> {
     File::open(path).and_then(|file| file.sync_all()).map_err(|cause| error("force to the disk", path, cause))
 }
 
-fn write(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".{}.tmp", std::process::id()));
-    let temporary = Path::new(&temporary);
-    replace(temporary, path, text, mode).map_err(|cause| {
-        // If the temporary file cannot be removed, the error below is enough.
-        let _ = fs::remove_file(temporary);
-        error("write", path, cause)
-    })
-}
-
-fn replace(temporary: &Path, path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(temporary)?;
-    file.set_permissions(Permissions::from_mode(mode))?;
+fn replace(temporary: &Path, path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(OWNER_ONLY).open(temporary)?;
+    file.set_permissions(Permissions::from_mode(OWNER_ONLY))?;
     file.write_all(text.as_bytes())?;
     fs::rename(temporary, path)
 }

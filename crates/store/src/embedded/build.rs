@@ -32,7 +32,7 @@ impl Builder {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::read(error)),
             _ => {}
         }
-        let engine = Engine::open(path).map_err(|error| Error::Unusable {
+        let engine = Engine::create(path).map_err(|error| Error::Unusable {
             path: path.into(),
             damage: Damage::Engine(error.to_string()),
         })?;

@@ -5,15 +5,20 @@
 //! too, because what refused it may be a change of that very batch, which is not durable before the sync.
 //!
 //! When a write fails, nothing of its batch is acknowledged, every writer in it gets an error with an unknown outcome, and the
-//! store takes no writes until [`recovery`](super::recovery) has made the engine usable again.
+//! store takes no writes until [`recovery`](super::recovery) has made the engine usable again. A write counts only if the
+//! journal is still where it was opened.
+//!
+//! When the disk is full, the [`reserve`](super::reserve) is released, and only deletes and the removal of expired history are
+//! written until it can be made again.
 
 use super::{
     clock,
-    engine::{Durability, Rows, WriteError},
+    engine::{Durability, Engine, Rows, WriteError},
     files::Watermark,
     layout::{self, Logged, Reach},
     reader::{Job, Reply},
     recovery::{self, Journal},
+    reserve::{self, Reserve},
     shared::Shared,
 };
 use crate::{
@@ -40,6 +45,12 @@ const BATCH_CHANGES: usize = 4096;
 /// The first and the longest pause between attempts to recover.
 const RETRY: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
+/// A journal that takes up so much is worth replacing when it holds nothing any more.
+pub(super) const LONG_JOURNAL: u64 = 2 << 20;
+/// The room beside the reserve that it takes to accept all writes again.
+const HEADROOM: u64 = 4 << 20;
+/// What the rows of a change take up beside its value and twice its key.
+const ROWS: usize = 100;
 
 /// What the committer is asked to do.
 pub(super) enum Command {
@@ -49,6 +60,12 @@ pub(super) enum Command {
     Compact { to: Revision, reply: oneshot::Sender<Result<(), Error>> },
     /// Remove rows that history no longer needs, up to a revision.
     Sweep { removals: Vec<Vec<u8>>, swept: Revision, done: Sender<()> },
+    /// Look whether the files are in their place, and whether a full disk has room again.
+    Check { done: Sender<()> },
+    /// Give back the space of the journal, and of the files that merging has replaced.
+    Release { done: Sender<()> },
+    /// Rebuild the engine: rows that it has to move are damaged.
+    Rebuild,
     /// End.
     Close,
 }
@@ -60,6 +77,21 @@ pub(super) struct Committer {
     pub(super) reader: Sender<Job>,
     pub(super) watermark: Watermark,
     pub(super) journal: Cell<Journal>,
+    pub(super) reserve: Reserve,
+    pub(super) condition: Condition,
+    /// About how many bytes a flush would write.
+    pub(super) unflushed: u64,
+}
+
+/// What the committer can do at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Condition {
+    /// Everything.
+    Working,
+    /// The reserve is released: deletes and reclaiming, of which deletes may write this many bytes more.
+    Full { left: u64 },
+    /// Nothing, before the engine was opened again.
+    Broken,
 }
 
 /// A change on its way through a batch.
@@ -109,7 +141,7 @@ impl Committer {
             if matches!(self.handle(command, &mut carried), Flow::End) {
                 break;
             }
-            if !self.shared.health().is_good() && matches!(self.recover(carried.take()), Flow::End) {
+            if self.condition == Condition::Broken && matches!(self.recover(carried.take()), Flow::End) {
                 break;
             }
         }
@@ -125,6 +157,17 @@ impl Committer {
                 self.sweep(removals, swept);
                 drop(done);
             }
+            Command::Check { done } => {
+                self.check();
+                drop(done);
+            }
+            Command::Release { done } => {
+                self.release();
+                drop(done);
+            }
+            Command::Rebuild => {
+                self.fail(WriteError::Stopped);
+            }
             Command::Close => return Flow::End,
         }
         Flow::Go
@@ -132,17 +175,32 @@ impl Committer {
 
     /// Commits `change` and every change that waits behind it; `carried` takes a command that is something else.
     fn commit(&mut self, change: Change, reply: Reply, carried: &mut Option<Command>) {
-        let mut batch = Batch::new(self.shared.feed.revision());
-        batch.add(&self.shared, change, reply);
-        while batch.rows.bytes() < BATCH_BYTES && batch.pending.len() < BATCH_CHANGES {
+        let mut bytes = size(&change);
+        let mut waiting = vec![(change, reply)];
+        while bytes < BATCH_BYTES && waiting.len() < BATCH_CHANGES {
             match self.commands.try_recv() {
-                Ok(Command::Commit { change, reply }) => batch.add(&self.shared, change, reply),
+                Ok(Command::Commit { change, reply }) => {
+                    bytes += size(&change);
+                    waiting.push((change, reply));
+                }
                 Ok(other) => {
                     *carried = Some(other);
                     break;
                 }
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
             }
+        }
+        if self.condition == Condition::Working
+            && let Err(error) = self.set_aside(bytes as u64)
+        {
+            self.release_reserve(error);
+        }
+        if let Condition::Full { left } = self.condition {
+            waiting = self.admit_while_full(waiting, left);
+        }
+        let mut batch = Batch::new(self.shared.feed.revision());
+        for (change, reply) in waiting {
+            batch.add(&self.shared, change, reply);
         }
         if batch.events.is_empty() {
             self.answer(batch.pending);
@@ -162,6 +220,93 @@ impl Committer {
                 self.answer(batch.pending);
             }
             Err(error) => self.refuse(batch.pending, error),
+        }
+    }
+
+    /// Makes the reserve large enough for this many bytes more.
+    fn set_aside(&mut self, bytes: u64) -> io::Result<()> {
+        let need = reserve::needed(self.unflushed + bytes, self.shared.used());
+        self.reserve.cover(need, self.shared.options.media.as_ref())
+    }
+
+    /// Gives the reserve to deletes and to reclaiming.
+    fn release_reserve(&mut self, error: io::Error) {
+        self.condition = Condition::Full { left: self.reserve.len() / 2 };
+        self.reserve.shrink(0);
+        self.shared.set_full(true);
+        self.shared.set_health(Health::Failing(Error::io(error, Fate::NotWritten)));
+    }
+
+    /// Accepts all writes again if the reserve can be made again.
+    fn restore_reserve(&mut self) {
+        let need = reserve::needed(self.unflushed, self.shared.used());
+        match self.reserve.cover(need + HEADROOM, self.shared.options.media.as_ref()) {
+            Ok(()) => {
+                self.reserve.shrink(need);
+                self.condition = Condition::Working;
+                self.shared.set_full(false);
+                self.shared.set_health(Health::Good);
+            }
+            Err(error) => {
+                self.reserve.shrink(0);
+                self.shared.set_health(Health::Failing(Error::io(error, Fate::NotWritten)));
+            }
+        }
+    }
+
+    /// Refuses all but deletes, and those that there is no room for.
+    fn admit_while_full(&mut self, waiting: Vec<(Change, Reply)>, left: u64) -> Vec<(Change, Reply)> {
+        let mut left = left;
+        let mut admitted = Vec::new();
+        for (change, reply) in waiting {
+            // The rows are written to the journal, and to tables.
+            let cost = 2 * size(&change) as u64;
+            if matches!(change.op, Op::Delete) && cost <= left {
+                left -= cost;
+                admitted.push((change, reply));
+            } else {
+                reply.send(Err(self.failing())).ok();
+            }
+        }
+        self.condition = Condition::Full { left };
+        admitted
+    }
+
+    fn check(&mut self) {
+        let mut place = self.shared.directory.check_place();
+        if let Some(engine) = self.shared.engine.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            place = place.and(engine.check_place());
+        }
+        if let Err(error) = place {
+            self.fail(WriteError::Io(error));
+        } else if matches!(self.condition, Condition::Full { .. }) {
+            self.restore_reserve();
+        }
+    }
+
+    /// The engine keeps replaced files for readers of the time before the last write, and looks at them when it flushes: so
+    /// there has to be another write, which changes nothing.
+    fn release(&mut self) {
+        let mut rows = Rows::default();
+        rows.put(layout::STATE.into(), layout::state_row(&self.shared.reach()));
+        let released = self.write(rows, Durability::Lazy).and_then(|()| {
+            let engine = self.shared.engine.read().unwrap_or_else(PoisonError::into_inner);
+            let engine = engine.as_ref().ok_or(WriteError::Stopped)?;
+            engine.flush()?;
+            self.unflushed = engine.unflushed();
+            Ok(engine.journal_bytes())
+        });
+        match released {
+            Ok(journal) if journal < LONG_JOURNAL => {}
+            Ok(_) => {
+                if let Err(error) = recovery::replace_journal(&self.shared) {
+                    self.fail(WriteError::Io(error));
+                }
+            }
+            Err(error) => drop(self.fail(error)),
+        }
+        if self.condition == Condition::Working {
+            self.reserve.shrink(reserve::needed(self.unflushed, self.shared.used()));
         }
     }
 
@@ -189,18 +334,18 @@ impl Committer {
         rows.put(layout::STATE.into(), layout::state_row(&reach));
         match self.write(rows, Durability::Lazy) {
             Ok(()) => self.shared.set_swept(swept),
-            Err(error) => {
-                self.fail(error);
-            }
+            Err(error) => drop(self.fail(error)),
         }
     }
 
-    fn write(&self, rows: Rows, durability: Durability) -> Result<(), WriteError> {
+    fn write(&mut self, rows: Rows, durability: Durability) -> Result<(), WriteError> {
         let engine = self.shared.engine.read().unwrap_or_else(PoisonError::into_inner);
-        match engine.as_ref() {
-            Some(engine) => engine.write(rows, durability, self.shared.options.media.as_ref()),
-            None => Err(WriteError::Stopped),
-        }
+        let engine = engine.as_ref().ok_or(WriteError::Stopped)?;
+        self.shared.count_written(rows.bytes() as u64);
+        engine.write(rows, durability, self.shared.options.media.as_ref())?;
+        engine.check_place().map_err(WriteError::Io)?;
+        self.unflushed = engine.unflushed();
+        Ok(())
     }
 
     /// Makes durable changes visible. The heads stay locked until the revision is announced, so that no reader sees an
@@ -239,7 +384,7 @@ impl Committer {
     }
 
     /// Answers the writers of a failed batch: the outcome of accepted changes is unknown, refused ones changed nothing.
-    fn refuse(&self, pending: Vec<Pending>, error: WriteError) {
+    fn refuse(&mut self, pending: Vec<Pending>, error: WriteError) {
         let error = self.fail(error);
         for Pending { verdict, reply } in pending {
             let fate = match verdict {
@@ -251,7 +396,7 @@ impl Committer {
     }
 
     /// Stops taking writes; the health that is set here ends only with a recovery.
-    fn fail(&self, error: WriteError) -> Error {
+    fn fail(&mut self, error: WriteError) -> Error {
         if !matches!(error, WriteError::Io(_)) {
             self.journal.set(Journal::Suspect);
         }
@@ -264,13 +409,25 @@ impl Committer {
                 }
             },
         };
+        let is_full = reserve::is_full(&cause);
         let error = Error::io(cause, Fate::Unknown);
+        if is_full {
+            self.reserve.shrink(0);
+        }
+        self.condition = Condition::Broken;
+        self.shared.set_full(false);
         self.shared.set_health(Health::Failing(error.with_fate(Fate::NotWritten)));
         error
     }
 
-    fn probe(&self) -> io::Result<()> {
-        recovery::probe(&self.shared)
+    /// Why the engine has stopped, if the disk is the reason: a flush may have found no room.
+    fn probe(&mut self) -> io::Result<()> {
+        recovery::probe(&self.shared)?;
+        let before = self.reserve.len();
+        let flush = before + self.unflushed + HEADROOM;
+        let room = self.reserve.cover(flush, self.shared.options.media.as_ref());
+        self.reserve.shrink(before);
+        room
     }
 
     /// Refuses writes and tries to recover, until that works or the store is closed.
@@ -295,7 +452,7 @@ impl Committer {
                     Ok(survivors) => {
                         self.adopt(survivors);
                         self.journal.set(Journal::Sound);
-                        self.shared.set_health(Health::Good);
+                        self.resume();
                         return Flow::Go;
                     }
                     Err(error) => {
@@ -308,6 +465,17 @@ impl Committer {
         }
     }
 
+    /// Goes on with an engine that was opened again.
+    fn resume(&mut self) {
+        let engine = self.shared.engine.read().unwrap_or_else(PoisonError::into_inner);
+        self.unflushed = engine.as_ref().map(Engine::unflushed).unwrap_or_default();
+        drop(engine);
+        let need = reserve::needed(self.unflushed, self.shared.used());
+        self.condition = Condition::Full { left: need / 2 };
+        self.shared.set_full(true);
+        self.restore_reserve();
+    }
+
     /// Answers a command while writes fail.
     fn turn_away(&self, command: Command) -> Flow {
         match command {
@@ -317,7 +485,8 @@ impl Committer {
             Command::Compact { reply, .. } => {
                 reply.send(Err(self.failing())).ok();
             }
-            Command::Sweep { done, .. } => drop(done),
+            Command::Sweep { done, .. } | Command::Check { done } | Command::Release { done } => drop(done),
+            Command::Rebuild => {}
             Command::Close => return Flow::End,
         }
         Flow::Go
@@ -391,6 +560,15 @@ impl Batch {
         self.events.push(logged.event(Ok(value)));
         Committed { revision, create_revision, previous: previous.map(|head| Stored { head, value: None }) }
     }
+}
+
+/// About how many bytes a change writes.
+fn size(change: &Change) -> usize {
+    let value = match &change.op {
+        Op::Put(value) => value.len(),
+        Op::Delete => 0,
+    };
+    2 * change.key.as_bytes().len() + value + ROWS
 }
 
 /// The rows of one change; a put without a value is an entry whose value is lost.

@@ -4,34 +4,46 @@
 //! 2. A panic inside the engine, which damaged files can cause, is an error like any other here.
 //! 3. A write never waits inside the engine for background work that may have died: it waits here, where a dead engine
 //!    is noticed.
+//! 4. While `flushed` is there, everything is in tables, and the journal may be missing. It is removed before anything is written.
 //!
 //! Sizes are chosen for small memory: a 16 MiB memtable, an 8 MiB block cache, one background thread (a second one
 //! would spin while the first compacts). Values from 512 bytes on lie in files of their own, so that compaction moves
 //! only the small rows.
+//!
+//! fjall itself starts a new journal after 64 MB, and merges tables when there are four new ones. Both depend on writes;
+//! [`Engine::flush`], [`Engine::merge`] and [`Engine::close_without_journal`] give space back without any.
 
 use super::{
+    files::{Place, moved, remove_file},
+    journal,
     layout::{self, Version},
     media::Media,
 };
-use crate::Revision;
+use crate::{
+    Revision,
+    backup::{private, sync_dir},
+};
 use bytes::Bytes;
 use fjall::{
-    Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode, Readable, Snapshot,
+    AbstractTree, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode, Readable,
+    Snapshot,
 };
 use std::{
     any::Any,
     cell::RefCell,
-    io,
+    fs, io,
     ops::Bound,
+    os::unix::fs::MetadataExt,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::Path,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
     thread,
     time::Duration,
 };
 
 const MEMTABLE: u64 = 16 << 20;
 const BLOCK_CACHE: u64 = 8 << 20;
-const JOURNALS: u64 = 128 << 20;
+const JOURNALS: u64 = 64 << 20;
 const SEPARATED: u32 = 512;
 const BLOB_FILE: u64 = 64 << 20;
 
@@ -40,10 +52,31 @@ const MAX_SEALED: usize = 2;
 const MAX_L0: usize = 18;
 const WAIT: Duration = Duration::from_millis(2);
 
+/// Without these, fjall would make new ones, or take rows for garbage. The keyspaces are fjall's own and `rows`.
+const PARTS: &[&str] = &[
+    "version",
+    "keyspaces/0/current",
+    "keyspaces/0/tables",
+    "keyspaces/1/current",
+    "keyspaces/1/tables",
+    "keyspaces/1/blobs",
+];
+
+/// The mark that everything is in tables.
+const FLUSHED: &str = "flushed";
+
 /// An open database.
 pub(super) struct Engine {
+    path: PathBuf,
     database: Database,
     rows: Keyspace,
+    journal: Mutex<OpenJournal>,
+}
+
+/// The journal that is written.
+struct OpenJournal {
+    path: PathBuf,
+    place: Place,
 }
 
 /// Rows to write together.
@@ -68,6 +101,8 @@ pub(super) enum Durability {
 pub(super) enum ReadError {
     /// The bytes on disk are not what was written.
     Damaged(String),
+    /// A file is not there.
+    Missing(String),
     /// The disk does not answer.
     Io(io::Error),
 }
@@ -100,26 +135,38 @@ impl Rows {
 }
 
 impl Engine {
-    /// Opens or creates the database at `path`.
+    /// Creates a database at `path`, where nothing is.
+    pub(super) fn create(path: &Path) -> Result<Self, ReadError> {
+        if path.try_exists().map_err(ReadError::Io)? {
+            return Err(ReadError::Damaged(format!("{} exists already", path.display())));
+        }
+        Self::open_or_create(path)
+    }
+
+    /// Opens the database at `path`.
     pub(super) fn open(path: &Path) -> Result<Self, ReadError> {
-        guarded(|| {
-            let database = Database::builder(path)
-                .cache_size(BLOCK_CACHE)
-                .worker_threads(1)
-                .max_journaling_size(JOURNALS)
-                .open()?;
-            let rows = database.keyspace("rows", || {
-                let separation = KvSeparationOptions::default()
-                    .separation_threshold(SEPARATED)
-                    .file_target_size(BLOB_FILE)
-                    .staleness_threshold(0.25)
-                    .age_cutoff(1.0);
-                KeyspaceCreateOptions::default()
-                    .max_memtable_size(MEMTABLE)
-                    .with_kv_separation(Some(separation))
-            })?;
-            Ok(Self { database, rows })
-        })
+        if let Some(missing) = missing_part(path).map_err(ReadError::Io)? {
+            return Err(ReadError::Missing(missing));
+        }
+        let is_new = journal::newest(path).map_err(ReadError::Io)?.is_none();
+        let engine = Self::open_or_create(path)?;
+        if is_new {
+            // fjall reads its sequence numbers from the journal alone.
+            let next = engine.rows.tree.get_highest_seqno().map_or(0, |highest| highest + 1);
+            engine.database.supervisor.seqno.fetch_max(next);
+            engine.database.supervisor.snapshot_tracker.set(next);
+        }
+        let flushed = path.join(FLUSHED);
+        if flushed.try_exists().map_err(ReadError::Io)? {
+            remove_file(&flushed).and_then(|()| sync_dir(path)).map_err(ReadError::Io)?;
+        }
+        Ok(engine)
+    }
+
+    fn open_or_create(path: &Path) -> Result<Self, ReadError> {
+        let (database, rows) = guarded(|| open_rows(path))?;
+        let journal = Mutex::new(OpenJournal::newest(path).map_err(ReadError::Io)?);
+        Ok(Self { path: path.into(), database, rows, journal })
     }
 
     /// Writes rows as one atomic batch.
@@ -160,6 +207,82 @@ impl Engine {
         })
     }
 
+    /// Fails if the journal is not where it was opened: what is written to it would be lost.
+    pub(super) fn check_place(&self) -> io::Result<()> {
+        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        match fs::metadata(&journal.path) {
+            Ok(found) if Place::of(&found) == journal.place => return Ok(()),
+            Ok(_) => return Err(moved()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        // fjall may have started another.
+        match OpenJournal::newest(&self.path) {
+            Ok(newest) if journal::is_later(&newest.path, &journal.path) => {
+                *journal = newest;
+                Ok(())
+            }
+            Ok(_) => Err(moved()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(moved()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The bytes that journals take up on disk.
+    pub(super) fn journal_bytes(&self) -> u64 {
+        let journals = journal::all(&self.path).unwrap_or_default();
+        journals.iter().filter_map(|journal| Some(fs::metadata(journal).ok()?.blocks() * 512)).sum()
+    }
+
+    /// The bytes that tables and files of values take up.
+    pub(super) fn table_bytes(&self) -> u64 {
+        self.rows.disk_space()
+    }
+
+    /// The bytes of values that are dead, as far as merging has found them.
+    pub(super) fn stale(&self) -> u64 {
+        self.rows.fragmented_blob_bytes()
+    }
+
+    /// About how many bytes are in memory and in the journal only.
+    pub(super) fn unflushed(&self) -> u64 {
+        let sealed = u64::try_from(self.rows.sealed_memtable_count()).unwrap_or_default();
+        self.rows.tree.active_memtable().size() + sealed * MEMTABLE
+    }
+
+    /// Writes what is in memory now to tables.
+    pub(super) fn flush(&self) -> Result<(), WriteError> {
+        self.attempt(|| self.rows.rotate_memtable().map(drop))?;
+        while self.rows.sealed_memtable_count() > 0 {
+            self.attempt(|| self.database.persist(PersistMode::Buffer))?;
+            thread::sleep(WAIT);
+        }
+        Ok(())
+    }
+
+    /// Merges all tables, and rewrites the files of values of which merging has found a quarter to be dead.
+    pub(super) fn merge(&self) -> Result<(), ReadError> {
+        guarded(|| self.rows.major_compact())
+    }
+
+    /// Whether the journal holds nothing that is not in tables.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.unflushed() == 0 && self.database.journal_count() == 1
+    }
+
+    /// Closes an engine that [is flushed](Self::is_flushed), and removes its journal. The next one to open it starts
+    /// another.
+    pub(super) fn close_without_journal(self) -> io::Result<()> {
+        let path = self.path.clone();
+        private().create(true).truncate(true).open(path.join(FLUSHED))?.sync_all()?;
+        sync_dir(&path)?;
+        drop(self);
+        for journal in journal::all(&path)? {
+            fs::remove_file(journal)?;
+        }
+        sync_dir(&path)
+    }
+
     /// A view of the rows as they are now.
     pub(super) fn view(&self) -> View {
         View { snapshot: self.database.snapshot(), rows: self.rows.clone() }
@@ -186,6 +309,46 @@ impl Engine {
             Ok(Err(other)) => Err(WriteError::Io(io::Error::other(other.to_string()))),
             Err(panic) => Err(WriteError::Io(io::Error::other(message(panic.as_ref())))),
         }
+    }
+}
+
+/// The part of a database at `path` that is missing.
+pub(super) fn missing_part(path: &Path) -> io::Result<Option<String>> {
+    if !path.try_exists()? {
+        return Ok(Some("the directory \"db\"".into()));
+    }
+    for part in PARTS {
+        if !path.join(part).try_exists()? {
+            return Ok(Some(format!("\"db/{part}\"")));
+        }
+    }
+    let is_flushed = path.join(FLUSHED).try_exists()?;
+    let has_journal = is_flushed || journal::newest(path)?.is_some();
+    Ok((!has_journal).then(|| "the journal in \"db\"".into()))
+}
+
+fn open_rows(path: &Path) -> fjall::Result<(Database, Keyspace)> {
+    let database = Database::builder(path)
+        .cache_size(BLOCK_CACHE)
+        .worker_threads(1)
+        .max_journaling_size(JOURNALS)
+        .open()?;
+    let rows = database.keyspace("rows", || {
+        let separation = KvSeparationOptions::default()
+            .separation_threshold(SEPARATED)
+            .file_target_size(BLOB_FILE)
+            .staleness_threshold(0.25)
+            .age_cutoff(1.0);
+        KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE).with_kv_separation(Some(separation))
+    })?;
+    Ok((database, rows))
+}
+
+impl OpenJournal {
+    fn newest(engine: &Path) -> io::Result<Self> {
+        let path = journal::newest(engine)?.ok_or_else(moved)?;
+        let place = Place::of(&fs::metadata(&path)?);
+        Ok(Self { path, place })
     }
 }
 
@@ -320,6 +483,7 @@ impl std::fmt::Display for ReadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Damaged(what) => f.write_str(what),
+            Self::Missing(what) => write!(f, "{what} is missing"),
             Self::Io(error) => error.fmt(f),
         }
     }
@@ -351,4 +515,57 @@ fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
     format!("the engine panicked: {}", text.unwrap_or("without a message"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::Disk;
+
+    fn write(engine: &Engine, value: Option<&str>) {
+        let mut rows = Rows::default();
+        match value {
+            Some(value) => rows.put(b"m".into(), value.into()),
+            None => rows.remove(b"m".into()),
+        }
+        engine.write(rows, Durability::Synced, &Disk).unwrap();
+    }
+
+    fn value(engine: &Engine) -> Option<Bytes> {
+        engine.view().get(b"m").unwrap()
+    }
+
+    /// The numbers by which the engine orders writes go on where the tables end.
+    #[test]
+    fn writes_after_the_journal_was_replaced_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("db");
+        let engine = Engine::create(&path).unwrap();
+        for n in 0..100 {
+            write(&engine, Some(&format!("{n}")));
+        }
+        assert!(!engine.is_flushed());
+        engine.flush().unwrap();
+        assert!(engine.is_flushed());
+        engine.close_without_journal().unwrap();
+        assert_eq!(missing_part(&path).unwrap(), None, "the mark says that there may be no journal");
+
+        let engine = Engine::open(&path).unwrap();
+        assert!(!path.join(FLUSHED).exists());
+        assert_eq!(value(&engine).unwrap(), "99");
+        write(&engine, Some("later"));
+        assert_eq!(value(&engine).unwrap(), "later");
+        drop(engine);
+        let engine = Engine::open(&path).unwrap();
+        assert_eq!(value(&engine).unwrap(), "later");
+        write(&engine, None);
+        engine.flush().unwrap();
+        engine.merge().unwrap();
+        engine.close_without_journal().unwrap();
+        let engine = Engine::open(&path).unwrap();
+        assert_eq!(value(&engine), None);
+        drop(engine);
+        fs::remove_file(journal::newest(&path).unwrap().unwrap()).unwrap();
+        assert!(matches!(Engine::open(&path), Err(ReadError::Missing(_))), "without the mark, it is missed");
+    }
 }

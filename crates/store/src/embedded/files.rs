@@ -2,19 +2,33 @@
 //!
 //! ```text
 //! lock        held by the process that uses the directory
-//! format      the version of the layout, written last when a store is made: without it there is no store
+//! creating    written first and removed last when a store is made: the rest is incomplete, and was never used
+//! format      the version of the layout
 //! watermark   the newest acknowledged revision, so that lost files are noticed
+//! reserve     space that is set aside
 //! restoring   present while a backup is being restored: the rest is incomplete
 //! db/         the storage engine
 //! db.rebuild/ a copy without damaged rows, on its way to becoming db/
+//! db.damaged/ what it replaces
 //! ```
+//!
+//! 1. Nothing is made where something is. A store is made in a directory without any of these names, or with `creating`;
+//!    whatever else is incomplete is refused.
+//! 2. `creating` is gone before the first change is acknowledged.
+//! 3. Everything is made for its owner alone.
 
-use super::{engine::ReadError, journal};
-use crate::{Damage, Error, Revision, backup::sync_dir};
+use super::{
+    engine::{self, Engine, ReadError},
+    journal,
+};
+use crate::{
+    Damage, Error, Revision,
+    backup::{private, sync_dir},
+};
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, DirBuilder, File, Metadata, Permissions, TryLockError},
     io::{self, Read, Seek, SeekFrom, Write},
-    os::unix::fs::FileExt,
+    os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 use xxhash_rust::xxh3::xxh3_64;
@@ -24,10 +38,17 @@ pub(super) const FORMAT: u32 = 2;
 
 const FORMAT_TEXT: &str = "keelson store ";
 
+/// Names that a directory without a store may hold.
+const NEUTRAL: &[&str] = &["lock", "lost+found"];
+/// Names that say that there is a store, or was one.
+const PARTS: &[&str] =
+    &["db", "db.damaged", "db.rebuild", "format", "format.new", "probe", "reserve", "watermark"];
+
 /// A data directory that this process has locked.
 pub(super) struct Directory {
     path: PathBuf,
     lock: File,
+    place: Place,
 }
 
 /// What an existing directory holds.
@@ -39,15 +60,52 @@ pub(super) enum Contents {
     Store,
 }
 
+/// Which file it is that has a name: the number of its device and its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    device: u64,
+    inode: u64,
+}
+
+impl Place {
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
+
+/// Whether a directory is missing, or holds nothing of a store: then opening it makes an empty one.
+pub(super) fn is_vacant(path: &Path) -> io::Result<bool> {
+    let entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        entries => entries?,
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        if !NEUTRAL.iter().any(|neutral| name == *neutral) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The error of files that are not where they were opened.
+pub(super) fn moved() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::NotFound,
+        "the data directory, or a file in it, was removed or replaced while it was in use",
+    )
+}
+
 impl Directory {
     /// Makes the directory if need be, and locks it until [`Directory::unlock`] or the end of the value.
     pub(super) fn lock(path: &Path) -> Result<Self, Error> {
-        fs::create_dir_all(path).map_err(Error::read)?;
-        let mut options = OpenOptions::new();
-        let lock = options.read(true).write(true).create(true).truncate(false).open(path.join("lock"));
-        let lock = lock.map_err(Error::read)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Error::read)?;
+        // If the directory belongs to somebody else, that owner decides who may look into it.
+        fs::set_permissions(path, Permissions::from_mode(0o700)).ok();
+        let lock = private().create(true).truncate(false).open(path.join("lock")).map_err(Error::read)?;
+        let place = Place::of(&lock.metadata().map_err(Error::read)?);
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.into(), lock }),
+            Ok(()) => Ok(Self { path: path.into(), lock, place }),
             Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.into() }),
             Err(TryLockError::Error(error)) => Err(Error::read(error)),
         }
@@ -56,6 +114,16 @@ impl Directory {
     /// Lets another process have the directory.
     pub(super) fn unlock(&self) {
         self.lock.unlock().ok();
+    }
+
+    /// Fails if the directory is not at its path any more.
+    pub(super) fn check_place(&self) -> io::Result<()> {
+        match fs::metadata(self.path.join("lock")) {
+            Ok(found) if Place::of(&found) == self.place => Ok(()),
+            Ok(_) => Err(moved()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(moved()),
+            Err(error) => Err(error),
+        }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -85,36 +153,83 @@ impl Directory {
         if format != FORMAT {
             return Err(Error::other_format(&self.path, format, FORMAT));
         }
-        let settled = (|| {
-            if !self.engine().try_exists()? && self.rebuilt_engine().try_exists()? {
-                fs::rename(self.rebuilt_engine(), self.engine())?;
-                sync_dir(&self.path)?;
-            }
-            remove_dir(&self.rebuilt_engine())?;
-            remove_dir(&self.damaged_engine())
-        })();
-        settled.map_err(Error::read)?;
+        self.settle_rebuild().map_err(Error::read)?;
+        if let Some(missing) = engine::missing_part(&self.engine()).map_err(Error::read)? {
+            return Err(self.unusable(Damage::Missing(missing)));
+        }
+        if !self.exists("watermark")? {
+            return Err(self.missing("the file \"watermark\""));
+        }
+        self.end_creation()?;
         Ok(Contents::Store)
     }
 
-    /// A crash before the format was written leaves an engine that never acknowledged anything.
+    /// While a rebuilt engine is swapped in, both it and the damaged one are there.
+    fn settle_rebuild(&self) -> io::Result<()> {
+        let (rebuilt, damaged) = (self.rebuilt_engine(), self.damaged_engine());
+        if !self.engine().try_exists()? {
+            if !rebuilt.try_exists()? || !damaged.try_exists()? {
+                return Ok(());
+            }
+            fs::rename(&rebuilt, self.engine())?;
+            sync_dir(&self.path)?;
+        }
+        remove_dir(&rebuilt)?;
+        remove_dir(&damaged)
+    }
+
+    /// A crash before the format was written leaves a store that never acknowledged anything, and the mark of that.
     fn settle_without_format(&self) -> Result<Contents, Error> {
+        if self.exists("creating")? {
+            if self.exists("watermark")? && Watermark::open(self)?.read()? > Revision::ZERO {
+                return Err(self.missing("the file \"format\""));
+            }
+            self.remove_parts().map_err(Error::read)?;
+            return Ok(Contents::Nothing);
+        }
+        let mut foreign = false;
         for entry in fs::read_dir(&self.path).map_err(Error::read)? {
             let name = entry.map_err(Error::read)?.file_name();
-            if !["lock", "db", "watermark", "format.new", "lost+found"].iter().any(|ours| name == *ours) {
-                return Err(self.unusable(Damage::NotAStore));
+            if PARTS.iter().any(|part| name == *part) {
+                return Err(self.missing("the file \"format\""));
             }
+            foreign |= !NEUTRAL.iter().any(|neutral| name == *neutral);
         }
-        let removed = remove_dir(&self.engine()).and_then(|()| remove_file(&self.path.join("watermark")));
-        removed.map_err(Error::read)?;
-        Ok(Contents::Nothing)
+        if foreign { Err(self.unusable(Damage::NotAStore)) } else { Ok(Contents::Nothing) }
+    }
+
+    /// Makes an empty store where [`Directory::settle`] has found nothing.
+    pub(super) fn create(&self) -> Result<(), Error> {
+        let begin = || {
+            private().create(true).truncate(true).open(self.path.join("creating"))?.sync_all()?;
+            sync_dir(&self.path)?;
+            self.path.parent().map_or(Ok(()), sync_dir)
+        };
+        begin().map_err(Error::read)?;
+        Engine::create(&self.engine()).map_err(|error| self.unreadable(error))?;
+        Watermark::create(self, Revision::ZERO)?;
+        self.write_format()?;
+        self.end_creation()
+    }
+
+    fn end_creation(&self) -> Result<(), Error> {
+        if !self.exists("creating")? {
+            return Ok(());
+        }
+        remove_file(&self.path.join("creating")).and_then(|()| sync_dir(&self.path)).map_err(Error::read)
+    }
+
+    fn remove_parts(&self) -> io::Result<()> {
+        remove_dir(&self.engine())?;
+        remove_file(&self.path.join("watermark"))?;
+        remove_file(&self.path.join("format"))
     }
 
     /// Declares the store complete.
     pub(super) fn write_format(&self) -> Result<(), Error> {
         let write = || {
             let new = self.path.join("format.new");
-            let mut file = File::create(&new)?;
+            let mut file = private().create(true).truncate(true).open(&new)?;
             writeln!(file, "{FORMAT_TEXT}{FORMAT}")?;
             file.sync_all()?;
             fs::rename(&new, self.path.join("format"))?;
@@ -129,11 +244,9 @@ impl Directory {
             return Err(self.unusable(Damage::Exists));
         }
         let begin = || {
-            File::create(self.path.join("restoring"))?.sync_all()?;
+            private().create(true).truncate(true).open(self.path.join("restoring"))?.sync_all()?;
             sync_dir(&self.path)?;
-            remove_dir(&self.engine())?;
-            remove_file(&self.path.join("watermark"))?;
-            remove_file(&self.path.join("format"))
+            self.remove_parts()
         };
         begin().map_err(Error::read)
     }
@@ -161,7 +274,8 @@ impl Directory {
         let Some(journal) = journal::newest(&self.engine())? else { return Ok(()) };
         let copy = journal.with_extension("copy");
         let rewrite = || {
-            copy_sparse(&mut File::open(&journal)?, &mut File::create(&copy)?)?;
+            let mut to = private().create(true).truncate(true).open(&copy)?;
+            copy_sparse(&mut File::open(&journal)?, &mut to)?;
             fs::rename(&copy, &journal)?;
             sync_dir(&self.engine())
         };
@@ -174,7 +288,7 @@ impl Directory {
     pub(super) fn probe(&self) -> io::Result<()> {
         let path = self.path.join("probe");
         let probe = || {
-            let mut file = File::create(&path)?;
+            let mut file = private().create(true).truncate(true).open(&path)?;
             file.write_all(&vec![0x5a; 1 << 20])?;
             file.sync_all()
         };
@@ -205,8 +319,13 @@ impl Directory {
     pub(super) fn unreadable(&self, error: ReadError) -> Error {
         match error {
             ReadError::Damaged(what) => self.unusable(Damage::Engine(what)),
+            ReadError::Missing(what) => self.unusable(Damage::Missing(what)),
             ReadError::Io(error) => Error::read(error),
         }
+    }
+
+    fn missing(&self, what: &str) -> Error {
+        self.unusable(Damage::Missing(what.into()))
     }
 
     pub(super) fn unusable(&self, damage: Damage) -> Error {
@@ -214,34 +333,50 @@ impl Directory {
     }
 }
 
-/// The newest acknowledged revision, kept outside of the engine.
+/// The newest acknowledged revision, kept outside of the engine, twice: damage to one leaves the other.
 ///
 /// It is written after the engine has synced a commit and before the writer is answered, without a sync of its own: a
 /// crash of the process keeps it, a power failure may set it back, and it is never ahead of what was durable.
-pub(super) struct Watermark(File);
+pub(super) struct Watermark {
+    file: File,
+    path: PathBuf,
+}
 
 impl Watermark {
-    pub(super) fn open(directory: &Directory) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        Ok(Self(options.open(directory.path().join("watermark"))?))
+    /// Opens the watermark of a complete store.
+    pub(super) fn open(directory: &Directory) -> Result<Self, Error> {
+        let file = private().open(directory.path().join("watermark")).map_err(Error::read)?;
+        Ok(Self { file, path: directory.path().into() })
     }
 
-    /// The revision noted, or zero where there is none or it is damaged.
-    pub(super) fn read(&self) -> io::Result<Revision> {
-        let mut note = [0; 16];
-        match self.0.read_exact_at(&mut note, 0) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Revision::ZERO),
-            read => read?,
-        }
-        let note = u128::from_le_bytes(note);
-        let (revision, sum) = (note as u64, (note >> 64) as u64);
-        Ok(if sum == xxh3_64(&revision.to_le_bytes()) { Revision(revision) } else { Revision::ZERO })
+    /// Makes the watermark of a new store.
+    pub(super) fn create(directory: &Directory, revision: Revision) -> Result<(), Error> {
+        let create = || {
+            let file = private().create(true).truncate(true).open(directory.path().join("watermark"))?;
+            let watermark = Self { file, path: directory.path().into() };
+            watermark.write(revision)?;
+            watermark.file.sync_all()
+        };
+        create().map_err(Error::read)
+    }
+
+    /// The revision noted.
+    pub(super) fn read(&self) -> Result<Revision, Error> {
+        let mut bytes = Vec::new();
+        (&self.file).take(32).read_to_end(&mut bytes).map_err(Error::read)?;
+        let notes = bytes.chunks_exact(16).filter_map(|note| {
+            let note = u128::from_le_bytes(note.try_into().ok()?);
+            let (revision, sum) = (note as u64, (note >> 64) as u64);
+            (sum == xxh3_64(&revision.to_le_bytes())).then_some(Revision(revision))
+        });
+        let damage = || Damage::Engine("the file \"watermark\" cannot be understood".into());
+        notes.max().ok_or_else(|| Error::Unusable { path: self.path.clone(), damage: damage() })
     }
 
     pub(super) fn write(&self, revision: Revision) -> io::Result<()> {
         let sum = xxh3_64(&revision.0.to_le_bytes());
-        self.0.write_all_at(&(u128::from(sum) << 64 | u128::from(revision.0)).to_le_bytes(), 0)
+        let note = (u128::from(sum) << 64 | u128::from(revision.0)).to_le_bytes();
+        self.file.write_all_at([note, note].as_flattened(), 0)
     }
 }
 
@@ -268,7 +403,7 @@ fn remove_dir(path: &Path) -> io::Result<()> {
     }
 }
 
-fn remove_file(path: &Path) -> io::Result<()> {
+pub(super) fn remove_file(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,

@@ -56,7 +56,7 @@ struct Broken {
 /// Mends the journals in the engine's directory; `None` if nothing is wrong with them that could be mended.
 pub(super) fn mend(engine: &Path, acknowledged: Revision) -> io::Result<Option<Mended>> {
     let mut mended = None;
-    let journals = journals(engine)?;
+    let journals = all(engine)?;
     for journal in &journals {
         let scan = Scan::read(BufReader::with_capacity(1 << 20, File::open(journal)?))?;
         let Some(first) = scan.broken.first() else { continue };
@@ -79,12 +79,12 @@ pub(super) fn mend(engine: &Path, acknowledged: Revision) -> io::Result<Option<M
 }
 
 /// The journals, oldest first.
-fn journals(engine: &Path) -> io::Result<Vec<PathBuf>> {
+pub(super) fn all(engine: &Path) -> io::Result<Vec<PathBuf>> {
     let mut journals: Vec<(u64, PathBuf)> = Vec::new();
     for entry in fs::read_dir(engine)? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "jnl")
-            && let Some(number) = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok())
+            && let Some(number) = number(&path)
         {
             journals.push((number, path));
         }
@@ -95,7 +95,16 @@ fn journals(engine: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// The journal that is written at present.
 pub(super) fn newest(engine: &Path) -> io::Result<Option<PathBuf>> {
-    Ok(journals(engine)?.pop())
+    Ok(all(engine)?.pop())
+}
+
+/// Whether a journal was started after another.
+pub(super) fn is_later(journal: &Path, other: &Path) -> bool {
+    number(journal) > number(other)
+}
+
+fn number(journal: &Path) -> Option<u64> {
+    journal.file_stem().and_then(|stem| stem.to_str()?.parse().ok())
 }
 
 #[derive(Debug, Default)]

@@ -10,6 +10,9 @@ pub trait Media: Send + Sync + 'static {
 
     /// Called after a batch was written and before it is synced.
     fn sync(&self) -> io::Result<()>;
+
+    /// Called before this many bytes more are set aside.
+    fn reserve(&self, bytes: u64) -> io::Result<()>;
 }
 
 /// Lets everything pass.
@@ -22,6 +25,10 @@ impl Media for Disk {
     }
 
     fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn reserve(&self, _: u64) -> io::Result<()> {
         Ok(())
     }
 }

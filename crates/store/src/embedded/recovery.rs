@@ -14,7 +14,10 @@ use super::{
     shared::{Recovered, Shared},
 };
 use crate::{Error, Event, Fate, Revision};
-use std::{io, sync::PoisonError};
+use std::{
+    io,
+    sync::{PoisonError, TryLockError},
+};
 
 /// Tries whether the disk takes writes again.
 pub(super) fn probe(shared: &Shared) -> io::Result<()> {
@@ -34,7 +37,8 @@ pub(super) enum Journal {
 
 /// Makes the engine usable, and returns the changes beyond the announced revision that are on disk after all.
 pub(super) fn attempt(shared: &Shared, journal: Journal) -> Result<Vec<Event>, Error> {
-    probe(shared).map_err(|error| Error::io(error, Fate::NotWritten))?;
+    let in_place = shared.directory.check_place();
+    in_place.and_then(|()| probe(shared)).map_err(|error| Error::io(error, Fate::NotWritten))?;
     if is_damaged(shared) {
         rebuild(shared)?;
     }
@@ -56,6 +60,21 @@ pub(super) fn attempt(shared: &Shared, journal: Journal) -> Result<Vec<Event>, E
     shared.set_swept(reopened.reach.swept);
     *slot = Some(reopened.engine);
     Ok(reopened.survivors)
+}
+
+/// Starts another journal in the place of one that holds nothing any more, unless the engine is in use. Only the committer may
+/// do that: nothing is written meanwhile.
+pub(super) fn replace_journal(shared: &Shared) -> io::Result<()> {
+    let mut slot = match shared.engine.try_write() {
+        Ok(slot) => slot,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => return Ok(()),
+    };
+    let Some(engine) = slot.take_if(|engine| engine.is_flushed()) else { return Ok(()) };
+    engine.close_without_journal()?;
+    let reopened = Engine::open(&shared.directory.engine());
+    *slot = Some(reopened.map_err(|error| io::Error::other(error.to_string()))?);
+    Ok(())
 }
 
 struct Reopened {

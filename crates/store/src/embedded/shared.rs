@@ -26,7 +26,7 @@ use std::{
     ops::{Bound, ControlFlow},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -40,6 +40,12 @@ pub(super) struct Shared {
     pub(super) health: Mutex<Health>,
     compacted: AtomicU64,
     swept: AtomicU64,
+    /// The bytes that tables and files of values take up, as of the last look.
+    used: AtomicU64,
+    /// The bytes that were ever written: at first, those that tables and files of values took up when the store was opened.
+    written: AtomicU64,
+    /// Whether the disk is full and the reserve released, while the engine works.
+    full: AtomicBool,
 }
 
 /// A view of the rows that stays while it is used.
@@ -76,6 +82,7 @@ const PART: usize = 512;
 impl Shared {
     pub(super) fn new(directory: Directory, options: Options, engine: Engine, recovered: Recovered) -> Self {
         let window = options.window;
+        let used = engine.table_bytes();
         Self {
             directory,
             options,
@@ -86,6 +93,9 @@ impl Shared {
             health: Mutex::new(Health::Good),
             compacted: AtomicU64::new(recovered.reach.compacted.0),
             swept: AtomicU64::new(recovered.reach.swept.0),
+            used: AtomicU64::new(used),
+            written: AtomicU64::new(used),
+            full: AtomicBool::new(false),
         }
     }
 
@@ -105,6 +115,35 @@ impl Shared {
 
     pub(super) fn set_swept(&self, to: Revision) {
         self.swept.store(to.0, Ordering::Release);
+    }
+
+    pub(super) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_used(&self, bytes: u64) {
+        self.used.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_written(&self, bytes: u64) {
+        self.written.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_full(&self, full: bool) {
+        self.full.store(full, Ordering::Relaxed);
+    }
+
+    /// Whether the engine takes the removal of expired history.
+    pub(super) fn can_reclaim(&self) -> bool {
+        self.is_full() || self.health().is_good()
     }
 
     pub(super) fn health(&self) -> Health {
