@@ -76,7 +76,7 @@ impl Api {
             self.negotiator().error_format(&ClientPreferences::of(request.headers(), request.query()));
         let warnings = Warnings::default();
         warnings.extend(route.served.deprecated.as_ref().map(ToString::to_string));
-        let until = timeout.map(|timeout| Instant::now() + timeout);
+        let until = timeout.map(|timeout| start + timeout);
         let routed =
             Routed { info: &info, catalog: &catalog, route: &route, warnings: warnings.clone(), until };
         let work = self.routed(&mut request, &proof, routed);
