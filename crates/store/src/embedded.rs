@@ -52,7 +52,7 @@ use std::{
         mpsc::{self, Sender},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 use tokio::sync::oneshot;
 
@@ -106,6 +106,7 @@ struct Threads {
 impl Embedded {
     /// Opens the store in a directory, or makes one there if the directory is empty or missing. Blocking.
     pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
+        check_clock(SystemTime::now())?;
         let directory = Directory::lock(path)?;
         if directory.settle()? == Contents::Nothing {
             directory.create()?;
@@ -166,6 +167,16 @@ impl Embedded {
         let threads = Mutex::new(Some(Threads { committer, reader, reclaimer, wake }));
         Ok(Self { shared, commands, reading: Reading::new(jobs.clone()), jobs, threads })
     }
+}
+
+/// fjall writes the time into its tables, and panics if that is before 1970.
+fn check_clock(now: SystemTime) -> Result<(), Error> {
+    if now >= SystemTime::UNIX_EPOCH {
+        return Ok(());
+    }
+    let why =
+        "the clock of the system shows a time before 1970, under which no table can be written: set it first";
+    Err(Error::read(io::Error::new(io::ErrorKind::InvalidInput, why)))
 }
 
 /// Whether a directory is missing, or holds nothing of a store: then [`Embedded::open`] makes an empty one.
@@ -290,4 +301,16 @@ impl Drop for Embedded {
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name(name.into()).spawn(work)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_before_1970_is_refused() {
+        assert!(check_clock(SystemTime::UNIX_EPOCH).is_ok());
+        let refused = check_clock(SystemTime::UNIX_EPOCH - Duration::from_secs(1)).unwrap_err();
+        assert!(refused.to_string().contains("before 1970"), "{refused}");
+    }
 }
