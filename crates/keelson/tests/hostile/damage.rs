@@ -3,33 +3,26 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use testkit::{Folder, Process, TOKEN};
+use testkit::{Folder, Process};
 
-use super::{Caller, binary};
+use super::{Caller, OnDirectory, binary};
 
-/// A server whose data directory outlives it.
-struct Durable {
-    folder: Folder,
-    tokens: String,
-}
+/// A data directory that outlives its servers.
+struct Durable(Folder);
 
 impl Durable {
     fn new() -> Self {
-        let folder = Folder::new().unwrap();
-        let tokens = folder.path().join("tokens.csv");
-        std::fs::write(&tokens, format!("{TOKEN},admin,admin-uid,\"system:masters\"\n")).unwrap();
-        let tokens = format!("--token-auth-file={}", tokens.display());
-        Self { folder, tokens }
+        Self(Folder::new().unwrap())
     }
 
     fn data(&self) -> PathBuf {
-        self.folder.path().join("data")
+        self.0.path().join("data")
     }
 
     fn start(&self) -> (Process, Caller) {
-        let process = Process::start(&binary(), &self.data(), &[&self.tokens]).unwrap();
-        let target = testkit::http::Target::new(process.url(), &self.data().join("pki/ca.crt")).unwrap();
-        (process, Caller { target, connection: None })
+        let OnDirectory { process, caller } =
+            OnDirectory::start(&binary(), &self.0, &self.data(), &[]).unwrap();
+        (process, caller)
     }
 }
 

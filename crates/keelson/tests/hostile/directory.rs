@@ -5,30 +5,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use testkit::http::Target;
-use testkit::{Folder, Process, TOKEN};
+use testkit::Folder;
 
-use super::{Caller, binary};
+use super::{OnDirectory, binary};
 
 const NAMESPACE: &str = "/api/v1/namespaces/default";
 
-/// A server with a data directory that the test looks into.
-struct OnDirectory {
-    process: Process,
-    caller: Caller,
-}
-
 impl OnDirectory {
-    fn start(binary: &Path, folder: &Folder, data: &Path, flags: &[&str]) -> Result<Self, testkit::Error> {
-        let tokens = folder.path().join("tokens.csv");
-        fs::write(&tokens, format!("{TOKEN},admin,admin-uid,\"system:masters\"\n")).unwrap();
-        let tokens = format!("--token-auth-file={}", tokens.display());
-        let flags: Vec<&str> = flags.iter().copied().chain([tokens.as_str()]).collect();
-        let process = Process::start(binary, data, &flags)?;
-        let target = Target::new(process.url(), &data.join("pki/ca.crt")).unwrap();
-        Ok(Self { process, caller: Caller { target, connection: None } })
-    }
-
     fn create(&mut self, name: &str) {
         let body = serde_json::json!({"metadata": {"name": name}, "data": {"key": name.repeat(100)}});
         let answer = self.caller.ask("POST", &format!("{NAMESPACE}/configmaps"), body.to_string().as_bytes());

@@ -1,7 +1,7 @@
 //! Disks that fill, and space that is given back.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -9,21 +9,10 @@ use std::time::{Duration, Instant};
 
 use testkit::Server;
 
-use super::{Caller, binary, megabytes, start};
+use super::{Caller, binary, megabytes, on_disk, start};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const WRITERS: usize = 4;
-
-/// The bytes on disk of everything in a directory.
-fn used(path: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(path) else { return 0 };
-    let sizes = entries.flatten().map(|entry| match entry.metadata() {
-        Ok(metadata) if metadata.is_dir() => used(&entry.path()),
-        Ok(metadata) => metadata.blocks() * 512,
-        Err(_) => 0,
-    });
-    sizes.sum()
-}
 
 fn body(name: &str, size: usize, round: usize) -> Vec<u8> {
     let filler = format!("{round:08}").repeat(size / 8);
@@ -67,16 +56,16 @@ fn expired_history_is_given_back_when_nothing_is_written_any_more() {
     let server = start(&["--history-retention=3s"]);
     let store = server.folder().join("data/store");
     create(&mut Caller::new(&server), 200, 20_000);
-    let before = used(&store);
+    let before = on_disk(&store);
     let begin = Instant::now();
     let (done, failed) = update(&server, 200, 20_000, 5000);
     assert_eq!((done, failed), (5000, None));
-    let (updating, after) = (begin.elapsed(), used(&store));
+    let (updating, after) = (begin.elapsed(), on_disk(&store));
     let begin = Instant::now();
     let mut least = after;
     while least > 20 << 20 && begin.elapsed() < Duration::from_secs(30) {
         thread::sleep(Duration::from_millis(100));
-        least = least.min(used(&store));
+        least = least.min(on_disk(&store));
     }
     println!(
         "{} at first, {} after {done} updates in {updating:?}, {} after {:?} without any",
@@ -92,13 +81,13 @@ fn expired_history_is_given_back_when_nothing_is_written_any_more() {
     assert_eq!(caller.ask("GET", &format!("{CONFIG_MAPS}/config-199"), b"").status, 200);
 }
 
-/// A script that runs the server with a file system of `size` for its store, in a mount namespace of its own.
-fn on_small_disk(folder: &Path, size: &str) -> PathBuf {
+/// A script that runs the server with a file system of `size` for its store, in a mount namespace of its own; none where the
+/// system does not allow that.
+fn on_small_disk(folder: &Path, size: &str) -> Option<PathBuf> {
     let works = |arguments: &[&str]| {
         Command::new("unshare").args(arguments).arg("true").status().is_ok_and(|status| status.success())
     };
-    let unshare = if works(&["-rm"]) { "-rm" } else { "-m" };
-    assert!(works(&[unshare]), "this test needs a mount namespace: unshare -rm, or root");
+    let unshare = ["-rm", "-m"].into_iter().find(|option| works(&[option]))?;
     let script = folder.join("on-small-disk");
     // The third argument is the data directory.
     let mount = format!("mkdir -p \"$3/store\" && mount -t tmpfs -o size={size} tmpfs \"$3/store\"");
@@ -106,27 +95,32 @@ fn on_small_disk(folder: &Path, size: &str) -> PathBuf {
     let text = format!("#!/bin/sh\nexec unshare {unshare} sh -c '{mount} && {run}' sh \"$@\"\n");
     fs::write(&script, text).unwrap();
     fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
-    script
+    Some(script)
 }
 
-/// 200 MB of disk, 2 MB of objects, history of 5 s, and a client that goes on whatever it is answered: it is not without a
+/// 200 MB of disk, 2 MB of objects, history of 10 s, and a client that goes on whatever it is answered: it is not without a
 /// write for long, deletes work meanwhile, and when it pauses for as long as history is kept, everything works.
 #[test]
 fn full_disk_takes_deletes_and_soon_all_writes_again() {
     let scripts = testkit::Folder::new().unwrap();
-    let script = on_small_disk(scripts.path(), "200m");
-    let server = Server::start(&script, &["--history-retention=5s"]).unwrap();
+    let Some(script) = on_small_disk(scripts.path(), "200m") else {
+        println!(
+            "LEFT OUT: this needs a mount namespace, by `unshare -rm` or as root; the store's own tests have the case"
+        );
+        return;
+    };
+    let server = Server::start(&script, &["--history-retention=10s"]).unwrap();
     let mut caller = Caller::new(&server);
     create(&mut caller, 100, 20_000);
     let begin = Instant::now();
     let (done, failed) = update(&server, 99, 20_000, 40_000);
-    let failed = failed.expect("200 MB should not be enough for five seconds of this");
+    let failed = failed.expect("200 MB should not be enough for ten seconds of this");
     println!("{done} updates in {:?}, then {failed}", begin.elapsed());
 
     let begin = Instant::now();
     let (mut deleted_after, mut outage, mut last) = (None, Duration::ZERO, begin);
     let (mut written, mut refused) = (0, 0);
-    while begin.elapsed() < Duration::from_secs(12) {
+    while begin.elapsed() < Duration::from_secs(22) {
         if deleted_after.is_none()
             && caller.ask("DELETE", &format!("{CONFIG_MAPS}/config-99"), b"").status == 200
         {
@@ -148,7 +142,7 @@ fn full_disk_takes_deletes_and_soon_all_writes_again() {
         "a delete after {deleted_after:?}; {written} more writes, {refused} times refused, for {outage:?} at most"
     );
     assert!(deleted_after.is_some_and(|after| after < Duration::from_secs(5)), "{deleted_after:?}");
-    assert!(written > 0 && outage < Duration::from_secs(12), "{outage:?}");
+    assert!(written > 0 && outage < Duration::from_secs(20), "{outage:?}");
 
     let begin = Instant::now();
     while caller.ask("GET", "/readyz", b"").status != 200 {

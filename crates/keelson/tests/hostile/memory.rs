@@ -1,12 +1,11 @@
 //! Memory and disk after a time of writes, and while past states are held.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use testkit::Server;
 
-use super::{Caller, megabytes, resident, start};
+use super::{Caller, megabytes, on_disk, resident, start};
 
 const THREADS: usize = 8;
 
@@ -29,19 +28,6 @@ fn at_once(server: &Server, count: usize, send: impl Fn(&mut Caller, usize) -> u
 fn patch(caller: &mut Caller, path: &str, body: &str) -> u16 {
     let form = "application/json";
     caller.ask_as("PATCH", path, form, "application/merge-patch+json", body.as_bytes()).status
-}
-
-/// The bytes on disk below a directory.
-fn on_disk(directory: &Path) -> u64 {
-    use std::os::unix::fs::MetadataExt as _;
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    entries
-        .map(|entry| match entry.metadata() {
-            Ok(metadata) if metadata.is_dir() => on_disk(&entry.path()),
-            Ok(metadata) => metadata.blocks() * 512,
-            Err(_) => 0,
-        })
-        .sum()
 }
 
 #[test]

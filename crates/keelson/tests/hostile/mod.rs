@@ -11,12 +11,12 @@ mod peers;
 mod protocol;
 mod work;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testkit::http::{Connection, Target};
-use testkit::{Server, TOKEN};
+use testkit::{Folder, Process, Server, TOKEN};
 
 /// The longest that an exchange of a well-behaved client may take beside a hostile one.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -101,6 +101,24 @@ impl Caller {
     }
 }
 
+/// A server with a data directory that the test looks into.
+struct OnDirectory {
+    process: Process,
+    caller: Caller,
+}
+
+impl OnDirectory {
+    fn start(binary: &Path, folder: &Folder, data: &Path, flags: &[&str]) -> Result<Self, testkit::Error> {
+        let tokens = folder.path().join("tokens.csv");
+        std::fs::write(&tokens, format!("{TOKEN},admin,admin-uid,\"system:masters\"\n")).unwrap();
+        let tokens = format!("--token-auth-file={}", tokens.display());
+        let flags: Vec<&str> = flags.iter().copied().chain([tokens.as_str()]).collect();
+        let process = Process::start(binary, data, &flags)?;
+        let target = Target::new(process.url(), &data.join("pki/ca.crt")).unwrap();
+        Ok(Self { process, caller: Caller { target, connection: None } })
+    }
+}
+
 /// The processor time that a server has used so far, in user and system mode.
 fn cpu_time(server: &Server) -> Duration {
     let id = server.process().unwrap().id();
@@ -112,6 +130,19 @@ fn cpu_time(server: &Server) -> Duration {
 
 fn resident(server: &Server) -> u64 {
     server.process().unwrap().resident_memory().unwrap()
+}
+
+/// The bytes on disk below a directory.
+fn on_disk(directory: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => on_disk(&entry.path()),
+            Ok(metadata) => metadata.blocks() * 512,
+            Err(_) => 0,
+        })
+        .sum()
 }
 
 fn megabytes(bytes: u64) -> String {
