@@ -224,7 +224,8 @@ pub(crate) struct Tracked {
     probed: Option<Instant>,
     /// The least time between two such bytes.
     probing: Duration,
-    sending: Arc<Sending>,
+    /// None where hyper takes the body as a whole and the socket alone shows whether the peer takes it.
+    sending: Option<Arc<Sending>>,
     in_flight: InFlight,
 }
 
@@ -236,15 +237,24 @@ impl Tracked {
         start: Instant,
         limits: &Limits,
     ) -> http::Response<Self> {
-        let extensions = response.extensions_mut();
-        let SendBy(deadline) = extensions.remove().unwrap_or_else(|| SendBy::request(start, limits.request));
-        let sending = Arc::new(Sending {
-            waiting: Stamp::unset(start),
-            deadline,
-            pins: extensions.remove(),
-            stream: Stream::current(),
+        let stream = Stream::current();
+        let is_one_piece = match response.body() {
+            Body::Empty => true,
+            Body::Whole(bytes) => bytes.len() <= PIECE,
+            Body::Stream(_) => false,
+        };
+        let sending = (stream.is_some() || !is_one_piece).then(|| {
+            let extensions = response.extensions_mut();
+            let deadline = extensions.remove().unwrap_or_else(|| SendBy::request(start, limits.request)).0;
+            let sending = Arc::new(Sending {
+                waiting: Stamp::unset(start),
+                deadline,
+                pins: extensions.remove(),
+                stream,
+            });
+            in_flight.link().begin_sending(&sending);
+            sending
         });
-        in_flight.link().begin_sending(&sending);
         let probing = limits.stalled / 4;
         response.map(|body| Self { body, rest: Bytes::new(), probed: None, probing, sending, in_flight })
     }
@@ -260,7 +270,7 @@ impl Tracked {
     /// piece there would be no knowing whether the peer takes data. At the end of a response this is done for larger ones, in the
     /// middle from time to time.
     fn holds_back(&mut self, len: usize) -> bool {
-        if len < 2 || self.sending.stream.is_none() {
+        if len < 2 || self.stream().is_none() {
             return false;
         }
         if self.body.is_end_stream() {
@@ -274,6 +284,11 @@ impl Tracked {
         is_due
     }
 
+    /// The HTTP/2 stream.
+    fn stream(&self) -> Option<&Stream> {
+        self.sending.as_ref().and_then(|sending| sending.stream())
+    }
+
     fn link(&self) -> &Link {
         self.in_flight.link()
     }
@@ -281,7 +296,9 @@ impl Tracked {
 
 impl Drop for Tracked {
     fn drop(&mut self) {
-        self.link().end_sending(&self.sending);
+        if let Some(sending) = &self.sending {
+            self.link().end_sending(sending);
+        }
     }
 }
 
@@ -297,7 +314,9 @@ impl http_body::Body for Tracked {
         if this.rest.is_empty() {
             match Pin::new(&mut this.body).poll_frame(cx) {
                 Poll::Pending => {
-                    this.sending.waiting.unset_again();
+                    if let Some(sending) = &this.sending {
+                        sending.waiting.unset_again();
+                    }
                     return Poll::Pending;
                 }
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
@@ -307,7 +326,10 @@ impl http_body::Body for Tracked {
                 end @ Poll::Ready(_) => return end,
             }
         }
-        this.sending.waiting.set();
+        // Over HTTP/1.1 the socket shows whether the peer takes data.
+        if let Some(sending) = this.sending.as_ref().filter(|sending| sending.stream.is_some()) {
+            sending.waiting.set();
+        }
         Poll::Ready(Some(Ok(Frame::data(this.piece()))))
     }
 
