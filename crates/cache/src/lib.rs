@@ -27,6 +27,7 @@
 mod apply;
 mod cache;
 mod commit;
+mod cursor;
 mod encodings;
 mod entry;
 mod error;
@@ -52,6 +53,7 @@ pub mod watch;
 
 pub use cache::Cache;
 pub use commit::{Change, Committed};
+pub use cursor::{Cursor, Update};
 pub use encodings::{Encoding, EncodingStats, Encodings};
 pub use entry::{Entry, Form};
 pub use error::{Conflict, Error, Invalid};

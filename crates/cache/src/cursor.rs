@@ -1,0 +1,123 @@
+//! A cursor in the changes of a resource type, for an index that is kept beside the cache.
+//!
+//! The owner of the index asks [`Cursor::is_current`] before it uses the index, and otherwise applies what [`Cursor::advance`]
+//! reports. Nothing waits, and there is no task: an index that is asked after a write was acknowledged has that write.
+
+use crate::{Entry, Resource, log::Slot};
+use std::sync::Arc;
+use store::Revision;
+
+/// A place in the changes of a type.
+pub struct Cursor {
+    resource: Arc<Resource>,
+    /// Every change up to here was reported; `None` before the first.
+    at: Option<Revision>,
+}
+
+/// What a cursor reports.
+pub enum Update<'a> {
+    /// Everything known is void; the objects follow, as changes from nothing.
+    Reset,
+    /// An object was made, changed or removed: its state before and after. An object that cannot be read is none.
+    Change {
+        /// The state before.
+        before: Option<&'a Arc<Entry>>,
+        /// The state after.
+        after: Option<&'a Arc<Entry>>,
+    },
+}
+
+impl Cursor {
+    /// A cursor that has reported nothing.
+    pub fn new(resource: Arc<Resource>) -> Self {
+        Self { resource, at: None }
+    }
+
+    /// The type.
+    pub fn resource(&self) -> &Arc<Resource> {
+        &self.resource
+    }
+
+    /// Whether every change was reported.
+    pub fn is_current(&self) -> bool {
+        self.at.is_some_and(|at| at >= self.resource.with_state(|view, _| view.revision))
+    }
+
+    /// Reports the changes since the last call, in order; if these are no longer in the log, a reset and all objects.
+    pub fn advance(&mut self, mut report: impl FnMut(Update<'_>)) {
+        // The pieces and the view are shared: the lock is not held while they are reported.
+        let (runs, view) = self.resource.with_state(|view, log| {
+            let runs = self.at.and_then(|at| log.runs(at)).map(Iterator::collect::<Vec<_>>);
+            (runs, view.clone())
+        });
+        let Some(runs) = runs else {
+            report(Update::Reset);
+            for entry in view.entries().range(0, view.len()) {
+                report(Update::Change { before: None, after: Some(&entry) });
+            }
+            self.at = Some(view.revision);
+            return;
+        };
+        for change in runs.iter().flat_map(|run| run.places.clone().filter_map(|at| run.piece.get(at))) {
+            let (before, after) = (Slot::entry(&change.before), Slot::entry(&change.after));
+            if before.is_some() || after.is_some() {
+                report(Update::Change { before, after });
+            }
+        }
+        self.at = Some(view.revision);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cache, Change, Options, Spec};
+
+    struct Index {
+        cursor: Cursor,
+        seen: Vec<String>,
+    }
+
+    impl Index {
+        fn advance(&mut self) -> Vec<String> {
+            let Self { cursor, seen } = self;
+            seen.clear();
+            let name = |entry: Option<&Arc<Entry>>| entry.map_or("-".to_owned(), |entry| entry.name().into());
+            cursor.advance(|update| {
+                seen.push(match update {
+                    Update::Reset => "reset".to_owned(),
+                    Update::Change { before, after } => format!("{} {}", name(before), name(after)),
+                });
+            });
+            assert!(cursor.is_current());
+            seen.clone()
+        }
+    }
+
+    fn json(name: &str) -> String {
+        format!(r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"n"}}}}"#)
+    }
+
+    #[tokio::test]
+    async fn cursor_reports_every_change_once_and_starts_anew_when_the_log_is_gone() {
+        let store = Arc::new(store::memory::Memory::default());
+        let specs = vec![Spec::namespaced("configmaps").unwrap()];
+        let cache = Cache::open(store, specs, Options::default()).await.unwrap();
+        let maps = cache.resource("configmaps").unwrap();
+        cache.commit(Change::put(&maps, "n", "a", json("a"))).await.unwrap();
+        let mut index = Index { cursor: Cursor::new(maps.clone()), seen: Vec::new() };
+        assert!(!index.cursor.is_current());
+        assert_eq!(index.advance(), ["reset", "- a"]);
+        assert!(index.advance().is_empty());
+
+        cache.commit(Change::put(&maps, "n", "b", json("b"))).await.unwrap();
+        assert!(!index.cursor.is_current());
+        cache.commit(Change::put(&maps, "n", "a", json("a"))).await.unwrap();
+        cache.commit(Change::delete(&maps, "n", "b")).await.unwrap();
+        assert_eq!(index.advance(), ["- b", "a a", "b -"]);
+
+        cache.commit(Change::put(&maps, "n", "c", json("c"))).await.unwrap();
+        cache.forget(cache.committed()).await.unwrap();
+        assert_eq!(index.advance(), ["reset", "- a", "- c"]);
+    }
+}
