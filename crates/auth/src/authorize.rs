@@ -3,32 +3,131 @@
 //! The first authorizer that allows or denies decides; if none does, the request is denied. Every decision goes through
 //! [`Authorizer`], also one within a verb (a PUT that creates).
 
-use crate::{Attributes, Authenticated, Target, User};
+use crate::{Attributes, Authenticated, Deferred, Target, User};
 use object::quote::Quoted;
 use schema::Status;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
-/// A future on the heap, for trait objects.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// The decision of one authorizer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What an authorizer decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The request is allowed.
     Allow,
-    /// The request is denied, and no further authorizer is called; the reason, which the client sees.
-    Deny(String),
-    /// The next authorizer decides; the reason, which the client sees if none allows the request.
-    NoOpinion(String),
+    /// The request is denied, and no further authorizer is called.
+    Deny,
+    /// The next authorizer decides.
+    NoOpinion,
+}
+
+/// A decision and what led to it.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The decision.
+    pub decision: Decision,
+    /// The reason, which the client sees if the request is denied.
+    pub reason: Reason,
+    /// What went wrong.
+    pub error: Option<String>,
+}
+
+impl Verdict {
+    /// Allowed, for a reason.
+    pub fn allow(reason: impl Into<Reason>) -> Self {
+        Self { decision: Decision::Allow, reason: reason.into(), error: None }
+    }
+
+    /// Denied, for a reason.
+    pub fn deny(reason: impl Into<Reason>) -> Self {
+        Self { decision: Decision::Deny, reason: reason.into(), error: None }
+    }
+
+    /// Left to the next authorizer, for a reason.
+    pub fn no_opinion(reason: impl Into<Reason>) -> Self {
+        Self { decision: Decision::NoOpinion, reason: reason.into(), error: None }
+    }
+}
+
+/// The reason of a decision. It becomes text where it is shown.
+#[derive(Clone, Default)]
+pub struct Reason(Option<Arc<dyn fmt::Display + Send + Sync>>);
+
+impl Reason {
+    /// No reason.
+    pub const NONE: Self = Self(None);
+
+    /// A reason that is shared with what it is about.
+    pub fn shared(reason: Arc<dyn fmt::Display + Send + Sync>) -> Self {
+        Self(Some(reason))
+    }
+}
+
+impl From<String> for Reason {
+    fn from(text: String) -> Self {
+        Self((!text.is_empty()).then(|| Arc::new(text) as _))
+    }
+}
+
+impl From<&'static str> for Reason {
+    fn from(text: &'static str) -> Self {
+        Self((!text.is_empty()).then(|| Arc::new(text) as _))
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |reason| reason.fmt(f))
+    }
+}
+
+impl fmt::Debug for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.to_string())
+    }
+}
+
+/// What a user may do, as far as it can be listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Permissions for resources.
+    pub resources: Vec<ResourceRule>,
+    /// Permissions for paths outside of the API's resources.
+    pub paths: Vec<PathRule>,
+    /// Whether there may be more.
+    pub is_incomplete: bool,
+    /// What went wrong.
+    pub error: Option<String>,
+}
+
+/// A permission for resources.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceRule {
+    /// The verbs; `*` for all.
+    pub verbs: Vec<String>,
+    /// The groups; `*` for all.
+    pub groups: Vec<String>,
+    /// The resources and subresources; `*` for all.
+    pub resources: Vec<String>,
+    /// The names; empty for all.
+    pub names: Vec<String>,
+}
+
+/// A permission for paths outside of the API's resources.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PathRule {
+    /// The verbs; `*` for all.
+    pub verbs: Vec<String>,
+    /// The paths; a `*` at the end stands for any end.
+    pub paths: Vec<String>,
 }
 
 /// One mode of authorization.
 pub trait Authorize: Send + Sync {
     /// Decides on a request of a user.
-    fn decide<'a>(&'a self, user: &'a User, attributes: &'a Attributes) -> BoxFuture<'a, Decision>;
+    fn decide<'a>(&'a self, user: &'a User, attributes: &'a Attributes) -> Deferred<'a, Verdict>;
+
+    /// What a user may do in a namespace, and outside of namespaces.
+    fn rules(&self, user: &User, namespace: &str) -> Rules;
 }
 
 /// The mode `AlwaysAllow`.
@@ -36,72 +135,183 @@ pub trait Authorize: Send + Sync {
 pub struct AlwaysAllow;
 
 impl Authorize for AlwaysAllow {
-    fn decide<'a>(&'a self, _user: &'a User, _attributes: &'a Attributes) -> BoxFuture<'a, Decision> {
-        Box::pin(std::future::ready(Decision::Allow))
+    fn decide<'a>(&'a self, _user: &'a User, _attributes: &'a Attributes) -> Deferred<'a, Verdict> {
+        Deferred::Now(Verdict::allow(Reason::NONE))
+    }
+
+    fn rules(&self, _user: &User, _namespace: &str) -> Rules {
+        let all = || vec!["*".to_owned()];
+        Rules {
+            resources: vec![ResourceRule { verbs: all(), groups: all(), resources: all(), names: vec![] }],
+            paths: vec![PathRule { verbs: all(), paths: all() }],
+            ..Rules::default()
+        }
     }
 }
 
-/// The chain of authorizers.
+/// The mode `AlwaysDeny`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AlwaysDeny;
+
+impl Authorize for AlwaysDeny {
+    fn decide<'a>(&'a self, _user: &'a User, _attributes: &'a Attributes) -> Deferred<'a, Verdict> {
+        Deferred::Now(Verdict::no_opinion("Everything is forbidden."))
+    }
+
+    fn rules(&self, _user: &User, _namespace: &str) -> Rules {
+        Rules::default()
+    }
+}
+
+/// Allows the members of `system:masters` everything. It is before every other mode.
+#[derive(Clone, Copy, Debug, Default)]
+struct Masters;
+
+impl Authorize for Masters {
+    fn decide<'a>(&'a self, user: &'a User, _attributes: &'a Attributes) -> Deferred<'a, Verdict> {
+        let is_master = user.is_in(User::MASTERS);
+        let verdict = if is_master { Verdict::allow } else { Verdict::no_opinion };
+        Deferred::Now(verdict(Reason::NONE))
+    }
+
+    fn rules(&self, _user: &User, _namespace: &str) -> Rules {
+        Rules::default()
+    }
+}
+
+/// The chain of authorizers. Clones share it.
 #[derive(Clone)]
 pub struct Authorizer {
-    modes: Arc<[Box<dyn Authorize>]>,
+    modes: Arc<RwLock<Modes>>,
 }
+
+type Modes = Arc<[Arc<dyn Authorize>]>;
 
 impl fmt::Debug for Authorizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authorizer").field("modes", &self.modes.len()).finish()
+        f.debug_struct("Authorizer").field("modes", &self.modes().len()).finish()
     }
 }
 
 /// The proof that a user may make a request.
 #[derive(Clone, Debug)]
 pub struct Authorized {
-    user: User,
+    user: Arc<User>,
     attributes: Attributes,
 }
 
+/// Why a request is not made.
+#[derive(Debug)]
+pub enum Denied {
+    /// The user may not: the 403.
+    Forbidden(Status),
+    /// It could not be decided: the reason.
+    Failed(String),
+}
+
+impl From<Denied> for Status {
+    fn from(denied: Denied) -> Self {
+        match denied {
+            Denied::Forbidden(status) => status,
+            Denied::Failed(error) => Self::internal_error(&error),
+        }
+    }
+}
+
 impl Authorizer {
-    /// Calls these modes in this order.
-    pub fn new(modes: impl IntoIterator<Item = Box<dyn Authorize>>) -> Self {
-        Self { modes: modes.into_iter().collect() }
+    /// Calls these modes in this order, after the one that lets `system:masters` do everything.
+    pub fn new(modes: impl IntoIterator<Item = Arc<dyn Authorize>>) -> Self {
+        Self { modes: Arc::new(RwLock::new(chain(modes))) }
     }
 
-    /// Allows every authenticated user everything.
+    /// Allows everybody everything.
     pub fn always_allow() -> Self {
-        Self::new([Box::new(AlwaysAllow) as Box<dyn Authorize>])
+        Self::new([Arc::new(AlwaysAllow) as Arc<dyn Authorize>])
     }
 
-    /// The proof that a user may make a request, or the 403.
+    /// Calls these modes instead, from the next decision on.
+    pub fn replace(&self, modes: impl IntoIterator<Item = Arc<dyn Authorize>>) {
+        *self.modes.write().unwrap_or_else(PoisonError::into_inner) = chain(modes);
+    }
+
+    fn modes(&self) -> Modes {
+        self.modes.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The proof that a user may make a request.
     pub async fn authorize(
         &self,
         caller: Authenticated,
         attributes: Attributes,
-    ) -> Result<Authorized, Status> {
+    ) -> Result<Authorized, Denied> {
         self.check(caller.user(), &attributes).await?;
         Ok(Authorized { user: caller.into_user(), attributes })
     }
 
-    /// 403 if a user may not make a request.
-    pub async fn check(&self, user: &User, attributes: &Attributes) -> Result<(), Status> {
-        let mut reasons = Vec::new();
-        for mode in &*self.modes {
-            match mode.decide(user, attributes).await {
-                Decision::Allow => return Ok(()),
-                Decision::Deny(reason) => {
-                    reasons.push(reason);
-                    break;
-                }
-                Decision::NoOpinion(reason) => reasons.push(reason),
+    /// Fails if a user may not make a request.
+    pub async fn check(&self, user: &User, attributes: &Attributes) -> Result<(), Denied> {
+        let verdict = self.decide(user, attributes).await;
+        match (verdict.decision, verdict.error) {
+            (Decision::Allow, _) => Ok(()),
+            (_, Some(error)) => Err(Denied::Failed(error)),
+            (_, None) => Err(Denied::Forbidden(forbidden(user, attributes, &verdict.reason.to_string()))),
+        }
+    }
+
+    /// The decision on a request: that of the first mode with an opinion. Without one, the reasons and errors of all.
+    pub async fn decide(&self, user: &User, attributes: &Attributes) -> Verdict {
+        let (mut reasons, mut errors) = (Vec::new(), Vec::new());
+        for mode in &*self.modes() {
+            let verdict = mode.decide(user, attributes).wait().await;
+            if verdict.decision != Decision::NoOpinion {
+                return verdict;
+            }
+            errors.extend(verdict.error);
+            let reason = verdict.reason.to_string();
+            if !reason.is_empty() {
+                reasons.push(reason);
             }
         }
-        reasons.retain(|reason| !reason.is_empty());
-        Err(forbidden(user, attributes, &reasons.join("\n")))
+        Verdict { error: aggregate(&errors), ..Verdict::no_opinion(reasons.join("\n")) }
+    }
+
+    /// What a user may do, by all modes that can list it.
+    pub fn rules(&self, user: &User, namespace: &str) -> Rules {
+        let mut all = Rules::default();
+        let mut errors = Vec::new();
+        for mode in &*self.modes() {
+            let rules = mode.rules(user, namespace);
+            all.resources.extend(rules.resources);
+            all.paths.extend(rules.paths);
+            all.is_incomplete |= rules.is_incomplete;
+            errors.extend(rules.error);
+        }
+        Rules { error: aggregate(&errors), ..all }
+    }
+}
+
+fn chain(modes: impl IntoIterator<Item = Arc<dyn Authorize>>) -> Modes {
+    std::iter::once(Arc::new(Masters) as Arc<dyn Authorize>).chain(modes).collect()
+}
+
+/// The text of several errors, as the reference writes it: each once.
+pub(crate) fn aggregate(errors: &[String]) -> Option<String> {
+    let mut distinct: Vec<&str> = Vec::new();
+    for error in errors {
+        if !distinct.contains(&error.as_str()) {
+            distinct.push(error);
+        }
+    }
+    match distinct.as_slice() {
+        [] => None,
+        [only] => Some((*only).to_owned()),
+        several => Some(format!("[{}]", several.join(", "))),
     }
 }
 
 impl Authorized {
     /// The user.
-    pub fn user(&self) -> &User {
+    pub fn user(&self) -> &Arc<User> {
         &self.user
     }
 
@@ -112,8 +322,8 @@ impl Authorized {
 }
 
 /// 403, with the message of the reference.
-fn forbidden(user: &User, attributes: &Attributes, reason: &str) -> Status {
-    let (name, verb) = (Quoted(&user.name), attributes.verb);
+pub(crate) fn forbidden(user: &User, attributes: &Attributes, reason: &str) -> Status {
+    let (name, verb) = (Quoted(&user.name), &attributes.verb);
     let (message, about) = match &attributes.target {
         Target::Path(path) => (format!("User {name} cannot {verb} path {}", Quoted(path)), ["", "", ""]),
         Target::Resource { group, resource, subresource, namespace, name: object, .. } => {
@@ -143,54 +353,85 @@ fn forbidden(user: &User, attributes: &Attributes, reason: &str) -> Status {
 mod tests {
     use super::*;
 
-    struct Fixed(Decision);
+    struct Fixed(Verdict);
 
     impl Authorize for Fixed {
-        fn decide<'a>(&'a self, _user: &'a User, _attributes: &'a Attributes) -> BoxFuture<'a, Decision> {
-            Box::pin(std::future::ready(self.0.clone()))
+        fn decide<'a>(&'a self, _user: &'a User, _attributes: &'a Attributes) -> Deferred<'a, Verdict> {
+            Deferred::Now(self.0.clone())
+        }
+
+        fn rules(&self, _user: &User, _namespace: &str) -> Rules {
+            Rules::default()
         }
     }
 
     fn pods() -> Attributes {
-        Attributes {
-            verb: "create",
-            target: Target::Resource {
-                group: String::new(),
-                version: "v1".into(),
-                resource: "pods".into(),
-                subresource: "eviction".into(),
-                namespace: "<ns>".into(),
-                name: "a".into(),
-            },
-        }
+        let target = Target::Resource {
+            group: String::new(),
+            version: "v1".into(),
+            resource: "pods".into(),
+            subresource: "eviction".into(),
+            namespace: "<ns>".into(),
+            name: "a".into(),
+        };
+        Attributes::new("create", target)
     }
 
-    async fn ask(decisions: &[Decision], attributes: &Attributes) -> Result<(), String> {
-        let modes = decisions.iter().map(|decision| Box::new(Fixed(decision.clone())) as Box<dyn Authorize>);
-        let user = User { name: "jane".into(), ..User::default() };
-        Authorizer::new(modes).check(&user, attributes).await.map_err(|status| status.message)
+    fn jane() -> User {
+        User { name: "jane".into(), ..User::default() }
+    }
+
+    async fn ask(verdicts: &[Verdict], user: &User, attributes: &Attributes) -> Result<(), String> {
+        let modes = verdicts.iter().map(|verdict| Arc::new(Fixed(verdict.clone())) as Arc<dyn Authorize>);
+        match Authorizer::new(modes).check(user, attributes).await {
+            Ok(()) => Ok(()),
+            Err(Denied::Forbidden(status)) => Err(status.message),
+            Err(Denied::Failed(error)) => Err(format!("failed: {error}")),
+        }
     }
 
     #[tokio::test]
     async fn first_authorizer_with_an_opinion_decides() {
-        let none = Decision::NoOpinion(String::new());
-        let deny = Decision::Deny("no".into());
-        assert!(ask(&[none.clone(), Decision::Allow, deny.clone()], &pods()).await.is_ok());
-        assert!(ask(&[deny, Decision::Allow], &pods()).await.is_err());
-        assert!(ask(&[none], &pods()).await.is_err());
-        assert!(ask(&[], &pods()).await.is_err());
+        let none = Verdict::no_opinion(Reason::NONE);
+        let (allow, deny) = (Verdict::allow(Reason::NONE), Verdict::deny("no"));
+        let (jane, pods) = (jane(), pods());
+        assert!(ask(&[none.clone(), allow.clone(), deny.clone()], &jane, &pods).await.is_ok());
+        assert!(ask(&[deny.clone(), allow], &jane, &pods).await.is_err());
+        assert!(ask(&[none], &jane, &pods).await.is_err());
+        assert!(ask(&[], &jane, &pods).await.is_err());
+        let master = User { groups: vec![User::MASTERS.into()], ..jane };
+        assert!(ask(&[deny], &master, &pods).await.is_ok(), "no mode comes before system:masters");
+    }
+
+    #[tokio::test]
+    async fn error_without_an_opinion_is_a_failure_and_not_a_denial() {
+        let failed =
+            |error: &str| Verdict { error: Some(error.into()), ..Verdict::no_opinion("unreachable") };
+        let (jane, pods) = (jane(), pods());
+        let outcome = ask(&[failed("a"), failed("b"), failed("a")], &jane, &pods).await;
+        assert_eq!(outcome.unwrap_err(), "failed: [a, b]");
+        assert!(ask(&[failed("a"), Verdict::allow(Reason::NONE)], &jane, &pods).await.is_ok());
     }
 
     #[tokio::test]
     async fn forbidden_names_user_verb_and_object_and_escapes_markup() {
+        let jane = jane();
+        let reasons = [Verdict::no_opinion("why"), Verdict::no_opinion("and why")];
         assert_eq!(
-            ask(&[Decision::NoOpinion("why".into())], &pods()).await.unwrap_err(),
-            r#"pods "a" is forbidden: User "jane" cannot create resource "pods/eviction" in API group "" in the namespace "&lt;ns&gt;": why"#
+            ask(&reasons, &jane, &pods()).await.unwrap_err(),
+            "pods \"a\" is forbidden: User \"jane\" cannot create resource \"pods/eviction\" in API group \"\" in the namespace \"&lt;ns&gt;\": why\nand why"
         );
-        let path = Attributes { verb: "get", target: Target::Path("/metrics".into()) };
         assert_eq!(
-            ask(&[], &path).await.unwrap_err(),
-            r#"forbidden: User "jane" cannot get path "/metrics""#
+            ask(&[], &jane, &Attributes::path("get", "/metrics")).await.unwrap_err(),
+            "forbidden: User \"jane\" cannot get path \"/metrics\""
         );
+    }
+
+    #[tokio::test]
+    async fn replaced_modes_decide_for_every_clone() {
+        let authorizer = Authorizer::always_allow();
+        let clone = authorizer.clone();
+        authorizer.replace([Arc::new(AlwaysDeny) as Arc<dyn Authorize>]);
+        assert!(clone.check(&jane(), &pods()).await.is_err());
     }
 }

@@ -1,63 +1,167 @@
 //! Client certificates: the name is the subject's common name, the groups are its organizations.
 
 use crate::User;
+use aws_lc_rs::digest::{SHA256, digest};
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 use x509_parser::parse_x509_certificate;
 
-/// The authorities whose client certificates are trusted.
+/// Authorities whose client certificates are trusted. They can be replaced while the server runs.
 #[derive(Debug)]
-pub struct ClientAuthority(Arc<dyn ClientCertVerifier>);
+pub struct Certificates {
+    current: RwLock<Option<Arc<dyn ClientCertVerifier>>>,
+    generation: AtomicU64,
+}
+
+impl Certificates {
+    /// Trusts these authorities.
+    pub fn new(authorities: Vec<CertificateDer<'static>>) -> Result<Self, VerifierBuilderError> {
+        Ok(Self { current: RwLock::new(verifier(authorities)?), generation: AtomicU64::new(1) })
+    }
+
+    /// Trusts these authorities instead. Connections are certified again at their next request.
+    pub fn replace(&self, authorities: Vec<CertificateDer<'static>>) -> Result<(), VerifierBuilderError> {
+        let verifier = verifier(authorities)?;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = verifier;
+        self.generation.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// A number that changes with the authorities.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// When the first of the certificates expires, in seconds since 1970, if the chain ends at an authority and the first
+    /// certificate is for a client and valid now.
+    pub(crate) fn verify(&self, chain: &[CertificateDer<'static>]) -> Option<i64> {
+        let (own, intermediates) = chain.split_first()?;
+        let verifier = self.current.read().unwrap_or_else(PoisonError::into_inner).clone()?;
+        if let Err(error) = verifier.verify_client_cert(own, intermediates, unix_time(SystemTime::now())) {
+            log::debug!(error:%; "a client certificate was not accepted");
+            return None;
+        }
+        let ends = chain.iter().map(|each| Some(parse_x509_certificate(each).ok()?.1.validity().not_after));
+        ends.collect::<Option<Vec<_>>>()?.into_iter().map(|end| end.timestamp()).min()
+    }
+}
+
+fn verifier(
+    authorities: Vec<CertificateDer<'static>>,
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, VerifierBuilderError> {
+    if authorities.is_empty() {
+        return Ok(None);
+    }
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(authorities);
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    Ok(Some(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?))
+}
+
+/// Client certificates as a method of authentication.
+#[derive(Debug)]
+pub struct ClientAuthority(Certificates);
 
 impl ClientAuthority {
     /// Trusts these authorities.
     pub fn new(authorities: Vec<CertificateDer<'static>>) -> Result<Self, VerifierBuilderError> {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(authorities);
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
-        Ok(Self(verifier))
+        Certificates::new(authorities).map(Self)
     }
 
-    /// The user of the first certificate, if the chain ends at an authority and the certificate is for a client and valid now.
-    /// This takes a tenth of a millisecond: the server keeps the result for the connection, while it is [valid](Certified::user).
-    pub fn certify(&self, chain: &[CertificateDer<'static>]) -> Option<Certified> {
-        let (own, intermediates) = chain.split_first()?;
-        if let Err(error) = self.0.verify_client_cert(own, intermediates, unix_time(SystemTime::now())) {
-            log::debug!(error:%; "a client certificate was not accepted");
-            return None;
+    /// The authorities.
+    pub fn authorities(&self) -> &Certificates {
+        &self.0
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.0.generation()
+    }
+
+    /// The user of the first certificate, if it is valid; none if its subject has no common name.
+    pub(crate) fn certify(&self, chain: &[CertificateDer<'static>]) -> Outcome<Option<Arc<User>>> {
+        let Some((until, own)) = self.0.verify(chain).zip(chain.first()) else { return Outcome::Refused };
+        match user(own) {
+            Ok(user) => Outcome::Valid { value: user.map(|user| Arc::new(user.authenticated())), until },
+            Err(why) => {
+                log::debug!(why; "a client certificate was not accepted");
+                Outcome::Refused
+            }
         }
-        let (_, certificate) = parse_x509_certificate(own).ok()?;
-        let subject = certificate.subject();
-        let name = subject.iter_common_name().filter_map(|name| name.as_str().ok()).last()?.to_owned();
-        let groups =
-            subject.iter_organization().filter_map(|name| name.as_str().ok()).map(str::to_owned).collect();
-        let until = chain
-            .iter()
-            .filter_map(|each| Some(parse_x509_certificate(each).ok()?.1.validity().not_after))
-            .min()?;
-        (!name.is_empty())
-            .then(|| Certified { user: User { name, groups, ..User::default() }, until: until.timestamp() })
     }
 }
 
-/// The user of a certificate, and when the certificate expires.
-#[derive(Clone, Debug)]
-pub struct Certified {
-    user: User,
-    /// In seconds since 1970.
-    until: i64,
+/// The user that a certificate names.
+fn user(own: &CertificateDer<'_>) -> Result<Option<User>, &'static str> {
+    let (_, certificate) = parse_x509_certificate(own).map_err(|_| "it cannot be read")?;
+    let Some(name) = common_name(own).filter(|name| !name.is_empty()) else { return Ok(None) };
+    let subject = certificate.subject();
+    let groups = subject.iter_organization().filter_map(|name| name.as_str().ok()).map(str::to_owned);
+    let mut uids = subject.iter_attributes().filter(|part| part.attr_type().to_id_string() == UID);
+    let uid = match (uids.next(), uids.next()) {
+        (None, _) => "",
+        (Some(uid), None) => uid.as_str().map_err(|_| "its UID cannot be read")?,
+        (Some(_), Some(_)) => return Err("it has several UIDs"),
+    };
+    let fingerprint = digest(&SHA256, own);
+    let hex: String = fingerprint.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(Some(User {
+        name,
+        uid: uid.to_owned(),
+        groups: groups.collect(),
+        extra: vec![(User::CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={hex}")])],
+    }))
 }
 
-impl Certified {
-    /// The user, unless the certificate has expired meanwhile.
-    pub fn user(&self) -> Option<&User> {
-        let now = unix_time(SystemTime::now());
-        (now.as_secs() <= u64::try_from(self.until).ok()?).then_some(&self.user)
+/// The part of a subject that is the uid of the user.
+const UID: &str = "1.3.6.1.4.1.57683.2";
+
+/// The common name of a certificate's subject; of several the last.
+pub(crate) fn common_name(own: &CertificateDer<'_>) -> Option<String> {
+    let (_, certificate) = parse_x509_certificate(own).ok()?;
+    let names = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
+    names.last().map(str::to_owned)
+}
+
+/// What a connection's certificates are worth.
+#[derive(Debug)]
+pub struct Certified {
+    /// The generations of the authorities that decided.
+    pub(crate) generations: [u64; 2],
+    /// As credentials of a client.
+    pub(crate) client: Option<Outcome<Option<Arc<User>>>>,
+    /// As those of an authenticating proxy.
+    pub(crate) proxy: Option<Outcome<()>>,
+}
+
+/// The result of verifying certificates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome<T> {
+    /// They are valid.
+    Valid {
+        /// What they are for.
+        value: T,
+        /// When they expire, in seconds since 1970.
+        until: i64,
+    },
+    /// They are not accepted.
+    Refused,
+}
+
+impl<T> Outcome<T> {
+    /// What valid certificates are for, unless they have expired meanwhile.
+    pub(crate) fn valid(&self) -> Option<&T> {
+        match self {
+            Self::Valid { value, until } => {
+                let now = unix_time(SystemTime::now()).as_secs();
+                (now <= u64::try_from(*until).ok()?).then_some(value)
+            }
+            Self::Refused => None,
+        }
     }
 }
 
@@ -106,30 +210,45 @@ mod tests {
     fn certificate_of_the_authority_gives_user_and_groups() {
         let (certificate, issuer) = authority("ours");
         let ours = ClientAuthority::new(vec![certificate]).unwrap();
-        let certified = ours.certify(&[client(&issuer, ExtendedKeyUsagePurpose::ClientAuth)]).unwrap();
-        let user = certified.user().unwrap();
-        assert_eq!(
-            (user.name.as_str(), user.groups.as_slice()),
-            ("jane", ["system:masters".to_owned()].as_slice())
-        );
+        let outcome = ours.certify(&[client(&issuer, ExtendedKeyUsagePurpose::ClientAuth)]);
+        let user = outcome.valid().unwrap().as_ref().unwrap();
+        assert_eq!(user.name, "jane");
+        assert_eq!(user.groups, ["system:masters", "system:authenticated"]);
+        let [id] = user.extra(User::CREDENTIAL_ID) else { panic!("{user:?}") };
+        assert_eq!((id.len(), id.starts_with("X509SHA256=")), ("X509SHA256=".len() + 64, true));
     }
 
     #[test]
     fn expired_certificate_gives_no_user() {
-        let user = User { name: "jane".into(), ..User::default() };
-        let good = Certified { user: user.clone(), until: i64::MAX };
-        assert_eq!(good.user(), Some(&user));
-        assert_eq!(Certified { user, until: 1_000_000_000 }.user(), None);
+        assert_eq!(Outcome::Valid { value: 7, until: i64::MAX }.valid(), Some(&7));
+        assert_eq!(Outcome::Valid { value: 7, until: 1_000_000_000 }.valid(), None);
     }
 
     #[test]
-    fn certificates_of_other_authorities_and_of_servers_give_no_user() {
+    fn certificates_of_other_authorities_and_of_servers_are_refused() {
         let (certificate, issuer) = authority("ours");
         let (_, other) = authority("ours");
         let ours = ClientAuthority::new(vec![certificate]).unwrap();
-        assert!(ours.certify(&[client(&other, ExtendedKeyUsagePurpose::ClientAuth)]).is_none());
-        assert!(ours.certify(&[client(&issuer, ExtendedKeyUsagePurpose::ServerAuth)]).is_none());
-        assert!(ours.certify(&[]).is_none());
-        assert!(ours.certify(&[CertificateDer::from(vec![1, 2, 3])]).is_none());
+        for chain in [
+            vec![client(&other, ExtendedKeyUsagePurpose::ClientAuth)],
+            vec![client(&issuer, ExtendedKeyUsagePurpose::ServerAuth)],
+            vec![],
+            vec![CertificateDer::from(vec![1, 2, 3])],
+        ] {
+            assert_eq!(ours.certify(&chain), Outcome::Refused);
+        }
+    }
+
+    #[test]
+    fn replaced_authorities_decide_from_then_on() {
+        let (certificate, issuer) = authority("ours");
+        let (next, next_issuer) = authority("next");
+        let ours = ClientAuthority::new(vec![certificate]).unwrap();
+        let generation = ours.generation();
+        ours.authorities().replace(vec![next]).unwrap();
+        assert_ne!(ours.generation(), generation);
+        assert_eq!(ours.certify(&[client(&issuer, ExtendedKeyUsagePurpose::ClientAuth)]), Outcome::Refused);
+        let outcome = ours.certify(&[client(&next_issuer, ExtendedKeyUsagePurpose::ClientAuth)]);
+        assert!(outcome.valid().is_some());
     }
 }

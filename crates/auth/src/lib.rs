@@ -6,19 +6,34 @@
 //! 2. **Default deny.** A request without valid credentials is refused; the reason is in the log, not in the response.
 //! 3. **Secrets are compared in constant time**, and are in no log and no error.
 //!
-//! For now users authenticate with a client certificate of the cluster's own authority or with a static token, and may do
-//! everything.
+//! 4. **Indexes follow the cache.** What decides from objects (roles, bindings, pods, service accounts) asks the cache, or an index
+//!    that is brought up to date before each decision: what was acknowledged counts for the next request.
 
 mod attributes;
 mod authenticate;
 mod authorize;
+mod bearer;
 mod certificate;
+mod deferred;
+mod impersonate;
+mod proxy;
 mod tokens;
 mod user;
 
-pub use attributes::{Attributes, Target};
-pub use authenticate::{Authenticated, Authenticators, Credentials, Refused, SystemIdentity};
-pub use authorize::{AlwaysAllow, Authorize, Authorized, Authorizer, BoxFuture, Decision};
-pub use certificate::{Certified, ClientAuthority, unix_time};
-pub use tokens::{StaticToken, TokenFileError, Tokens};
+pub use attributes::{Attributes, Selectors, Target};
+pub use authenticate::{
+    Anonymous, AuthenticateToken, Authenticated, Authenticators, Credentials, InvalidToken, Refused,
+    SystemIdentity, Token, TokenIdentity, TokenOutcome, agnostic_audiences,
+};
+pub use authorize::{
+    AlwaysAllow, AlwaysDeny, Authorize, Authorized, Authorizer, Decision, Denied, PathRule, Reason,
+    ResourceRule, Rules, Verdict,
+};
+pub use bearer::has_extra_space;
+pub(crate) use certificate::Outcome;
+pub use certificate::{Certificates, Certified, ClientAuthority, unix_time};
+pub use deferred::{BoxFuture, Deferred};
+pub use impersonate::{ImpersonationError, impersonate};
+pub use proxy::Proxy;
+pub use tokens::{StaticToken, StaticTokens, TokenFileError, Tokens};
 pub use user::User;
