@@ -58,17 +58,15 @@ impl<'a> Address<'a> {
     }
 
     fn attributes(self, verb: &'static str) -> Attributes {
-        Attributes {
-            verb,
-            target: auth::Target::Resource {
-                group: self.group.into(),
-                version: self.version.into(),
-                resource: self.resource.into(),
-                subresource: self.subresource.into(),
-                namespace: self.namespace.into(),
-                name: self.name.into(),
-            },
-        }
+        let target = auth::Target::Resource {
+            group: self.group.into(),
+            version: self.version.into(),
+            resource: self.resource.into(),
+            subresource: self.subresource.into(),
+            namespace: self.namespace.into(),
+            name: self.name.into(),
+        };
+        Attributes::new(verb, target)
     }
 }
 

@@ -83,14 +83,12 @@ impl<'a> Target<'a> {
 
     /// What authorization is asked for the same with another verb.
     pub(crate) fn attributes_for(&self, verb: &'static str) -> Attributes {
-        let mut attributes = self.proof.attributes().clone();
-        attributes.verb = verb;
-        attributes
+        Attributes { verb: verb.into(), ..self.proof.attributes().clone() }
     }
 
     /// Refuses a permission that is for another verb: a guard against a mistake in the layer above.
     pub(crate) fn check_verb(&self, verbs: &[&str]) -> Result<(), Status> {
-        let given = self.proof.attributes().verb;
+        let given = &*self.proof.attributes().verb;
         if verbs.contains(&given) {
             return Ok(());
         }

@@ -29,7 +29,7 @@ async fn proof(verb: &'static str, place: Place) -> Authorized {
     let name = if verb == "create" { String::new() } else { name };
     let target = Wanted::Resource { group, version, resource, subresource, namespace, name };
     let caller = Authenticated::system(SystemIdentity::ApiServer);
-    Authorizer::always_allow().authorize(caller, Attributes { verb, target }).await.unwrap()
+    Authorizer::always_allow().authorize(caller, Attributes::new(verb, target)).await.unwrap()
 }
 
 fn by(manager: &str) -> WriteOptions {

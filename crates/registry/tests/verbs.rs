@@ -45,7 +45,7 @@ async fn proof(verb: &'static str, place: Place<'_>) -> Authorized {
         name: place.name.into(),
     };
     let caller = Authenticated::system(SystemIdentity::ApiServer);
-    Authorizer::always_allow().authorize(caller, Attributes { verb, target }).await.unwrap()
+    Authorizer::always_allow().authorize(caller, Attributes::new(verb, target)).await.unwrap()
 }
 
 impl Api {

@@ -6,6 +6,7 @@
 mod compress;
 mod decode;
 mod dispatch;
+pub(crate) use dispatch::warned;
 mod documents;
 mod large;
 mod list_body;
@@ -21,12 +22,11 @@ mod watch_body;
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::Authenticated;
 use http::StatusCode;
 use registry::Registry;
 
 use crate::error::plain_text;
-use crate::layers::NoCacheControl;
+use crate::layers::{self, NoCacheControl};
 use crate::{Error, Handler, Lifecycle, Request, Response, Status};
 use documents::Documents;
 use large::LargeWrites;
@@ -69,15 +69,13 @@ impl Api {
             return Ok(plain_text(StatusCode::BAD_REQUEST, "400 Bad Request"));
         };
         let decoded = decoded.into_owned();
-        let caller = request.head.extensions.get::<Authenticated>().cloned();
-        let caller = caller.ok_or_else(Status::unauthorized)?;
+        let caller = layers::caller(&request)?.clone();
         match RequestInfo::parse(request.method(), &decoded, request.query()) {
             Ok(info) if info.is_resource_request => self.resource(request, caller, info).await,
             Ok(info) => self.non_resource(request, caller, info).await,
             Err(IncompletePath) => {
-                let written = request.uri().path_and_query().map_or("/", |written| written.as_str());
-                let message = request_info::incomplete_message(written);
-                let mut response = plain_text(StatusCode::INTERNAL_SERVER_ERROR, message);
+                let uri = request.uri();
+                let mut response = Error::internal(uri, request_info::incomplete(uri)).into_response();
                 response.extensions_mut().insert(NoCacheControl);
                 Ok(response)
             }

@@ -17,6 +17,9 @@ pub enum Error {
     /// The request's body could not be read.
     #[error(transparent)]
     Body(#[from] body::Error),
+    /// A part of the server failed: the plain-text 500 of the reference, made by [`Error::internal`].
+    #[error("{0}")]
+    Internal(String),
     /// A handler panicked. The panic itself is in the log.
     #[error("the handler panicked")]
     Panicked,
@@ -29,12 +32,20 @@ impl From<Status> for Error {
 }
 
 impl Error {
+    /// The plain-text 500 of a request: the URI as the client wrote it, and the reason, with HTML escaped.
+    pub(crate) fn internal(uri: &http::Uri, why: impl std::fmt::Display) -> Self {
+        let written = uri.path_and_query().map_or("/", |written| written.as_str());
+        let text = format!("Internal Server Error: {}: {why}\n", object::quote::Quoted(written));
+        Self::Internal(text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"))
+    }
+
     /// The response for the error.
     pub fn into_response(self) -> Response {
         match self {
             Self::Status(status) => status_response(&status),
             Self::UnknownPath => plain_text(StatusCode::NOT_FOUND, "404 page not found\n"),
             Self::Body(error) => status_response(&body_status(&error)),
+            Self::Internal(text) => plain_text(StatusCode::INTERNAL_SERVER_ERROR, text),
             Self::Panicked => plain_text(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "This request caused apiserver to panic. Look in the logs for details.\n",

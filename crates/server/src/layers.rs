@@ -6,11 +6,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use auth::{Authenticators, Credentials};
-use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, HeaderName};
+use auth::{Attributes, Authenticated, Authenticators, Authorizer, Credentials, Denied, ImpersonationError};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, HeaderName};
 use http::{HeaderValue, Method};
 use http_body::Body as _;
 
+use crate::api::request_info::{self, non_resource_verb};
+use crate::api::warned;
 use crate::handler::{Handler, Layer};
 use crate::health::{Audience, Checks};
 use crate::version::Info;
@@ -97,54 +99,101 @@ impl Layer for CacheControl {
 
 /// Answers `/livez`, `/readyz`, `/healthz` and the single checks under them.
 #[derive(Debug, Clone)]
-pub(crate) struct Health(pub(crate) Arc<Checks>);
+pub(crate) struct Health {
+    pub(crate) checks: Arc<Checks>,
+    pub(crate) authorizer: Authorizer,
+}
 
 impl Layer for Health {
     async fn around<H: Handler>(&self, request: Request, next: &H) -> Result<Response, Error> {
-        match self.0.find(request.path()) {
-            Some(checks) => {
-                let is_known = request.head.extensions.get::<auth::Authenticated>().is_some();
-                let audience = if is_known { Audience::Known } else { Audience::Stranger };
-                Ok(self.0.answer(checks, request.query(), audience).await)
-            }
-            None => next.handle(request).await,
+        let Some(checks) = self.checks.find(request.path()) else { return next.handle(request).await };
+        if let Err(refusal) = permit(&self.authorizer, &request).await {
+            return refusal;
         }
+        let is_known = caller(&request)?.is_known();
+        let audience = if is_known { Audience::Known } else { Audience::Stranger };
+        Ok(self.checks.answer(checks, request.query(), audience).await)
     }
 }
 
 /// Answers `/version`.
 #[derive(Debug, Clone)]
-pub(crate) struct Version(pub(crate) Arc<Info>);
+pub(crate) struct Version {
+    pub(crate) info: Arc<Info>,
+    pub(crate) authorizer: Authorizer,
+}
 
 impl Layer for Version {
     async fn around<H: Handler>(&self, request: Request, next: &H) -> Result<Response, Error> {
-        match request.path().trim_end_matches('/') {
-            "/version" => Ok(self.0.answer(&request)),
-            _ => next.handle(request).await,
+        if request.path().trim_end_matches('/') != "/version" {
+            return next.handle(request).await;
         }
+        if let Err(refusal) = permit(&self.authorizer, &request).await {
+            return refusal;
+        }
+        Ok(self.info.answer(&request))
+    }
+}
+
+/// The user of a request, after [`Authentication`].
+pub(crate) fn caller(request: &Request) -> Result<&Authenticated, Error> {
+    request.head.extensions.get().ok_or_else(|| Status::unauthorized().into())
+}
+
+/// Refuses a request for a path that its user may not see.
+async fn permit(authorizer: &Authorizer, request: &Request) -> Result<(), Result<Response, Error>> {
+    let user = caller(request).map_err(Err)?.user();
+    let attributes = Attributes::path(non_resource_verb(request.method()), request.path());
+    match authorizer.check(user, &attributes).await {
+        Ok(()) => Ok(()),
+        Err(Denied::Forbidden(status)) => Err(Ok(crate::api::refusal(request, &status))),
+        Err(Denied::Failed(why)) => Err(Err(Error::internal(request.uri(), why))),
     }
 }
 
 /// Authenticates the user, and stores it as an extension of the request. A request with invalid credentials is refused on every
-/// path. A request without credentials is left to the handlers, which may serve anonymous users.
+/// path; one without credentials is that of the anonymous user, where that is allowed.
 #[derive(Debug, Clone)]
 pub(crate) struct Authentication(pub(crate) Arc<Authenticators>);
 
 impl Layer for Authentication {
     async fn around<H: Handler>(&self, mut request: Request, next: &H) -> Result<Response, Error> {
-        let headers = request.headers().get_all(AUTHORIZATION);
-        let authorization: Vec<&str> = headers.iter().filter_map(|value| value.to_str().ok()).collect();
-        let certified = request.peer.certified.get_or_init(|| self.0.certify(&request.peer.certificates));
-        let credentials = Credentials { authorization: &authorization, certified: certified.as_ref() };
-        match self.0.authenticate(&credentials) {
-            Ok(caller) => {
-                request.peer.set_authenticated();
-                request.head.extensions.insert(caller);
-            }
-            Err(_) if !authorization.is_empty() => return Err(Status::unauthorized().into()),
-            Err(_) => {}
+        let certified = request.peer.certify(&self.0);
+        let path = request_info::decode(request.path()).unwrap_or_default();
+        let credentials =
+            Credentials { headers: request.headers(), path: &path, certified: certified.as_deref() };
+        let Ok(caller) = self.0.authenticate(&credentials).await else {
+            return Ok(crate::api::refusal(&request, &Status::unauthorized()));
+        };
+        if caller.is_known() {
+            request.peer.set_authenticated();
         }
-        next.handle(request).await
+        let has_extra_space = auth::has_extra_space(request.headers());
+        request.head.extensions.insert(caller);
+        let response = next.handle(request).await;
+        if has_extra_space {
+            let text = "the provided Authorization header contains extra space before the bearer token, and is ignored";
+            return Ok(warned(response.unwrap_or_else(Error::into_response), &[text.to_owned()]));
+        }
+        response
+    }
+}
+
+/// Replaces the user by the one that the headers for impersonation name.
+#[derive(Debug, Clone)]
+pub(crate) struct Impersonation(pub(crate) Authorizer);
+
+impl Layer for Impersonation {
+    async fn around<H: Handler>(&self, mut request: Request, next: &H) -> Result<Response, Error> {
+        let caller = caller(&request)?.clone();
+        match auth::impersonate(caller, request.headers(), &self.0).await {
+            Ok(user) => {
+                request.head.extensions.insert(user);
+                next.handle(request).await
+            }
+            Err(ImpersonationError::Forbidden(status)) => Ok(crate::api::refusal(&request, &status)),
+            Err(ImpersonationError::WithoutUser(why)) => Err(Error::internal(request.uri(), why)),
+        }
     }
 }
 

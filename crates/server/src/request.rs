@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use auth::Certified;
+use auth::{Authenticators, Certified};
 use bytes::Bytes;
 use http::header::HeaderName;
 use http::request::Parts;
@@ -85,8 +85,8 @@ pub struct Peer {
     pub certificates: Vec<CertificateDer<'static>>,
     /// The version of TLS that was agreed on.
     pub tls: Option<ProtocolVersion>,
-    /// The user of the certificates, verified for the first request.
-    pub certified: OnceLock<Option<Certified>>,
+    /// What the certificates are worth, verified for the first request.
+    pub(crate) certified: Mutex<Option<Arc<Certified>>>,
     /// Whether any request of the connection was authenticated.
     pub(crate) authenticated: AtomicBool,
 }
@@ -98,9 +98,19 @@ impl Peer {
             address,
             certificates: Vec::new(),
             tls: None,
-            certified: OnceLock::new(),
+            certified: Mutex::default(),
             authenticated: AtomicBool::new(false),
         }
+    }
+
+    /// What the certificates are worth. They are verified once, and again when the authorities have changed.
+    pub(crate) fn certify(&self, authenticators: &Authenticators) -> Option<Arc<Certified>> {
+        if self.certificates.is_empty() {
+            return None;
+        }
+        let mut known = self.certified.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = authenticators.certify(&self.certificates, known.as_ref());
+        known.clone()
     }
 
     /// Whether any request of the connection was authenticated.

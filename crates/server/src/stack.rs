@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use auth::Authenticators;
+use auth::{Authenticators, Authorizer};
 
 use crate::deadline::TimeoutIsDuration;
 use crate::handler::{Handler, Stacked};
 use crate::health::Checks;
 use crate::layers::{
     AuditId, Authentication, CacheControl, CatchPanics, ErrorsToResponses, HeadHasNoBody, Health,
-    UnwantedBody, Version,
+    Impersonation, UnwantedBody, Version,
 };
 use crate::version::Info;
 
@@ -18,13 +18,16 @@ use crate::version::Info;
 pub fn stack<H: Handler>(
     api: H,
     authenticators: Arc<Authenticators>,
+    authorizer: &Authorizer,
     checks: Arc<Checks>,
     version: Arc<Info>,
 ) -> impl Handler {
     Stacked::new(api)
-        // Answered before the API, so that probes and version checks need only this crate.
-        .push(Version(version))
-        .push(Health(checks))
+        // Answered before the API, so that probes and version checks need only this crate. Each asks for permission itself.
+        .push(Version { info: version, authorizer: authorizer.clone() })
+        .push(Health { checks, authorizer: authorizer.clone() })
+        // Before everything that asks for permission: that is the one of the impersonated user.
+        .push(Impersonation(authorizer.clone()))
         // Before everything that answers: an invalid token is refused on every path.
         .push(Authentication(authenticators))
         // For every user and every path: the reference checks it before authentication.

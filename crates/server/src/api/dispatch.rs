@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use auth::{Authenticated, Authorized};
+use auth::{Authenticated, Authorized, Denied};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, USER_AGENT};
 use http::{HeaderValue, Method, StatusCode};
@@ -68,8 +68,7 @@ impl Api {
         let is_long_running = deadline::is_long_running(&info);
         let start = Instant::now();
         let timeout = if is_long_running { None } else { Some(self.timeout(request.query())?) };
-        let authorizer = &self.registry.config().authorizer;
-        let proof = authorizer.authorize(caller, info.attributes()).await?;
+        let proof = self.permission(caller, &info, request.uri()).await?;
         // After authorization: only an authorized user learns whether the route exists.
         let route = route?;
         let format =
@@ -93,6 +92,20 @@ impl Api {
             response.extensions_mut().insert(SendBy::request(start, timeout));
         }
         Ok(warned(response, &warnings.take()))
+    }
+
+    /// The proof that a user may make a request.
+    pub(super) async fn permission(
+        &self,
+        caller: Authenticated,
+        info: &RequestInfo<'_>,
+        uri: &http::Uri,
+    ) -> Result<Authorized, Error> {
+        let authorizer = &self.registry.config().authorizer;
+        authorizer.authorize(caller, info.attributes()).await.map_err(|denied| match denied {
+            Denied::Forbidden(status) => status.into(),
+            Denied::Failed(why) => Error::internal(uri, why),
+        })
     }
 
     /// Answers a resource request whose route exists.
@@ -337,7 +350,7 @@ fn watch_unsupported(served: &Served) -> Status {
 }
 
 /// Adds a header for each warning, in quotes; within them, quotes and backslashes are escaped and nothing else.
-fn warned(mut response: Response, warnings: &[String]) -> Response {
+pub(crate) fn warned(mut response: Response, warnings: &[String]) -> Response {
     for warning in warnings {
         let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()) {

@@ -160,7 +160,7 @@ impl Api {
         caller: Authenticated,
         info: RequestInfo<'_>,
     ) -> Result<Response, Error> {
-        self.registry.config().authorizer.authorize(caller, info.attributes()).await?;
+        self.permission(caller, &info, request.uri()).await?;
         let path = info.path;
         let catalog = self.registry.catalog();
         match path {

@@ -14,7 +14,7 @@ use object::{field_selector, label, name};
 use crate::Query;
 
 /// What a request asks for, in the terms of the reference's `RequestInfo`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RequestInfo<'a> {
     /// Whether the path is that of a resource. If not, only `path` and `verb` are set.
     pub(crate) is_resource_request: bool,
@@ -44,6 +44,8 @@ pub(crate) struct RequestInfo<'a> {
     /// The path starts with more than one slash, or its group is empty. Authorization accepts such a path, but no route
     /// matches it: 404 in plain text.
     pub(crate) is_unroutable: bool,
+    /// What the selectors of a list, watch or deletecollection require.
+    pub(crate) selectors: Option<Box<auth::Selectors>>,
 }
 
 /// The prefix between a version and a resource.
@@ -82,7 +84,7 @@ impl Verb {
     }
 }
 
-/// A path that ends with a prefix (`watch`, `proxy`). The reference answers 500 in plain text with [`incomplete_message`].
+/// A path that ends with a prefix (`watch`, `proxy`). The reference answers 500 in plain text with [`incomplete`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IncompletePath;
 
@@ -107,14 +109,10 @@ fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|d| u8::try_from(d).ok())
 }
 
-/// The message of the 500 for a path that ends with a prefix. It contains the URI twice as the client wrote it, with its query,
-/// and with HTML escaped.
-pub(crate) fn incomplete_message(uri: &str) -> String {
-    let uri = uri.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    format!(
-        "Internal Server Error: {}: failed to create RequestInfo: unable to determine kind and namespace from url, {uri}\n",
-        object::quote::Quoted(&uri)
-    )
+/// The reason of the 500 for a path that ends with a prefix. It contains the URI as the client wrote it, with its query.
+pub(crate) fn incomplete(uri: &http::Uri) -> String {
+    let written = uri.path_and_query().map_or("/", |written| written.as_str());
+    format!("failed to create RequestInfo: unable to determine kind and namespace from url, {written}")
 }
 
 impl<'a> RequestInfo<'a> {
@@ -181,26 +179,15 @@ impl<'a> RequestInfo<'a> {
             path_rest: (rest != END).then_some(rest),
             prefix,
             is_unroutable,
+            selectors: selectors(verb, query),
         })
     }
 
     fn non_resource(method: &Method, path: &'a str) -> Self {
-        let verb = match *method {
-            Method::GET => "get",
-            Method::HEAD => "head",
-            Method::POST => "post",
-            Method::PUT => "put",
-            Method::PATCH => "patch",
-            Method::DELETE => "delete",
-            Method::OPTIONS => "options",
-            Method::TRACE => "trace",
-            Method::CONNECT => "connect",
-            _ => "",
-        };
         Self {
             is_resource_request: false,
             path,
-            verb: Verb::NonResource(verb),
+            verb: Verb::NonResource(non_resource_verb(method)),
             api_group: "",
             api_version: "",
             namespace: None,
@@ -211,6 +198,7 @@ impl<'a> RequestInfo<'a> {
             path_rest: None,
             prefix: Prefix::None,
             is_unroutable: false,
+            selectors: None,
         }
     }
 
@@ -228,8 +216,49 @@ impl<'a> RequestInfo<'a> {
         } else {
             auth::Target::Path(self.path.to_owned())
         };
-        auth::Attributes { verb: self.verb.as_str(), target }
+        let selectors = self.selectors.clone();
+        auth::Attributes { verb: self.verb.as_str().into(), target, selectors }
     }
+}
+
+/// The verb of a path outside of the resources: the method in lower case; empty for a method that HTTP does not define.
+pub(crate) fn non_resource_verb(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "get",
+        Method::HEAD => "head",
+        Method::POST => "post",
+        Method::PUT => "put",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        Method::OPTIONS => "options",
+        Method::TRACE => "trace",
+        Method::CONNECT => "connect",
+        _ => "",
+    }
+}
+
+/// What the selectors of a list, watch or deletecollection require; none if it has none.
+fn selectors(verb: Verb, query: Query<'_>) -> Option<Box<auth::Selectors>> {
+    let Verb::Resource(KindVerb::List | KindVerb::Watch | KindVerb::DeleteCollection) = verb else {
+        return None;
+    };
+    let first = |name| query.values(name).next().filter(|text| !text.is_empty());
+    let (fields, labels) = (first("fieldSelector"), first("labelSelector"));
+    if fields.is_none() && labels.is_none() {
+        return None;
+    }
+    let mut selectors = auth::Selectors::default();
+    match fields.map(|text| field_selector::Selector::parse(&text)) {
+        Some(Ok(parsed)) => selectors.fields = parsed.requirements().unwrap_or_default().to_vec(),
+        Some(Err(error)) => selectors.fields_error = Some(error.to_string()),
+        None => {}
+    }
+    match labels.map(|text| label::Selector::parse(&text)) {
+        Some(Ok(parsed)) => selectors.labels = parsed.requirements().unwrap_or_default().to_vec(),
+        Some(Err(error)) => selectors.labels_error = Some(error.to_string()),
+        None => {}
+    }
+    Some(Box::new(selectors))
 }
 
 /// What `next_segment` leaves after the last segment. Empty text is one empty segment.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use auth::{Authenticators, Credentials, StaticToken, Tokens, User};
 use bytes::Bytes;
-use http::HeaderMap;
-use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
+use http::{HeaderMap, HeaderValue};
 
 use super::testing::{Fixture, body};
 use super::{Api, ApiConfig};
@@ -51,7 +51,7 @@ impl Server {
             request.header(CONTENT_LENGTH, length).body(Bytes::from(body_bytes.to_owned())).unwrap();
         let peer = Arc::new(Peer::plain(([127, 0, 0, 1], 1).into()));
         let mut request = Request::in_process(request, peer);
-        request.head.extensions.insert(caller());
+        request.head.extensions.insert(caller().await);
         let response = match self.0.handle(request).await {
             Ok(response) => response,
             Err(error) => error.into_response(),
@@ -104,12 +104,11 @@ impl Answer {
     }
 }
 
-fn caller() -> auth::Authenticated {
+async fn caller() -> auth::Authenticated {
     let user = User { name: "admin".into(), ..User::default() };
-    let authenticators = Authenticators {
-        tokens: Tokens::new(vec![StaticToken::new("t", user)]),
-        ..Authenticators::default()
-    };
-    let credentials = Credentials { authorization: &["Bearer t"], certified: None };
-    authenticators.authenticate(&credentials).unwrap()
+    let tokens = Tokens::new(vec![StaticToken::new("t", user)]).method(Vec::new());
+    let authenticators = Authenticators { tokens: vec![Box::new(tokens)], ..Authenticators::default() };
+    let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer t"))]);
+    let credentials = Credentials { headers: &headers, path: "/", certified: None };
+    authenticators.authenticate(&credentials).await.unwrap()
 }

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use auth::Authorizer;
 use bytes::Bytes;
 use http::header::HOST;
 use http::{Method, Request, Response};
@@ -56,7 +57,8 @@ pub(crate) fn start_with<H: Handler>(api: H, limits: Limits, delay: Duration, tl
     let mut checks = Checks::new();
     checks.add(Check::ping()).unwrap();
     checks.add(Check::shutdown(lifecycle.clone())).unwrap();
-    let handler = server::stack(api, Arc::default(), Arc::new(checks), Arc::new(Info::default()));
+    let (everybody, info) = (Authorizer::always_allow(), Arc::new(Info::default()));
+    let handler = server::stack(api, Arc::default(), &everybody, Arc::new(checks), info);
     let server = Server::listen("127.0.0.1:0".parse().unwrap(), limits, lifecycle.clone())
         .unwrap()
         .with_shutdown_delay(delay);

@@ -15,6 +15,7 @@ const EMPTY: RequestInfo<'static> = RequestInfo {
     path_rest: None,
     prefix: Prefix::None,
     is_unroutable: false,
+    selectors: None,
 };
 
 fn parse(path: &str) -> Result<RequestInfo<'_>, IncompletePath> {
@@ -92,8 +93,9 @@ fn watch_and_proxy_prefixes_are_parsed() {
     for path in ["/api/v1/watch", "/apis/apps/v1/watch", "/api/v1/proxy"] {
         assert_eq!(parse(path), Err(IncompletePath));
     }
+    let uri = http::Uri::from_static("/api/v1/watc%68?x=%zz&y=1");
     assert_eq!(
-        incomplete_message("/api/v1/watc%68?x=%zz&y=1"),
+        crate::Error::internal(&uri, incomplete(&uri)).to_string(),
         "Internal Server Error: \"/api/v1/watc%68?x=%zz&amp;y=1\": failed to create RequestInfo: unable to determine kind and \
          namespace from url, /api/v1/watc%68?x=%zz&amp;y=1\n"
     );
@@ -215,9 +217,9 @@ fn attributes_are_those_of_the_request() {
     let info = RequestInfo::parse(&Method::PUT, path, Query::new("")).unwrap();
     assert_eq!(
         info.attributes(),
-        auth::Attributes {
-            verb: "update",
-            target: auth::Target::Resource {
+        auth::Attributes::new(
+            "update",
+            auth::Target::Resource {
                 group: "apps".into(),
                 version: "v1".into(),
                 resource: "deployments".into(),
@@ -225,11 +227,29 @@ fn attributes_are_those_of_the_request() {
                 namespace: "n".into(),
                 name: "d".into(),
             },
-        }
+        )
     );
     let attributes = RequestInfo::parse(&Method::OPTIONS, "/healthz", Query::new("")).unwrap().attributes();
     assert_eq!(attributes.verb, "options");
     assert_eq!(attributes.target, auth::Target::Path("/healthz".into()));
+}
+
+#[test]
+fn attributes_have_the_requirements_of_selectors_and_what_is_wrong_with_them() {
+    let selectors = |method, path, query| {
+        RequestInfo::parse(&method, path, Query::new(query)).unwrap().attributes().selectors
+    };
+    let query = "fieldSelector=spec.nodeName%3Da&labelSelector=x%20in%20(1,2)";
+    for method in [Method::GET, Method::DELETE] {
+        let found = selectors(method, "/api/v1/pods", query).unwrap();
+        let [field] = found.fields.as_slice() else { panic!("{found:?}") };
+        assert_eq!((field.field.as_str(), field.value.as_str()), ("spec.nodeName", "a"));
+        assert_eq!((found.labels.len(), &found.fields_error, &found.labels_error), (1, &None, &None));
+    }
+    assert_eq!(selectors(Method::GET, "/api/v1/namespaces/n/pods/p", query), None);
+    assert_eq!(selectors(Method::GET, "/api/v1/pods", "limit=1"), None);
+    let broken = selectors(Method::GET, "/api/v1/pods", "fieldSelector=a&labelSelector=(").unwrap();
+    assert!(broken.fields_error.is_some() && broken.labels_error.is_some(), "{broken:?}");
 }
 
 /// The segments of a request info are those of the path that it was parsed from.

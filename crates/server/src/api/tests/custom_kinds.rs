@@ -176,7 +176,7 @@ async fn watch(server: &Server, path: &str) -> crate::Response {
         http::Request::get(format!("{path}?watch=1&timeoutSeconds=600")).body(Bytes::new()).unwrap();
     let peer = Arc::new(Peer::plain(([127, 0, 0, 1], 1).into()));
     let mut request = Request::in_process(request, peer);
-    request.head.extensions.insert(caller());
+    request.head.extensions.insert(caller().await);
     server.0.handle(request).await.unwrap()
 }
 
