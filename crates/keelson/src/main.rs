@@ -1,5 +1,6 @@
 //! The binary: flags, start and stop. Everything it serves comes from other crates.
 
+mod access;
 mod boot;
 mod certificates;
 mod data_dir;
@@ -7,6 +8,7 @@ mod flags;
 mod health;
 mod logging;
 mod options;
+mod reload;
 mod run;
 
 use std::io::Write as _;

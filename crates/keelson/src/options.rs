@@ -37,6 +37,10 @@ pub(crate) struct Options {
     pub(crate) priority_and_fairness: bool,
     pub(crate) token_auth_file: Option<PathBuf>,
     pub(crate) client_ca_file: Option<PathBuf>,
+    /// `--anonymous-auth`, if it was given.
+    pub(crate) anonymous: Option<bool>,
+    pub(crate) proxy: ProxyOptions,
+    pub(crate) authorization: AuthorizationOptions,
     pub(crate) log_format: LogFormat,
     pub(crate) verbosity: u8,
     pub(crate) show: Show,
@@ -49,6 +53,24 @@ pub(crate) enum Storage {
     Embedded,
     /// In memory, until the process ends.
     Memory,
+}
+
+/// The flags `--requestheader-*`: an authenticating proxy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ProxyOptions {
+    pub(crate) client_ca_file: Option<PathBuf>,
+    pub(crate) allowed_names: Vec<String>,
+    pub(crate) username_headers: Vec<String>,
+    pub(crate) uid_headers: Vec<String>,
+    pub(crate) group_headers: Vec<String>,
+    pub(crate) extra_prefixes: Vec<String>,
+}
+
+/// The flags `--authorization-*`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct AuthorizationOptions {
+    /// `--authorization-mode`, if it was given.
+    pub(crate) modes: Option<Vec<String>>,
 }
 
 /// The address range of services.
@@ -161,6 +183,9 @@ impl Default for Options {
             priority_and_fairness: true,
             token_auth_file: None,
             client_ca_file: None,
+            anonymous: None,
+            proxy: ProxyOptions::default(),
+            authorization: AuthorizationOptions::default(),
             log_format: LogFormat::Text,
             verbosity: 0,
             show: Show::Nothing,

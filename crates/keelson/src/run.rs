@@ -2,17 +2,15 @@
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use auth::{Authenticators, ClientAuthority, StaticToken, Tokens, User};
 use cache::Cache;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use registry::Registry;
 use server::api::{self, Api};
 use server::health::{Duplicate, Endpoint};
-use server::pki::{ADMIN_GROUP, ADMIN_USER};
 use server::tls::{self, Files, Identity, TlsConfig};
 use server::version::Info;
 use server::{Lifecycle, Limits, Server, StartError};
@@ -21,6 +19,7 @@ use store::embedded::{self, Embedded};
 use store::memory::Memory;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::access;
 use crate::boot::{Hooks, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
 use crate::data_dir::{self, DataDir};
@@ -47,12 +46,8 @@ pub(crate) enum Error {
     Tls(#[from] tls::Error),
     #[error(transparent)]
     Health(#[from] Duplicate),
-    #[error("the file {} cannot be read: {cause}", .path.display())]
-    File { path: PathBuf, cause: std::io::Error },
-    #[error("the token file {} cannot be used: {cause}", .path.display())]
-    Tokens { path: PathBuf, cause: auth::TokenFileError },
-    #[error("{} holds no certificates that can be trusted: {why}", .path.display())]
-    ClientAuthorities { path: PathBuf, why: String },
+    #[error(transparent)]
+    Access(#[from] access::Error),
     #[error(transparent)]
     Store(#[from] store::Error),
     #[error("the objects cannot be loaded: {0}")]
@@ -110,7 +105,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         let certificates = certificates.clone();
         tokio::task::spawn_blocking(move || certificates.sync());
     }
-    let authenticators = Arc::new(authenticators(options, &loaded)?);
+    let authenticators = access::authenticators(options, &loaded)?;
     let registry = Arc::new(registry(options, store).await?);
     let identity = Identity::new(loaded.serving)?;
     let tls = identity.server_config(&TlsConfig {
@@ -136,8 +131,9 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         let registry = registry.clone();
         async move { Box::pin(hooks.run(&registry, &values)).await }
     });
+    let authorizer = registry.config().authorizer.clone();
     let api = Api::new(registry, lifecycle.clone(), api_config(options));
-    let handler = server::stack(api, authenticators, Arc::clone(&checks), Arc::new(build()));
+    let handler = server::stack(api, authenticators, &authorizer, Arc::clone(&checks), Arc::new(build()));
 
     let format = options.log_format;
     tokio::spawn(async move {
@@ -179,6 +175,7 @@ async fn registry(options: &Options, store: Arc<dyn Store>) -> Result<Registry, 
     let config = registry::Config {
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
+        authorizer: access::authorizer(options, &cache)?,
         ..registry::Config::new(&cache)?
     };
     Ok(Registry::new(Arc::new(cache), config)?)
@@ -187,31 +184,6 @@ async fn registry(options: &Options, store: Arc<dyn Store>) -> Result<Registry, 
 /// The cache keeps the changes of each type for as long as the store keeps its history.
 fn cache_options(options: &Options) -> cache::Options {
     cache::Options { log_retention: options.retention, ..Default::default() }
-}
-
-/// The authentication methods: the authority of the data directory, `--client-ca-file`, the kubeconfig's token, and
-/// `--token-auth-file`.
-fn authenticators(options: &Options, loaded: &certificates::Loaded) -> Result<Authenticators, Error> {
-    let user = User { name: ADMIN_USER.into(), groups: vec![ADMIN_GROUP.into()], ..User::default() };
-    let mut tokens = Tokens::new(vec![StaticToken::new(&loaded.token.0, user)]);
-    if let Some(path) = &options.token_auth_file {
-        let parsed = Tokens::parse(&read(path)?);
-        tokens.extend(parsed.map_err(|cause| Error::Tokens { path: path.clone(), cause })?);
-    }
-    let mut authorities = loaded.client_authority.clone();
-    if let Some(path) = &options.client_ca_file {
-        authorities.push('\n');
-        authorities.push_str(&read(path)?);
-    }
-    let path = options.client_ca_file.clone().unwrap_or_else(|| PathBuf::from("pki/ca.crt"));
-    let unusable = |why: String| Error::ClientAuthorities { path: path.clone(), why };
-    let trusted = tls::certificates(&authorities).map_err(|error| unusable(error.to_string()))?;
-    let certificates = ClientAuthority::new(trusted).map_err(|error| unusable(error.to_string()))?;
-    Ok(Authenticators { certificates: Some(certificates), tokens })
-}
-
-fn read(path: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|cause| Error::File { path: path.to_owned(), cause })
 }
 
 fn api_config(options: &Options) -> api::ApiConfig {

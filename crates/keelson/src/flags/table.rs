@@ -329,6 +329,79 @@ pub(super) const FLAGS: &[Flag] = &[
             Ok(())
         }),
     },
+    Flag {
+        name: "anonymous-auth",
+        group: Group::Authentication,
+        kind: ValueType::Switch,
+        default: "true",
+        help: "Lets requests without credentials in, as the user system:anonymous of the group system:unauthenticated. Not with \
+               the mode AlwaysAllow.",
+        effect: Effect::Set(|options, value| {
+            options.anonymous = Some(value::switch(value)?);
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "requestheader-client-ca-file",
+        group: Group::Authentication,
+        kind: ValueType::Text,
+        default: "",
+        help: "Authorities, in PEM, of authenticating proxies: a client with a certificate of one of them says in headers who \
+               its user is.",
+        effect: Effect::Set(|options, value| {
+            options.proxy.client_ca_file = (!value.is_empty()).then(|| value.into());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "requestheader-allowed-names",
+        group: Group::Authentication,
+        kind: ValueType::List,
+        default: "",
+        help: "The common names that the certificates of such proxies may have; empty for any.",
+        effect: Effect::Set(|options, value| add(&mut options.proxy.allowed_names, value)),
+    },
+    Flag {
+        name: "requestheader-username-headers",
+        group: Group::Authentication,
+        kind: ValueType::List,
+        default: "",
+        help: "The headers of the user name, such as X-Remote-User: the first with a value counts.",
+        effect: Effect::Set(|options, value| add(&mut options.proxy.username_headers, value)),
+    },
+    Flag {
+        name: "requestheader-uid-headers",
+        group: Group::Authentication,
+        kind: ValueType::List,
+        default: "",
+        help: "The headers of the user's uid, such as X-Remote-Uid.",
+        effect: Effect::Set(|options, value| add(&mut options.proxy.uid_headers, value)),
+    },
+    Flag {
+        name: "requestheader-group-headers",
+        group: Group::Authentication,
+        kind: ValueType::List,
+        default: "",
+        help: "The headers of groups, such as X-Remote-Group: all their values count.",
+        effect: Effect::Set(|options, value| add(&mut options.proxy.group_headers, value)),
+    },
+    Flag {
+        name: "requestheader-extra-headers-prefix",
+        group: Group::Authentication,
+        kind: ValueType::List,
+        default: "",
+        help: "The starts of headers of further attributes, such as X-Remote-Extra-.",
+        effect: Effect::Set(|options, value| add(&mut options.proxy.extra_prefixes, value)),
+    },
+    Flag {
+        name: "authorization-mode",
+        group: Group::Authorization,
+        kind: ValueType::List,
+        default: "Node,RBAC",
+        help: "What decides what users may do, in order: AlwaysAllow, AlwaysDeny, ABAC, Webhook, RBAC, Node. The reference's \
+               default is AlwaysAllow.",
+        effect: Effect::Set(|options, value| add(options.authorization.modes.get_or_insert_default(), value)),
+    },
     later("cert-dir", Group::Serving, ValueType::Text, "/var/run/kubernetes"),
     later("cors-allowed-origins", Group::Serving, ValueType::List, ""),
     later("goaway-chance", Group::Serving, ValueType::Float, ""),
@@ -378,7 +451,6 @@ pub(super) const FLAGS: &[Flag] = &[
     later("storage-media-type", Group::Storage, ValueType::Text, "application/vnd.kubernetes.protobuf"),
     later("watch-cache", Group::Storage, ValueType::Switch, "true"),
     later("watch-cache-sizes", Group::Storage, ValueType::List, ""),
-    later("anonymous-auth", Group::Authentication, ValueType::Switch, "true"),
     later("api-audiences", Group::Authentication, ValueType::List, ""),
     later("authentication-config", Group::Authentication, ValueType::Text, ""),
     later("authentication-token-webhook-cache-ttl", Group::Authentication, ValueType::Duration, "2m0s"),
@@ -394,12 +466,6 @@ pub(super) const FLAGS: &[Flag] = &[
     later("oidc-signing-algs", Group::Authentication, ValueType::List, "[RS256]"),
     later("oidc-username-claim", Group::Authentication, ValueType::Text, "sub"),
     later("oidc-username-prefix", Group::Authentication, ValueType::Text, ""),
-    later("requestheader-allowed-names", Group::Authentication, ValueType::List, ""),
-    later("requestheader-client-ca-file", Group::Authentication, ValueType::Text, ""),
-    later("requestheader-extra-headers-prefix", Group::Authentication, ValueType::List, ""),
-    later("requestheader-group-headers", Group::Authentication, ValueType::List, ""),
-    later("requestheader-uid-headers", Group::Authentication, ValueType::List, ""),
-    later("requestheader-username-headers", Group::Authentication, ValueType::List, ""),
     later("service-account-extend-token-expiration", Group::Authentication, ValueType::Switch, "true"),
     later("service-account-issuer", Group::Authentication, ValueType::Text, ""),
     later("service-account-jwks-uri", Group::Authentication, ValueType::Text, ""),
@@ -409,7 +475,6 @@ pub(super) const FLAGS: &[Flag] = &[
     later("service-account-signing-endpoint", Group::Authentication, ValueType::Text, ""),
     later("service-account-signing-key-file", Group::Authentication, ValueType::Text, ""),
     later("authorization-config", Group::Authorization, ValueType::Text, ""),
-    later("authorization-mode", Group::Authorization, ValueType::List, ""),
     later("authorization-policy-file", Group::Authorization, ValueType::Text, ""),
     later("authorization-webhook-cache-authorized-ttl", Group::Authorization, ValueType::Duration, "5m0s"),
     later("authorization-webhook-cache-unauthorized-ttl", Group::Authorization, ValueType::Duration, "30s"),
@@ -484,6 +549,12 @@ pub(super) const FLAGS: &[Flag] = &[
 /// A flag of the reference that has no effect yet.
 const fn later(name: &'static str, group: Group, kind: ValueType, default: &'static str) -> Flag {
     Flag { name, group, kind, default, help: "", effect: Effect::Later }
+}
+
+/// Adds the values of a list that may be given several times.
+fn add(list: &mut Vec<String>, value: &str) -> Result<(), String> {
+    list.extend(value.split(',').map(str::to_owned));
+    Ok(())
 }
 
 fn show(options: &mut Options, value: &str, what: Show) -> Result<(), String> {

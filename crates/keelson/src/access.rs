@@ -1,0 +1,239 @@
+//! Who may do what, by the flags of a run: the methods of authentication and the modes of authorization.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use auth::{
+    AlwaysAllow, AlwaysDeny, Anonymous, Authenticators, Authorize, Authorizer, Certificates, ClientAuthority,
+    Proxy, StaticToken, Tokens, User,
+};
+use cache::Cache;
+use http::HeaderName;
+use object::quote::quote;
+use rustls::pki_types::CertificateDer;
+use server::pki::{ADMIN_GROUP, ADMIN_USER};
+use server::tls;
+
+use crate::certificates::Loaded;
+use crate::options::{Options, ProxyOptions};
+use crate::reload;
+
+/// Why a configuration of access cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("the file {} cannot be read: {cause}", .path.display())]
+    File { path: PathBuf, cause: std::io::Error },
+    #[error("the token file {} cannot be used: {cause}", .path.display())]
+    Tokens { path: PathBuf, cause: auth::TokenFileError },
+    #[error("{} holds no certificates that can be trusted: {why}", .path.display())]
+    Authorities { path: PathBuf, why: String },
+    /// A flag that is wrong, or cannot take effect.
+    #[error("{0}")]
+    Flag(String),
+    #[error("the objects that decide about access are not there: {0}")]
+    Missing(&'static str),
+}
+
+/// The modes of authorization when none are given.
+const DEFAULT_MODES: [&str; 2] = ["Node", "RBAC"];
+
+/// The methods of authentication: the authority of the data directory, `--client-ca-file`, the kubeconfig's token,
+/// `--token-auth-file`, `--requestheader-*`.
+pub(crate) fn authenticators(options: &Options, loaded: &Loaded) -> Result<Arc<Authenticators>, Error> {
+    let user = User { name: ADMIN_USER.into(), groups: vec![ADMIN_GROUP.into()], ..User::default() };
+    let mut tokens = Tokens::new(vec![StaticToken::new(&loaded.token.0, user)]);
+    if let Some(path) = &options.token_auth_file {
+        let parsed = Tokens::parse(&read(path)?);
+        tokens.extend(parsed.map_err(|cause| Error::Tokens { path: path.clone(), cause })?);
+    }
+    let own = loaded.client_authority.clone();
+    let given = options.client_ca_file.as_deref().map(read).transpose()?;
+    let path = options.client_ca_file.clone().unwrap_or_else(|| PathBuf::from("pki/ca.crt"));
+    let trusted = authorities(&path, &format!("{own}\n{}", given.as_deref().unwrap_or_default()))?;
+    let certificates =
+        ClientAuthority::new(trusted).map_err(|error| Error::Authorities { path, why: error.to_string() })?;
+    let audiences = Vec::new();
+    let authenticators = Arc::new(Authenticators {
+        proxy: proxy(&options.proxy)?,
+        certificates: Some(certificates),
+        tokens: vec![Box::new(tokens.method(audiences.clone()))],
+        audiences,
+        anonymous: anonymous(options),
+    });
+    if let Some((path, content)) = options.client_ca_file.clone().zip(given) {
+        reload_authorities(&path, content, authenticators.clone(), move |methods, content| {
+            (methods.certificates.as_ref().map(ClientAuthority::authorities), format!("{own}\n{content}"))
+        });
+    }
+    if let Some(path) = &options.proxy.client_ca_file {
+        reload_authorities(path, read(path)?, authenticators.clone(), |methods, content| {
+            (methods.proxy.as_ref().map(|proxy| &proxy.authorities), content.to_owned())
+        });
+    }
+    Ok(authenticators)
+}
+
+/// Whether requests without credentials are let in: as with the reference, not where everybody may do everything.
+fn anonymous(options: &Options) -> Anonymous {
+    let is_open = modes(options).any(|mode| mode == "AlwaysAllow");
+    match options.anonymous {
+        Some(false) => Anonymous::Refused,
+        _ if is_open => {
+            log::warn!(
+                "requests without credentials are refused, because the authorization mode AlwaysAllow would let them do everything"
+            );
+            Anonymous::Refused
+        }
+        _ => Anonymous::Allowed,
+    }
+}
+
+/// Reads the authorities of a file again when it changes. `which` says whose they are, and all that are trusted then.
+fn reload_authorities(
+    path: &Path,
+    content: String,
+    authenticators: Arc<Authenticators>,
+    which: impl for<'a> Fn(&'a Authenticators, &str) -> (Option<&'a Certificates>, String) + Send + 'static,
+) {
+    let shown = path.to_owned();
+    reload::on_change(path, content.into_bytes(), move |content| {
+        let content = std::str::from_utf8(content).map_err(|error| error.to_string())?;
+        let (certificates, all) = which(&authenticators, content);
+        // The part that can change has to have some by itself.
+        authorities(&shown, content).map_err(|error| error.to_string())?;
+        let trusted = authorities(&shown, &all).map_err(|error| error.to_string())?;
+        match certificates {
+            Some(certificates) => certificates.replace(trusted).map_err(|error| error.to_string()),
+            None => Ok(()),
+        }
+    });
+}
+
+/// The authenticating proxy of the flags `--requestheader-*`.
+fn proxy(options: &ProxyOptions) -> Result<Option<Proxy>, Error> {
+    let lists = [
+        ("requestheader-username-headers", &options.username_headers),
+        ("requestheader-group-headers", &options.group_headers),
+        ("requestheader-extra-headers-prefix", &options.extra_prefixes),
+        ("requestheader-allowed-names", &options.allowed_names),
+        ("requestheader-uid-headers", &options.uid_headers),
+    ];
+    for (flag, values) in lists {
+        if values.iter().any(|value| value.trim().is_empty()) {
+            return Err(Error::Flag(format!("empty value in {}", quote(flag))));
+        }
+    }
+    let has = |values: &[String], name: &str| values.iter().any(|value| value.eq_ignore_ascii_case(name));
+    if !options.uid_headers.is_empty() && !has(&options.uid_headers, "X-Remote-Uid") {
+        let why = "--requestheader-uid-headers is set without specifying the standard X-Remote-Uid header - API aggregation will not work";
+        return Err(Error::Flag(why.into()));
+    }
+    for ((flag, values), standard) in lists.iter().zip(["X-Remote-User", "X-Remote-Group", "X-Remote-Extra-"])
+    {
+        if !values.is_empty() && !has(values, standard) {
+            log::warn!(
+                "--{flag} has not the standard header {standard}, which servers behind this one expect"
+            );
+        }
+    }
+    let Some(path) = &options.client_ca_file else {
+        return match lists.iter().find(|(_, values)| !values.is_empty()) {
+            Some((flag, _)) => {
+                Err(Error::Flag(format!("--{flag} has no effect without --requestheader-client-ca-file")))
+            }
+            None => Ok(None),
+        };
+    };
+    if options.username_headers.is_empty() {
+        let why = "--requestheader-client-ca-file has no effect without --requestheader-username-headers";
+        return Err(Error::Flag(why.into()));
+    }
+    let trusted = authorities(path, &read(path)?)?;
+    let authorities = Certificates::new(trusted)
+        .map_err(|error| Error::Authorities { path: path.clone(), why: error.to_string() })?;
+    let names = |values: &[String]| values.iter().map(|value| header(value)).collect::<Result<Vec<_>, _>>();
+    Ok(Some(Proxy {
+        authorities,
+        allowed_names: options.allowed_names.clone(),
+        username_headers: names(&options.username_headers)?,
+        uid_headers: names(&options.uid_headers)?,
+        group_headers: names(&options.group_headers)?,
+        extra_prefixes: options.extra_prefixes.iter().map(|prefix| prefix.to_ascii_lowercase()).collect(),
+    }))
+}
+
+fn header(name: &str) -> Result<HeaderName, Error> {
+    name.parse().map_err(|_| Error::Flag(format!("{} is not the name of a header", quote(name))))
+}
+
+/// The authorizer of `--authorization-mode`.
+pub(crate) fn authorizer(options: &Options, cache: &Cache) -> Result<Authorizer, Error> {
+    let given: Vec<&str> = modes(options).collect();
+    let mut chain: Vec<Arc<dyn Authorize>> = Vec::new();
+    for (at, mode) in given.iter().enumerate() {
+        if given.iter().take(at).any(|before| before == mode) {
+            let all: Vec<String> = given.iter().map(|mode| quote(mode)).collect();
+            let all = all.join(" ");
+            return Err(Error::Flag(format!("authorization-mode [{all}] has mode specified more than once")));
+        }
+        chain.push(authorize(mode, cache)?);
+    }
+    Ok(Authorizer::new(chain))
+}
+
+fn authorize(mode: &str, _cache: &Cache) -> Result<Arc<dyn Authorize>, Error> {
+    match mode {
+        "AlwaysAllow" => Ok(Arc::new(AlwaysAllow)),
+        "AlwaysDeny" => Ok(Arc::new(AlwaysDeny)),
+        _ => Err(Error::Flag(format!("authorization-mode {} is not a valid mode", quote(mode)))),
+    }
+}
+
+fn modes(options: &Options) -> impl Iterator<Item = &str> {
+    let given = options.authorization.modes.as_deref();
+    let default = given.is_none().then_some(DEFAULT_MODES);
+    given.into_iter().flatten().map(String::as_str).chain(default.into_iter().flatten())
+}
+
+fn authorities(path: &Path, pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
+    tls::certificates(pem)
+        .map_err(|error| Error::Authorities { path: path.to_owned(), why: error.to_string() })
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|cause| Error::File { path: path.to_owned(), cause })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::AuthorizationOptions;
+
+    fn with_modes(modes: &[&str]) -> Options {
+        let modes = modes.iter().map(|mode| (*mode).to_owned()).collect();
+        Options { authorization: AuthorizationOptions { modes: Some(modes) }, ..Options::default() }
+    }
+
+    #[test]
+    fn anonymous_requests_are_refused_where_everybody_may_do_everything() {
+        assert_eq!(anonymous(&Options::default()), Anonymous::Allowed);
+        assert_eq!(anonymous(&with_modes(&["RBAC", "AlwaysAllow"])), Anonymous::Refused);
+        let refused = Options { anonymous: Some(false), ..Options::default() };
+        assert_eq!(anonymous(&refused), Anonymous::Refused);
+    }
+
+    #[test]
+    fn flags_of_a_proxy_that_cannot_take_effect_are_errors() {
+        let names = || vec!["X-Remote-User".to_owned()];
+        let error = |options: ProxyOptions| proxy(&options).map(drop).unwrap_err().to_string();
+        let alone = ProxyOptions { username_headers: names(), ..ProxyOptions::default() };
+        assert!(error(alone).contains("without --requestheader-client-ca-file"));
+        let nameless = ProxyOptions { client_ca_file: Some("x".into()), ..ProxyOptions::default() };
+        assert!(error(nameless).contains("without --requestheader-username-headers"));
+        let empty = ProxyOptions { group_headers: vec![" ".into()], ..ProxyOptions::default() };
+        assert_eq!(error(empty), "empty value in \"requestheader-group-headers\"");
+        let uid = ProxyOptions { uid_headers: vec!["X-Uid".into()], ..ProxyOptions::default() };
+        assert!(error(uid).contains("standard X-Remote-Uid header"));
+        assert!(proxy(&ProxyOptions::default()).unwrap().is_none());
+    }
+}

@@ -1,0 +1,80 @@
+//! Files that are read again when they change.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often a file is looked at.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Calls `changed` with the new content of a file whenever it is another. What it refuses, and a file that cannot be read, is
+/// logged once, and what was there before stays.
+pub(crate) fn on_change(
+    path: &Path,
+    mut content: Vec<u8>,
+    mut changed: impl FnMut(&[u8]) -> Result<(), String> + Send + 'static,
+) {
+    let path: PathBuf = path.to_owned();
+    tokio::spawn(async move {
+        let mut is_readable = true;
+        loop {
+            tokio::time::sleep(INTERVAL).await;
+            let shown = path.display();
+            let now = match tokio::fs::read(&path).await {
+                Ok(now) => now,
+                Err(error) => {
+                    if std::mem::take(&mut is_readable) {
+                        log::error!(file:% = shown, error:%; "a file cannot be read again; what it said before stays");
+                    }
+                    continue;
+                }
+            };
+            is_readable = true;
+            if now == content {
+                continue;
+            }
+            match changed(&now) {
+                Ok(()) => log::info!(file:% = shown; "a file has changed and was read again"),
+                Err(error) => {
+                    log::error!(file:% = shown, error = error.as_str(); "a changed file cannot be used; what it said before stays");
+                }
+            }
+            content = now;
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    #[tokio::test]
+    async fn every_other_content_is_reported_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, "one").unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        on_change(&path, b"one".to_vec(), {
+            let seen = seen.clone();
+            move |content| {
+                seen.lock().unwrap().push(String::from_utf8(content.to_vec()).unwrap());
+                Err("refused".to_owned())
+            }
+        });
+        let until = async |count: usize| {
+            for _ in 0..100 {
+                if seen.lock().unwrap().len() >= count {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        std::fs::write(&path, "two").unwrap();
+        until(1).await;
+        std::fs::remove_file(&path).unwrap();
+        tokio::time::sleep(INTERVAL * 2).await;
+        std::fs::write(&path, "three").unwrap();
+        until(2).await;
+        assert_eq!(*seen.lock().unwrap(), ["two", "three"]);
+    }
+}
