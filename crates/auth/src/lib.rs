@@ -17,6 +17,7 @@ mod certificate;
 mod deferred;
 mod impersonate;
 mod proxy;
+pub mod rbac;
 mod tokens;
 mod user;
 
