@@ -16,8 +16,10 @@ mod bearer;
 mod certificate;
 mod deferred;
 mod impersonate;
+pub mod node;
 mod proxy;
 pub mod rbac;
+mod stored;
 mod tokens;
 mod user;
 

@@ -15,6 +15,7 @@ mod tests;
 
 pub use binding::{RoleKind, RoleRef};
 pub use escalation::{Held, uncovered};
+pub(crate) use policy::Request;
 pub use policy::{PolicyRule, PolicyRules};
 
 use crate::authorize::aggregate;
@@ -23,7 +24,6 @@ use cache::{Cursor, Entry, Resource, Update};
 use index::{Index, Scope, Search};
 use object::Text;
 use object::quote::Quoted;
-use policy::Request;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
