@@ -15,8 +15,8 @@ mod tests;
 
 pub use binding::{RoleKind, RoleRef};
 pub use escalation::{Held, uncovered};
-pub(crate) use policy::Request;
 pub use policy::{PolicyRule, PolicyRules};
+pub(crate) use policy::{Request, is_path};
 
 use crate::authorize::aggregate;
 use crate::{Attributes, Authorize, Deferred, PathRule, Reason, ResourceRule, Rules, Target, User, Verdict};

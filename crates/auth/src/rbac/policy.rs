@@ -148,7 +148,7 @@ fn is_resource(of: &str, resource: &str, subresource: &str) -> bool {
 }
 
 /// Whether the path of a rule is that of a request.
-pub(super) fn is_path(of: &str, path: &str) -> bool {
+pub(crate) fn is_path(of: &str, path: &str) -> bool {
     of == path || (of.ends_with('*') && path.starts_with(of.trim_end_matches('*')))
 }
 
