@@ -175,7 +175,7 @@ async fn registry(options: &Options, store: Arc<dyn Store>) -> Result<Registry, 
     let config = registry::Config {
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
-        authorizer: access::authorizer(options, &access::rbac(&cache)?)?,
+        authorizer: access::authorizer(options, &cache, &access::rbac(&cache)?)?,
         ..registry::Config::new(&cache)?
     };
     Ok(Registry::new(Arc::new(cache), config)?)
