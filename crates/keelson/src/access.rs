@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use auth::rbac::Rbac;
 use auth::{
     AlwaysAllow, AlwaysDeny, Anonymous, Authenticators, Authorize, Authorizer, Certificates, ClientAuthority,
     Proxy, StaticToken, Tokens, User,
@@ -167,7 +168,7 @@ fn header(name: &str) -> Result<HeaderName, Error> {
 }
 
 /// The authorizer of `--authorization-mode`.
-pub(crate) fn authorizer(options: &Options, cache: &Cache) -> Result<Authorizer, Error> {
+pub(crate) fn authorizer(options: &Options, cache: &Cache, rbac: &Arc<Rbac>) -> Result<Authorizer, Error> {
     let given: Vec<&str> = modes(options).collect();
     let mut chain: Vec<Arc<dyn Authorize>> = Vec::new();
     for (at, mode) in given.iter().enumerate() {
@@ -176,15 +177,27 @@ pub(crate) fn authorizer(options: &Options, cache: &Cache) -> Result<Authorizer,
             let all = all.join(" ");
             return Err(Error::Flag(format!("authorization-mode [{all}] has mode specified more than once")));
         }
-        chain.push(authorize(mode, cache)?);
+        chain.push(authorize(mode, cache, rbac)?);
     }
     Ok(Authorizer::new(chain))
 }
 
-fn authorize(mode: &str, _cache: &Cache) -> Result<Arc<dyn Authorize>, Error> {
+/// The index of roles and bindings, for the mode `RBAC` and for what users may grant.
+pub(crate) fn rbac(cache: &Cache) -> Result<Arc<Rbac>, Error> {
+    let of = |prefix: &'static str| cache.resource(prefix).ok_or(Error::Missing(prefix));
+    Ok(Arc::new(Rbac::new(
+        of("roles.rbac.authorization.k8s.io")?,
+        of("clusterroles.rbac.authorization.k8s.io")?,
+        of("rolebindings.rbac.authorization.k8s.io")?,
+        of("clusterrolebindings.rbac.authorization.k8s.io")?,
+    )))
+}
+
+fn authorize(mode: &str, _cache: &Cache, rbac: &Arc<Rbac>) -> Result<Arc<dyn Authorize>, Error> {
     match mode {
         "AlwaysAllow" => Ok(Arc::new(AlwaysAllow)),
         "AlwaysDeny" => Ok(Arc::new(AlwaysDeny)),
+        "RBAC" => Ok(rbac.clone()),
         _ => Err(Error::Flag(format!("authorization-mode {} is not a valid mode", quote(mode)))),
     }
 }

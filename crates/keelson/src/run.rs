@@ -172,10 +172,11 @@ async fn registry(options: &Options, store: Arc<dyn Store>) -> Result<Registry, 
     for line in health::damage(&cache) {
         log::error!(error = line.as_str(); "a part of the data cannot be read; everything else is served");
     }
+    let rbac = access::rbac(&cache)?;
     let config = registry::Config {
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
-        authorizer: access::authorizer(options, &cache)?,
+        authorizer: access::authorizer(options, &cache, &rbac)?,
         ..registry::Config::new(&cache)?
     };
     Ok(Registry::new(Arc::new(cache), config)?)
