@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use cache::Cache;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use registry::Registry;
+use registry::{Escalation, Registry, WriteHooks};
 use server::api::{self, Api};
 use server::health::{Duplicate, Endpoint};
 use server::tls::{self, Files, Identity, TlsConfig};
@@ -177,6 +177,7 @@ async fn registry(options: &Options, store: Arc<dyn Store>) -> Result<Registry, 
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
         authorizer: access::authorizer(options, &cache, &rbac)?,
+        hooks: Escalation::add_to(WriteHooks::default(), &rbac),
         ..registry::Config::new(&cache)?
     };
     Ok(Registry::new(Arc::new(cache), config)?)
