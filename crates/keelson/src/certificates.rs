@@ -101,7 +101,7 @@ impl Certificates {
             authority,
             user: ADMIN_USER,
             client: &material.admin,
-            token: &material.token.0,
+            token: Some(&material.token.0),
         };
         kubeconfig.write(&self.kubeconfig)?;
         Ok(Loaded {

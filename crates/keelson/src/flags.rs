@@ -10,7 +10,7 @@ mod gates;
 pub(crate) mod help;
 mod runtime_config;
 mod table;
-mod value;
+pub(crate) mod value;
 
 use crate::options::{Options, Show};
 

@@ -11,6 +11,7 @@
 //!
 //! All keys are ECDSA P-256: made in well under a millisecond, and known to every client.
 
+mod client;
 mod file;
 mod issue;
 mod kubeconfig;
@@ -22,7 +23,8 @@ use std::time::SystemTime;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-pub use kubeconfig::Kubeconfig;
+pub use client::Client;
+pub use kubeconfig::{Cluster, Kubeconfig};
 pub use names::Names;
 
 use issue::{Authority, Leaf, Purpose};
@@ -144,6 +146,15 @@ impl Pki {
         )?;
         let token = self.token(&mut made)?;
         Ok(Material { authority: authority.certificate().to_owned(), serving, admin, token, made })
+    }
+
+    /// A certificate of the authority for a client, with its key. The authority has to be there.
+    pub fn issue(&self, client: &Client<'_>, now: SystemTime) -> Result<Pair, Error> {
+        let paths = Paths::new(&self.directory, AUTHORITY);
+        let unusable = |why: String| Error::Authority { path: paths.certificate.clone(), why };
+        let pair = paths.read()?.ok_or_else(|| unusable("it is not there".into()))?;
+        let authority = Authority::load(pair).map_err(unusable)?;
+        authority.client(client, now)
     }
 
     /// Forces the authority to the disk. Everything else can be made from it.
