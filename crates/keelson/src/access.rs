@@ -168,7 +168,7 @@ fn header(name: &str) -> Result<HeaderName, Error> {
 }
 
 /// The authorizer of `--authorization-mode`.
-pub(crate) fn authorizer(options: &Options, rbac: &Arc<Rbac>) -> Result<Authorizer, Error> {
+pub(crate) fn authorizer(options: &Options, cache: &Cache, rbac: &Arc<Rbac>) -> Result<Authorizer, Error> {
     let given: Vec<&str> = modes(options).collect();
     let mut chain: Vec<Arc<dyn Authorize>> = Vec::new();
     for (at, mode) in given.iter().enumerate() {
@@ -177,27 +177,29 @@ pub(crate) fn authorizer(options: &Options, rbac: &Arc<Rbac>) -> Result<Authoriz
             let all = all.join(" ");
             return Err(Error::Flag(format!("authorization-mode [{all}] has mode specified more than once")));
         }
-        chain.push(authorize(mode, rbac)?);
+        chain.push(authorize(mode, cache, rbac)?);
     }
     Ok(Authorizer::new(chain))
 }
 
-fn authorize(mode: &str, rbac: &Arc<Rbac>) -> Result<Arc<dyn Authorize>, Error> {
-    match mode {
-        "RBAC" => Ok(rbac.clone()),
-        "AlwaysAllow" => Ok(Arc::new(AlwaysAllow)),
-        "AlwaysDeny" => Ok(Arc::new(AlwaysDeny)),
-        _ => Err(Error::Flag(format!("authorization-mode {} is not a valid mode", quote(mode)))),
-    }
+/// The index of roles and bindings, for the mode `RBAC` and for what users may grant.
+pub(crate) fn rbac(cache: &Cache) -> Result<Arc<Rbac>, Error> {
+    let of = |prefix: &'static str| cache.resource(prefix).ok_or(Error::Missing(prefix));
+    Ok(Arc::new(Rbac::new(
+        of("roles.rbac.authorization.k8s.io")?,
+        of("clusterroles.rbac.authorization.k8s.io")?,
+        of("rolebindings.rbac.authorization.k8s.io")?,
+        of("clusterrolebindings.rbac.authorization.k8s.io")?,
+    )))
 }
 
-/// Roles and bindings, which also bound what users may grant where they do not decide.
-pub(crate) fn rbac(cache: &Cache) -> Result<Arc<Rbac>, Error> {
-    let of = |resource: &'static str| {
-        cache.resource(&format!("{resource}.{}", auth::rbac::GROUP)).ok_or(Error::Missing(resource))
-    };
-    let rbac = Rbac::new(of("roles")?, of("clusterroles")?, of("rolebindings")?, of("clusterrolebindings")?);
-    Ok(Arc::new(rbac))
+fn authorize(mode: &str, _cache: &Cache, rbac: &Arc<Rbac>) -> Result<Arc<dyn Authorize>, Error> {
+    match mode {
+        "AlwaysAllow" => Ok(Arc::new(AlwaysAllow)),
+        "AlwaysDeny" => Ok(Arc::new(AlwaysDeny)),
+        "RBAC" => Ok(rbac.clone()),
+        _ => Err(Error::Flag(format!("authorization-mode {} is not a valid mode", quote(mode)))),
+    }
 }
 
 fn modes(options: &Options) -> impl Iterator<Item = &str> {

@@ -183,11 +183,12 @@ fn registry(
     cache: Arc<Cache>,
     authenticators: Arc<Authenticators>,
 ) -> Result<Registry, Error> {
+    let rbac = access::rbac(&cache)?;
     let config = registry::Config {
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
         authenticators,
-        authorizer: access::authorizer(options, &access::rbac(&cache)?)?,
+        authorizer: access::authorizer(options, &cache, &rbac)?,
         ..registry::Config::new(&cache)?
     };
     Ok(Registry::new(cache, config)?)

@@ -62,7 +62,8 @@ fn kubeconfig_of_a_user_has_its_groups_and_only_the_rights_that_they_are_given()
     let (is_allowed, text) = run(&own, &["get", "pods"]);
     assert!(!is_allowed && text.contains("User \"jane\" cannot list resource \"pods\""), "{text}");
     let admin = data.join("kubeconfig");
-    let (made, text) = run(&admin, &["create", "clusterrolebinding", "ops", "--clusterrole=cluster-admin", "--group=ops"]);
+    let (made, text) =
+        run(&admin, &["create", "clusterrolebinding", "ops", "--clusterrole=cluster-admin", "--group=ops"]);
     assert!(made, "{text}");
     let (is_allowed, text) = run(&own, &["get", "pods"]);
     assert!(is_allowed, "{text}");
@@ -74,7 +75,9 @@ fn can_i_lists_the_rules_of_a_role_and_whoami_shows_who_acts() {
     let server = start(&[]);
     let admin = kubectl(&server);
     admin.ok(&["create", "namespace", "team"]).unwrap();
-    admin.ok(&["create", "role", "reader", "--verb=get,list", "--resource=pods,pods/log", "-n", "team"]).unwrap();
+    admin
+        .ok(&["create", "role", "reader", "--verb=get,list", "--resource=pods,pods/log", "-n", "team"])
+        .unwrap();
     admin.ok(&["create", "rolebinding", "reader", "--role=reader", "--user=alice", "-n", "team"]).unwrap();
     let alice = kubectl(&server).with(&["--as=alice", "-n", "team"]);
     let list = alice.ok(&["auth", "can-i", "--list"]).unwrap();

@@ -24,9 +24,8 @@ fn routes(client: &mut Client, namespace: &str) -> Vec<Route> {
     let groups = client.ask(As::Admin, "GET", "/apis/", "").json();
     for group in groups["groups"].as_array().unwrap() {
         let versions = group["versions"].as_array().unwrap().iter();
-        group_versions.extend(
-            versions.map(|version| format!("/apis/{}", version["groupVersion"].as_str().unwrap())),
-        );
+        group_versions
+            .extend(versions.map(|version| format!("/apis/{}", version["groupVersion"].as_str().unwrap())));
     }
     for base in group_versions {
         let list = client.ask(As::Admin, "GET", &base, "").json();
@@ -121,7 +120,12 @@ fn every_route_is_closed_to_users_without_the_right_to_it() {
         }
     }
     println!("{} routes, each by 4 users", routes.len());
-    assert!(wrong.is_empty(), "{} answers, such as\n{}", wrong.len(), wrong[..wrong.len().min(20)].join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} answers, such as\n{}",
+        wrong.len(),
+        wrong[..wrong.len().min(20)].join("\n")
+    );
     let unused: Vec<_> = (0..open.len()).filter(|row| !used.contains(row)).map(|row| open[row]).collect();
     assert!(unused.is_empty(), "rows of open.tsv that nothing needs: {unused:?}");
 }
