@@ -1,6 +1,6 @@
 //! Objects and selectors that are large in one place: what each costs, and whether others are held up.
 //!
-//! `growth` does the same for every list and map of every kind, at lengths that leave time for all of them.
+//! `growth` does the same for every list and map of every kind.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
