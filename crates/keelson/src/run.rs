@@ -113,7 +113,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let tls = identity.server_config(&TlsConfig {
         oldest: options.oldest_tls,
         protocols: options.protocols,
-        client_authorities: loaded.client_authority.clone(),
+        client_authorities: access::announced_authorities(options, &loaded.client_authority),
     })?;
     tokio::spawn(identity.keep_fresh(certificates.refresh_interval(), {
         let certificates = certificates.clone();
@@ -126,7 +126,8 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         advertise: options.advertise_address.unwrap_or_else(|| advertised(server.address().ip())),
         port: server.address().port(),
         services: options.service_range,
-        client_authority: loaded.client_authority,
+        client_authority: access::client_authorities(options, &loaded.client_authority)?,
+        proxy: access::proxy_info(&options.proxy)?,
     };
     tokio::spawn(health::log_changes(registry.clone()));
     tokio::spawn({

@@ -1,5 +1,6 @@
 //! A server, and requests of different users to it.
 
+mod certificates;
 mod people;
 mod secrets;
 mod sweep;
@@ -75,7 +76,11 @@ impl Client {
     }
 
     fn ask(&mut self, user: As<'_>, method: &str, path: &str, body: &str) -> Answer {
-        let headers = user.headers();
+        self.ask_with(&user.headers(), method, path, body)
+    }
+
+    /// With these headers, each with the end of its line.
+    fn ask_with(&mut self, headers: &str, method: &str, path: &str, body: &str) -> Answer {
         let length = body.len();
         let authority = self.target.authority();
         let request = format!(
