@@ -16,6 +16,7 @@ mod bearer;
 mod certificate;
 mod deferred;
 mod impersonate;
+pub mod jwt;
 mod proxy;
 mod tokens;
 mod user;
