@@ -18,6 +18,7 @@ mod deferred;
 mod impersonate;
 pub mod jwt;
 mod proxy;
+pub mod service_account;
 mod tokens;
 mod user;
 
