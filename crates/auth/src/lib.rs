@@ -13,6 +13,7 @@ mod attributes;
 mod authenticate;
 mod authorize;
 mod bearer;
+mod bootstrap_token;
 mod certificate;
 mod deferred;
 mod impersonate;
@@ -32,6 +33,7 @@ pub use authorize::{
     ResourceRule, Rules, Verdict,
 };
 pub use bearer::has_extra_space;
+pub use bootstrap_token::BootstrapTokens;
 pub(crate) use certificate::Outcome;
 pub use certificate::{Certificates, Certified, ClientAuthority, unix_time};
 pub use deferred::{BoxFuture, Deferred};
