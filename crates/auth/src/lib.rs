@@ -19,6 +19,7 @@ mod deferred;
 mod impersonate;
 pub mod jwt;
 mod proxy;
+pub mod rbac;
 pub mod service_account;
 mod tokens;
 mod user;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use auth::rbac::Rbac;
 use auth::{
     AlwaysAllow, AlwaysDeny, Anonymous, Authenticators, Authorize, Authorizer, Certificates, ClientAuthority,
     Proxy, StaticToken, Tokens, User,
@@ -35,7 +36,7 @@ pub(crate) enum Error {
 }
 
 /// The modes of authorization when none are given.
-const DEFAULT_MODES: [&str; 2] = ["Node", "RBAC"];
+const DEFAULT_MODES: [&str; 1] = ["RBAC"];
 
 /// The methods of authentication: the authority of the data directory, `--client-ca-file`, the kubeconfig's token,
 /// `--token-auth-file`, `--requestheader-*`.
@@ -167,7 +168,7 @@ fn header(name: &str) -> Result<HeaderName, Error> {
 }
 
 /// The authorizer of `--authorization-mode`.
-pub(crate) fn authorizer(options: &Options, cache: &Cache) -> Result<Authorizer, Error> {
+pub(crate) fn authorizer(options: &Options, rbac: &Arc<Rbac>) -> Result<Authorizer, Error> {
     let given: Vec<&str> = modes(options).collect();
     let mut chain: Vec<Arc<dyn Authorize>> = Vec::new();
     for (at, mode) in given.iter().enumerate() {
@@ -176,17 +177,27 @@ pub(crate) fn authorizer(options: &Options, cache: &Cache) -> Result<Authorizer,
             let all = all.join(" ");
             return Err(Error::Flag(format!("authorization-mode [{all}] has mode specified more than once")));
         }
-        chain.push(authorize(mode, cache)?);
+        chain.push(authorize(mode, rbac)?);
     }
     Ok(Authorizer::new(chain))
 }
 
-fn authorize(mode: &str, _cache: &Cache) -> Result<Arc<dyn Authorize>, Error> {
+fn authorize(mode: &str, rbac: &Arc<Rbac>) -> Result<Arc<dyn Authorize>, Error> {
     match mode {
+        "RBAC" => Ok(rbac.clone()),
         "AlwaysAllow" => Ok(Arc::new(AlwaysAllow)),
         "AlwaysDeny" => Ok(Arc::new(AlwaysDeny)),
         _ => Err(Error::Flag(format!("authorization-mode {} is not a valid mode", quote(mode)))),
     }
+}
+
+/// Roles and bindings, which also bound what users may grant where they do not decide.
+pub(crate) fn rbac(cache: &Cache) -> Result<Arc<Rbac>, Error> {
+    let of = |resource: &'static str| {
+        cache.resource(&format!("{resource}.{}", auth::rbac::GROUP)).ok_or(Error::Missing(resource))
+    };
+    let rbac = Rbac::new(of("roles")?, of("clusterroles")?, of("rolebindings")?, of("clusterrolebindings")?);
+    Ok(Arc::new(rbac))
 }
 
 fn modes(options: &Options) -> impl Iterator<Item = &str> {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use auth::Authenticators;
 use cache::Cache;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use registry::Registry;
@@ -105,8 +106,9 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         let certificates = certificates.clone();
         tokio::task::spawn_blocking(move || certificates.sync());
     }
+    let cache = Arc::new(cache(options, store).await?);
     let authenticators = access::authenticators(options, &loaded)?;
-    let registry = Arc::new(registry(options, store).await?);
+    let registry = Arc::new(registry(options, cache, authenticators.clone())?);
     let identity = Identity::new(loaded.serving)?;
     let tls = identity.server_config(&TlsConfig {
         oldest: options.oldest_tls,
@@ -166,19 +168,29 @@ fn store(options: &Options, data_dir: &DataDir) -> Result<Arc<dyn Store>, Error>
     }
 }
 
-/// Opens the cache and the registry.
-async fn registry(options: &Options, store: Arc<dyn Store>) -> Result<Registry, Error> {
+/// Opens the cache.
+async fn cache(options: &Options, store: Arc<dyn Store>) -> Result<Cache, Error> {
     let cache = Cache::open(store, registry::specs()?, cache_options(options)).await?;
     for line in health::damage(&cache) {
         log::error!(error = line.as_str(); "a part of the data cannot be read; everything else is served");
     }
+    Ok(cache)
+}
+
+/// Makes the registry.
+fn registry(
+    options: &Options,
+    cache: Arc<Cache>,
+    authenticators: Arc<Authenticators>,
+) -> Result<Registry, Error> {
     let config = registry::Config {
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
-        authorizer: access::authorizer(options, &cache)?,
+        authenticators,
+        authorizer: access::authorizer(options, &access::rbac(&cache)?)?,
         ..registry::Config::new(&cache)?
     };
-    Ok(Registry::new(Arc::new(cache), config)?)
+    Ok(Registry::new(cache, config)?)
 }
 
 /// The cache keeps the changes of each type for as long as the store keeps its history.

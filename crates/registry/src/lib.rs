@@ -30,6 +30,7 @@ mod patch;
 mod preconditions;
 mod prepare;
 mod registry;
+mod review;
 mod scale;
 mod stored;
 mod target;

@@ -5,7 +5,7 @@ use crate::convert::Conversion;
 use crate::hooks::WriteHooks;
 use crate::stored::{Stored, StoredVersion, StoredVersions};
 use admission::Chain;
-use auth::Authorizer;
+use auth::{Authenticators, Authorizer};
 use cache::{Cache, Field, Spec};
 use kinds::{Kind, ResourceType, Scope, SelectableField, Storage, Version};
 use object::Text;
@@ -27,6 +27,8 @@ pub struct Config {
     pub selection: Selection,
     /// Whether `sendInitialEvents` is taken: the gate WatchList.
     pub watch_list: bool,
+    /// Says who callers are: for reviews of tokens.
+    pub authenticators: Arc<Authenticators>,
     /// Decides what callers may do.
     pub authorizer: Authorizer,
     /// What happens to writes between permission and storage.
@@ -43,6 +45,7 @@ impl Config {
         Ok(Self {
             selection: Selection::default(),
             watch_list: false,
+            authenticators: Arc::default(),
             authorizer: Authorizer::always_allow(),
             admission: Chain::new([lifecycle]),
             hooks: WriteHooks::default(),

@@ -29,6 +29,7 @@ use crate::managed::{Fields, ScaleManager};
 use crate::object_meta::{self, Stage};
 use crate::preconditions::{check_name, check_no_uid, check_uid, check_version, take_version};
 use crate::prepare::{default, name_object, prepare_create, prepare_update};
+use crate::review::Review;
 use crate::{Answer, Config, Content, Registry, Target, WriteOptions, apply, patch, scale, validate};
 use admission::{Admitted, Attributes, Operation};
 use bytes::Bytes;
@@ -85,6 +86,9 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
         target.check_verb(&["create"])?;
+        if let Some(review) = Review::of(target.served) {
+            return Box::pin(self.review(review, target, object, options)).await;
+        }
         match target.subresource.map(|subresource| &subresource.action) {
             None => {}
             Some(SubresourceAction::Bind) => return self.bind(target, object, options).await,

@@ -123,7 +123,7 @@ impl Api {
         if info.verb == Verb::Resource(KindVerb::Watch) && !route.served.verbs.contains(&KindVerb::Watch) {
             return Err(watch_unsupported(route.served).into());
         }
-        if unserved || route.served.stored.is_none() {
+        if unserved || !route.served.is_implemented() {
             return Err(Status::unknown_resource().into());
         }
         let body = match *request.method() {

@@ -17,6 +17,7 @@ mod custom_kinds;
 mod documents;
 mod evictions;
 mod reads;
+mod reviews;
 mod writes;
 
 /// A server with the namespace `n`.

@@ -1,0 +1,257 @@
+//! The index: from users and groups to what bindings give them, and from roles to their rules.
+//!
+//! 1. A change of one binding touches the lists of its subjects; a change of a role touches the role alone.
+//! 2. The grants of a subject are in the order of (namespace, name of the binding, position in the binding), so those of cluster
+//!    role bindings are first, and those of a namespace are next to each other.
+
+use super::binding::{Binding, Grant, RoleKind, RoleRef, Subject};
+use super::policy::{PolicyRule, PolicyRules, Request};
+use crate::User;
+use cache::Entry;
+use object::{Map, Text};
+use schema::view::{Items, View};
+use schema::views::rbac::v1;
+use schema::{Error, Limits, Type, json};
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+#[derive(Default)]
+pub(super) struct Index {
+    /// By name. A service account is here by the name of its user.
+    users: HashMap<Text, Vec<Arc<Grant>>>,
+    groups: HashMap<Text, Vec<Arc<Grant>>>,
+    /// By namespace and name.
+    roles: HashMap<Text, HashMap<Text, PolicyRules>>,
+    cluster_roles: HashMap<Text, PolicyRules>,
+}
+
+/// Which bindings a change is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    Cluster,
+    Namespaces,
+}
+
+/// The outcome of a search for a grant that allows a request.
+pub(super) enum Search<'i> {
+    Allowed(&'i Arc<Grant>),
+    /// Nothing allows it; whether the role of a binding could not be resolved.
+    Not {
+        unresolved: bool,
+    },
+}
+
+impl Index {
+    /// Forgets all roles of a scope.
+    pub(super) fn clear_roles(&mut self, scope: Scope) {
+        match scope {
+            Scope::Cluster => self.cluster_roles.clear(),
+            Scope::Namespaces => self.roles.clear(),
+        }
+    }
+
+    /// Forgets all bindings of a scope.
+    pub(super) fn clear_bindings(&mut self, scope: Scope) {
+        for subjects in [&mut self.users, &mut self.groups] {
+            subjects.retain(|_, grants| {
+                grants.retain(|grant| grant.binding.namespace.is_empty() != (scope == Scope::Cluster));
+                !grants.is_empty()
+            });
+        }
+    }
+
+    /// Sets or removes a role.
+    pub(super) fn change_role(&mut self, scope: Scope, before: Option<&Entry>, after: Option<&Entry>) {
+        let rules = after.and_then(|entry| logged(entry, rules(scope, entry)));
+        let Some(entry) = after.or(before) else { return };
+        let name = entry.name();
+        match (scope, rules) {
+            (Scope::Cluster, Some(rules)) => drop(self.cluster_roles.insert(name.into(), rules)),
+            (Scope::Cluster, None) => drop(self.cluster_roles.remove(name)),
+            (Scope::Namespaces, Some(rules)) => {
+                drop(self.roles.entry(entry.namespace().into()).or_default().insert(name.into(), rules));
+            }
+            (Scope::Namespaces, None) => {
+                if let Some(roles) = self.roles.get_mut(entry.namespace()) {
+                    roles.remove(name);
+                    if roles.is_empty() {
+                        self.roles.remove(entry.namespace());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sets or removes a binding.
+    pub(super) fn change_binding(&mut self, scope: Scope, before: Option<&Entry>, after: Option<&Entry>) {
+        let before = before.and_then(|entry| grants(scope, entry).ok());
+        let after = after.and_then(|entry| logged(entry, grants(scope, entry)));
+        before.into_iter().flatten().for_each(|grant| self.remove(&grant));
+        after.into_iter().flatten().for_each(|grant| self.insert(grant));
+    }
+
+    fn insert(&mut self, grant: Grant) {
+        let grants = match &grant.subject {
+            Subject::User(name) => self.users.entry(name.clone()),
+            Subject::Group(name) => self.groups.entry(name.clone()),
+            Subject::ServiceAccount { namespace, name } => self.users.entry(user_name(namespace, name)),
+        }
+        .or_default();
+        match grants.binary_search_by(|of| by_binding(of, &grant.binding)) {
+            // The subject is in the binding twice: the first one stays.
+            Ok(_) => {}
+            Err(at) => grants.insert(at, Arc::new(grant)),
+        }
+    }
+
+    fn remove(&mut self, grant: &Grant) {
+        let account;
+        let (subjects, name) = match &grant.subject {
+            Subject::User(name) => (&mut self.users, name),
+            Subject::Group(name) => (&mut self.groups, name),
+            Subject::ServiceAccount { namespace, name } => {
+                account = user_name(namespace, name);
+                (&mut self.users, &account)
+            }
+        };
+        let Some(grants) = subjects.get_mut(name) else { return };
+        if let Ok(at) = grants.binary_search_by(|of| by_binding(of, &grant.binding)) {
+            grants.remove(at);
+        }
+        if grants.is_empty() {
+            subjects.remove(name);
+        }
+    }
+
+    /// The rules of a role; `None` if there is no such role.
+    pub(super) fn rules(&self, role: &RoleRef, binding_namespace: &str) -> Option<&PolicyRules> {
+        match role.kind {
+            RoleKind::ClusterRole => self.cluster_roles.get(role.name.as_str()),
+            RoleKind::Role => self.roles.get(binding_namespace)?.get(role.name.as_str()),
+            RoleKind::Unsupported(_) => None,
+        }
+    }
+
+    /// The first grant that allows a request: of cluster role bindings, then of role bindings in the namespace; by name.
+    pub(super) fn search(&self, user: &User, namespace: &str, request: &Request<'_>) -> Search<'_> {
+        let mut unresolved = false;
+        for namespace in scopes(namespace) {
+            let mut first: Option<&Arc<Grant>> = None;
+            for grants in self.subjects(user) {
+                let before_first =
+                    |grant: &&Arc<Grant>| first.is_none_or(|first| grant.order() < first.order());
+                let mut allowing = in_namespace(grants, namespace).iter().take_while(before_first);
+                let found = allowing.find(|grant| match self.rules(&grant.binding.role, namespace) {
+                    Some(rules) => rules.iter().any(|rule| rule.allows(request)),
+                    None => {
+                        unresolved = true;
+                        false
+                    }
+                });
+                first = found.or(first);
+            }
+            if let Some(first) = first {
+                return Search::Allowed(first);
+            }
+        }
+        Search::Not { unresolved }
+    }
+
+    /// The bindings of a user: those that apply everywhere, then those of the namespace; by name.
+    pub(super) fn bindings(&self, user: &User, namespace: &str) -> Vec<&Arc<Binding>> {
+        let mut all = Vec::new();
+        for namespace in scopes(namespace) {
+            let lists = self.subjects(user).map(|grants| in_namespace(grants, namespace));
+            let mut here: Vec<_> = lists.flatten().map(|grant| &grant.binding).collect();
+            here.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+            here.dedup_by(|one, other| one.name == other.name);
+            all.extend(here);
+        }
+        all
+    }
+
+    /// The lists of the user and of its groups.
+    fn subjects<'i, 'u>(&'i self, user: &'u User) -> impl Iterator<Item = &'i [Arc<Grant>]> + use<'i, 'u> {
+        let own = self.users.get(user.name.as_str());
+        let groups = user.groups.iter().filter_map(|group| self.groups.get(group.as_str()));
+        own.into_iter().chain(groups).map(Vec::as_slice)
+    }
+}
+
+/// The namespaces whose bindings count for a request: that of cluster role bindings, and its own.
+fn scopes(namespace: &str) -> impl Iterator<Item = &str> {
+    std::iter::once("").chain((!namespace.is_empty()).then_some(namespace))
+}
+
+/// The grants of a namespace.
+fn in_namespace<'i>(grants: &'i [Arc<Grant>], namespace: &str) -> &'i [Arc<Grant>] {
+    let start = match namespace {
+        "" => 0,
+        _ => grants.partition_point(|grant| grant.binding.namespace.as_str() < namespace),
+    };
+    let rest = grants.get(start..).unwrap_or_default();
+    let len = rest.partition_point(|grant| grant.binding.namespace == namespace);
+    rest.get(..len).unwrap_or_default()
+}
+
+fn by_binding(grant: &Grant, binding: &Binding) -> Ordering {
+    let of = &grant.binding;
+    (&of.namespace, &of.name).cmp(&(&binding.namespace, &binding.name))
+}
+
+/// The user of a service account.
+fn user_name(namespace: &str, name: &str) -> Text {
+    format!("{}{namespace}:{name}", User::SERVICE_ACCOUNT_PREFIX).into()
+}
+
+/// The rules of a role.
+fn rules(scope: Scope, entry: &Entry) -> Result<PolicyRules, Error> {
+    match scope {
+        Scope::Cluster => {
+            let role = decode(v1::ClusterRole::schema(), entry)?;
+            Ok(PolicyRule::read(v1::ClusterRole::of(&role).rules()))
+        }
+        Scope::Namespaces => {
+            let role = decode(v1::Role::schema(), entry)?;
+            Ok(PolicyRule::read(v1::Role::of(&role).rules()))
+        }
+    }
+}
+
+/// What a binding gives to each of its subjects.
+fn grants(scope: Scope, entry: &Entry) -> Result<Vec<Grant>, Error> {
+    let read = |role: v1::RoleRef<'_>, subjects: Items<'_, v1::Subject<'_>>| {
+        let (namespace, name) = (entry.namespace().into(), entry.name().into());
+        let binding = Arc::new(Binding { namespace, name, role: RoleRef::read(role) });
+        let subjects = subjects.iter().filter_map(|subject| Subject::read(subject, entry.namespace()));
+        let grant = |(position, subject)| Grant { binding: binding.clone(), subject, position };
+        subjects.enumerate().map(grant).collect()
+    };
+    match scope {
+        Scope::Cluster => {
+            let binding = decode(v1::ClusterRoleBinding::schema(), entry)?;
+            let binding = v1::ClusterRoleBinding::of(&binding);
+            Ok(read(binding.role_ref(), binding.subjects()))
+        }
+        Scope::Namespaces => {
+            let binding = decode(v1::RoleBinding::schema(), entry)?;
+            let binding = v1::RoleBinding::of(&binding);
+            Ok(read(binding.role_ref(), binding.subjects()))
+        }
+    }
+}
+
+fn decode(ty: &'static Type, entry: &Entry) -> Result<Map, Error> {
+    let decoded = json::decode(ty, entry.bytes(), &Limits::STORED)?;
+    // An object of a type is a map.
+    Ok(decoded.value.as_map().cloned().unwrap_or_default())
+}
+
+/// What was read of an object. One that cannot be decoded counts as absent.
+fn logged<T>(entry: &Entry, read: Result<T, Error>) -> Option<T> {
+    read.inspect_err(|error| {
+        log::error!(object:% = format_args!("{entry:?}"), error:%; "an object of access control cannot be decoded and grants nothing");
+    })
+    .ok()
+}
