@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use auth::rbac::Rbac;
+use auth::service_account::ServiceAccountTokens;
 use auth::{
-    AlwaysAllow, AlwaysDeny, Anonymous, Authenticators, Authorize, Authorizer, Certificates, ClientAuthority,
+    AlwaysAllow, AlwaysDeny, Anonymous, AuthenticateToken, Authenticators, Authorize, Authorizer, BootstrapTokens, Certificates, ClientAuthority,
     Proxy, StaticToken, Tokens, User,
 };
 use cache::Cache;
@@ -39,8 +40,13 @@ pub(crate) enum Error {
 const DEFAULT_MODES: [&str; 1] = ["RBAC"];
 
 /// The methods of authentication: the authority of the data directory, `--client-ca-file`, the kubeconfig's token,
-/// `--token-auth-file`, `--requestheader-*`.
-pub(crate) fn authenticators(options: &Options, loaded: &Loaded) -> Result<Arc<Authenticators>, Error> {
+/// `--token-auth-file`, `--requestheader-*`, service account tokens, bootstrap tokens.
+pub(crate) fn authenticators(
+    options: &Options,
+    loaded: &Loaded,
+    cache: &Cache,
+    service_accounts: ServiceAccountTokens,
+) -> Result<Arc<Authenticators>, Error> {
     let user = User { name: ADMIN_USER.into(), groups: vec![ADMIN_GROUP.into()], ..User::default() };
     let mut tokens = Tokens::new(vec![StaticToken::new(&loaded.token.0, user)]);
     if let Some(path) = &options.token_auth_file {
@@ -53,11 +59,17 @@ pub(crate) fn authenticators(options: &Options, loaded: &Loaded) -> Result<Arc<A
     let trusted = authorities(&path, &format!("{own}\n{}", given.as_deref().unwrap_or_default()))?;
     let certificates =
         ClientAuthority::new(trusted).map_err(|error| Error::Authorities { path, why: error.to_string() })?;
-    let audiences = Vec::new();
+    let audiences = options.audiences();
+    let mut methods: Vec<Box<dyn AuthenticateToken>> =
+        vec![Box::new(tokens.method(audiences.clone())), Box::new(service_accounts)];
+    if options.bootstrap_tokens {
+        let secrets = cache.resource("secrets").ok_or(Error::Missing("secrets"))?;
+        methods.push(Box::new(BootstrapTokens::new(secrets, audiences.clone())));
+    }
     let authenticators = Arc::new(Authenticators {
         proxy: proxy(&options.proxy)?,
         certificates: Some(certificates),
-        tokens: vec![Box::new(tokens.method(audiences.clone()))],
+        tokens: methods,
         audiences,
         anonymous: anonymous(options),
     });
@@ -168,7 +180,7 @@ fn header(name: &str) -> Result<HeaderName, Error> {
 }
 
 /// The authorizer of `--authorization-mode`.
-pub(crate) fn authorizer(options: &Options, rbac: &Arc<Rbac>) -> Result<Authorizer, Error> {
+pub(crate) fn authorizer(options: &Options, cache: &Cache, rbac: &Arc<Rbac>) -> Result<Authorizer, Error> {
     let given: Vec<&str> = modes(options).collect();
     let mut chain: Vec<Arc<dyn Authorize>> = Vec::new();
     for (at, mode) in given.iter().enumerate() {
@@ -177,27 +189,29 @@ pub(crate) fn authorizer(options: &Options, rbac: &Arc<Rbac>) -> Result<Authoriz
             let all = all.join(" ");
             return Err(Error::Flag(format!("authorization-mode [{all}] has mode specified more than once")));
         }
-        chain.push(authorize(mode, rbac)?);
+        chain.push(authorize(mode, cache, rbac)?);
     }
     Ok(Authorizer::new(chain))
 }
 
-fn authorize(mode: &str, rbac: &Arc<Rbac>) -> Result<Arc<dyn Authorize>, Error> {
-    match mode {
-        "RBAC" => Ok(rbac.clone()),
-        "AlwaysAllow" => Ok(Arc::new(AlwaysAllow)),
-        "AlwaysDeny" => Ok(Arc::new(AlwaysDeny)),
-        _ => Err(Error::Flag(format!("authorization-mode {} is not a valid mode", quote(mode)))),
-    }
+/// The index of roles and bindings, for the mode `RBAC` and for what users may grant.
+pub(crate) fn rbac(cache: &Cache) -> Result<Arc<Rbac>, Error> {
+    let of = |prefix: &'static str| cache.resource(prefix).ok_or(Error::Missing(prefix));
+    Ok(Arc::new(Rbac::new(
+        of("roles.rbac.authorization.k8s.io")?,
+        of("clusterroles.rbac.authorization.k8s.io")?,
+        of("rolebindings.rbac.authorization.k8s.io")?,
+        of("clusterrolebindings.rbac.authorization.k8s.io")?,
+    )))
 }
 
-/// Roles and bindings, which also bound what users may grant where they do not decide.
-pub(crate) fn rbac(cache: &Cache) -> Result<Arc<Rbac>, Error> {
-    let of = |resource: &'static str| {
-        cache.resource(&format!("{resource}.{}", auth::rbac::GROUP)).ok_or(Error::Missing(resource))
-    };
-    let rbac = Rbac::new(of("roles")?, of("clusterroles")?, of("rolebindings")?, of("clusterrolebindings")?);
-    Ok(Arc::new(rbac))
+fn authorize(mode: &str, _cache: &Cache, rbac: &Arc<Rbac>) -> Result<Arc<dyn Authorize>, Error> {
+    match mode {
+        "AlwaysAllow" => Ok(Arc::new(AlwaysAllow)),
+        "AlwaysDeny" => Ok(Arc::new(AlwaysDeny)),
+        "RBAC" => Ok(rbac.clone()),
+        _ => Err(Error::Flag(format!("authorization-mode {} is not a valid mode", quote(mode)))),
+    }
 }
 
 fn modes(options: &Options) -> impl Iterator<Item = &str> {

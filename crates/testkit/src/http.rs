@@ -322,7 +322,8 @@ impl Connection {
         }
         self.compact();
         let count = self.unread.len().min(most);
-        let piece = self.unread.drain(..count).collect();
+        let rest = self.unread.split_off(count);
+        let piece = std::mem::replace(&mut self.unread, rest);
         Ok(Some(piece))
     }
 

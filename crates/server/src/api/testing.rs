@@ -9,6 +9,7 @@ use http::header::ACCEPT;
 use http_body_util::BodyExt;
 use registry::{Config, List, Registry};
 
+use super::large::LargeWork;
 use super::negotiate::{AllowedTransforms, ClientPreferences, Negotiator};
 use super::represent::{Include, View};
 use crate::Response;
@@ -66,6 +67,7 @@ impl Fixture {
             include: Include::default(),
             now: NOW.parse().unwrap(),
             converted: None,
+            large: LargeWork::default(),
         }
     }
 
