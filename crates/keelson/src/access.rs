@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use auth::rbac::Rbac;
+use auth::service_account::ServiceAccountTokens;
 use auth::{
-    AlwaysAllow, AlwaysDeny, Anonymous, Authenticators, Authorize, Authorizer, Certificates, ClientAuthority,
+    AlwaysAllow, AlwaysDeny, Anonymous, AuthenticateToken, Authenticators, Authorize, Authorizer, BootstrapTokens, Certificates, ClientAuthority,
     Proxy, StaticToken, Tokens, User,
 };
 use cache::Cache;
@@ -40,8 +41,13 @@ pub(crate) enum Error {
 const DEFAULT_MODES: [&str; 1] = ["RBAC"];
 
 /// The methods of authentication: the authority of the data directory, `--client-ca-file`, the kubeconfig's token,
-/// `--token-auth-file`, `--requestheader-*`.
-pub(crate) fn authenticators(options: &Options, loaded: &Loaded) -> Result<Arc<Authenticators>, Error> {
+/// `--token-auth-file`, `--requestheader-*`, service account tokens, bootstrap tokens.
+pub(crate) fn authenticators(
+    options: &Options,
+    loaded: &Loaded,
+    cache: &Cache,
+    service_accounts: ServiceAccountTokens,
+) -> Result<Arc<Authenticators>, Error> {
     let user = User { name: ADMIN_USER.into(), groups: vec![ADMIN_GROUP.into()], ..User::default() };
     let mut tokens = Tokens::new(vec![StaticToken::new(&loaded.token.0, user)]);
     if let Some(path) = &options.token_auth_file {
@@ -57,11 +63,17 @@ pub(crate) fn authenticators(options: &Options, loaded: &Loaded) -> Result<Arc<A
     let trusted = authorities(&path, &format!("{own}\n{}", given.as_deref().unwrap_or_default()))?;
     let certificates =
         ClientAuthority::new(trusted).map_err(|error| Error::Authorities { path, why: error.to_string() })?;
-    let audiences = Vec::new();
+    let audiences = options.audiences();
+    let mut methods: Vec<Box<dyn AuthenticateToken>> =
+        vec![Box::new(tokens.method(audiences.clone())), Box::new(service_accounts)];
+    if options.bootstrap_tokens {
+        let secrets = cache.resource("secrets").ok_or(Error::Missing("secrets"))?;
+        methods.push(Box::new(BootstrapTokens::new(secrets, audiences.clone())));
+    }
     let authenticators = Arc::new(Authenticators {
         proxy: proxy(&options.proxy)?,
         certificates: Some(certificates),
-        tokens: vec![Box::new(tokens.method(audiences.clone()))],
+        tokens: methods,
         audiences,
         anonymous: anonymous(options),
     });

@@ -11,6 +11,7 @@ mod logging;
 mod options;
 mod reload;
 mod run;
+mod service_accounts;
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -35,6 +35,7 @@ mod scale;
 mod stored;
 mod target;
 mod token;
+mod token_request;
 mod validate;
 mod watch;
 mod write;
@@ -54,4 +55,5 @@ pub use options::{DeleteOptions, Forced, Gate, ListOptions, Pairs, WriteKind, Wr
 pub use registry::{Config, CustomKind, CustomVersion, Error, Registry, Selection, specs};
 pub use stored::{Stored, StoredVersion, StoredVersions};
 pub use target::Target;
+pub use token_request::TokenIssuing;
 pub use watch::Watch;

@@ -94,6 +94,9 @@ impl Registry {
             Some(SubresourceAction::Bind) => return self.bind(target, object, options).await,
             // In a box, so that every other create does not carry its room.
             Some(SubresourceAction::Evict) => return Box::pin(self.evict(target, object, options)).await,
+            Some(SubresourceAction::IssueToken) => {
+                return Box::pin(self.issue_token(target, object, options)).await;
+            }
             Some(_) => return Err(Status::method_not_allowed()),
         }
         let mut object = incoming(target, object).await?;

@@ -8,6 +8,7 @@
 //! 3. The authority stays as long as it is valid, so that a kubeconfig handed out keeps working.
 //! 4. Making certificates does not wait for the disk; [`Pki::sync`] does, and is called once the server is up. Until then a
 //!    crash of the machine may lose new certificates, and the next start makes them again.
+//! 5. The key of service account tokens is never replaced: that would end all of them.
 //!
 //! All keys are ECDSA P-256: made in well under a millisecond, and known to every client.
 
@@ -20,6 +21,7 @@ mod names;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use auth::jwt::SigningKey;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
@@ -39,6 +41,7 @@ const AUTHORITY: &str = "ca";
 const SERVING: &str = "server";
 const ADMIN: &str = "admin";
 const TOKEN: &str = "admin.token";
+const SERVICE_ACCOUNTS: &str = "sa.key";
 /// A shorter file was truncated while it was written.
 const SHORTEST_TOKEN: usize = 43;
 
@@ -70,6 +73,14 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong with it.
         why: String,
+    },
+    /// The file with the key of service account tokens is invalid.
+    #[error("{} cannot be used ({why}): put it back, or remove it to have a new one made, which ends all tokens of service accounts", .path.display())]
+    ServiceAccounts {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: auth::jwt::InvalidKey,
     },
     /// Making a key or a certificate failed.
     #[error("cannot make a certificate: {0}")]
@@ -157,11 +168,30 @@ impl Pki {
         authority.client(client, now)
     }
 
-    /// Forces the authority to the disk. Everything else can be made from it.
+    /// The key that tokens of service accounts are signed with. One is made if there is none.
+    pub fn service_account_key(&self) -> Result<SigningKey, Error> {
+        file::create_private_directory(&self.directory)?;
+        let path = self.directory.join(SERVICE_ACCOUNTS);
+        let unusable = |why| Error::ServiceAccounts { path: path.clone(), why };
+        if let Some(text) = file::read_private(&path)? {
+            return SigningKey::from_pem(text.as_bytes()).map_err(unusable);
+        }
+        log::info!("made {}: there was none", path.display());
+        let text = SigningKey::generate().map_err(unusable)?;
+        file::write_private(&path, &text)?;
+        SigningKey::from_pem(text.as_bytes()).map_err(unusable)
+    }
+
+    /// Forces the authority, and the key of service accounts if there is one, to the disk. Everything else can be made from the
+    /// authority.
     pub fn sync(&self) -> Result<(), Error> {
         let paths = Paths::new(&self.directory, AUTHORITY);
         file::sync(&paths.key)?;
         file::sync(&paths.certificate)?;
+        let service_accounts = self.directory.join(SERVICE_ACCOUNTS);
+        if service_accounts.exists() {
+            file::sync(&service_accounts)?;
+        }
         file::sync(&self.directory)
     }
 

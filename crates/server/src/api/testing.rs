@@ -29,10 +29,17 @@ pub(crate) struct Fixture {
 
 impl Fixture {
     pub(crate) async fn new() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    /// With a change to the configuration.
+    pub(crate) async fn with(change: impl FnOnce(&mut Config)) -> Self {
         let store = Arc::new(store::memory::Memory::default());
         let cache = Cache::open(store, registry::specs().unwrap(), cache::Options::default()).await.unwrap();
         let cache = Arc::new(cache);
-        let registry = Registry::new(cache.clone(), Config::new(&cache).unwrap()).unwrap();
+        let mut config = Config::new(&cache).unwrap();
+        change(&mut config);
+        let registry = Registry::new(cache.clone(), config).unwrap();
         Self { cache, registry }
     }
 
