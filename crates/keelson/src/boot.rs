@@ -35,8 +35,10 @@ pub(crate) struct SystemValues {
     pub(crate) advertise: IpAddr,
     pub(crate) port: u16,
     pub(crate) services: ServiceRange,
-    /// The authority of client certificates, in PEM.
+    /// The authorities of client certificates, in PEM.
     pub(crate) client_authority: String,
+    /// What servers behind this one need to know of the proxies that it trusts: keys and values of a config map.
+    pub(crate) proxy: Vec<(&'static str, String)>,
 }
 
 /// A post-start hook.
@@ -256,9 +258,14 @@ impl Boot<'_> {
     }
 
     async fn authentication_info(&self) -> Result<(), Status> {
-        let authority = json::string(&self.values.client_authority);
+        let authority = ("client-ca-file", &self.values.client_authority);
+        let proxy = self.values.proxy.iter().map(|(key, value)| (*key, value));
+        let data = [authority].into_iter().chain(proxy);
+        let data: Vec<String> =
+            data.map(|(key, value)| format!(r#""{key}":{}"#, json::string(value))).collect();
         let text = format!(
-            r#"{{"metadata":{{"name":"extension-apiserver-authentication"}},"data":{{"client-ca-file":{authority}}}}}"#
+            r#"{{"metadata":{{"name":"extension-apiserver-authentication"}},"data":{{{}}}}}"#,
+            data.join(",")
         );
         self.apply(Address::core("configmaps", "kube-system"), &text, &["data"]).await
     }

@@ -31,10 +31,12 @@ mod patch;
 mod preconditions;
 mod prepare;
 mod registry;
+mod review;
 mod scale;
 mod stored;
 mod target;
 mod token;
+mod token_request;
 mod validate;
 mod watch;
 mod write;
@@ -55,4 +57,5 @@ pub use options::{DeleteOptions, Forced, Gate, ListOptions, Pairs, WriteKind, Wr
 pub use registry::{Config, CustomKind, CustomVersion, Error, Registry, Selection, specs};
 pub use stored::{Stored, StoredVersion, StoredVersions};
 pub use target::Target;
+pub use token_request::TokenIssuing;
 pub use watch::Watch;

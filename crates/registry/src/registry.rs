@@ -4,8 +4,9 @@ use crate::catalog::{Catalog, Served};
 use crate::convert::Conversion;
 use crate::hooks::WriteHooks;
 use crate::stored::{Stored, StoredVersion, StoredVersions};
+use crate::token_request::TokenIssuing;
 use admission::Chain;
-use auth::Authorizer;
+use auth::{Authenticators, Authorizer};
 use cache::{Cache, Field, Spec};
 use kinds::{Kind, ResourceType, Scope, SelectableField, Storage, Version};
 use object::Text;
@@ -27,12 +28,16 @@ pub struct Config {
     pub selection: Selection,
     /// Whether `sendInitialEvents` is taken: the gate WatchList.
     pub watch_list: bool,
+    /// Says who callers are: for reviews of tokens.
+    pub authenticators: Arc<Authenticators>,
     /// Decides what callers may do.
     pub authorizer: Authorizer,
     /// What happens to writes between permission and storage.
     pub admission: Chain,
     /// What some kinds do before their writes.
     pub hooks: WriteHooks,
+    /// How tokens of service accounts are issued; none if they are not.
+    pub tokens: Option<TokenIssuing>,
 }
 
 impl Config {
@@ -43,9 +48,11 @@ impl Config {
         Ok(Self {
             selection: Selection::default(),
             watch_list: false,
+            authenticators: Arc::default(),
             authorizer: Authorizer::always_allow(),
             admission: Chain::new([lifecycle]),
             hooks: WriteHooks::default(),
+            tokens: None,
         })
     }
 }

@@ -30,6 +30,7 @@ use crate::managed::{Fields, ScaleManager};
 use crate::object_meta::{self, Stage};
 use crate::preconditions::{check_name, check_no_uid, check_uid, check_version, take_version};
 use crate::prepare::{default, name_object, prepare_create, prepare_update};
+use crate::review::Review;
 use crate::{Answer, Config, Content, Registry, Target, WriteOptions, apply, patch, scale, validate};
 use admission::{Admitted, Attributes, Operation};
 use bytes::Bytes;
@@ -86,11 +87,17 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
         target.check_verb(&["create"])?;
+        if let Some(review) = Review::of(target.served) {
+            return Box::pin(self.review(review, target, object, options)).await;
+        }
         match target.subresource.map(|subresource| &subresource.action) {
             None => {}
             Some(SubresourceAction::Bind) => return self.bind(target, object, options).await,
             // In a box, so that every other create does not carry its room.
             Some(SubresourceAction::Evict) => return Box::pin(self.evict(target, object, options)).await,
+            Some(SubresourceAction::IssueToken) => {
+                return Box::pin(self.issue_token(target, object, options)).await;
+            }
             Some(_) => return Err(Status::method_not_allowed()),
         }
         let mut object = incoming(target, object).await?;

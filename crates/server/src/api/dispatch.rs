@@ -123,7 +123,7 @@ impl Api {
         if info.verb == Verb::Resource(KindVerb::Watch) && !route.served.verbs.contains(&KindVerb::Watch) {
             return Err(watch_unsupported(route.served).into());
         }
-        if unserved || route.served.stored.is_none() {
+        if unserved || !route.served.is_implemented() {
             return Err(Status::unknown_resource().into());
         }
         let body = match *request.method() {
@@ -144,7 +144,7 @@ impl Api {
             Verb::Resource(KindVerb::Create | KindVerb::Update | KindVerb::Patch | KindVerb::Delete)
         );
         if is_write && self.is_large(&verb_request).await {
-            return self.large_writes.run(until, self.verb(verb_request, info)).await;
+            return self.large.run(until, self.verb(verb_request, info)).await;
         }
         self.verb(verb_request, info).await
     }
@@ -313,6 +313,7 @@ impl Api {
             include: Include::read(request.query, accept)?,
             now: MicroTime::now(),
             converted: request.target.served.read_waits().then(Converted::default),
+            large: self.large.clone(),
         })
     }
 
