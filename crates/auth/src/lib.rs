@@ -14,12 +14,15 @@ mod attributes;
 mod authenticate;
 mod authorize;
 mod bearer;
+mod bootstrap_token;
 mod certificate;
 mod deferred;
 mod impersonate;
+pub mod jwt;
 pub mod node;
 mod proxy;
 pub mod rbac;
+pub mod service_account;
 mod stored;
 mod tokens;
 mod user;
@@ -34,6 +37,7 @@ pub use authorize::{
     ResourceRule, Rules, Verdict,
 };
 pub use bearer::has_extra_space;
+pub use bootstrap_token::BootstrapTokens;
 pub(crate) use certificate::Outcome;
 pub use certificate::{Certificates, Certified, ClientAuthority, unix_time};
 pub use deferred::{BoxFuture, Deferred};

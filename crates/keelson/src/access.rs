@@ -6,14 +6,16 @@ use std::sync::Arc;
 use auth::abac::Abac;
 use auth::node::Node;
 use auth::rbac::Rbac;
+use auth::service_account::ServiceAccountTokens;
 use auth::{
-    AlwaysAllow, AlwaysDeny, Anonymous, Authenticators, Authorize, Authorizer, Certificates, ClientAuthority,
-    Proxy, StaticToken, Tokens, User,
+    AlwaysAllow, AlwaysDeny, Anonymous, AuthenticateToken, Authenticators, Authorize, Authorizer,
+    BootstrapTokens, Certificates, ClientAuthority, Proxy, StaticToken, Tokens, User,
 };
 use cache::Cache;
 use http::HeaderName;
 use object::quote::quote;
 use rustls::pki_types::CertificateDer;
+use schema::json;
 use server::pki::{ADMIN_GROUP, ADMIN_USER};
 use server::tls;
 
@@ -46,8 +48,13 @@ const DEFAULT_MODES: [&str; 2] = ["Node", "RBAC"];
 const MODES: [&str; 5] = ["AlwaysAllow", "AlwaysDeny", "ABAC", "RBAC", "Node"];
 
 /// The methods of authentication: the authority of the data directory, `--client-ca-file`, the kubeconfig's token,
-/// `--token-auth-file`, `--requestheader-*`.
-pub(crate) fn authenticators(options: &Options, loaded: &Loaded) -> Result<Arc<Authenticators>, Error> {
+/// `--token-auth-file`, `--requestheader-*`, service account tokens, bootstrap tokens.
+pub(crate) fn authenticators(
+    options: &Options,
+    loaded: &Loaded,
+    cache: &Cache,
+    service_accounts: ServiceAccountTokens,
+) -> Result<Arc<Authenticators>, Error> {
     let user = User { name: ADMIN_USER.into(), groups: vec![ADMIN_GROUP.into()], ..User::default() };
     let mut tokens = Tokens::new(vec![StaticToken::new(&loaded.token.0, user)]);
     if let Some(path) = &options.token_auth_file {
@@ -57,14 +64,23 @@ pub(crate) fn authenticators(options: &Options, loaded: &Loaded) -> Result<Arc<A
     let own = loaded.client_authority.clone();
     let given = options.client_ca_file.as_deref().map(read).transpose()?;
     let path = options.client_ca_file.clone().unwrap_or_else(|| PathBuf::from("pki/ca.crt"));
+    if let Some(given) = &given {
+        authorities(&path, given)?;
+    }
     let trusted = authorities(&path, &format!("{own}\n{}", given.as_deref().unwrap_or_default()))?;
     let certificates =
         ClientAuthority::new(trusted).map_err(|error| Error::Authorities { path, why: error.to_string() })?;
-    let audiences = Vec::new();
+    let audiences = options.audiences();
+    let mut methods: Vec<Box<dyn AuthenticateToken>> =
+        vec![Box::new(tokens.method(audiences.clone())), Box::new(service_accounts)];
+    if options.bootstrap_tokens {
+        let secrets = cache.resource("secrets").ok_or(Error::Missing("secrets"))?;
+        methods.push(Box::new(BootstrapTokens::new(secrets, audiences.clone())));
+    }
     let authenticators = Arc::new(Authenticators {
         proxy: proxy(&options.proxy)?,
         certificates: Some(certificates),
-        tokens: vec![Box::new(tokens.method(audiences.clone()))],
+        tokens: methods,
         audiences,
         anonymous: anonymous(options),
     });
@@ -79,6 +95,36 @@ pub(crate) fn authenticators(options: &Options, loaded: &Loaded) -> Result<Arc<A
         });
     }
     Ok(authenticators)
+}
+
+/// The authorities of client certificates, in PEM.
+pub(crate) fn client_authorities(options: &Options, own: &str) -> Result<String, Error> {
+    let given = options.client_ca_file.as_deref().map(read).transpose()?.unwrap_or_default();
+    Ok(format!("{own}{given}"))
+}
+
+/// The authorities that the TLS handshake names, so that clients choose a fitting certificate. Where authorities come from files,
+/// which can change, it names none, and clients show what they have.
+pub(crate) fn announced_authorities(options: &Options, own: &str) -> String {
+    let is_given = options.client_ca_file.is_some() || options.proxy.client_ca_file.is_some();
+    if is_given { String::new() } else { own.to_owned() }
+}
+
+/// What servers behind this one need to know of the proxies that it trusts.
+pub(crate) fn proxy_info(options: &ProxyOptions) -> Result<Vec<(&'static str, String)>, Error> {
+    let Some(path) = &options.client_ca_file else { return Ok(Vec::new()) };
+    let list = |values: &[String]| {
+        let texts: Vec<String> = values.iter().map(|value| json::string(value)).collect();
+        format!("[{}]", texts.join(","))
+    };
+    Ok(vec![
+        ("requestheader-client-ca-file", read(path)?),
+        ("requestheader-allowed-names", list(&options.allowed_names)),
+        ("requestheader-extra-headers-prefix", list(&options.extra_prefixes)),
+        ("requestheader-group-headers", list(&options.group_headers)),
+        ("requestheader-uid-headers", list(&options.uid_headers)),
+        ("requestheader-username-headers", list(&options.username_headers)),
+    ])
 }
 
 /// Whether requests without credentials are let in: as with the reference, not where everybody may do everything.
@@ -239,13 +285,15 @@ fn abac(options: &Options) -> Result<Abac, Error> {
     Abac::parse(&read(&path)?).map_err(|cause| Error::Policies { path, cause })
 }
 
-/// Roles and bindings, which also bound what users may grant where they do not decide.
+/// The index of roles and bindings, for the mode `RBAC` and for what users may grant.
 pub(crate) fn rbac(cache: &Cache) -> Result<Arc<Rbac>, Error> {
-    let of = |resource: &'static str| {
-        cache.resource(&format!("{resource}.{}", auth::rbac::GROUP)).ok_or(Error::Missing(resource))
-    };
-    let rbac = Rbac::new(of("roles")?, of("clusterroles")?, of("rolebindings")?, of("clusterrolebindings")?);
-    Ok(Arc::new(rbac))
+    let of = |prefix: &'static str| cache.resource(prefix).ok_or(Error::Missing(prefix));
+    Ok(Arc::new(Rbac::new(
+        of("roles.rbac.authorization.k8s.io")?,
+        of("clusterroles.rbac.authorization.k8s.io")?,
+        of("rolebindings.rbac.authorization.k8s.io")?,
+        of("clusterrolebindings.rbac.authorization.k8s.io")?,
+    )))
 }
 
 fn modes(options: &Options) -> impl Iterator<Item = &str> {
@@ -254,9 +302,11 @@ fn modes(options: &Options) -> impl Iterator<Item = &str> {
     given.into_iter().flatten().map(String::as_str).chain(default.into_iter().flatten())
 }
 
+/// The certificates of a text in PEM, of which there has to be one.
 fn authorities(path: &Path, pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
-    tls::certificates(pem)
-        .map_err(|error| Error::Authorities { path: path.to_owned(), why: error.to_string() })
+    let unusable = |why: String| Error::Authorities { path: path.to_owned(), why };
+    let found = tls::certificates(pem).map_err(|error| unusable(error.to_string()))?;
+    if found.is_empty() { Err(unusable("there are none in it".into())) } else { Ok(found) }
 }
 
 fn read(path: &Path) -> Result<String, Error> {
@@ -292,8 +342,11 @@ mod tests {
         assert!(check_modes(&unused).is_ok());
         unused.authorization.policy_file = Some("policies".into());
         assert_eq!(error(&unused), "cannot specify --authorization-policy-file without mode ABAC");
-        let by_default = Options { authorization: AuthorizationOptions::default(), ..Options::default() };
-        assert_eq!(modes(&by_default).collect::<Vec<_>>(), ["Node", "RBAC"]);
+        let by_default = Options::default();
+        let by_flag = crate::flags::parse(["--authorization-mode=Node,RBAC".to_owned()]).unwrap().options;
+        assert!(modes(&by_default).eq(modes(&by_flag)), "the default of the help is the one in effect");
+        let none = crate::flags::parse(["--authorization-mode=".to_owned()]).unwrap().options;
+        assert!(check_modes(&none).is_err());
     }
 
     #[test]
