@@ -25,8 +25,8 @@ use crate::boot::{Hooks, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
 use crate::data_dir::{self, DataDir};
 use crate::health;
-use crate::service_accounts::{self, LastUses, ServiceAccounts};
 use crate::options::{LogFormat, Options, Storage};
+use crate::service_accounts::{self, LastUses, ServiceAccounts};
 
 /// File descriptors that are reserved for other uses than connections.
 const RESERVED_DESCRIPTORS: u64 = 256;
@@ -116,8 +116,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let last_uses = LastUses::default();
     let tokens = service_accounts.authenticator(options, &cache, last_uses.clone())?;
     let authenticators = access::authenticators(options, &loaded, &cache, tokens)?;
-    let registry =
-        Arc::new(registry(options, cache, authenticators.clone(), service_accounts.issuing)?);
+    let registry = Arc::new(registry(options, cache, authenticators.clone(), service_accounts.issuing)?);
     last_uses.start(&registry);
     let identity = Identity::new(loaded.serving)?;
     let tls = identity.server_config(&TlsConfig {

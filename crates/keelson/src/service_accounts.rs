@@ -61,8 +61,9 @@ impl ServiceAccounts {
         }
         let name = given.issuers().into_iter().next().unwrap_or_default();
         let discovery = Discovery::new(&name, given.jwks_uri.as_deref(), external, &keys);
-        let discovery = discovery
-            .inspect_err(|error| log::warn!(error:%; "the issuer of service account tokens has no OpenID documents"));
+        let discovery = discovery.inspect_err(
+            |error| log::warn!(error:%; "the issuer of service account tokens has no OpenID documents"),
+        );
         let longest = i64::try_from(given.longest.as_secs()).ok().filter(|seconds| *seconds > 0);
         let issuing = TokenIssuing {
             issuer: Issuer { name, key },
