@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use auth::abac::Abac;
+use auth::node::Node;
 use auth::rbac::Rbac;
 use auth::service_account::ServiceAccountTokens;
 use auth::{
@@ -28,6 +30,8 @@ pub(crate) enum Error {
     File { path: PathBuf, cause: std::io::Error },
     #[error("the token file {} cannot be used: {cause}", .path.display())]
     Tokens { path: PathBuf, cause: auth::TokenFileError },
+    #[error("error reading policy file {}, {cause}", .path.display())]
+    Policies { path: PathBuf, cause: auth::abac::PolicyFileError },
     #[error("{} holds no certificates that can be trusted: {why}", .path.display())]
     Authorities { path: PathBuf, why: String },
     /// A flag that is wrong, or cannot take effect.
@@ -38,7 +42,10 @@ pub(crate) enum Error {
 }
 
 /// The modes of authorization when none are given.
-const DEFAULT_MODES: [&str; 1] = ["RBAC"];
+const DEFAULT_MODES: [&str; 2] = ["Node", "RBAC"];
+
+/// The modes of authorization.
+const MODES: [&str; 5] = ["AlwaysAllow", "AlwaysDeny", "ABAC", "RBAC", "Node"];
 
 /// The methods of authentication: the authority of the data directory, `--client-ca-file`, the kubeconfig's token,
 /// `--token-auth-file`, `--requestheader-*`, service account tokens, bootstrap tokens.
@@ -215,37 +222,76 @@ fn header(name: &str) -> Result<HeaderName, Error> {
 
 /// The authorizer of `--authorization-mode`.
 pub(crate) fn authorizer(options: &Options, cache: &Cache, rbac: &Arc<Rbac>) -> Result<Authorizer, Error> {
+    check_modes(options)?;
+    let chain = modes(options).map(|mode| authorize(mode, options, cache, rbac));
+    Ok(Authorizer::new(chain.collect::<Result<Vec<_>, _>>()?))
+}
+
+/// The checks of the flags `--authorization-*`.
+fn check_modes(options: &Options) -> Result<(), Error> {
     let given: Vec<&str> = modes(options).collect();
-    let mut chain: Vec<Arc<dyn Authorize>> = Vec::new();
-    for (at, mode) in given.iter().enumerate() {
-        if given.iter().take(at).any(|before| before == mode) {
-            let all: Vec<String> = given.iter().map(|mode| quote(mode)).collect();
-            let all = all.join(" ");
-            return Err(Error::Flag(format!("authorization-mode [{all}] has mode specified more than once")));
-        }
-        chain.push(authorize(mode, cache, rbac)?);
+    let policy_file = &options.authorization.policy_file;
+    let mut errors = Vec::new();
+    if given.is_empty() {
+        errors.push("at least one authorization-mode must be passed".to_owned());
     }
-    Ok(Authorizer::new(chain))
+    for mode in &given {
+        if !MODES.contains(mode) {
+            errors.push(format!("authorization-mode {} is not a valid mode", quote(mode)));
+        }
+        if *mode == "ABAC" && policy_file.is_none() {
+            errors.push("authorization-mode ABAC's authorization policy file not passed".to_owned());
+        }
+    }
+    if policy_file.is_some() && !given.contains(&"ABAC") {
+        errors.push("cannot specify --authorization-policy-file without mode ABAC".to_owned());
+    }
+    if given.iter().enumerate().any(|(at, mode)| given.iter().take(at).any(|before| before == mode)) {
+        let all: Vec<String> = given.iter().map(|mode| quote(mode)).collect();
+        errors.push(format!("authorization-mode [{}] has mode specified more than once", all.join(" ")));
+    }
+    match errors.as_slice() {
+        [] => Ok(()),
+        [one] => Err(Error::Flag(one.clone())),
+        several => Err(Error::Flag(format!("[{}]", several.join(", ")))),
+    }
 }
 
-/// The index of roles and bindings, for the mode `RBAC` and for what users may grant.
-pub(crate) fn rbac(cache: &Cache) -> Result<Arc<Rbac>, Error> {
-    let of = |prefix: &'static str| cache.resource(prefix).ok_or(Error::Missing(prefix));
-    Ok(Arc::new(Rbac::new(
-        of("roles.rbac.authorization.k8s.io")?,
-        of("clusterroles.rbac.authorization.k8s.io")?,
-        of("rolebindings.rbac.authorization.k8s.io")?,
-        of("clusterrolebindings.rbac.authorization.k8s.io")?,
-    )))
-}
-
-fn authorize(mode: &str, _cache: &Cache, rbac: &Arc<Rbac>) -> Result<Arc<dyn Authorize>, Error> {
+fn authorize(
+    mode: &str,
+    options: &Options,
+    cache: &Cache,
+    rbac: &Arc<Rbac>,
+) -> Result<Arc<dyn Authorize>, Error> {
     match mode {
+        "Node" => Ok(Arc::new(node(cache)?)),
+        "RBAC" => Ok(rbac.clone()),
+        "ABAC" => Ok(Arc::new(abac(options)?)),
         "AlwaysAllow" => Ok(Arc::new(AlwaysAllow)),
         "AlwaysDeny" => Ok(Arc::new(AlwaysDeny)),
-        "RBAC" => Ok(rbac.clone()),
         _ => Err(Error::Flag(format!("authorization-mode {} is not a valid mode", quote(mode)))),
     }
+}
+
+/// What kubelets may do, by the pods of their nodes.
+fn node(cache: &Cache) -> Result<Node, Error> {
+    let of = |resource: &'static str| cache.resource(resource).ok_or(Error::Missing(resource));
+    Ok(Node::new(of("pods")?, of("persistentvolumes")?, of("volumeattachments.storage.k8s.io")?))
+}
+
+/// The policies of `--authorization-policy-file`.
+fn abac(options: &Options) -> Result<Abac, Error> {
+    let path = options.authorization.policy_file.clone().unwrap_or_default();
+    Abac::parse(&read(&path)?).map_err(|cause| Error::Policies { path, cause })
+}
+
+/// Roles and bindings, which also bound what users may grant where they do not decide.
+pub(crate) fn rbac(cache: &Cache) -> Result<Arc<Rbac>, Error> {
+    let of = |resource: &'static str| {
+        cache.resource(&format!("{resource}.{}", auth::rbac::GROUP)).ok_or(Error::Missing(resource))
+    };
+    let rbac = Rbac::new(of("roles")?, of("clusterroles")?, of("rolebindings")?, of("clusterrolebindings")?);
+    Ok(Arc::new(rbac))
 }
 
 fn modes(options: &Options) -> impl Iterator<Item = &str> {
@@ -272,7 +318,45 @@ mod tests {
 
     fn with_modes(modes: &[&str]) -> Options {
         let modes = modes.iter().map(|mode| (*mode).to_owned()).collect();
-        Options { authorization: AuthorizationOptions { modes: Some(modes) }, ..Options::default() }
+        let authorization = AuthorizationOptions { modes: Some(modes), ..AuthorizationOptions::default() };
+        Options { authorization, ..Options::default() }
+    }
+
+    #[test]
+    fn wrong_modes_are_all_named() {
+        let error = |options: &Options| check_modes(options).unwrap_err().to_string();
+        assert_eq!(error(&with_modes(&[])), "at least one authorization-mode must be passed");
+        assert_eq!(error(&with_modes(&["rbac"])), "authorization-mode \"rbac\" is not a valid mode");
+        assert_eq!(
+            error(&with_modes(&["RBAC", "ABAC"])),
+            "authorization-mode ABAC's authorization policy file not passed"
+        );
+        assert_eq!(
+            error(&with_modes(&["Node", "", "Node"])),
+            "[authorization-mode \"\" is not a valid mode, \
+             authorization-mode [\"Node\" \"\" \"Node\"] has mode specified more than once]"
+        );
+        let mut unused = with_modes(&["Node", "RBAC"]);
+        assert!(check_modes(&unused).is_ok());
+        unused.authorization.policy_file = Some("policies".into());
+        assert_eq!(error(&unused), "cannot specify --authorization-policy-file without mode ABAC");
+        let by_default = Options { authorization: AuthorizationOptions::default(), ..Options::default() };
+        assert_eq!(modes(&by_default).collect::<Vec<_>>(), ["Node", "RBAC"]);
+    }
+
+    #[test]
+    fn policy_file_is_read_and_its_faults_have_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("policies");
+        let mut options = with_modes(&["ABAC"]);
+        options.authorization.policy_file = Some(path.clone());
+        assert!(abac(&options).unwrap_err().to_string().contains("cannot be read"));
+        std::fs::write(&path, "{\"user\":\"jane\"}\n{]\n").unwrap();
+        let error = abac(&options).unwrap_err().to_string();
+        let start = format!("error reading policy file {}, line 2: {{]: ", path.display());
+        assert!(error.starts_with(&start), "{error}");
+        std::fs::write(&path, "{\"user\":\"jane\"}\n").unwrap();
+        assert!(abac(&options).is_ok());
     }
 
     #[test]

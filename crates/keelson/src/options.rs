@@ -74,6 +74,7 @@ pub(crate) struct ProxyOptions {
 pub(crate) struct AuthorizationOptions {
     /// `--authorization-mode`, if it was given.
     pub(crate) modes: Option<Vec<String>>,
+    pub(crate) policy_file: Option<PathBuf>,
 }
 
 /// The flags `--service-account-*`.

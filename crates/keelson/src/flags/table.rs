@@ -512,6 +512,17 @@ pub(super) const FLAGS: &[Flag] = &[
                default is AlwaysAllow.",
         effect: Effect::Set(|options, value| add(options.authorization.modes.get_or_insert_default(), value)),
     },
+    Flag {
+        name: "authorization-policy-file",
+        group: Group::Authorization,
+        kind: ValueType::Text,
+        default: "",
+        help: "The policies of the mode ABAC: one JSON object in each line. Read once, at start.",
+        effect: Effect::Set(|options, value| {
+            options.authorization.policy_file = (!value.is_empty()).then(|| value.into());
+            Ok(())
+        }),
+    },
     later("cert-dir", Group::Serving, ValueType::Text, "/var/run/kubernetes"),
     later("cors-allowed-origins", Group::Serving, ValueType::List, ""),
     later("goaway-chance", Group::Serving, ValueType::Float, ""),
@@ -575,7 +586,6 @@ pub(super) const FLAGS: &[Flag] = &[
     later("oidc-username-claim", Group::Authentication, ValueType::Text, "sub"),
     later("oidc-username-prefix", Group::Authentication, ValueType::Text, ""),
     later("authorization-config", Group::Authorization, ValueType::Text, ""),
-    later("authorization-policy-file", Group::Authorization, ValueType::Text, ""),
     later("authorization-webhook-cache-authorized-ttl", Group::Authorization, ValueType::Duration, "5m0s"),
     later("authorization-webhook-cache-unauthorized-ttl", Group::Authorization, ValueType::Duration, "30s"),
     later("authorization-webhook-config-file", Group::Authorization, ValueType::Text, ""),
@@ -653,7 +663,9 @@ const fn later(name: &'static str, group: Group, kind: ValueType, default: &'sta
 
 /// Adds the values of a list that may be given several times.
 fn add(list: &mut Vec<String>, value: &str) -> Result<(), String> {
-    list.extend(value.split(',').map(str::to_owned));
+    if !value.is_empty() {
+        list.extend(value.split(',').map(str::to_owned));
+    }
     Ok(())
 }
 
