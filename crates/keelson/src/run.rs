@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use auth::Authenticators;
+use auth::{Authenticators, SystemIdentity};
 use cache::Cache;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use registry::{Escalation, Registry, WriteHooks};
+use registry::{Client, Escalation, Registry, WriteHooks};
 use server::api::{self, Api};
 use server::health::{Duplicate, Endpoint};
 use server::tls::{self, Files, Identity, TlsConfig};
@@ -21,12 +21,13 @@ use store::memory::Memory;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::access;
+use crate::aggregation;
 use crate::boot::{Hooks, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
 use crate::data_dir::{self, DataDir};
 use crate::health;
-use crate::service_accounts::{self, LastUses, ServiceAccounts};
 use crate::options::{LogFormat, Options, Storage};
+use crate::service_accounts::{self, LastUses, ServiceAccounts};
 
 /// File descriptors that are reserved for other uses than connections.
 const RESERVED_DESCRIPTORS: u64 = 256;
@@ -116,8 +117,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let last_uses = LastUses::default();
     let tokens = service_accounts.authenticator(options, &cache, last_uses.clone())?;
     let authenticators = access::authenticators(options, &loaded, &cache, tokens)?;
-    let registry =
-        Arc::new(registry(options, cache, authenticators.clone(), service_accounts.issuing)?);
+    let registry = Arc::new(registry(options, cache, authenticators.clone(), service_accounts.issuing)?);
     last_uses.start(&registry);
     let identity = Identity::new(loaded.serving)?;
     let tls = identity.server_config(&TlsConfig {
@@ -144,6 +144,12 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         let registry = registry.clone();
         async move { Box::pin(hooks.run(&registry, &values)).await }
     });
+    if options.runs_controller(aggregation::NAME, aggregation::ALIAS)
+        && let Some(roles) = registry.cache().resource("clusterroles.rbac.authorization.k8s.io")
+    {
+        let client = Client::new(registry.clone(), SystemIdentity::ApiServer, aggregation::NAME);
+        tokio::spawn(async move { Box::pin(aggregation::run(client, roles)).await });
+    }
     let authorizer = registry.config().authorizer.clone();
     let api = Api::new(registry, lifecycle.clone(), api_config(options));
     let handler = server::stack(api, authenticators, &authorizer, Arc::clone(&checks), Arc::new(build()));
