@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use auth::Authenticators;
+use auth::{Authenticators, SystemIdentity};
 use cache::Cache;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use registry::{Escalation, Registry, WriteHooks};
+use registry::{Client, Escalation, Registry, WriteHooks};
 use server::api::{self, Api};
 use server::health::{Duplicate, Endpoint};
 use server::tls::{self, Files, Identity, TlsConfig};
@@ -21,6 +21,7 @@ use store::memory::Memory;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::access;
+use crate::aggregation;
 use crate::boot::{Hooks, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
 use crate::data_dir::{self, DataDir};
@@ -143,6 +144,12 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         let registry = registry.clone();
         async move { Box::pin(hooks.run(&registry, &values)).await }
     });
+    if options.runs_controller(aggregation::NAME, aggregation::ALIAS)
+        && let Some(roles) = registry.cache().resource("clusterroles.rbac.authorization.k8s.io")
+    {
+        let client = Client::new(registry.clone(), SystemIdentity::ApiServer, aggregation::NAME);
+        tokio::spawn(async move { Box::pin(aggregation::run(client, roles)).await });
+    }
     let authorizer = registry.config().authorizer.clone();
     let api = Api::new(registry, lifecycle.clone(), api_config(options));
     let handler = server::stack(api, authenticators, &authorizer, Arc::clone(&checks), Arc::new(build()));

@@ -25,7 +25,10 @@ fn defaults_are_those_of_the_help() {
     );
     for flag in FLAGS.iter().filter(|flag| !flag.default.is_empty()) {
         let explicit = parse([format!("--{}={}", flag.name, flag.default)]).unwrap().options;
-        let expected = Options { streams: explicit.streams, ..Options::default() };
+        // These keep whether they were given.
+        let Options { streams, anonymous, ref authorization, ref controllers, .. } = explicit;
+        let (authorization, controllers) = (authorization.clone(), controllers.clone());
+        let expected = Options { streams, anonymous, authorization, controllers, ..Options::default() };
         assert_eq!(explicit, expected, "the default of --{} in the table is the one in effect", flag.name);
     }
 }
