@@ -124,7 +124,7 @@ fn snake(name: &str) -> String {
         out.push(c.to_ascii_lowercase());
     }
     match out.as_str() {
-        "type" | "continue" | "default" | "enum" | "ref" | "match" | "use" | "static" | "in" | "for"
+        "as" | "type" | "continue" | "default" | "enum" | "ref" | "match" | "use" | "static" | "in" | "for"
         | "where" => {
             format!("r#{out}")
         }
