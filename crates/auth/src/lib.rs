@@ -15,11 +15,14 @@ mod authorize;
 mod bearer;
 mod certificate;
 mod deferred;
+mod expiring;
 mod impersonate;
 mod proxy;
 pub mod rbac;
 mod tokens;
 mod user;
+pub mod webhook;
+pub mod webhook_token;
 
 pub use attributes::{Attributes, Selectors, Target};
 pub use authenticate::{
