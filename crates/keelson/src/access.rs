@@ -2,21 +2,27 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use auth::rbac::Rbac;
+use auth::webhook_token::{self, WebhookTokens};
 use auth::{
-    AlwaysAllow, AlwaysDeny, Anonymous, Authenticators, Authorize, Authorizer, Certificates, ClientAuthority,
-    Proxy, StaticToken, Tokens, User,
+    AlwaysAllow, AlwaysDeny, Anonymous, AuthenticateToken, Authenticators, Authorize, Authorizer,
+    Certificates, ClientAuthority, Proxy, StaticToken, Tokens, User, webhook,
 };
 use cache::Cache;
 use http::HeaderName;
 use object::quote::quote;
+use outbound::{Backoff, Kubeconfig};
 use rustls::pki_types::CertificateDer;
 use server::pki::{ADMIN_GROUP, ADMIN_USER};
 use server::tls;
 
+use crate::authorization::{Authorizers, DEFAULT_AUTHORIZED_TTL, DEFAULT_UNAUTHORIZED_TTL, WebhookEntry};
 use crate::certificates::Loaded;
-use crate::options::{Options, ProxyOptions};
+use crate::options::{
+    AuthorizationOptions, AuthorizationWebhookOptions, Options, ProxyOptions, TokenWebhookOptions,
+};
 use crate::reload;
 
 /// Why a configuration of access cannot be used.
@@ -31,6 +37,12 @@ pub(crate) enum Error {
     /// A flag that is wrong, or cannot take effect.
     #[error("{0}")]
     Flag(String),
+    #[error("the authorization configuration {} cannot be used: {why}", .path.display())]
+    Authorization { path: PathBuf, why: String },
+    #[error(transparent)]
+    Kubeconfig(#[from] outbound::KubeconfigError),
+    #[error(transparent)]
+    Random(#[from] auth::webhook_token::NoRandomNumbers),
     #[error("the objects that decide about access are not there: {0}")]
     Missing(&'static str),
 }
@@ -54,10 +66,13 @@ pub(crate) fn authenticators(options: &Options, loaded: &Loaded) -> Result<Arc<A
     let certificates =
         ClientAuthority::new(trusted).map_err(|error| Error::Authorities { path, why: error.to_string() })?;
     let audiences = Vec::new();
+    let mut methods: Vec<Box<dyn AuthenticateToken>> = vec![Box::new(tokens.method(audiences.clone()))];
+    // Last: what other methods know needs no question to another server.
+    methods.extend(token_webhook(&options.token_webhook, &audiences)?);
     let authenticators = Arc::new(Authenticators {
         proxy: proxy(&options.proxy)?,
         certificates: Some(certificates),
-        tokens: vec![Box::new(tokens.method(audiences.clone()))],
+        tokens: methods,
         audiences,
         anonymous: anonymous(options),
     });
@@ -72,6 +87,27 @@ pub(crate) fn authenticators(options: &Options, loaded: &Loaded) -> Result<Arc<A
         });
     }
     Ok(authenticators)
+}
+
+/// The webhook of the flags `--authentication-token-webhook-*`.
+fn token_webhook(
+    options: &TokenWebhookOptions,
+    audiences: &[String],
+) -> Result<Option<Box<dyn AuthenticateToken>>, Error> {
+    let Some(path) = &options.config_file else { return Ok(None) };
+    let unsupported = |_| {
+        let version = quote(&options.version);
+        let supported = "supported versions are \"v1\", \"v1beta1\"";
+        Error::Flag(format!("unsupported authentication webhook version {version}, {supported}"))
+    };
+    let config = webhook_token::Config {
+        version: options.version.parse().map_err(unsupported)?,
+        cache_ttl: options.cache_ttl,
+        audiences: audiences.to_vec(),
+        backoff: Backoff::default(),
+    };
+    let server = Kubeconfig::read(path)?.endpoint()?;
+    Ok(Some(Box::new(WebhookTokens::new(server, config)?)))
 }
 
 /// Whether requests without credentials are let in: as with the reference, not where everybody may do everything.
@@ -167,8 +203,21 @@ fn header(name: &str) -> Result<HeaderName, Error> {
     name.parse().map_err(|_| Error::Flag(format!("{} is not the name of a header", quote(name))))
 }
 
-/// The authorizer of `--authorization-mode`.
+/// The authorizer of `--authorization-config`, or of `--authorization-mode` and `--authorization-webhook-*`.
 pub(crate) fn authorizer(options: &Options, rbac: &Arc<Rbac>) -> Result<Authorizer, Error> {
+    let AuthorizationOptions { modes, config_file, webhook } = &options.authorization;
+    let Some(path) = config_file else { return authorizer_of_flags(options, rbac) };
+    if modes.is_some() || *webhook != AuthorizationWebhookOptions::default() {
+        return Err(Error::Flag(
+            "--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags are defined"
+                .into(),
+        ));
+    }
+    let rbac = rbac.clone();
+    configured(path, move |mode| authorize(mode, &rbac))
+}
+
+fn authorizer_of_flags(options: &Options, rbac: &Arc<Rbac>) -> Result<Authorizer, Error> {
     let given: Vec<&str> = modes(options).collect();
     let mut chain: Vec<Arc<dyn Authorize>> = Vec::new();
     for (at, mode) in given.iter().enumerate() {
@@ -177,9 +226,57 @@ pub(crate) fn authorizer(options: &Options, rbac: &Arc<Rbac>) -> Result<Authoriz
             let all = all.join(" ");
             return Err(Error::Flag(format!("authorization-mode [{all}] has mode specified more than once")));
         }
-        chain.push(authorize(mode, rbac)?);
+        chain.push(match *mode {
+            "Webhook" => webhook(&options.authorization.webhook)?.open()?,
+            mode => authorize(mode, rbac)?,
+        });
+    }
+    if options.authorization.webhook.config_file.is_some() && !given.contains(&"Webhook") {
+        let why = "cannot specify --authorization-webhook-config-file without mode Webhook";
+        return Err(Error::Flag(why.into()));
     }
     Ok(Authorizer::new(chain))
+}
+
+/// The webhook of the flags `--authorization-webhook-*`.
+fn webhook(options: &AuthorizationWebhookOptions) -> Result<WebhookEntry, Error> {
+    let Some(kubeconfig) = options.config_file.clone() else {
+        let why = "authorization-mode Webhook's authorization config file not passed";
+        return Err(Error::Flag(why.into()));
+    };
+    let version = options.version.as_deref().unwrap_or("v1beta1");
+    let config = webhook::Config {
+        version: version.parse().map_err(Error::Flag)?,
+        authorized_ttl: options.authorized_ttl.unwrap_or(DEFAULT_AUTHORIZED_TTL),
+        unauthorized_ttl: options.unauthorized_ttl.unwrap_or(DEFAULT_UNAUTHORIZED_TTL),
+        timeout: Duration::from_secs(30),
+        failure_policy: webhook::FailurePolicy::NoOpinion,
+        backoff: Backoff::default(),
+    };
+    Ok(WebhookEntry { kubeconfig, config })
+}
+
+/// The authorizer of a file, which is read again when it changes. `mode` gives the modes of the server.
+fn configured(
+    path: &Path,
+    mode: impl Fn(&str) -> Result<Arc<dyn Authorize>, Error> + Send + 'static,
+) -> Result<Authorizer, Error> {
+    let content = read(path)?.into_bytes();
+    let started =
+        Authorizers::parse(&content).map_err(|why| Error::Authorization { path: path.to_owned(), why })?;
+    let authorizer = Authorizer::new(started.chain(&mode)?);
+    let (mut current, changed) = (started.clone(), authorizer.clone());
+    reload::on_change(path, content, move |content| {
+        let new = Authorizers::parse(content)?;
+        new.check_change(&started)?;
+        // The same authorizers keep what they know.
+        if new != current {
+            changed.replace(new.chain(&mode).map_err(|error| error.to_string())?);
+            current = new;
+        }
+        Ok(())
+    });
+    Ok(authorizer)
 }
 
 fn authorize(mode: &str, rbac: &Arc<Rbac>) -> Result<Arc<dyn Authorize>, Error> {
@@ -218,11 +315,10 @@ fn read(path: &Path) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::AuthorizationOptions;
-
     fn with_modes(modes: &[&str]) -> Options {
         let modes = modes.iter().map(|mode| (*mode).to_owned()).collect();
-        Options { authorization: AuthorizationOptions { modes: Some(modes) }, ..Options::default() }
+        let authorization = AuthorizationOptions { modes: Some(modes), ..AuthorizationOptions::default() };
+        Options { authorization, ..Options::default() }
     }
 
     #[test]
@@ -231,6 +327,82 @@ mod tests {
         assert_eq!(anonymous(&with_modes(&["RBAC", "AlwaysAllow"])), Anonymous::Refused);
         let refused = Options { anonymous: Some(false), ..Options::default() };
         assert_eq!(anonymous(&refused), Anonymous::Refused);
+    }
+
+    #[test]
+    fn flags_of_webhooks_that_cannot_take_effect_are_errors() {
+        let error = |options: AuthorizationWebhookOptions| webhook(&options).unwrap_err().to_string();
+        let none = AuthorizationWebhookOptions::default();
+        assert_eq!(error(none), "authorization-mode Webhook's authorization config file not passed");
+        let old = AuthorizationWebhookOptions {
+            config_file: Some("x".into()),
+            version: Some("v1alpha1".into()),
+            ..AuthorizationWebhookOptions::default()
+        };
+        assert_eq!(
+            error(old),
+            "unsupported webhook authorizer version \"v1alpha1\", supported versions are \"v1\", \"v1beta1\""
+        );
+        let old = TokenWebhookOptions {
+            config_file: Some("x".into()),
+            version: "v2".into(),
+            ..TokenWebhookOptions::default()
+        };
+        assert!(token_webhook(&old, &[]).map(drop).unwrap_err().to_string().contains("version \"v2\""));
+        let missing = TokenWebhookOptions { config_file: Some("/nowhere".into()), ..Default::default() };
+        let error = token_webhook(&missing, &[]).map(drop).unwrap_err().to_string();
+        assert!(error.starts_with("the kubeconfig /nowhere cannot be read: "), "{error}");
+    }
+
+    #[test]
+    fn defaults_of_the_webhook_are_those_of_the_help() {
+        let given = AuthorizationWebhookOptions {
+            config_file: Some("x".into()),
+            version: Some("v1beta1".into()),
+            authorized_ttl: Some(Duration::from_secs(300)),
+            unauthorized_ttl: Some(Duration::from_secs(30)),
+        };
+        let left_out =
+            AuthorizationWebhookOptions { config_file: given.config_file.clone(), ..Default::default() };
+        assert_eq!(webhook(&given).unwrap(), webhook(&left_out).unwrap());
+    }
+
+    /// The decision of the modes of a file.
+    async fn decision(authorizer: &Authorizer) -> auth::Decision {
+        authorizer.decide(&User::default(), &auth::Attributes::path("get", "/")).await.decision
+    }
+
+    #[tokio::test]
+    async fn changes_of_the_authorization_configuration_take_effect_unless_they_are_wrong() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.yaml");
+        let write = |authorizers: &str| {
+            let head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n";
+            std::fs::write(&path, format!("{head}authorizers: {authorizers}\n")).unwrap();
+        };
+        let mode = |name: &str| -> Result<Arc<dyn Authorize>, Error> {
+            match name {
+                "AlwaysAllow" => Ok(Arc::new(AlwaysAllow)),
+                _ => Ok(Arc::new(AlwaysDeny)),
+            }
+        };
+        write("[{type: AlwaysDeny, name: wrong}]");
+        let error = configured(&path, mode).unwrap_err().to_string();
+        assert!(error.contains("config.yaml cannot be used: expected name alwaysdeny"), "{error}");
+        write("[{type: RBAC, name: rbac}]");
+        let authorizer = configured(&path, mode).unwrap();
+        assert_eq!(decision(&authorizer).await, auth::Decision::NoOpinion);
+        write("[{type: AlwaysAllow, name: alwaysallow}]");
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        // RBAC may not leave.
+        assert_eq!(decision(&authorizer).await, auth::Decision::NoOpinion);
+        write("[{type: RBAC, name: rbac}, {type: AlwaysAllow, name: alwaysallow}]");
+        let mut waited = 0;
+        while decision(&authorizer).await != auth::Decision::Allow {
+            waited += 1;
+            assert!(waited < 200, "the change has no effect");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     #[test]
