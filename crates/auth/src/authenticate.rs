@@ -220,7 +220,8 @@ impl Authenticators {
         token: Token<'_>,
         audiences: &[String],
     ) -> Result<TokenIdentity, InvalidToken> {
-        let mut errors: Vec<String> = Vec::new();
+        // The reference asks for a token of its own first, which says this of every other one.
+        let mut errors = vec!["invalid bearer token".to_owned()];
         for method in &self.tokens {
             match method.authenticate(token, audiences).wait().await {
                 Ok(Some(identity)) => {
@@ -231,11 +232,9 @@ impl Authenticators {
                 Err(InvalidToken(error)) => errors.push(error),
             }
         }
-        Err(InvalidToken(match errors.as_slice() {
-            [] => "invalid bearer token".to_owned(),
-            [only] => only.clone(),
-            several => format!("[{}]", several.join(", ")),
-        }))
+        let several = errors.len() > 1;
+        let all = errors.join(", ");
+        Err(InvalidToken(if several { format!("[{all}]") } else { all }))
     }
 }
 

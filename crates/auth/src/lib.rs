@@ -9,16 +9,22 @@
 //! 4. **Indexes follow the cache.** What decides from objects (roles, bindings, pods, service accounts) asks the cache, or an index
 //!    that is brought up to date before each decision: what was acknowledged counts for the next request.
 
+pub mod abac;
 mod attributes;
 mod authenticate;
 mod authorize;
 mod bearer;
+mod bootstrap_token;
 mod certificate;
 mod deferred;
 mod expiring;
 mod impersonate;
+pub mod jwt;
+pub mod node;
 mod proxy;
 pub mod rbac;
+pub mod service_account;
+mod stored;
 mod tokens;
 mod user;
 pub mod webhook;
@@ -34,6 +40,7 @@ pub use authorize::{
     ResourceRule, Rules, Verdict,
 };
 pub use bearer::has_extra_space;
+pub use bootstrap_token::BootstrapTokens;
 pub(crate) use certificate::Outcome;
 pub use certificate::{Certificates, Certified, ClientAuthority, unix_time};
 pub use deferred::{BoxFuture, Deferred};

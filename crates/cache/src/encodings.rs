@@ -101,8 +101,7 @@ impl Encodings {
         encoding: Encoding,
         make: impl FnOnce(&Entry) -> std::result::Result<Bytes, E>,
     ) -> std::result::Result<Bytes, E> {
-        let object = self.hasher.hash_one((entry.spec().prefix(), entry.key()));
-        let key = Key { revision: entry.mod_revision(), object, form: entry.form(), encoding };
+        let key = self.key(entry, encoding);
         let Some(shard) = self.shard(key) else { return make(entry) };
         let result = lock(shard).find(key);
         if let Some(bytes) = result.bytes.get() {
@@ -124,6 +123,17 @@ impl Encodings {
             Err(_) => shard.forget(key, &result),
         }
         made
+    }
+
+    /// An encoding of an entry, if it is there. Does not wait for one that is being made.
+    pub fn kept(&self, entry: &Entry, encoding: Encoding) -> Option<Bytes> {
+        let key = self.key(entry, encoding);
+        lock(self.shard(key)?).kept(key)
+    }
+
+    fn key(&self, entry: &Entry, encoding: Encoding) -> Key {
+        let object = self.hasher.hash_one((entry.spec().prefix(), entry.key()));
+        Key { revision: entry.mod_revision(), object, form: entry.form(), encoding }
     }
 
     /// Its figures.
@@ -170,6 +180,15 @@ impl Shard {
         self.places.insert(key, self.ring.len());
         self.ring.push(Slot { key, result: result.clone(), size: 0, hot: false });
         result
+    }
+
+    /// The bytes for a key, if they are made.
+    fn kept(&mut self, key: Key) -> Option<Bytes> {
+        let slot = self.places.get(&key).and_then(|place| self.ring.get_mut(*place))?;
+        let bytes = slot.result.bytes.get()?.clone();
+        slot.hot = true;
+        self.stats.hits += 1;
+        Some(bytes)
     }
 
     /// Counts a result that was made, and makes room for it.
@@ -279,6 +298,20 @@ mod tests {
         assert_eq!(encodings.get(&tombstone, Encoding(1), size(9)).unwrap().len(), 9);
         assert_eq!(encodings.get(&entry, Encoding(2), size(10)).unwrap().len(), 10);
         assert_eq!(encodings.stats().kept, 3);
+    }
+
+    #[test]
+    fn an_encoding_that_is_being_made_is_not_kept_yet() {
+        let encodings = Encodings::new(1 << 20);
+        let entry = entry(7);
+        let made = encodings.get(&entry, Encoding(1), |entry| {
+            assert_eq!(encodings.kept(entry, Encoding(1)), None);
+            Ok::<_, Infallible>(entry.bytes().slice(..4))
+        });
+        assert_eq!(encodings.kept(&entry, Encoding(1)), made.ok());
+        assert_eq!(encodings.kept(&entry, Encoding(2)), None);
+        let stats = encodings.stats();
+        assert_eq!((stats.kept, stats.hits, stats.misses), (1, 1, 1), "what is not there is not counted");
     }
 
     #[test]

@@ -130,6 +130,12 @@ impl Resource {
         freshness: Freshness,
     ) -> Result<Option<Arc<Entry>>, Error> {
         self.freshen(freshness).await?;
+        self.lookup(namespace, name)
+    }
+
+    /// The object with a name, if there is one, as it is in memory: [`Self::get`] with [`Freshness::Any`], for code that cannot wait.
+    pub fn lookup(&self, namespace: &str, name: &str) -> Result<Option<Arc<Entry>>, Error> {
+        self.check_served()?;
         match self.peek(&self.spec().key(namespace, name)) {
             Slot::Entry(entry) => Ok(Some(entry)),
             Slot::Damaged(corrupt) => Err(Error::Corrupt(corrupt)),

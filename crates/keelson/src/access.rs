@@ -1,20 +1,23 @@
 //! Who may do what, by the flags of a run: the methods of authentication and the modes of authorization.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use auth::rbac::Rbac;
+use auth::service_account::ServiceAccountTokens;
 use auth::webhook_token::{self, WebhookTokens};
 use auth::{
     AlwaysAllow, AlwaysDeny, Anonymous, AuthenticateToken, Authenticators, Authorize, Authorizer,
-    Certificates, ClientAuthority, Proxy, StaticToken, Tokens, User, webhook,
+    BootstrapTokens, Certificates, ClientAuthority, Proxy, StaticToken, Tokens, User, webhook,
 };
 use cache::Cache;
 use http::HeaderName;
 use object::quote::quote;
 use outbound::{Backoff, Kubeconfig};
 use rustls::pki_types::CertificateDer;
+use schema::json;
 use server::pki::{ADMIN_GROUP, ADMIN_USER};
 use server::tls;
 
@@ -51,8 +54,13 @@ pub(crate) enum Error {
 const DEFAULT_MODES: [&str; 1] = ["RBAC"];
 
 /// The methods of authentication: the authority of the data directory, `--client-ca-file`, the kubeconfig's token,
-/// `--token-auth-file`, `--requestheader-*`.
-pub(crate) fn authenticators(options: &Options, loaded: &Loaded) -> Result<Arc<Authenticators>, Error> {
+/// `--token-auth-file`, `--requestheader-*`, service account tokens, bootstrap tokens.
+pub(crate) fn authenticators(
+    options: &Options,
+    loaded: &Loaded,
+    cache: &Cache,
+    service_accounts: ServiceAccountTokens,
+) -> Result<Arc<Authenticators>, Error> {
     let user = User { name: ADMIN_USER.into(), groups: vec![ADMIN_GROUP.into()], ..User::default() };
     let mut tokens = Tokens::new(vec![StaticToken::new(&loaded.token.0, user)]);
     if let Some(path) = &options.token_auth_file {
@@ -62,11 +70,19 @@ pub(crate) fn authenticators(options: &Options, loaded: &Loaded) -> Result<Arc<A
     let own = loaded.client_authority.clone();
     let given = options.client_ca_file.as_deref().map(read).transpose()?;
     let path = options.client_ca_file.clone().unwrap_or_else(|| PathBuf::from("pki/ca.crt"));
+    if let Some(given) = &given {
+        authorities(&path, given)?;
+    }
     let trusted = authorities(&path, &format!("{own}\n{}", given.as_deref().unwrap_or_default()))?;
     let certificates =
         ClientAuthority::new(trusted).map_err(|error| Error::Authorities { path, why: error.to_string() })?;
-    let audiences = Vec::new();
-    let mut methods: Vec<Box<dyn AuthenticateToken>> = vec![Box::new(tokens.method(audiences.clone()))];
+    let audiences = options.audiences();
+    let mut methods: Vec<Box<dyn AuthenticateToken>> =
+        vec![Box::new(tokens.method(audiences.clone())), Box::new(service_accounts)];
+    if options.bootstrap_tokens {
+        let secrets = cache.resource("secrets").ok_or(Error::Missing("secrets"))?;
+        methods.push(Box::new(BootstrapTokens::new(secrets, audiences.clone())));
+    }
     // Last: what other methods know needs no question to another server.
     methods.extend(token_webhook(&options.token_webhook, &audiences)?);
     let authenticators = Arc::new(Authenticators {
@@ -108,6 +124,36 @@ fn token_webhook(
     };
     let server = Kubeconfig::read(path)?.endpoint()?;
     Ok(Some(Box::new(WebhookTokens::new(server, config)?)))
+}
+
+/// The authorities of client certificates, in PEM.
+pub(crate) fn client_authorities(options: &Options, own: &str) -> Result<String, Error> {
+    let given = options.client_ca_file.as_deref().map(read).transpose()?.unwrap_or_default();
+    Ok(format!("{own}{given}"))
+}
+
+/// The authorities that the TLS handshake names, so that clients choose a fitting certificate. Where authorities come from files,
+/// which can change, it names none, and clients show what they have.
+pub(crate) fn announced_authorities(options: &Options, own: &str) -> String {
+    let is_given = options.client_ca_file.is_some() || options.proxy.client_ca_file.is_some();
+    if is_given { String::new() } else { own.to_owned() }
+}
+
+/// What servers behind this one need to know of the proxies that it trusts.
+pub(crate) fn proxy_info(options: &ProxyOptions) -> Result<Vec<(&'static str, String)>, Error> {
+    let Some(path) = &options.client_ca_file else { return Ok(Vec::new()) };
+    let list = |values: &[String]| {
+        let texts: Vec<String> = values.iter().map(|value| json::string(value)).collect();
+        format!("[{}]", texts.join(","))
+    };
+    Ok(vec![
+        ("requestheader-client-ca-file", read(path)?),
+        ("requestheader-allowed-names", list(&options.allowed_names)),
+        ("requestheader-extra-headers-prefix", list(&options.extra_prefixes)),
+        ("requestheader-group-headers", list(&options.group_headers)),
+        ("requestheader-uid-headers", list(&options.uid_headers)),
+        ("requestheader-username-headers", list(&options.username_headers)),
+    ])
 }
 
 /// Whether requests without credentials are let in: as with the reference, not where everybody may do everything.
@@ -204,31 +250,34 @@ fn header(name: &str) -> Result<HeaderName, Error> {
 }
 
 /// The authorizer of `--authorization-config`, or of `--authorization-mode` and `--authorization-webhook-*`.
-pub(crate) fn authorizer(options: &Options, rbac: &Arc<Rbac>) -> Result<Authorizer, Error> {
-    let AuthorizationOptions { modes, config_file, webhook } = &options.authorization;
-    let Some(path) = config_file else { return authorizer_of_flags(options, rbac) };
+pub(crate) fn authorizer(options: &Options, cache: &Cache, rbac: &Arc<Rbac>) -> Result<Authorizer, Error> {
+    let AuthorizationOptions { modes, config_file, webhook, .. } = &options.authorization;
+    let mode = |mode: &str| authorize(mode, cache, rbac);
+    let Some(path) = config_file else { return authorizer_of_flags(options, mode) };
     if modes.is_some() || *webhook != AuthorizationWebhookOptions::default() {
         return Err(Error::Flag(
             "--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags are defined"
                 .into(),
         ));
     }
-    let rbac = rbac.clone();
-    configured(path, move |mode| authorize(mode, &rbac))
+    configured(path, mode)
 }
 
-fn authorizer_of_flags(options: &Options, rbac: &Arc<Rbac>) -> Result<Authorizer, Error> {
+fn authorizer_of_flags(
+    options: &Options,
+    mode: impl Fn(&str) -> Result<Arc<dyn Authorize>, Error>,
+) -> Result<Authorizer, Error> {
     let given: Vec<&str> = modes(options).collect();
     let mut chain: Vec<Arc<dyn Authorize>> = Vec::new();
-    for (at, mode) in given.iter().enumerate() {
-        if given.iter().take(at).any(|before| before == mode) {
+    for (at, given_mode) in given.iter().enumerate() {
+        if given.iter().take(at).any(|before| before == given_mode) {
             let all: Vec<String> = given.iter().map(|mode| quote(mode)).collect();
             let all = all.join(" ");
             return Err(Error::Flag(format!("authorization-mode [{all}] has mode specified more than once")));
         }
-        chain.push(match *mode {
+        chain.push(match *given_mode {
             "Webhook" => webhook(&options.authorization.webhook)?.open()?,
-            mode => authorize(mode, rbac)?,
+            name => mode(name)?,
         });
     }
     if options.authorization.webhook.config_file.is_some() && !given.contains(&"Webhook") {
@@ -256,22 +305,33 @@ fn webhook(options: &AuthorizationWebhookOptions) -> Result<WebhookEntry, Error>
     Ok(WebhookEntry { kubeconfig, config })
 }
 
-/// The authorizer of a file, which is read again when it changes. `mode` gives the modes of the server.
+/// The authorizer of a file, which is read again when it changes. `mode` gives the modes of the server; those of the start stay.
 fn configured(
     path: &Path,
-    mode: impl Fn(&str) -> Result<Arc<dyn Authorize>, Error> + Send + 'static,
+    mode: impl Fn(&str) -> Result<Arc<dyn Authorize>, Error>,
 ) -> Result<Authorizer, Error> {
     let content = read(path)?.into_bytes();
     let started =
         Authorizers::parse(&content).map_err(|why| Error::Authorization { path: path.to_owned(), why })?;
-    let authorizer = Authorizer::new(started.chain(&mode)?);
+    let modes: BTreeMap<String, Arc<dyn Authorize>> = started
+        .modes()
+        .into_iter()
+        .map(|name| Ok((name.to_owned(), mode(name)?)))
+        .collect::<Result<_, Error>>()?;
+    let chain = move |authorizers: &Authorizers| {
+        authorizers.chain(|name| match modes.get(name) {
+            Some(mode) => Ok(mode.clone()),
+            None => unconditional(name).ok_or_else(|| unknown_mode(name)),
+        })
+    };
+    let authorizer = Authorizer::new(chain(&started)?);
     let (mut current, changed) = (started.clone(), authorizer.clone());
     reload::on_change(path, content, move |content| {
         let new = Authorizers::parse(content)?;
         new.check_change(&started)?;
         // The same authorizers keep what they know.
         if new != current {
-            changed.replace(new.chain(&mode).map_err(|error| error.to_string())?);
+            changed.replace(chain(&new).map_err(|error| error.to_string())?);
             current = new;
         }
         Ok(())
@@ -279,22 +339,35 @@ fn configured(
     Ok(authorizer)
 }
 
-fn authorize(mode: &str, rbac: &Arc<Rbac>) -> Result<Arc<dyn Authorize>, Error> {
+/// The index of roles and bindings, for the mode `RBAC` and for what users may grant.
+pub(crate) fn rbac(cache: &Cache) -> Result<Arc<Rbac>, Error> {
+    let of = |prefix: &'static str| cache.resource(prefix).ok_or(Error::Missing(prefix));
+    Ok(Arc::new(Rbac::new(
+        of("roles.rbac.authorization.k8s.io")?,
+        of("clusterroles.rbac.authorization.k8s.io")?,
+        of("rolebindings.rbac.authorization.k8s.io")?,
+        of("clusterrolebindings.rbac.authorization.k8s.io")?,
+    )))
+}
+
+fn authorize(mode: &str, _cache: &Cache, rbac: &Arc<Rbac>) -> Result<Arc<dyn Authorize>, Error> {
     match mode {
         "RBAC" => Ok(rbac.clone()),
-        "AlwaysAllow" => Ok(Arc::new(AlwaysAllow)),
-        "AlwaysDeny" => Ok(Arc::new(AlwaysDeny)),
-        _ => Err(Error::Flag(format!("authorization-mode {} is not a valid mode", quote(mode)))),
+        _ => unconditional(mode).ok_or_else(|| unknown_mode(mode)),
     }
 }
 
-/// Roles and bindings, which also bound what users may grant where they do not decide.
-pub(crate) fn rbac(cache: &Cache) -> Result<Arc<Rbac>, Error> {
-    let of = |resource: &'static str| {
-        cache.resource(&format!("{resource}.{}", auth::rbac::GROUP)).ok_or(Error::Missing(resource))
-    };
-    let rbac = Rbac::new(of("roles")?, of("clusterroles")?, of("rolebindings")?, of("clusterrolebindings")?);
-    Ok(Arc::new(rbac))
+/// The modes that decide without looking.
+fn unconditional(mode: &str) -> Option<Arc<dyn Authorize>> {
+    match mode {
+        "AlwaysAllow" => Some(Arc::new(AlwaysAllow)),
+        "AlwaysDeny" => Some(Arc::new(AlwaysDeny)),
+        _ => None,
+    }
+}
+
+fn unknown_mode(mode: &str) -> Error {
+    Error::Flag(format!("authorization-mode {} is not a valid mode", quote(mode)))
 }
 
 fn modes(options: &Options) -> impl Iterator<Item = &str> {
@@ -303,9 +376,11 @@ fn modes(options: &Options) -> impl Iterator<Item = &str> {
     given.into_iter().flatten().map(String::as_str).chain(default.into_iter().flatten())
 }
 
+/// The certificates of a text in PEM, of which there has to be one.
 fn authorities(path: &Path, pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
-    tls::certificates(pem)
-        .map_err(|error| Error::Authorities { path: path.to_owned(), why: error.to_string() })
+    let unusable = |why: String| Error::Authorities { path: path.to_owned(), why };
+    let found = tls::certificates(pem).map_err(|error| unusable(error.to_string()))?;
+    if found.is_empty() { Err(unusable("there are none in it".into())) } else { Ok(found) }
 }
 
 fn read(path: &Path) -> Result<String, Error> {

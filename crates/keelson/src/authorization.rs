@@ -112,7 +112,8 @@ impl Authorizers {
         self.0.iter().map(open).collect()
     }
 
-    fn modes(&self) -> BTreeSet<&str> {
+    /// The modes of the server among them.
+    pub(crate) fn modes(&self) -> BTreeSet<&str> {
         let modes = self.0.iter().filter_map(|entry| match entry {
             Entry::Mode(name) => Some(name.as_str()),
             Entry::Webhook(_) => None,

@@ -1,8 +1,10 @@
 //! Creates the system objects at startup: system namespaces, the service `kubernetes` with its endpoints, the service CIDR,
-//! system priority classes, the identity lease of this server, and two config maps that clients read.
+//! system priority classes, the identity lease of this server, two config maps that clients read, and the default roles and bindings.
 //!
 //! Each part is a post-start hook with a name, which is also its check in `/livez` and `/readyz`. Existing objects are not
-//! changed, except for fields about this process.
+//! changed, except for fields about this process, and for roles and bindings that lack something ([`rbac`]).
+
+mod rbac;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -33,8 +35,10 @@ pub(crate) struct SystemValues {
     pub(crate) advertise: IpAddr,
     pub(crate) port: u16,
     pub(crate) services: ServiceRange,
-    /// The authority of client certificates, in PEM.
+    /// The authorities of client certificates, in PEM.
     pub(crate) client_authority: String,
+    /// What servers behind this one need to know of the proxies that it trusts: keys and values of a config map.
+    pub(crate) proxy: Vec<(&'static str, String)>,
 }
 
 /// A post-start hook.
@@ -60,6 +64,7 @@ const NAMESPACES: &str = "poststarthook/start-system-namespaces-controller";
 const AUTHENTICATION_INFO: &str = "poststarthook/start-cluster-authentication-info-controller";
 const IDENTITY: &str = "poststarthook/start-kube-apiserver-identity-lease-controller";
 const TOKEN_TRACKING: &str = "poststarthook/start-legacy-token-tracking-controller";
+const ROLES: &str = "poststarthook/rbac/bootstrap-roles";
 const PRIORITY_CLASSES: &str = "poststarthook/scheduling/bootstrap-system-priority-classes";
 const SERVICE: &str = "poststarthook/bootstrap-controller";
 const SERVICE_RANGE: &str = "poststarthook/start-kubernetes-service-cidr-controller";
@@ -71,6 +76,7 @@ impl Hooks {
             AUTHENTICATION_INFO,
             IDENTITY,
             TOKEN_TRACKING,
+            ROLES,
             PRIORITY_CLASSES,
             SERVICE,
             SERVICE_RANGE,
@@ -100,6 +106,7 @@ impl Hooks {
             self.repeat(AUTHENTICATION_INFO, || boot.authentication_info()),
             self.repeat(IDENTITY, || boot.renew_identity()),
             self.repeat(TOKEN_TRACKING, || boot.token_tracking()),
+            self.repeat(ROLES, || boot.roles()),
             self.repeat(PRIORITY_CLASSES, || boot.priority_classes()),
             self.repeat(SERVICE, || boot.service()),
             self.repeat(SERVICE_RANGE, || boot.service_range()),
@@ -162,6 +169,17 @@ impl Boot<'_> {
         };
         tokio::try_join!(make("default"), make("kube-node-lease"), make("kube-public"), make("kube-system"))
             .map(drop)
+    }
+
+    /// The default roles and bindings.
+    async fn roles(&self) -> Result<(), Status> {
+        let resources = ["clusterroles", "clusterrolebindings", "roles", "rolebindings"];
+        let served =
+            resources.map(|resource| self.is_served(Address::v1(auth::rbac::GROUP, resource, "kube-system")));
+        if served.contains(&false) {
+            return Ok(());
+        }
+        rbac::reconcile(&self.client).await
     }
 
     async fn priority_classes(&self) -> Result<(), Status> {
@@ -240,9 +258,14 @@ impl Boot<'_> {
     }
 
     async fn authentication_info(&self) -> Result<(), Status> {
-        let authority = json::string(&self.values.client_authority);
+        let authority = ("client-ca-file", &self.values.client_authority);
+        let proxy = self.values.proxy.iter().map(|(key, value)| (*key, value));
+        let data = [authority].into_iter().chain(proxy);
+        let data: Vec<String> =
+            data.map(|(key, value)| format!(r#""{key}":{}"#, json::string(value))).collect();
         let text = format!(
-            r#"{{"metadata":{{"name":"extension-apiserver-authentication"}},"data":{{"client-ca-file":{authority}}}}}"#
+            r#"{{"metadata":{{"name":"extension-apiserver-authentication"}},"data":{{{}}}}}"#,
+            data.join(",")
         );
         self.apply(Address::core("configmaps", "kube-system"), &text, &["data"]).await
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use crate::data_dir::DataDir;
+use auth::jwt::SigningKey;
 use server::pki::{self, ADMIN_USER, Kubeconfig, Names, Pair, Pki, Token};
 use server::tls::{self, Files};
 
@@ -101,7 +102,7 @@ impl Certificates {
             authority,
             user: ADMIN_USER,
             client: &material.admin,
-            token: &material.token.0,
+            token: Some(&material.token.0),
         };
         kubeconfig.write(&self.kubeconfig)?;
         Ok(Loaded {
@@ -119,6 +120,11 @@ impl Certificates {
             self.sync();
         }
         Ok(loaded.serving)
+    }
+
+    /// The key of service account tokens in the data directory, which is made if there is none.
+    pub(crate) fn service_account_key(&self) -> Result<SigningKey, Error> {
+        Ok(self.own.service_account_key()?)
     }
 
     /// Forces new certificates to the disk. A failure is only logged.

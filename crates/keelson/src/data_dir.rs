@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! kubeconfig   the administrator's
-//! pki/         certificates of the server's own making, and the administrator's token
+//! pki/         certificates of the server's own making, the administrator's token, the key of service account tokens
 //! store/       the objects
 //! memory       the directory was only ever used with objects in memory
 //! ```

@@ -9,8 +9,9 @@
 mod gates;
 pub(crate) mod help;
 mod runtime_config;
+mod service_accounts;
 mod table;
-mod value;
+pub(crate) mod value;
 
 use crate::options::{Options, Show};
 
@@ -125,7 +126,7 @@ pub(crate) enum Error {
     Positional { argument: String },
     #[error("{given} is given without {missing}: a certificate and its key belong together")]
     Half { given: &'static str, missing: &'static str },
-    /// `--feature-gates` or `--runtime-config`, with the message of the reference.
+    /// `--feature-gates`, `--runtime-config` or `--service-account-*`, with the message of the reference.
     #[error("{0}")]
     Refused(String),
 }
@@ -177,6 +178,8 @@ fn finish(parsed: &mut Parsed) -> Result<(), Error> {
     parsed.warnings = resolved.warnings;
     let selection = options.runtime_config.resolve(options.priority_and_fairness);
     options.selection = selection.map_err(Error::Refused)?;
+    let warnings = service_accounts::check(&options.service_accounts).map_err(Error::Refused)?;
+    parsed.warnings.extend(warnings);
     match (&options.tls_cert_file, &options.tls_private_key_file) {
         (Some(_), None) => Err(Error::Half { given: "--tls-cert-file", missing: "--tls-private-key-file" }),
         (None, Some(_)) => Err(Error::Half { given: "--tls-private-key-file", missing: "--tls-cert-file" }),

@@ -7,10 +7,12 @@ mod certificates;
 mod data_dir;
 mod flags;
 mod health;
+mod kubeconfig;
 mod logging;
 mod options;
 mod reload;
 mod run;
+mod service_accounts;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -26,7 +28,14 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let begin = Instant::now();
-    let Parsed { options, without_effect, warnings } = match flags::parse(std::env::args().skip(1)) {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((command, rest)) = arguments.split_first()
+        && command == "kubeconfig"
+    {
+        data_dir::make_private();
+        return kubeconfig::run(rest).map_or_else(|error| fail(&error), |text| print(&text));
+    }
+    let Parsed { options, without_effect, warnings } = match flags::parse(arguments) {
         Ok(parsed) => parsed,
         Err(error) => return fail(&error),
     };

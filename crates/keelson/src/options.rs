@@ -42,6 +42,9 @@ pub(crate) struct Options {
     pub(crate) anonymous: Option<bool>,
     pub(crate) proxy: ProxyOptions,
     pub(crate) authorization: AuthorizationOptions,
+    pub(crate) service_accounts: ServiceAccountOptions,
+    pub(crate) audiences: Vec<String>,
+    pub(crate) bootstrap_tokens: bool,
     pub(crate) log_format: LogFormat,
     pub(crate) verbosity: u8,
     pub(crate) show: Show,
@@ -96,6 +99,53 @@ pub(crate) struct TokenWebhookOptions {
 impl Default for TokenWebhookOptions {
     fn default() -> Self {
         Self { config_file: None, version: "v1beta1".to_owned(), cache_ttl: Duration::from_secs(120) }
+    }
+}
+
+/// The flags `--service-account-*`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ServiceAccountOptions {
+    /// The first issues tokens, all are accepted; none for [`Self::ISSUER`].
+    pub(crate) issuers: Vec<String>,
+    pub(crate) key_files: Vec<PathBuf>,
+    pub(crate) signing_key_file: Option<PathBuf>,
+    pub(crate) signing_endpoint: Option<String>,
+    pub(crate) lookup: bool,
+    /// Zero for no limit.
+    pub(crate) longest: Duration,
+    pub(crate) extends: bool,
+    pub(crate) jwks_uri: Option<String>,
+}
+
+impl ServiceAccountOptions {
+    /// The issuer if none is given.
+    pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
+    /// The issuers.
+    pub(crate) fn issuers(&self) -> Vec<String> {
+        if self.issuers.is_empty() { vec![Self::ISSUER.to_owned()] } else { self.issuers.clone() }
+    }
+}
+
+impl Default for ServiceAccountOptions {
+    fn default() -> Self {
+        Self {
+            issuers: Vec::new(),
+            key_files: Vec::new(),
+            signing_key_file: None,
+            signing_endpoint: None,
+            lookup: true,
+            longest: Duration::ZERO,
+            extends: true,
+            jwks_uri: None,
+        }
+    }
+}
+
+impl Options {
+    /// The audiences of the server: those given, or its issuers.
+    pub(crate) fn audiences(&self) -> Vec<String> {
+        if self.audiences.is_empty() { self.service_accounts.issuers() } else { self.audiences.clone() }
     }
 }
 
@@ -213,6 +263,9 @@ impl Default for Options {
             anonymous: None,
             proxy: ProxyOptions::default(),
             authorization: AuthorizationOptions::default(),
+            service_accounts: ServiceAccountOptions::default(),
+            audiences: Vec::new(),
+            bootstrap_tokens: false,
             log_format: LogFormat::Text,
             verbosity: 0,
             show: Show::Nothing,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use auth::Authenticators;
 use cache::Cache;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use registry::Registry;
+use registry::{Escalation, Registry, WriteHooks};
 use server::api::{self, Api};
 use server::health::{Duplicate, Endpoint};
 use server::tls::{self, Files, Identity, TlsConfig};
@@ -26,6 +26,7 @@ use crate::certificates::{self, Certificates, FurtherNames};
 use crate::data_dir::{self, DataDir};
 use crate::health;
 use crate::options::{LogFormat, Options, Storage};
+use crate::service_accounts::{self, LastUses, ServiceAccounts};
 
 /// File descriptors that are reserved for other uses than connections.
 const RESERVED_DESCRIPTORS: u64 = 256;
@@ -43,6 +44,8 @@ pub(crate) enum Error {
     Start(#[from] StartError),
     #[error(transparent)]
     Certificates(#[from] certificates::Error),
+    #[error(transparent)]
+    ServiceAccounts(#[from] service_accounts::Error),
     #[error(transparent)]
     Tls(#[from] tls::Error),
     #[error(transparent)]
@@ -107,13 +110,19 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         tokio::task::spawn_blocking(move || certificates.sync());
     }
     let cache = Arc::new(cache(options, store).await?);
-    let authenticators = access::authenticators(options, &loaded)?;
-    let registry = Arc::new(registry(options, cache, authenticators.clone())?);
+    let advertise = options.advertise_address.unwrap_or_else(|| advertised(server.address().ip()));
+    let external = external(options, advertise, server.address().port());
+    let service_accounts = ServiceAccounts::load(options, &certificates, &external)?;
+    let last_uses = LastUses::default();
+    let tokens = service_accounts.authenticator(options, &cache, last_uses.clone())?;
+    let authenticators = access::authenticators(options, &loaded, &cache, tokens)?;
+    let registry = Arc::new(registry(options, cache, authenticators.clone(), service_accounts.issuing)?);
+    last_uses.start(&registry);
     let identity = Identity::new(loaded.serving)?;
     let tls = identity.server_config(&TlsConfig {
         oldest: options.oldest_tls,
         protocols: options.protocols,
-        client_authorities: loaded.client_authority.clone(),
+        client_authorities: access::announced_authorities(options, &loaded.client_authority),
     })?;
     tokio::spawn(identity.keep_fresh(certificates.refresh_interval(), {
         let certificates = certificates.clone();
@@ -123,10 +132,11 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let hooks = Arc::new(Hooks::new());
     let checks = Arc::new(health::checks(&registry, &hooks, &lifecycle)?);
     let values = SystemValues {
-        advertise: options.advertise_address.unwrap_or_else(|| advertised(server.address().ip())),
+        advertise,
         port: server.address().port(),
         services: options.service_range,
-        client_authority: loaded.client_authority,
+        client_authority: access::client_authorities(options, &loaded.client_authority)?,
+        proxy: access::proxy_info(&options.proxy)?,
     };
     tokio::spawn(health::log_changes(registry.clone()));
     tokio::spawn({
@@ -182,12 +192,16 @@ fn registry(
     options: &Options,
     cache: Arc<Cache>,
     authenticators: Arc<Authenticators>,
+    tokens: registry::TokenIssuing,
 ) -> Result<Registry, Error> {
+    let rbac = access::rbac(&cache)?;
     let config = registry::Config {
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
         authenticators,
-        authorizer: access::authorizer(options, &access::rbac(&cache)?)?,
+        tokens: Some(tokens),
+        authorizer: access::authorizer(options, &cache, &rbac)?,
+        hooks: Escalation::add_to(WriteHooks::default(), &rbac),
         ..registry::Config::new(&cache)?
     };
     Ok(Registry::new(cache, config)?)
@@ -204,6 +218,14 @@ fn api_config(options: &Options) -> api::ApiConfig {
         shortest_watch: options.shortest_watch,
         cbor: options.gates.cbor,
         compression: options.gates.compression,
+    }
+}
+
+/// The host and port that clients know the server by.
+fn external(options: &Options, advertise: IpAddr, port: u16) -> String {
+    match &options.external_hostname {
+        Some(host) => format!("{host}:{port}"),
+        None => SocketAddr::new(advertise, port).to_string(),
     }
 }
 

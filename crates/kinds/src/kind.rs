@@ -311,6 +311,8 @@ pub enum Action {
     Bind,
     /// Evicts a pod: deletes it if its disruption budget allows that.
     Evict,
+    /// Issues a token of a service account.
+    IssueToken,
     /// Nothing: discovery announces the subresource, and requests for it get 404.
     Unserved,
 }

@@ -113,6 +113,8 @@ pub enum SubresourceAction {
     Bind,
     /// Evicts a pod: deletes it if its disruption budget allows that.
     Evict,
+    /// Issues a token of a service account.
+    IssueToken,
     /// Nothing: discovery announces the subresource, and requests for it get 404.
     Unserved,
 }
@@ -328,6 +330,7 @@ impl SubresourceType {
                 Action::Scale(paths) => SubresourceAction::Scale(Arc::new(paths.into())),
                 Action::Bind => SubresourceAction::Bind,
                 Action::Evict => SubresourceAction::Evict,
+                Action::IssueToken => SubresourceAction::IssueToken,
                 Action::Unserved => SubresourceAction::Unserved,
             },
             traffic: row.traffic,

@@ -16,9 +16,12 @@ impl Registry {
         match target.subresource.map(|subresource| &subresource.action) {
             None | Some(SubresourceAction::Part(_)) => Ok(Content::Entry(entry)),
             Some(SubresourceAction::Scale(fields)) => scale::content(target.stored()?, &entry, fields).await,
-            Some(SubresourceAction::Bind | SubresourceAction::Evict | SubresourceAction::Unserved) => {
-                Err(Status::unknown_resource())
-            }
+            Some(
+                SubresourceAction::Bind
+                | SubresourceAction::Evict
+                | SubresourceAction::IssueToken
+                | SubresourceAction::Unserved,
+            ) => Err(Status::unknown_resource()),
         }
     }
 

@@ -265,6 +265,34 @@ impl Versions for ScaleManager<'_> {
     }
 }
 
+/// Gives an object that is answered and not stored, in the only version of its type, its managed fields.
+pub(crate) fn put_fields(
+    ty: &Ref<Type>,
+    api_version: &str,
+    subresource: &str,
+    object: &mut Value,
+    options: &WriteOptions,
+) {
+    struct OneVersion<'a>(&'a Ref<Type>, &'a str);
+    impl Versions for OneVersion<'_> {
+        fn ty(&self, version: &str) -> Option<Ref<Type>> {
+            (version == self.1).then(|| self.0.clone())
+        }
+
+        fn convert(&self, object: Value, _from: &str, to: &str) -> Option<Typed> {
+            Some(Typed { ty: self.ty(to)?, value: object })
+        }
+
+        fn resets(&self, _version: &str) -> Option<&Set> {
+            None
+        }
+    }
+    let now = Time::now().text();
+    let writer = Writer { name: &options.field_manager, now: &now, empty: &options.empty };
+    let versions = &OneVersion(ty, api_version);
+    Manager { ty, api_version, subresource, versions }.update(None, object, writer);
+}
+
 /// The status of a configuration that cannot be applied.
 fn refusal(error: &Error) -> Status {
     match error {

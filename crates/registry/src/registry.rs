@@ -4,6 +4,7 @@ use crate::catalog::{Catalog, Served};
 use crate::convert::Conversion;
 use crate::hooks::WriteHooks;
 use crate::stored::{Stored, StoredVersion, StoredVersions};
+use crate::token_request::TokenIssuing;
 use admission::Chain;
 use auth::{Authenticators, Authorizer};
 use cache::{Cache, Field, Spec};
@@ -35,6 +36,8 @@ pub struct Config {
     pub admission: Chain,
     /// What some kinds do before their writes.
     pub hooks: WriteHooks,
+    /// How tokens of service accounts are issued; none if they are not.
+    pub tokens: Option<TokenIssuing>,
 }
 
 impl Config {
@@ -49,6 +52,7 @@ impl Config {
             authorizer: Authorizer::always_allow(),
             admission: Chain::new([lifecycle]),
             hooks: WriteHooks::default(),
+            tokens: None,
         })
     }
 }

@@ -29,7 +29,7 @@ use crate::error::plain_text;
 use crate::layers::{self, NoCacheControl};
 use crate::{Error, Handler, Lifecycle, Request, Response, Status};
 use documents::Documents;
-use large::LargeWrites;
+use large::LargeWork;
 use request_info::{IncompletePath, RequestInfo};
 
 /// The handler of the API.
@@ -38,7 +38,7 @@ pub struct Api {
     lifecycle: Lifecycle,
     config: ApiConfig,
     documents: Arc<Documents>,
-    large_writes: LargeWrites,
+    large: LargeWork,
 }
 
 /// The options of the API.
@@ -57,7 +57,7 @@ pub struct ApiConfig {
 impl Api {
     /// The API of a registry.
     pub fn new(registry: Arc<Registry>, lifecycle: Lifecycle, config: ApiConfig) -> Self {
-        Self { registry, lifecycle, config, documents: Arc::default(), large_writes: LargeWrites::default() }
+        Self { registry, lifecycle, config, documents: Arc::default(), large: LargeWork::default() }
     }
 
     fn negotiator(&self) -> negotiate::Negotiator {

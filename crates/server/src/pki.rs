@@ -8,9 +8,11 @@
 //! 3. The authority stays as long as it is valid, so that a kubeconfig handed out keeps working.
 //! 4. Making certificates does not wait for the disk; [`Pki::sync`] does, and is called once the server is up. Until then a
 //!    crash of the machine may lose new certificates, and the next start makes them again.
+//! 5. The key of service account tokens is never replaced: that would end all of them.
 //!
 //! All keys are ECDSA P-256: made in well under a millisecond, and known to every client.
 
+mod client;
 mod file;
 mod issue;
 mod kubeconfig;
@@ -19,10 +21,12 @@ mod names;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use auth::jwt::SigningKey;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-pub use kubeconfig::Kubeconfig;
+pub use client::Client;
+pub use kubeconfig::{Cluster, Kubeconfig};
 pub use names::Names;
 
 use issue::{Authority, Leaf, Purpose};
@@ -37,6 +41,7 @@ const AUTHORITY: &str = "ca";
 const SERVING: &str = "server";
 const ADMIN: &str = "admin";
 const TOKEN: &str = "admin.token";
+const SERVICE_ACCOUNTS: &str = "sa.key";
 /// A shorter file was truncated while it was written.
 const SHORTEST_TOKEN: usize = 43;
 
@@ -68,6 +73,14 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong with it.
         why: String,
+    },
+    /// The file with the key of service account tokens is invalid.
+    #[error("{} cannot be used ({why}): put it back, or remove it to have a new one made, which ends all tokens of service accounts", .path.display())]
+    ServiceAccounts {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: auth::jwt::InvalidKey,
     },
     /// Making a key or a certificate failed.
     #[error("cannot make a certificate: {0}")]
@@ -146,11 +159,39 @@ impl Pki {
         Ok(Material { authority: authority.certificate().to_owned(), serving, admin, token, made })
     }
 
-    /// Forces the authority to the disk. Everything else can be made from it.
+    /// A certificate of the authority for a client, with its key. The authority has to be there.
+    pub fn issue(&self, client: &Client<'_>, now: SystemTime) -> Result<Pair, Error> {
+        let paths = Paths::new(&self.directory, AUTHORITY);
+        let unusable = |why: String| Error::Authority { path: paths.certificate.clone(), why };
+        let pair = paths.read()?.ok_or_else(|| unusable("it is not there".into()))?;
+        let authority = Authority::load(pair).map_err(unusable)?;
+        authority.client(client, now)
+    }
+
+    /// The key that tokens of service accounts are signed with. One is made if there is none.
+    pub fn service_account_key(&self) -> Result<SigningKey, Error> {
+        file::create_private_directory(&self.directory)?;
+        let path = self.directory.join(SERVICE_ACCOUNTS);
+        let unusable = |why| Error::ServiceAccounts { path: path.clone(), why };
+        if let Some(text) = file::read_private(&path)? {
+            return SigningKey::from_pem(text.as_bytes()).map_err(unusable);
+        }
+        log::info!("made {}: there was none", path.display());
+        let text = SigningKey::generate().map_err(unusable)?;
+        file::write_private(&path, &text)?;
+        SigningKey::from_pem(text.as_bytes()).map_err(unusable)
+    }
+
+    /// Forces the authority, and the key of service accounts if there is one, to the disk. Everything else can be made from the
+    /// authority.
     pub fn sync(&self) -> Result<(), Error> {
         let paths = Paths::new(&self.directory, AUTHORITY);
         file::sync(&paths.key)?;
         file::sync(&paths.certificate)?;
+        let service_accounts = self.directory.join(SERVICE_ACCOUNTS);
+        if service_accounts.exists() {
+            file::sync(&service_accounts)?;
+        }
         file::sync(&self.directory)
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 /// The longest head or line of an answer.
@@ -60,6 +60,7 @@ pub enum Error {
 pub struct Target {
     authority: String,
     name: ServerName<'static>,
+    roots: RootCertStore,
     tls: Arc<ClientConfig>,
 }
 
@@ -85,9 +86,26 @@ impl Target {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let tls = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
+            .with_root_certificates(roots.clone())
             .with_no_client_auth();
-        Ok(Self { authority: authority.to_owned(), name, tls: Arc::new(tls) })
+        Ok(Self { authority: authority.to_owned(), name, roots, tls: Arc::new(tls) })
+    }
+
+    /// The same server, for a client that shows a certificate; it and its key are in PEM.
+    pub fn identified(&self, certificate: &str, key: &str) -> Result<Self, Error> {
+        let unusable = |why: &dyn ToString| Error::Certificates {
+            path: "the client's certificate".to_owned(),
+            why: why.to_string(),
+        };
+        let chain = CertificateDer::pem_slice_iter(certificate.as_bytes()).collect::<Result<Vec<_>, _>>();
+        let chain = chain.map_err(|error| unusable(&error))?;
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|error| unusable(&error))?;
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(self.roots.clone())
+            .with_client_auth_cert(chain, key)?;
+        Ok(Self { tls: Arc::new(tls), ..self.clone() })
     }
 
     /// `host:port`, as in a `Host` header.
@@ -322,7 +340,8 @@ impl Connection {
         }
         self.compact();
         let count = self.unread.len().min(most);
-        let piece = self.unread.drain(..count).collect();
+        let rest = self.unread.split_off(count);
+        let piece = std::mem::replace(&mut self.unread, rest);
         Ok(Some(piece))
     }
 

@@ -85,6 +85,21 @@ async fn token_is_reviewed_for_the_audiences_that_were_asked_for() {
     assert_eq!(review("wrong", &["api"]).await, invalid);
 }
 
+#[tokio::test]
+async fn review_has_the_reasons_of_all_methods_each_once() {
+    struct Never(&'static str);
+    impl AuthenticateToken for Never {
+        fn authenticate<'a>(&'a self, _: Token<'a>, _: &'a [String]) -> Deferred<'a, TokenOutcome> {
+            Deferred::Now(Err(InvalidToken(self.0.into())))
+        }
+    }
+    let tokens: Vec<Box<dyn AuthenticateToken>> =
+        vec![Box::new(Never("expired")), Box::new(Never("forged")), Box::new(Never("expired"))];
+    let methods = Authenticators { tokens, ..Authenticators::default() };
+    let error = methods.review(Token("t"), &[]).await.unwrap_err();
+    assert_eq!(error.to_string(), "[invalid bearer token, expired, forged]");
+}
+
 #[test]
 fn debug_output_withholds_the_token() {
     assert!(!format!("{:?}", Token("s3cret")).contains("s3cret"));

@@ -375,6 +375,116 @@ pub(super) const FLAGS: &[Flag] = &[
         }),
     },
     Flag {
+        name: "api-audiences",
+        group: Group::Authentication,
+        kind: ValueType::List,
+        default: "",
+        help: "The names under which this server accepts tokens: a token that is for none of them is refused. Without it, the \
+               issuers of service account tokens.",
+        effect: Effect::Set(|options, value| add(&mut options.audiences, value)),
+    },
+    Flag {
+        name: "enable-bootstrap-token-auth",
+        group: Group::Authentication,
+        kind: ValueType::Switch,
+        default: "",
+        help: "Accepts the tokens in Secrets of the type bootstrap.kubernetes.io/token in kube-system, by which nodes join.",
+        effect: Effect::Set(|options, value| {
+            options.bootstrap_tokens = value::switch(value)?;
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "service-account-issuer",
+        group: Group::Authentication,
+        kind: ValueType::Text,
+        default: "https://kubernetes.default.svc.cluster.local",
+        help: "The issuer of service account tokens, an https URL. Given several times, the first issues tokens and all are \
+               accepted.",
+        effect: Effect::Set(|options, value| {
+            options.service_accounts.issuers.push(value.to_owned());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "service-account-key-file",
+        group: Group::Authentication,
+        kind: ValueType::Text,
+        default: "",
+        help: "Keys, in PEM, that service account tokens are verified with: RSA or ECDSA, private or public. May be given \
+               several times. Without it, the key that signs them.",
+        effect: Effect::Set(|options, value| {
+            options.service_accounts.key_files.push(value.into());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "service-account-signing-key-file",
+        group: Group::Authentication,
+        kind: ValueType::Text,
+        default: "",
+        help: "The private key, in PEM, that signs service account tokens: RSA or ECDSA. Without it, one is made in the data \
+               directory.",
+        effect: Effect::Set(|options, value| {
+            options.service_accounts.signing_key_file = (!value.is_empty()).then(|| value.into());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "service-account-signing-endpoint",
+        group: Group::Authentication,
+        kind: ValueType::Text,
+        default: "",
+        help: "The socket of an external signer. Refused, as with the reference without its alpha feature gate.",
+        effect: Effect::Set(|options, value| {
+            options.service_accounts.signing_endpoint = (!value.is_empty()).then(|| value.to_owned());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "service-account-lookup",
+        group: Group::Authentication,
+        kind: ValueType::Switch,
+        default: "true",
+        help: "Accepts the token of a Secret only while the Secret has it. Tokens of the TokenRequest API are always looked up.",
+        effect: Effect::Set(|options, value| {
+            options.service_accounts.lookup = value::switch(value)?;
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "service-account-max-token-expiration",
+        group: Group::Authentication,
+        kind: ValueType::Duration,
+        default: "",
+        help: "The longest time that a service account token may be valid: those that are asked for longer are shortened.",
+        effect: Effect::Set(|options, value| {
+            value::duration(value).map(|longest| options.service_accounts.longest = longest)
+        }),
+    },
+    Flag {
+        name: "service-account-extend-token-expiration",
+        group: Group::Authentication,
+        kind: ValueType::Switch,
+        default: "true",
+        help: "Makes the tokens that every pod gets valid for a year, for old clients that do not read them again.",
+        effect: Effect::Set(|options, value| {
+            options.service_accounts.extends = value::switch(value)?;
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "service-account-jwks-uri",
+        group: Group::Authentication,
+        kind: ValueType::Text,
+        default: "",
+        help: "Where others find the keys of service account tokens, in the document of the issuer. Without it, at this server.",
+        effect: Effect::Set(|options, value| {
+            options.service_accounts.jwks_uri = (!value.is_empty()).then(|| value.to_owned());
+            Ok(())
+        }),
+    },
+    Flag {
         name: "requestheader-client-ca-file",
         group: Group::Authentication,
         kind: ValueType::Text,
@@ -540,9 +650,7 @@ pub(super) const FLAGS: &[Flag] = &[
     later("storage-media-type", Group::Storage, ValueType::Text, "application/vnd.kubernetes.protobuf"),
     later("watch-cache", Group::Storage, ValueType::Switch, "true"),
     later("watch-cache-sizes", Group::Storage, ValueType::List, ""),
-    later("api-audiences", Group::Authentication, ValueType::List, ""),
     later("authentication-config", Group::Authentication, ValueType::Text, ""),
-    later("enable-bootstrap-token-auth", Group::Authentication, ValueType::Switch, ""),
     later("oidc-ca-file", Group::Authentication, ValueType::Text, ""),
     later("oidc-client-id", Group::Authentication, ValueType::Text, ""),
     later("oidc-groups-claim", Group::Authentication, ValueType::Text, ""),
@@ -552,14 +660,6 @@ pub(super) const FLAGS: &[Flag] = &[
     later("oidc-signing-algs", Group::Authentication, ValueType::List, "[RS256]"),
     later("oidc-username-claim", Group::Authentication, ValueType::Text, "sub"),
     later("oidc-username-prefix", Group::Authentication, ValueType::Text, ""),
-    later("service-account-extend-token-expiration", Group::Authentication, ValueType::Switch, "true"),
-    later("service-account-issuer", Group::Authentication, ValueType::Text, ""),
-    later("service-account-jwks-uri", Group::Authentication, ValueType::Text, ""),
-    later("service-account-key-file", Group::Authentication, ValueType::Text, ""),
-    later("service-account-lookup", Group::Authentication, ValueType::Switch, "true"),
-    later("service-account-max-token-expiration", Group::Authentication, ValueType::Duration, ""),
-    later("service-account-signing-endpoint", Group::Authentication, ValueType::Text, ""),
-    later("service-account-signing-key-file", Group::Authentication, ValueType::Text, ""),
     later("authorization-policy-file", Group::Authorization, ValueType::Text, ""),
     later("admission-control", Group::Admission, ValueType::List, ""),
     later("admission-control-config-file", Group::Admission, ValueType::Text, ""),

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::table::FLAGS;
 use super::*;
-use crate::options::{LogFormat, Show};
+use crate::options::{LogFormat, ServiceAccountOptions, Show};
 
 fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
@@ -30,6 +30,10 @@ fn defaults_are_those_of_the_help() {
             streams: explicit.streams,
             anonymous: explicit.anonymous,
             authorization: explicit.authorization.clone(),
+            service_accounts: ServiceAccountOptions {
+                issuers: explicit.service_accounts.issuers.clone(),
+                ..ServiceAccountOptions::default()
+            },
             ..Options::default()
         };
         assert_eq!(explicit, expected, "the default of --{} in the table is the one in effect", flag.name);

@@ -32,7 +32,7 @@ pub(super) fn address(value: &str) -> Result<IpAddr, String> {
 }
 
 /// A length of time such as `1h30m`, `1.5s`, `250ms` or `0`; not negative.
-pub(super) fn duration(value: &str) -> Result<Duration, String> {
+pub(crate) fn duration(value: &str) -> Result<Duration, String> {
     let read: object::duration::Duration =
         value.parse().map_err(|_| "not a duration such as 30s, 1m30s or 250ms")?;
     let nanoseconds = u64::try_from(read.as_nanos()).map_err(|_| "a duration cannot be negative here")?;

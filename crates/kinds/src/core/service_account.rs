@@ -19,7 +19,7 @@ pub(crate) const KIND: Kind = Kind {
         name: "token",
         verbs: Verb::CREATE,
         body: SubresourceBody::Kind { group: "authentication.k8s.io", version: "v1", kind: "TokenRequest" },
-        action: Action::Unserved,
+        action: Action::IssueToken,
         traffic: Traffic::Objects,
     }],
     columns: Columns { list: COLUMNS, row },

@@ -144,7 +144,7 @@ impl Api {
             Verb::Resource(KindVerb::Create | KindVerb::Update | KindVerb::Patch | KindVerb::Delete)
         );
         if is_write && self.is_large(&verb_request).await {
-            return self.large_writes.run(until, self.verb(verb_request, info)).await;
+            return self.large.run(until, self.verb(verb_request, info)).await;
         }
         self.verb(verb_request, info).await
     }
@@ -313,6 +313,7 @@ impl Api {
             include: Include::read(request.query, accept)?,
             now: MicroTime::now(),
             converted: request.target.served.read_waits().then(Converted::default),
+            large: self.large.clone(),
         })
     }
 

@@ -5,6 +5,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use auth::Authenticated;
+use auth::service_account::Discovery;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, VARY};
 use http::{HeaderValue, Method, StatusCode};
@@ -25,6 +26,10 @@ const AGGREGATED_YAML: &str = "application/yaml;g=apidiscovery.k8s.io;v=v2;as=AP
 const AGGREGATED_PROTOBUF: &str =
     "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const AGGREGATED_CBOR: &str = "application/cbor;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const OPENID_CONFIGURATION: &str = "/.well-known/openid-configuration";
+const OPENID_KEYS: &str = "/openid/v1/jwks";
+/// The media type of keys.
+const KEY_SET: &str = "application/jwk-set+json";
 /// The group that the aggregator of the reference serves itself.
 const AGGREGATOR: &str = "apiregistration.k8s.io";
 
@@ -164,7 +169,7 @@ impl Api {
         let path = info.path;
         let catalog = self.registry.catalog();
         match path {
-            "/" | "/index.html" => Ok(root(&catalog)),
+            "/" | "/index.html" => Ok(root(&catalog, self.discovery().is_some())),
             "/apis" => self.apis(&request, &catalog),
             "/apis/" => self.document(&request, discovery::groups(&self.documents.served(&catalog))),
             "/openapi/v2" => self.openapi_v2(&request, catalog).await,
@@ -172,9 +177,20 @@ impl Api {
             _ if path.starts_with("//") => Err(Error::UnknownPath),
             _ => match path.strip_prefix("/openapi/v3/") {
                 Some(document) => self.openapi_v3(&request, catalog, document).await,
-                None => self.group_documents(&request, &catalog, path.trim_end_matches('/')),
+                None => match (path.trim_end_matches('/'), self.discovery()) {
+                    (OPENID_CONFIGURATION, Some(discovery)) => {
+                        openid(&request, negotiate::JSON, &discovery.configuration)
+                    }
+                    (OPENID_KEYS, Some(discovery)) => openid(&request, KEY_SET, &discovery.keys),
+                    (path, _) => self.group_documents(&request, &catalog, path),
+                },
             },
         }
+    }
+
+    /// The documents about the issuer of service account tokens.
+    fn discovery(&self) -> Option<&Discovery> {
+        self.registry.config().tokens.as_ref()?.discovery.as_ref()
     }
 
     /// `/api`.
@@ -288,8 +304,23 @@ impl Api {
     }
 }
 
+/// A document about the issuer of service account tokens.
+fn openid(request: &Request, media_type: &'static str, document: &str) -> Result<Response, Error> {
+    if request.method() != Method::GET {
+        return Err(Status::method_not_allowed().into());
+    }
+    negotiate::route::check_only(request.headers(), media_type)?;
+    let mut response = Response::new(Body::from(document.to_owned()));
+    set(&mut response, CONTENT_TYPE, media_type);
+    let control = format!("public, max-age={}", Discovery::MAX_AGE);
+    if let Ok(control) = HeaderValue::from_str(&control) {
+        response.headers_mut().insert(CACHE_CONTROL, control);
+    }
+    Ok(response)
+}
+
 /// The list of paths at `/`.
-fn root(catalog: &Catalog) -> Response {
+fn root(catalog: &Catalog, has_openid: bool) -> Response {
     let mut paths: Vec<String> = [
         "/api",
         "/apis",
@@ -305,6 +336,9 @@ fn root(catalog: &Catalog) -> Response {
     .iter()
     .map(|path| (*path).to_owned())
     .collect();
+    if has_openid {
+        paths.extend([OPENID_CONFIGURATION, OPENID_KEYS].map(str::to_owned));
+    }
     for GroupVersion { group, version, .. } in catalog.group_versions().iter().map(|known| &**known) {
         if group.is_empty() {
             paths.push(format!("/api/{version}"));

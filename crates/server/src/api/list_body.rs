@@ -2,7 +2,8 @@
 //!
 //! 1. A list takes the memory of one chunk, however long it is. If its size must be known before its start (Protobuf, CBOR), or
 //!    its rows are sorted, it also takes a pointer for each object.
-//! 2. Encoding yields to other tasks between steps.
+//! 2. Encoding yields to other tasks between steps. Up to [`LARGE`] bytes of objects are encoded on the event loop; if more are
+//!    not in the cache, they are encoded beside it, in batches.
 //! 3. It holds the state that it shows until it is sent. [`Pins`] bounds what that costs.
 //! 4. An error before the first chunk is an error response; a later error ends the response in the middle.
 
@@ -23,6 +24,7 @@ use registry::List;
 use schema::Status;
 
 use super::compress::{self, Coding, Compressor, THRESHOLD};
+use super::large::{LARGE, Permit};
 use super::negotiate::{Format, Transform, TransformKind};
 use super::represent::form::LongForm;
 use super::represent::{View, table};
@@ -30,7 +32,7 @@ use crate::body::StreamError;
 use crate::sending::Pins;
 use crate::{Body, Response};
 use frame::ListFrame;
-use item::ItemEncoding;
+use item::{ItemEncoding, Source};
 
 /// The approximate size of a chunk.
 const CHUNK: usize = 64 * 1024;
@@ -45,9 +47,11 @@ pub(crate) async fn respond(view: View, list: List, coding: Coding) -> Result<Re
     let mut chunks = VecDeque::new();
     let mut size = 0;
     let enough = if coding == Coding::Gzip { THRESHOLD } else { 0 };
+    let mut permit = None;
     loop {
-        match producer.step()? {
+        match producer.step(permit.take())? {
             Step::Again => tokio::task::yield_now().await,
+            Step::Large(bytes) => permit = Some(producer.view.large.permit(bytes).await),
             Step::Convert(entries) => producer.view.convert_ahead(&entries).await?,
             Step::Chunk(bytes) => {
                 size += bytes.len();
@@ -74,7 +78,7 @@ pub(crate) async fn respond(view: View, list: List, coding: Coding) -> Result<Re
     }
     let compressor = (coding == Coding::Gzip).then(Compressor::new);
     let is_compressed = compressor.is_some();
-    let body = ListBody { producer: Some(producer), chunks, compressor, converting: None };
+    let body = ListBody { producer: Some(producer), chunks, compressor, waiting: None };
     let mut response =
         compress::response(StatusCode::OK, media_type, Body::Stream(Box::pin(body)), is_compressed);
     response.extensions_mut().insert(pins);
@@ -91,6 +95,8 @@ enum Step {
     Again,
     /// These objects have to be converted before they are written.
     Convert(Vec<Arc<Entry>>),
+    /// The next step has to run beside the event loop; its first object has so many bytes.
+    Large(usize),
 }
 
 /// Encodes a list.
@@ -99,8 +105,10 @@ struct Producer {
     item: ItemEncoding,
     state: State,
     list: ListMeta,
-    /// Objects that were taken from the list and converted, of a kind whose conversion waits.
-    ahead: std::vec::IntoIter<Arc<Entry>>,
+    /// Objects that were taken from the list and are not written yet.
+    ahead: VecDeque<Arc<Entry>>,
+    /// The bytes of objects that can still be encoded on the event loop.
+    allowance: usize,
 }
 
 /// The metadata of a list.
@@ -111,6 +119,8 @@ struct ListMeta {
 }
 
 enum State {
+    /// Reading the places of the objects, for a table whose rows are sorted.
+    Sorting { rest: cache::List, keyed: Vec<(i64, Arc<Entry>)>, order: fn(&object::Map) -> i64 },
     /// Measuring the objects, before the start is written.
     Measuring { rest: cache::List, measured: Vec<Arc<Entry>>, size: usize },
     /// Writing; `long` is the object that is written in parts.
@@ -151,16 +161,15 @@ impl Producer {
                 State::Measuring { rest: objects, measured: Vec::new(), size: 0 }
             }
             Format::Json | Format::Pretty | Format::Yaml => {
-                let rest = match (view.accept.transform, view.served.row_order) {
+                match (view.accept.transform, view.served.row_order) {
                     (Some(Transform { kind: TransformKind::Table, .. }), Some(order)) => {
-                        Remaining::Measured(ordered(&view, objects, order)?.into_iter())
+                        State::Sorting { rest: objects, keyed: Vec::new(), order }
                     }
-                    _ => Remaining::Lazy(objects),
-                };
-                Self::start(&view, &list, rest, frame::Measure::default())?
+                    _ => Self::start(&view, &list, Remaining::Lazy(objects), frame::Measure::default())?,
+                }
             }
         };
-        Ok(Self { view, item, state, list, ahead: Vec::new().into_iter() })
+        Ok(Self { view, item, state, list, ahead: VecDeque::new(), allowance: LARGE })
     }
 
     fn start(
@@ -175,62 +184,102 @@ impl Producer {
         Ok(State::Writing { rest, buffer, frame, any: false, long: None })
     }
 
-    fn step(&mut self) -> Result<Step, Status> {
-        let waits = self.view.converted.is_some();
+    /// Does a part of the work: on the event loop, or beside it if there is a permit.
+    fn step(&mut self, permit: Option<Permit>) -> Result<Step, Status> {
+        match permit {
+            Some(permit) => permit.run(|mut allowance| self.step_within(&mut allowance)),
+            None => {
+                let mut allowance = std::mem::take(&mut self.allowance);
+                let step = self.step_within(&mut allowance);
+                self.allowance = allowance;
+                step
+            }
+        }
+    }
+
+    /// Encodes at most as many bytes of objects as `allowance` says, which is lessened by them.
+    fn step_within(&mut self, allowance: &mut usize) -> Result<Step, Status> {
+        let Self { view, item, list, ahead, .. } = self;
         match &mut self.state {
-            State::Measuring { rest, measured, size } => {
-                if waits && self.ahead.len() == 0 {
-                    let next: Vec<_> = rest.by_ref().take(MEASURED_PER_STEP).collect();
-                    if !next.is_empty() {
-                        self.ahead = next.clone().into_iter();
-                        return Ok(Step::Convert(next));
+            State::Sorting { rest, keyed, order } => {
+                for _ in 0..MEASURED_PER_STEP {
+                    let entry = match Next::of(view, ahead, rest) {
+                        Next::Object(entry) => entry,
+                        Next::Convert(entries) => return Ok(Step::Convert(entries)),
+                        Next::End => {
+                            let sorted = sorted(std::mem::take(keyed)).into_iter();
+                            let rest = Remaining::Measured(sorted);
+                            self.state = Self::start(view, list, rest, frame::Measure::default())?;
+                            return Ok(Step::Again);
+                        }
+                    };
+                    if let Err(large) = spend(allowance, &entry, ahead) {
+                        return Ok(large);
                     }
+                    let Some(stored) = &view.served.stored else { continue };
+                    keyed.push((order(table::map_of(&stored.decode_now(&entry)?)), entry));
                 }
-                for entry in
-                    self.ahead.by_ref().chain(rest.by_ref().take(if waits { 0 } else { MEASURED_PER_STEP }))
-                {
-                    *size += self.item.size(&self.view, &entry)?;
+                Ok(Step::Again)
+            }
+            State::Measuring { rest, measured, size } => {
+                for _ in 0..MEASURED_PER_STEP {
+                    let entry = match Next::of(view, ahead, rest) {
+                        Next::Object(entry) => entry,
+                        Next::Convert(entries) => return Ok(Step::Convert(entries)),
+                        Next::End => {
+                            let measure = frame::Measure { count: measured.len(), size: *size };
+                            let rest = Remaining::Measured(std::mem::take(measured).into_iter());
+                            self.state = Self::start(view, list, rest, measure)?;
+                            return Ok(Step::Again);
+                        }
+                    };
+                    if item.is_measured() {
+                        let source = item.source(view, &entry);
+                        if matches!(source, Source::Missing)
+                            && let Err(large) = spend(allowance, &entry, ahead)
+                        {
+                            return Ok(large);
+                        }
+                        *size += item.size(view, &entry, &source)?;
+                    }
                     measured.push(entry);
                 }
-                if (waits || measured.len().is_multiple_of(MEASURED_PER_STEP))
-                    && rest.size_hint().1 != Some(0)
-                {
-                    return Ok(Step::Again);
-                }
-                let measure = frame::Measure { count: measured.len(), size: *size };
-                let measured = std::mem::take(measured).into_iter();
-                self.state = Self::start(&self.view, &self.list, Remaining::Measured(measured), measure)?;
                 Ok(Step::Again)
             }
             State::Writing { rest, buffer, frame, any, long } => {
                 while buffer.len() < CHUNK {
                     if let Some(form) = long {
+                        let Some(left) = allowance.checked_sub(CHUNK) else { return Ok(Step::Large(CHUNK)) };
+                        *allowance = left;
                         if form.write(buffer, CHUNK)? {
                             *long = None;
                         }
                         continue;
                     }
-                    if waits && self.ahead.len() == 0 {
-                        let next: Vec<_> = rest.by_ref().take(MEASURED_PER_STEP).collect();
-                        if !next.is_empty() {
-                            self.ahead = next.clone().into_iter();
-                            return Ok(Step::Convert(next));
+                    let entry = match Next::of(view, ahead, rest) {
+                        Next::Object(entry) => entry,
+                        Next::Convert(entries) => return Ok(Step::Convert(entries)),
+                        Next::End => {
+                            if *any {
+                                buffer.extend_from_slice(&frame.after);
+                            } else {
+                                *buffer = std::mem::take(&mut frame.empty);
+                            }
+                            let last = std::mem::take(buffer);
+                            self.state = State::Done;
+                            return Ok(Step::Last(last.into()));
                         }
-                    }
-                    let Some(entry) = self.ahead.next().or_else(|| rest.next()) else {
-                        if *any {
-                            buffer.extend_from_slice(&frame.after);
-                        } else {
-                            *buffer = std::mem::take(&mut frame.empty);
-                        }
-                        let last = std::mem::take(buffer);
-                        self.state = State::Done;
-                        return Ok(Step::Last(last.into()));
                     };
+                    let source = item.source(view, &entry);
+                    if matches!(source, Source::Missing)
+                        && let Err(large) = spend(allowance, &entry, ahead)
+                    {
+                        return Ok(large);
+                    }
                     if std::mem::replace(any, true) {
                         buffer.extend_from_slice(frame.separator);
                     }
-                    *long = self.item.write(&self.view, &entry, buffer)?;
+                    *long = item.write(view, &entry, source, buffer)?;
                 }
                 let full = std::mem::replace(buffer, Vec::with_capacity(CHUNK + CHUNK / 4));
                 Ok(Step::Chunk(full.into()))
@@ -240,19 +289,48 @@ impl Producer {
     }
 }
 
-/// The objects in the order of their kind's table rows. Kinds with such an order have few objects.
-fn ordered(
-    view: &View,
-    objects: cache::List,
-    order: fn(&object::Map) -> i64,
-) -> Result<Vec<Arc<Entry>>, Status> {
-    let mut keyed = Vec::new();
-    for entry in objects {
-        let Some(stored) = &view.served.stored else { continue };
-        keyed.push((order(table::map_of(&stored.decode_now(&entry)?)), entry));
+/// What comes next in a list.
+enum Next {
+    Object(Arc<Entry>),
+    /// A group of objects, which have to be converted first.
+    Convert(Vec<Arc<Entry>>),
+    End,
+}
+
+impl Next {
+    fn of(
+        view: &View,
+        ahead: &mut VecDeque<Arc<Entry>>,
+        rest: &mut impl Iterator<Item = Arc<Entry>>,
+    ) -> Self {
+        if let Some(entry) = ahead.pop_front() {
+            return Self::Object(entry);
+        }
+        if view.converted.is_none() {
+            return rest.next().map_or(Self::End, Self::Object);
+        }
+        ahead.extend(rest.take(MEASURED_PER_STEP));
+        if ahead.is_empty() { Self::End } else { Self::Convert(ahead.iter().cloned().collect()) }
     }
+}
+
+/// Takes the bytes of an object off what can be encoded. If they are too many, puts the object back for the next step.
+fn spend(allowance: &mut usize, entry: &Arc<Entry>, ahead: &mut VecDeque<Arc<Entry>>) -> Result<(), Step> {
+    let bytes = entry.bytes().len();
+    match allowance.checked_sub(bytes) {
+        Some(rest) => *allowance = rest,
+        None => {
+            ahead.push_front(entry.clone());
+            return Err(Step::Large(bytes));
+        }
+    }
+    Ok(())
+}
+
+/// The objects in the order of their kind's table rows, then of their names.
+fn sorted(mut keyed: Vec<(i64, Arc<Entry>)>) -> Vec<Arc<Entry>> {
     keyed.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.name().cmp(other.name())));
-    Ok(keyed.into_iter().map(|(_, entry)| entry).collect())
+    keyed.into_iter().map(|(_, entry)| entry).collect()
 }
 
 /// The body of a list that is longer than a chunk.
@@ -262,19 +340,19 @@ struct ListBody {
     /// Chunks that are encoded and not compressed yet.
     chunks: VecDeque<Bytes>,
     compressor: Option<Compressor>,
-    /// A conversion that is under way.
-    converting: Option<BoxFuture<'static, Result<(), Status>>>,
+    /// What the next step waits for: a conversion, or a permit.
+    waiting: Option<BoxFuture<'static, Result<Option<Permit>, Status>>>,
 }
 
 impl ListBody {
     /// The next bytes; none at the end.
-    fn next(&mut self) -> Result<Option<Step>, StreamError> {
+    fn next(&mut self, permit: Option<Permit>) -> Result<Option<Step>, StreamError> {
         let chunk = match self.chunks.pop_front() {
             Some(chunk) => chunk,
             None => {
                 let Some(producer) = &mut self.producer else { return Ok(None) };
-                match producer.step().map_err(|status| status.message)? {
-                    again @ (Step::Again | Step::Convert(_)) => return Ok(Some(again)),
+                match producer.step(permit).map_err(|status| status.message)? {
+                    again @ (Step::Again | Step::Convert(_) | Step::Large(_)) => return Ok(Some(again)),
                     Step::Chunk(chunk) => chunk,
                     Step::Last(chunk) => {
                         self.producer = None;
@@ -308,13 +386,16 @@ impl http_body::Body for ListBody {
     ) -> Poll<Option<Result<BodyFrame<Bytes>, StreamError>>> {
         let this = self.get_mut();
         loop {
-            if let Some(converting) = &mut this.converting {
-                match std::task::ready!(converting.as_mut().poll(cx)) {
-                    Ok(()) => this.converting = None,
+            let mut permit = None;
+            if let Some(waiting) = &mut this.waiting {
+                let waited = std::task::ready!(waiting.as_mut().poll(cx));
+                this.waiting = None;
+                match waited {
+                    Ok(granted) => permit = granted,
                     Err(status) => return Poll::Ready(Some(Err(status.message.into()))),
                 }
             }
-            return match this.next() {
+            return match this.next(permit) {
                 Ok(None) => Poll::Ready(None),
                 Ok(Some(Step::Again)) => {
                     cx.waker().wake_by_ref();
@@ -322,8 +403,15 @@ impl http_body::Body for ListBody {
                 }
                 Ok(Some(Step::Convert(entries))) => {
                     let view = this.producer.as_ref().map(|producer| producer.view.clone());
-                    this.converting = view.map(|view| -> BoxFuture<'static, _> {
-                        Box::pin(async move { view.convert_ahead(&entries).await })
+                    this.waiting = view.map(|view| -> BoxFuture<'static, _> {
+                        Box::pin(async move { view.convert_ahead(&entries).await.map(|()| None) })
+                    });
+                    continue;
+                }
+                Ok(Some(Step::Large(bytes))) => {
+                    let large = this.producer.as_ref().map(|producer| producer.view.large.clone());
+                    this.waiting = large.map(|large| -> BoxFuture<'static, _> {
+                        Box::pin(async move { Ok(Some(large.permit(bytes).await)) })
                     });
                     continue;
                 }

@@ -28,6 +28,7 @@ use schema::{Limits, Ref, Shape, Status, Type, builtin, cbor, json, protobuf, ya
 use store::Revision;
 
 use super::decode::go_name;
+use super::large::LargeWork;
 use super::negotiate::{Accept, Format, MetaVersion, Transform, TransformKind};
 use crate::Query;
 use encodings::CachedEncoding;
@@ -79,6 +80,8 @@ pub(crate) struct View {
     pub(crate) now: MicroTime,
     /// Objects that were converted ahead; `None` for a kind whose conversion does not wait.
     pub(crate) converted: Option<Converted>,
+    /// Where large objects are encoded.
+    pub(crate) large: LargeWork,
 }
 
 /// Objects in the version of the request, by their keys and revisions.
@@ -161,13 +164,18 @@ impl View {
     /// The metadata of a stored object by itself, as JSON.
     pub(crate) fn metadata<'e>(&self, entry: &'e Entry) -> Result<Cow<'e, [u8]>, Status> {
         let written = span::metadata(entry.bytes());
-        if self.served.field_annotations.is_empty() && self.is_in_storage_version(entry) {
+        if self.has_stored_metadata(entry) {
             return Ok(Cow::Borrowed(written));
         }
         let mut out = Vec::with_capacity(written.len());
         let tree = self.decoded(entry)?;
         json::encode_shape(&object_meta()?, &self.metadata_alone(&tree), &mut out);
         Ok(Cow::Owned(out))
+    }
+
+    /// Whether the metadata of an object by itself is a part of the stored bytes.
+    pub(crate) fn has_stored_metadata(&self, entry: &Entry) -> bool {
+        self.served.field_annotations.is_empty() && self.is_in_storage_version(entry)
     }
 
     /// The metadata of a tree by itself.

@@ -9,6 +9,7 @@ use http::header::ACCEPT;
 use http_body_util::BodyExt;
 use registry::{Config, List, Registry};
 
+use super::large::LargeWork;
 use super::negotiate::{AllowedTransforms, ClientPreferences, Negotiator};
 use super::represent::{Include, View};
 use crate::Response;
@@ -28,10 +29,17 @@ pub(crate) struct Fixture {
 
 impl Fixture {
     pub(crate) async fn new() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    /// With a change to the configuration.
+    pub(crate) async fn with(change: impl FnOnce(&mut Config)) -> Self {
         let store = Arc::new(store::memory::Memory::default());
         let cache = Cache::open(store, registry::specs().unwrap(), cache::Options::default()).await.unwrap();
         let cache = Arc::new(cache);
-        let registry = Registry::new(cache.clone(), Config::new(&cache).unwrap()).unwrap();
+        let mut config = Config::new(&cache).unwrap();
+        change(&mut config);
+        let registry = Registry::new(cache.clone(), config).unwrap();
         Self { cache, registry }
     }
 
@@ -59,6 +67,7 @@ impl Fixture {
             include: Include::default(),
             now: NOW.parse().unwrap(),
             converted: None,
+            large: LargeWork::default(),
         }
     }
 

@@ -18,6 +18,7 @@ mod documents;
 mod evictions;
 mod reads;
 mod reviews;
+mod token_requests;
 mod writes;
 
 /// A server with the namespace `n`.
@@ -32,7 +33,12 @@ struct Answer {
 
 impl Server {
     async fn start() -> Self {
-        let fixture = Fixture::new().await;
+        Self::start_with(|_| {}).await
+    }
+
+    /// With a change to the configuration of the registry.
+    async fn start_with(change: impl FnOnce(&mut registry::Config)) -> Self {
+        let fixture = Fixture::with(change).await;
         let config = ApiConfig {
             request_timeout: Duration::from_secs(10),
             shortest_watch: Duration::from_secs(1),

@@ -5,11 +5,13 @@
 //! 2. A watch holds one batch of its watcher and one chunk, however slow its client is.
 //! 3. A watch ends between two events: at its timeout, when the server drains, when its kind is removed or changed, or when the
 //!    client disconnects. If its client does not read, it is cut off shortly after its timeout.
-//! 4. An error after the start of the response is sent as the last event.
+//! 4. Up to [`LARGE`] bytes of a batch are encoded on the event loop; if more are not in the cache, they are encoded beside it.
+//! 5. An error after the start of the response is sent as the last event.
 
 mod event;
 
 use std::future::Future;
+use std::iter::Peekable;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -25,6 +27,7 @@ use schema::Status;
 use tokio::time::Instant;
 
 use super::compress;
+use super::large::LARGE;
 use super::represent::View;
 use crate::body::StreamError;
 use crate::poll_when_woken::PollWhenWoken;
@@ -183,25 +186,65 @@ async fn send(batch: Batch, events: &mut Events, slot: &Slot) -> Result<Sent, Op
         });
         events.convert_ahead(&entries.collect::<Vec<_>>()).await.map_err(Some)?;
     }
-    let mut buffer = Vec::with_capacity(events.size_of(&batch).min(CHUNK + CHUNK / 4));
+    let size = events.size_of(&batch);
+    let mut buffer = Vec::with_capacity(size.min(CHUNK + CHUNK / 4));
+    // A batch that is small altogether needs no look into the cache.
+    let mut allowance = if size > LARGE { LARGE } else { usize::MAX };
+    let mut items = batch.iter().peekable();
     let mut in_parts = false;
-    for item in batch.iter() {
+    loop {
+        let mut filled = fill(&mut items, events, &mut buffer, &mut allowance)?;
+        while let Filled::Large(bytes) = filled {
+            let permit = events.large().permit(bytes).await;
+            filled = permit.run(|mut allowance| fill(&mut items, events, &mut buffer, &mut allowance))?;
+        }
+        match filled {
+            Filled::End if !in_parts => return Ok(Sent::Whole(buffer.into())),
+            Filled::End => {
+                slot.send(buffer.into()).await;
+                return Ok(Sent::InParts);
+            }
+            Filled::Chunk | Filled::Large(_) => slot.send(std::mem::take(&mut buffer).into()).await,
+        }
+        in_parts = true;
+    }
+}
+
+/// Why [`fill`] returned.
+enum Filled {
+    /// There is a chunk, and more to come.
+    Chunk,
+    /// The next object has so many bytes, which are to be encoded beside the event loop.
+    Large(usize),
+    /// All events are encoded.
+    End,
+}
+
+/// Encodes events up to the end of a chunk, and at most as many bytes of objects as `allowance` says, which is lessened by them.
+fn fill<'b>(
+    items: &mut Peekable<impl Iterator<Item = Item<'b>>>,
+    events: &mut Events,
+    buffer: &mut Vec<u8>,
+    allowance: &mut usize,
+) -> Result<Filled, Option<Status>> {
+    while let Some(item) = items.peek() {
         if buffer.len() >= CHUNK {
-            slot.send(std::mem::take(&mut buffer).into()).await;
-            in_parts = true;
+            return Ok(Filled::Chunk);
         }
         match item {
-            Item::Event(event) => events.event(&event, &mut buffer)?,
-            Item::Bookmark { revision, mark } => events.bookmark(revision, mark, &mut buffer)?,
+            Item::Event(event) => {
+                if *allowance < usize::MAX && !events.is_kept(event) {
+                    let bytes = event.entry.bytes().len();
+                    let Some(left) = allowance.checked_sub(bytes) else { return Ok(Filled::Large(bytes)) };
+                    *allowance = left;
+                }
+                events.event(event, buffer)?;
+            }
+            Item::Bookmark { revision, mark } => events.bookmark(*revision, *mark, buffer)?,
         }
+        items.next();
     }
-    match in_parts {
-        false => Ok(Sent::Whole(buffer.into())),
-        true => {
-            slot.send(buffer.into()).await;
-            Ok(Sent::InParts)
-        }
-    }
+    Ok(Filled::End)
 }
 
 /// The body of a watch.

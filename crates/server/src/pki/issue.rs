@@ -11,9 +11,9 @@ use rustls::pki_types::pem::PemObject as _;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use super::{Names, Pair};
+use super::{Client, Error, Names, Pair};
 
-const HOUR: Duration = Duration::from_secs(3600);
+pub(super) const HOUR: Duration = Duration::from_secs(3600);
 const AUTHORITY_LIFE: Duration = Duration::from_secs(3650 * 24 * 3600);
 const LEAF_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
 const RENEW_BEFORE: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -76,6 +76,11 @@ impl Authority {
     /// Whether it is valid for signing at `now`.
     pub(super) fn good_at(&self, now: SystemTime) -> bool {
         X509Certificate::from_der(&self.der).is_ok_and(|(_, parsed)| lasts(&parsed, now))
+    }
+
+    /// A new certificate for a client.
+    pub(super) fn client(&self, client: &Client<'_>, now: SystemTime) -> Result<Pair, Error> {
+        client.issue(&self.der, self.issuer.key(), now)
     }
 
     /// A new certificate for `purpose`.
@@ -159,7 +164,7 @@ fn params(now: SystemTime, life: Duration) -> CertificateParams {
     params
 }
 
-fn seconds(time: SystemTime) -> u64 {
+pub(super) fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 

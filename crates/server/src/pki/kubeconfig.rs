@@ -5,6 +5,8 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use schema::json;
+
 use super::{Error, Pair, file};
 
 /// A kubeconfig with everything embedded: it needs no other file.
@@ -19,7 +21,29 @@ pub struct Kubeconfig<'a> {
     /// The client certificate.
     pub client: &'a Pair,
     /// The token, for clients without support for certificates.
-    pub token: &'a str,
+    pub token: Option<&'a str>,
+}
+
+/// The server of a kubeconfig.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cluster {
+    /// Its URL.
+    pub server: String,
+    /// The certificates in PEM that its certificate is verified with.
+    pub authority: String,
+}
+
+impl Cluster {
+    /// The server of a kubeconfig that [`Kubeconfig::write`] wrote; `None` if there is none.
+    pub fn read(path: &Path) -> Result<Option<Self>, Error> {
+        let Some(text) = file::read_private(path)? else { return Ok(None) };
+        let value = |key: &str| text.lines().find_map(|line| line.trim().strip_prefix(key)).map(str::trim);
+        let authority = value("certificate-authority-data:").and_then(|data| STANDARD.decode(data).ok());
+        let authority = authority.and_then(|pem| String::from_utf8(pem).ok());
+        Ok(value("server:")
+            .zip(authority)
+            .map(|(server, authority)| Self { server: server.into(), authority }))
+    }
 }
 
 impl Kubeconfig<'_> {
@@ -39,7 +63,7 @@ users:
   user:
     client-certificate-data: {certificate}
     client-key-data: {key}
-    token: {token}
+{token}\
 contexts:
 - name: keelson
   context:
@@ -49,10 +73,10 @@ current-context: keelson
 ",
             server = self.server,
             authority = STANDARD.encode(self.authority),
-            user = self.user,
+            user = json::string(self.user),
             certificate = STANDARD.encode(&self.client.certificate),
             key = STANDARD.encode(&self.client.key),
-            token = self.token,
+            token = self.token.map(|token| format!("    token: {token}\n")).unwrap_or_default(),
         )
     }
 

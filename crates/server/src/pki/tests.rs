@@ -218,7 +218,7 @@ fn kubeconfig_embeds_everything_and_has_mode_0600() {
         authority: &material.authority,
         user: ADMIN_USER,
         client: &material.admin,
-        token: &material.token.0,
+        token: Some(&material.token.0),
     };
     let path = folder.path("kubeconfig");
     kubeconfig.write(&path).unwrap();
@@ -239,4 +239,36 @@ fn kubeconfig_embeds_everything_and_has_mode_0600() {
         written,
         "the same text is not written again"
     );
+}
+
+#[test]
+fn client_certificate_has_every_group_and_is_one_of_the_authority() {
+    let folder = Folder::new();
+    let pki = folder.pki();
+    let now = SystemTime::now();
+    let groups = ["dev".to_owned(), "system:masters".to_owned(), "ö".to_owned()];
+    let client = Client { user: "jane, \"x\"", groups: &groups, life: Duration::from_secs(60) };
+    let missing = pki.issue(&client, now).unwrap_err().to_string();
+    assert!(missing.contains("it is not there"), "{missing}");
+    let material = pki.ensure(&names(), now).unwrap();
+    let pair = pki.issue(&client, now).unwrap();
+
+    let authorities = crate::tls::certificates(&material.authority).unwrap();
+    let methods = auth::Authenticators {
+        certificates: Some(auth::ClientAuthority::new(authorities).unwrap()),
+        ..auth::Authenticators::default()
+    };
+    let chain = crate::tls::certificates(&pair.certificate).unwrap();
+    let certified = methods.certify(&chain, None).unwrap();
+    let headers = http::HeaderMap::new();
+    let credentials = auth::Credentials { headers: &headers, path: "/", certified: Some(&certified) };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let caller = runtime.block_on(methods.authenticate(&credentials)).unwrap();
+    assert_eq!(caller.user().name, "jane, \"x\"");
+    assert_eq!(caller.user().groups, ["dev", "system:masters", "ö", "system:authenticated"]);
+    // The key is the one of the certificate.
+    let key = rcgen::KeyPair::from_pem(&pair.key).unwrap();
+    let (_, parsed) = x509_parser::parse_x509_certificate(chain.first().unwrap()).unwrap();
+    assert_eq!(parsed.public_key().subject_public_key.data.as_ref(), rcgen::PublicKeyData::der_bytes(&key));
+    assert!(!parsed.is_ca());
 }

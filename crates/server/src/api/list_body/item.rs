@@ -1,5 +1,6 @@
 //! One object of a list, in each format and transform.
 
+use bytes::Bytes;
 use cache::Entry;
 use schema::{Status, builtin, cbor};
 
@@ -23,6 +24,16 @@ pub(super) enum ItemEncoding {
     Row(Format, MetaVersion),
 }
 
+/// What an object of a list is written from.
+pub(super) enum Source {
+    /// Its stored bytes.
+    Stored,
+    /// An encoding from the cache.
+    Kept(Bytes),
+    /// An encoding that has to be made.
+    Missing,
+}
+
 impl ItemEncoding {
     pub(super) fn of(accept: Accept) -> Self {
         match (accept.transform, accept.format) {
@@ -40,14 +51,32 @@ impl ItemEncoding {
         }
     }
 
+    /// What an object is written from.
+    pub(super) fn source(self, view: &View, entry: &Entry) -> Source {
+        let kept = match self {
+            Self::Json if view.is_as_stored(entry) => return Source::Stored,
+            Self::Json => view.kept(entry, CachedEncoding::Json),
+            Self::Cached(encoding) | Self::Message(encoding, _) => view.kept(entry, encoding),
+            Self::Partial(Format::Json, _) if view.has_stored_metadata(entry) => return Source::Stored,
+            Self::Row(Format::Json, _) => view.kept_row(entry),
+            Self::Partial(..) | Self::Row(..) => None,
+        };
+        kept.map_or(Source::Missing, Source::Kept)
+    }
+
+    /// Whether the size of an object must be known before the start of the list.
+    pub(super) fn is_measured(self) -> bool {
+        matches!(self, Self::Message(..))
+    }
+
     /// The size of an object, if it must be known before the start of the list.
-    pub(super) fn size(self, view: &View, entry: &Entry) -> Result<usize, Status> {
-        match self {
-            Self::Message(message, number) => {
-                Ok(wire::field_len(number, view.encoded(entry, message)?.len()))
-            }
-            _ => Ok(0),
-        }
+    pub(super) fn size(self, view: &View, entry: &Entry, source: &Source) -> Result<usize, Status> {
+        let Self::Message(message, number) = self else { return Ok(0) };
+        let len = match source {
+            Source::Kept(bytes) => bytes.len(),
+            Source::Stored | Source::Missing => view.encoded(entry, message)?.len(),
+        };
+        Ok(wire::field_len(number, len))
     }
 
     /// Writes an object; returns what writes it if it is long.
@@ -55,16 +84,21 @@ impl ItemEncoding {
         self,
         view: &View,
         entry: &Entry,
+        source: Source,
         out: &mut Vec<u8>,
     ) -> Result<Option<Box<LongForm>>, Status> {
-        let form = match self {
-            Self::Cached(encoding) => view.encoded_form(entry, encoding)?,
-            Self::Partial(format, version) if format != Format::Json => {
+        let form = match (self, source) {
+            (_, Source::Kept(bytes)) => return self.write_kept(view, entry, &bytes, out).map(|()| None),
+            (Self::Json, Source::Stored) => {
+                return self.write_kept(view, entry, entry.bytes(), out).map(|()| None);
+            }
+            (Self::Cached(encoding), _) => view.encoded_form(entry, encoding)?,
+            (Self::Partial(format, version), _) if format != Format::Json => {
                 let mut text = Vec::with_capacity(1024);
                 write_partial(view, entry, version, &mut text)?;
                 in_format("items", text, format, view)?
             }
-            Self::Row(format, version) if format != Format::Json => {
+            (Self::Row(format, version), _) if format != Format::Json => {
                 let mut text = Vec::with_capacity(1024);
                 view.row(entry, version, &mut text)?;
                 in_format("rows", text, format, view)?
@@ -81,19 +115,25 @@ impl ItemEncoding {
     /// Writes an object in a format that is not much longer than JSON.
     fn write_plain(self, view: &View, entry: &Entry, out: &mut Vec<u8>) -> Result<(), Status> {
         match self {
-            Self::Json if view.is_as_stored(entry) => {
-                out.push(b'{');
-                out.extend_from_slice(view.after_head(entry.bytes()));
-            }
-            Self::Json => {
-                let json = view.json(entry)?;
-                out.push(b'{');
-                out.extend_from_slice(view.after_head(&json));
-            }
+            Self::Json => self.write_kept(view, entry, &view.json(entry)?, out)?,
             Self::Cached(encoding) => out.extend_from_slice(&view.encoded(entry, encoding)?),
             Self::Message(message, number) => wire::bytes_field(number, &view.encoded(entry, message)?, out),
             Self::Partial(_, version) => write_partial(view, entry, version, out)?,
             Self::Row(_, version) => view.row(entry, version, out)?,
+        }
+        Ok(())
+    }
+
+    /// Writes an object from its cached encoding, or from its JSON.
+    fn write_kept(self, view: &View, entry: &Entry, kept: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
+        match self {
+            Self::Json => {
+                out.push(b'{');
+                out.extend_from_slice(view.after_head(kept));
+            }
+            Self::Message(_, number) => wire::bytes_field(number, kept, out),
+            Self::Row(_, version) => view.write_row(kept, entry, version, out)?,
+            Self::Cached(_) | Self::Partial(..) => out.extend_from_slice(kept),
         }
         Ok(())
     }

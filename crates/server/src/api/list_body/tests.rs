@@ -156,3 +156,86 @@ async fn long_lists_are_sent_in_chunks_and_compressed() {
             .unwrap();
     assert_eq!(all.value.get("items").and_then(object::Value::as_list).map(<[_]>::len), Some(200));
 }
+
+const OTHER_FORMS: [&str; 6] = [
+    "application/vnd.kubernetes.protobuf",
+    "application/cbor",
+    "application/yaml",
+    "application/json;pretty=1",
+    "application/json;as=Table;g=meta.k8s.io;v=v1",
+    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+];
+
+/// Lists config maps while nothing can run beside the event loop: `None` if that has to.
+async fn listed_on_the_event_loop(fixture: &Fixture, accept: &str) -> Option<Bytes> {
+    let view = fixture.view("", "configmaps", accept);
+    let _permits = view.large.all_permits().await;
+    let list = fixture.list("configmaps").await;
+    let sent = async { body(respond(view, list, Coding::Identity).await.unwrap()).await };
+    tokio::time::timeout(std::time::Duration::from_secs(60), sent).await.ok()
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_lists_are_encoded_beside_the_event_loop_unless_they_are_cached() {
+    let fixture = Fixture::new().await;
+    for at in 0..100 {
+        fixture.config_map(&format!("c{at:03}"), &"x".repeat(2_000)).await;
+    }
+    assert!(listed_on_the_event_loop(&fixture, "application/json").await.is_some(), "as it is stored");
+    for accept in OTHER_FORMS {
+        assert!(listed_on_the_event_loop(&fixture, accept).await.is_none(), "{accept}");
+        let made = listed(&fixture, accept).await;
+        assert_eq!(listed_on_the_event_loop(&fixture, accept).await.as_ref(), Some(&made), "{accept}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn small_lists_are_encoded_on_the_event_loop() {
+    let fixture = Fixture::new().await;
+    for at in 0..20 {
+        fixture.config_map(&format!("c{at:03}"), &"x".repeat(2_000)).await;
+    }
+    for accept in OTHER_FORMS {
+        assert!(listed_on_the_event_loop(&fixture, accept).await.is_some(), "{accept}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_rest_of_a_long_object_is_encoded_beside_the_event_loop() {
+    let fixture = Fixture::new().await;
+    let lines: String = "x\\n".repeat(50_000);
+    fixture.config_map("long", &lines).await;
+    let view = fixture.view("", "configmaps", "application/yaml");
+    let large = view.large.clone();
+    let response = respond(view, fixture.list("configmaps").await, Coding::Identity).await.unwrap();
+    let _permits = large.all_permits().await;
+    let sent = tokio::time::timeout(std::time::Duration::from_secs(60), body(response)).await;
+    assert!(sent.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn tables_with_sorted_rows_are_sorted_beside_the_event_loop() {
+    let fixture = Fixture::new().await;
+    for (name, precedence) in [("a", 9000), ("b", 10)] {
+        let long = "x".repeat(LARGE);
+        let json = format!(
+            r#"{{"kind":"FlowSchema","apiVersion":"flowcontrol.apiserver.k8s.io/v1","metadata":{{"name":"{name}","annotations":{{"long":"{long}"}}}},"spec":{{"matchingPrecedence":{precedence},"priorityLevelConfiguration":{{"name":"p"}}}}}}"#
+        );
+        let resource = fixture.cache.resource("flowschemas.flowcontrol.apiserver.k8s.io").unwrap();
+        fixture.cache.commit(cache::Change::put(&resource, "", name, json)).await.unwrap();
+    }
+    let accept = &format!("application/json{TABLE}");
+    let view = fixture.view("flowcontrol.apiserver.k8s.io", "flowschemas", accept);
+    let permits = view.large.all_permits().await;
+    let (large, sorted) = (
+        view.large.clone(),
+        Producer::new(view, fixture.list("flowschemas.flowcontrol.apiserver.k8s.io").await),
+    );
+    let mut sorted = sorted.unwrap();
+    assert!(matches!(sorted.step(None), Ok(Step::Large(bytes)) if bytes > LARGE));
+    drop(permits);
+    let permit = large.permit(LARGE * 2).await;
+    assert!(matches!(sorted.step(Some(permit)), Ok(Step::Again)));
+    let State::Writing { rest: Remaining::Measured(rest), .. } = &sorted.state else { panic!("not sorted") };
+    assert_eq!(rest.as_slice().iter().map(|entry| entry.name()).collect::<Vec<_>>(), ["b", "a"]);
+}

@@ -52,10 +52,15 @@ pub(crate) fn check(
 
 /// Checks a route whose responses are JSON only: 406 if the client does not accept that.
 pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Status> {
-    if is_accepted(&text(headers, ACCEPT), &[super::JSON]) {
+    check_only(headers, super::JSON)
+}
+
+/// Checks a route whose responses are of one media type only.
+pub(crate) fn check_only(headers: &HeaderMap, media_type: &str) -> Result<(), Status> {
+    if is_accepted(&text(headers, ACCEPT), &[media_type]) {
         return Ok(());
     }
-    Err(refusal(406, format!("406: Not Acceptable\n\nAvailable representations: {}", super::JSON)))
+    Err(refusal(406, format!("406: Not Acceptable\n\nAvailable representations: {media_type}")))
 }
 
 fn produced(produces: Produces, negotiator: Negotiator) -> Vec<&'static str> {

@@ -54,6 +54,11 @@ pub(crate) fn numbered(number: u32, served: &Served) -> Encoding {
 }
 
 impl View {
+    /// An encoding of a stored object, if it is in the cache.
+    pub(crate) fn kept(&self, entry: &Entry, encoding: CachedEncoding) -> Option<Bytes> {
+        self.cache.encodings().kept(entry, cache_id(encoding, &self.served))
+    }
+
     /// An encoding of a stored object that is not indented, from the cache if it is there.
     pub(crate) fn encoded(&self, entry: &Entry, encoding: CachedEncoding) -> Result<Bytes, Status> {
         self.encoded_form(entry, encoding)?.into_bytes()

@@ -233,16 +233,36 @@ impl View {
         out
     }
 
+    /// The cached row of an object, if nothing has to be encoded for the row's object either.
+    pub(crate) fn kept_row(&self, entry: &Entry) -> Option<Bytes> {
+        let has_object = match self.include {
+            Include::None => true,
+            Include::Object => self.is_as_stored(entry) || self.kept(entry, CachedEncoding::Json).is_some(),
+            Include::Metadata => self.has_stored_metadata(entry),
+        };
+        if has_object { self.kept(entry, CachedEncoding::Row) } else { None }
+    }
+
     /// One object as a row.
     pub(crate) fn row(&self, entry: &Entry, version: MetaVersion, out: &mut Vec<u8>) -> Result<(), Status> {
-        let kept = self.encoded(entry, CachedEncoding::Row)?;
-        let metadata = Row::write(&kept, self.now, out);
+        self.write_row(&self.encoded(entry, CachedEncoding::Row)?, entry, version, out)
+    }
+
+    /// Writes a cached row with its object.
+    pub(crate) fn write_row(
+        &self,
+        kept: &[u8],
+        entry: &Entry,
+        version: MetaVersion,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Status> {
+        let metadata = Row::write(kept, self.now, out);
         match self.include {
             Include::None => out.extend_from_slice(b"null"),
             Include::Object => out.extend_from_slice(&self.json(entry)?),
             Include::Metadata => {
                 out.extend_from_slice(partial_head(version));
-                if self.served.field_annotations.is_empty() && self.is_in_storage_version(entry) {
+                if self.has_stored_metadata(entry) {
                     let metadata = entry.bytes().get(metadata).filter(|text| !text.is_empty());
                     out.extend_from_slice(metadata.unwrap_or(b"{}"));
                 } else {

@@ -11,6 +11,7 @@ use schema::{Status, builtin, cbor};
 use std::sync::Arc;
 use store::Revision;
 
+use crate::api::large::LargeWork;
 use crate::api::negotiate::{Format, MetaVersion, Transform, TransformKind};
 use crate::api::represent::encodings::{self, CachedEncoding};
 use crate::api::represent::form::Form;
@@ -86,6 +87,32 @@ impl Events {
             Item::Bookmark { .. } => AROUND,
         });
         sizes.sum()
+    }
+
+    /// Where large objects are encoded.
+    pub(super) fn large(&self) -> LargeWork {
+        self.view.large.clone()
+    }
+
+    /// Whether the object of an event can be written without encoding it.
+    pub(super) fn is_kept(&self, event: &Event<'_>) -> bool {
+        let (view, entry) = (&self.view, event.entry);
+        let encoding = match (view.accept.transform, view.accept.format) {
+            (None, Format::Protobuf) => CachedEncoding::Protobuf,
+            (None, Format::Cbor) => CachedEncoding::Cbor,
+            (None, _) if view.is_as_stored(entry) => return true,
+            (None, _) => CachedEncoding::Json,
+            (Some(Transform { kind: TransformKind::Partial, .. }), Format::Protobuf) => {
+                CachedEncoding::ProtobufMeta
+            }
+            (Some(Transform { kind: TransformKind::Partial, .. }), Format::Cbor) => return false,
+            (Some(Transform { kind: TransformKind::Partial, .. }), _) => {
+                return view.has_stored_metadata(entry);
+            }
+            (Some(Transform { kind: TransformKind::Table, .. }), _) => return view.kept_row(entry).is_some(),
+            (Some(Transform { kind: TransformKind::PartialList, .. }), _) => return true,
+        };
+        view.kept(entry, encoding).is_some()
     }
 
     /// Notes that the changes up to a revision were sent.

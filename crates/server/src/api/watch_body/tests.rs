@@ -211,3 +211,31 @@ async fn large_initial_state_is_sent_in_chunks() {
     }
     assert!((CHUNK..CHUNK + 8_000).contains(&largest), "{largest}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn large_batches_are_encoded_beside_the_event_loop_unless_they_are_cached() {
+    let setup = Setup::new().await;
+    for at in 0..100 {
+        setup.fixture.config_map(&format!("c{at:03}"), &"x".repeat(2_000)).await;
+    }
+    let first = async |accept: &str| {
+        let mut view = setup.fixture.view("", "configmaps", accept);
+        let (accept, media_type) = view.accept.stream(NEGOTIATOR).unwrap();
+        view.accept = accept;
+        let _permits = view.large.all_permits().await;
+        let resource = setup.fixture.cache.resource("configmaps").unwrap();
+        let watcher = resource.watch(Request::new(STATE)).await.unwrap();
+        let until =
+            EndConditions { timeout: LONG * 10, bookmarks: false, lifecycle: setup.lifecycle.clone() };
+        let mut response = respond(view, media_type, Watch::Running(watcher), until);
+        let frame = tokio::time::timeout(LONG, response.body_mut().frame()).await;
+        frame.ok().map(|frame| frame.unwrap().unwrap().into_data().unwrap().len())
+    };
+    assert!(first("application/json;stream=watch").await.is_some(), "as it is stored");
+    let protobuf = "application/vnd.kubernetes.protobuf;stream=watch";
+    for accept in [protobuf, &format!("application/json{TABLE}")] {
+        assert_eq!(first(accept).await, None, "{accept}");
+        setup.short(accept, STATE).await;
+        assert!(first(accept).await.is_some_and(|bytes| bytes > 0), "{accept}");
+    }
+}

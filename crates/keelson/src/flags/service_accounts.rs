@@ -1,0 +1,149 @@
+//! The rules of the flags `--service-account-*`, with the texts of the reference.
+
+use std::time::Duration;
+
+use object::quote::quote;
+
+use crate::options::ServiceAccountOptions;
+
+/// A shorter limit makes no sense for the tokens of pods, which ask for this much.
+const EXTENDED_LIFETIME_ASKED: u64 = 60 * 60 + 7;
+const EXTENDED_LIFETIME: u64 = 365 * 24 * 60 * 60;
+
+/// Refuses flags that contradict each other; otherwise says what to warn about.
+pub(super) fn check(options: &ServiceAccountOptions) -> Result<Vec<String>, String> {
+    let longest = options.longest;
+    let bounds = Duration::from_secs(60 * 60)..=Duration::from_secs(1 << 32);
+    if !longest.is_zero() && !bounds.contains(&longest) {
+        return Err("the service-account-max-token-expiration must be between 1 hour and 2^32 seconds".into());
+    }
+    if options.signing_endpoint.is_some() {
+        return Err(match options.signing_key_file {
+            Some(_) => "service-account-signing-key-file and service-account-signing-endpoint are mutually exclusive and cannot be set at the same time",
+            None => "setting `--service-account-signing-endpoint` requires enabling ExternalServiceAccountTokenSigner feature gate",
+        }
+        .into());
+    }
+    for (at, issuer) in options.issuers.iter().enumerate() {
+        if let Some(why) = url_fault(issuer).filter(|_| issuer.contains(':')) {
+            let issuer = quote(issuer);
+            return Err(format!(
+                "service-account-issuer {issuer} contained a ':' but was not a valid URL: {why}"
+            ));
+        }
+        if issuer.is_empty() {
+            return Err("service-account-issuer should not be an empty string".into());
+        }
+        if options.issuers.iter().take(at).any(|before| before == issuer) {
+            return Err(format!("service-account-issuer {} is already specified", quote(issuer)));
+        }
+    }
+    if let Some(uri) = &options.jwks_uri {
+        if let Some(why) = url_fault(uri) {
+            return Err(format!("service-account-jwks-uri must be a valid URL: {why}"));
+        }
+        if !uri.split_once(':').is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("https")) {
+            return Err(format!("service-account-jwks-uri requires https scheme, parsed as: {uri}"));
+        }
+    }
+    if !options.key_files.is_empty() && options.signing_key_file.is_none() {
+        return Err("--service-account-signing-key-file, --service-account-issuer, and --api-audiences should be specified together".into());
+    }
+    Ok(warnings(options))
+}
+
+/// Limits that the tokens of pods do not keep to.
+fn warnings(options: &ServiceAccountOptions) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !options.extends || options.longest.is_zero() {
+        return warnings;
+    }
+    let longest = object::duration::Duration::from(options.longest);
+    if options.longest < Duration::from_secs(EXTENDED_LIFETIME_ASKED) {
+        warnings.push(format!(
+            "service-account-extend-token-expiration is true, in order to correctly trigger safe transition logic, service-account-max-token-expiration must be set longer than {EXTENDED_LIFETIME_ASKED} seconds (currently {longest})"
+        ));
+    }
+    if options.longest < Duration::from_secs(EXTENDED_LIFETIME) {
+        warnings.push(format!(
+            "service-account-extend-token-expiration is true, enabling tokens valid up to {EXTENDED_LIFETIME} seconds, which is longer than service-account-max-token-expiration set to {longest}"
+        ));
+    }
+    warnings
+}
+
+/// Why a text is no URL, as Go says it.
+fn url_fault(text: &str) -> Option<String> {
+    let fault = |why: &str| Some(format!("parse {}: {why}", quote(text)));
+    if text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
+        return fault("net/url: invalid control character in URL");
+    }
+    if text.starts_with(':') {
+        return fault("missing protocol scheme");
+    }
+    let first = text.split(['/', '?', '#']).next().unwrap_or_default();
+    let (scheme, _) = first.split_once(':')?;
+    let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'));
+    if is_scheme { None } else { fault("first path segment in URL cannot contain colon") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(change: impl FnOnce(&mut ServiceAccountOptions)) -> String {
+        let mut options = ServiceAccountOptions::default();
+        change(&mut options);
+        check(&options).unwrap_err()
+    }
+
+    #[test]
+    fn flags_of_service_accounts_are_refused_as_by_the_reference() {
+        assert_eq!(check(&ServiceAccountOptions::default()), Ok(Vec::new()));
+        let issuers = |issuers: &[&str]| {
+            let issuers = issuers.iter().map(|issuer| (*issuer).to_owned()).collect();
+            refusal(|options| options.issuers = issuers)
+        };
+        assert_eq!(issuers(&["a", "a"]), "service-account-issuer \"a\" is already specified");
+        assert_eq!(issuers(&[""]), "service-account-issuer should not be an empty string");
+        assert_eq!(
+            issuers(&[":x"]),
+            "service-account-issuer \":x\" contained a ':' but was not a valid URL: parse \":x\": missing protocol scheme"
+        );
+        assert_eq!(
+            issuers(&["1:x"]),
+            "service-account-issuer \"1:x\" contained a ':' but was not a valid URL: parse \"1:x\": first path segment in URL cannot contain colon"
+        );
+        assert_eq!(
+            refusal(|options| options.jwks_uri = Some("http://k".into())),
+            "service-account-jwks-uri requires https scheme, parsed as: http://k"
+        );
+        for seconds in [3599, (1 << 32) + 1] {
+            assert_eq!(
+                refusal(|options| options.longest = Duration::from_secs(seconds)),
+                "the service-account-max-token-expiration must be between 1 hour and 2^32 seconds"
+            );
+        }
+        assert_eq!(
+            refusal(|options| options.signing_endpoint = Some("/run/signer.sock".into())),
+            "setting `--service-account-signing-endpoint` requires enabling ExternalServiceAccountTokenSigner feature gate"
+        );
+        assert!(
+            refusal(|options| options.key_files = vec!["k".into()]).contains("should be specified together")
+        );
+    }
+
+    #[test]
+    fn limit_that_the_tokens_of_pods_exceed_is_warned_about() {
+        let warnings = |hours: u64, extends: bool| {
+            let longest = Duration::from_secs(hours * 3600);
+            check(&ServiceAccountOptions { longest, extends, ..Default::default() }).unwrap()
+        };
+        assert_eq!(warnings(1, true).len(), 2);
+        assert!(warnings(1, true)[0].ends_with("must be set longer than 3607 seconds (currently 1h0m0s)"));
+        assert_eq!(warnings(2, true).len(), 1);
+        assert!(warnings(2, false).is_empty());
+        assert!(warnings(24 * 365, true).is_empty());
+    }
+}

@@ -1,0 +1,148 @@
+//! The tokens of service accounts, by the flags of a run: keys, issuers, and what issuing and accepting need.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock, Weak};
+
+use auth::SystemIdentity;
+use auth::jwt::{InvalidKey, KeySet, SigningKey};
+use auth::service_account::{Discovery, Issuer, LegacyUse, Objects, ServiceAccountTokens, Settings};
+use cache::Cache;
+use object::{Map, Value};
+use registry::{Address, Client, Registry, TokenIssuing};
+use schema::Status;
+use schema::status::Reason;
+
+use crate::certificates::{self, Certificates};
+use crate::options::Options;
+
+/// Why tokens cannot be issued or accepted.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("the file {} cannot be read: {cause}", .path.display())]
+    File { path: PathBuf, cause: std::io::Error },
+    #[error("failed to parse service-account-issuer-key-file: error reading private key file {}: {why}", .path.display())]
+    SigningKey { path: PathBuf, why: InvalidKey },
+    #[error("error reading public key file {}: {why}", .path.display())]
+    PublicKeys { path: PathBuf, why: InvalidKey },
+    #[error(transparent)]
+    Own(#[from] certificates::Error),
+    #[error("the objects that decide about tokens are not there")]
+    Missing,
+}
+
+/// What issuing and accepting tokens need.
+pub(crate) struct ServiceAccounts {
+    /// The keys that tokens are verified with.
+    keys: KeySet,
+    /// How tokens are issued.
+    pub(crate) issuing: TokenIssuing,
+}
+
+impl ServiceAccounts {
+    /// Reads the keys, or takes that of the data directory. `external` is the address of the server for its clients.
+    pub(crate) fn load(
+        options: &Options,
+        certificates: &Certificates,
+        external: &str,
+    ) -> Result<Self, Error> {
+        let given = &options.service_accounts;
+        let key = match &given.signing_key_file {
+            Some(path) => SigningKey::from_pem(&read(path)?)
+                .map_err(|why| Error::SigningKey { path: path.clone(), why })?,
+            None => certificates.service_account_key()?,
+        };
+        let mut keys = KeySet::default();
+        for path in &given.key_files {
+            let more = KeySet::from_pem(&read(path)?);
+            keys.extend(more.map_err(|why| Error::PublicKeys { path: path.clone(), why })?);
+        }
+        if given.key_files.is_empty() {
+            keys = KeySet::new(vec![key.public().clone()]);
+        }
+        let name = given.issuers().into_iter().next().unwrap_or_default();
+        let discovery = Discovery::new(&name, given.jwks_uri.as_deref(), external, &keys);
+        let discovery = discovery.inspect_err(
+            |error| log::warn!(error:%; "the issuer of service account tokens has no OpenID documents"),
+        );
+        let longest = i64::try_from(given.longest.as_secs()).ok().filter(|seconds| *seconds > 0);
+        let issuing = TokenIssuing {
+            issuer: Issuer { name, key },
+            audiences: options.audiences(),
+            longest,
+            extends: given.extends,
+            discovery: discovery.ok(),
+        };
+        Ok(Self { keys, issuing })
+    }
+
+    /// The method that accepts tokens.
+    pub(crate) fn authenticator(
+        &self,
+        options: &Options,
+        cache: &Cache,
+        last_uses: LastUses,
+    ) -> Result<ServiceAccountTokens, Error> {
+        let settings = Settings {
+            issuers: options.service_accounts.issuers(),
+            keys: self.keys.clone(),
+            audiences: options.audiences(),
+            lookup: options.service_accounts.lookup,
+            on_legacy_use: Box::new(move |used| last_uses.note(used)),
+        };
+        Ok(ServiceAccountTokens::new(settings, Objects::of(cache).ok_or(Error::Missing)?))
+    }
+}
+
+/// Notes the day of the last use of a legacy token at its Secret. It can do so once the registry is there, which needs the methods of
+/// authentication itself.
+#[derive(Clone, Default)]
+pub(crate) struct LastUses(Arc<OnceLock<Weak<Registry>>>);
+
+impl LastUses {
+    /// Where the Secrets are.
+    pub(crate) fn start(&self, registry: &Arc<Registry>) {
+        // It is started once.
+        let _ = self.0.set(Arc::downgrade(registry));
+    }
+
+    fn note(&self, used: LegacyUse) {
+        let Some(registry) = self.0.get().and_then(Weak::upgrade) else { return };
+        tokio::spawn(async move {
+            let outcome = write(registry, &used).await;
+            if let Err(error) = outcome {
+                let secret = format!("{}/{}", used.namespace, used.secret.name);
+                log::error!(secret = secret.as_str(), error = error.message.as_str(); "the use of a token could not be noted");
+            }
+        });
+    }
+}
+
+/// Labels the Secret with the day. The reference merges a patch; a conflict is tried again, a few times.
+async fn write(registry: Arc<Registry>, used: &LegacyUse) -> Result<(), Status> {
+    const ATTEMPTS: usize = 5;
+    let client = Client::new(registry, SystemIdentity::ApiServer, "kube-apiserver");
+    let address = Address::core("secrets", &used.namespace).named(&used.secret.name);
+    let mut outcome = Ok(());
+    for _ in 0..ATTEMPTS {
+        outcome = client.modify(address, |secret| label(secret, used)).await;
+        if !matches!(&outcome, Err(error) if error.reason == Reason::Conflict) {
+            break;
+        }
+    }
+    outcome
+}
+
+fn label(secret: &mut Map, used: &LegacyUse) {
+    let Some(metadata) = secret.get_mut("metadata").and_then(Value::as_map_mut) else { return };
+    if metadata.get("uid").and_then(Value::as_str) != Some(used.secret.uid.as_str()) {
+        return;
+    }
+    let labels = metadata.get_or_insert_with("labels", || Map::new().into());
+    if let Some(labels) = labels.as_map_mut() {
+        labels.insert(used.label, used.day.as_str());
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(|cause| Error::File { path: path.to_owned(), cause })
+}

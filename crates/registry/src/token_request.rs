@@ -1,0 +1,291 @@
+//! POST of a TokenRequest: a token of a service account.
+//!
+//! The steps of the pipeline are about the request: it gets its defaults and managed fields, is admitted, validated, and answered
+//! with the token in its status. Nothing is stored. The token is bound to the account, and to the object that the request names, by
+//! their uids.
+
+use crate::commit::Run;
+use crate::convert::{map, map_mut};
+use crate::error::status;
+use crate::managed::put_fields;
+use crate::object_meta::Stage;
+use crate::write::attributes;
+use crate::{Answer, Content, Registry, Target, WriteOptions, object_meta};
+use admission::{Attributes, Operation};
+use auth::service_account::{Binding, Discovery, Grant, Issuer, Reference};
+use cache::{Entry, Freshness};
+use kinds::BodyType;
+use object::field::{self, Path};
+use object::time::Time;
+use object::{Key, Map, Value};
+use schema::Status;
+use schema::view::View as _;
+use schema::views::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
+use schema::views::core::v1::Pod;
+use std::sync::Arc;
+
+const GROUP: &str = "authentication.k8s.io";
+const API_VERSION: &str = "authentication.k8s.io/v1";
+const KIND: &str = "TokenRequest";
+const SPEC: Key = Key::known("spec");
+
+/// The seconds of a token that does not say.
+const DEFAULT_LIFETIME: i64 = 60 * 60;
+const SHORTEST_LIFETIME: i64 = 10 * 60;
+const LONGEST_LIFETIME: i64 = 1 << 32;
+/// The seconds that pods ask for by default. Such a token is extended, because old clients do not read it again when it is renewed.
+const EXTENDED_LIFETIME_ASKED: i64 = 60 * 60 + 7;
+/// What it is extended to.
+const EXTENDED_LIFETIME: i64 = 365 * 24 * 60 * 60;
+
+/// How tokens of service accounts are issued.
+#[derive(Debug)]
+pub struct TokenIssuing {
+    /// Signs them.
+    pub issuer: Issuer,
+    /// The audiences of the server, for which a token is if it does not say.
+    pub audiences: Vec<String>,
+    /// The most seconds that a token may be valid: `--service-account-max-token-expiration`.
+    pub longest: Option<i64>,
+    /// Whether the tokens of pods are extended: `--service-account-extend-token-expiration`.
+    pub extends: bool,
+    /// The documents by which others verify them; none if the issuer has none.
+    pub discovery: Option<Discovery>,
+}
+
+impl Registry {
+    /// Issues a token.
+    pub(crate) async fn issue_token(
+        &self,
+        target: &Target<'_>,
+        mut request: Value,
+        options: &WriteOptions,
+    ) -> Result<Answer, Status> {
+        let (Some(issuing), Some(BodyType::Kind(ty))) =
+            (&self.config().tokens, target.subresource.map(|subresource| &subresource.body))
+        else {
+            return Err(Status::unknown_resource());
+        };
+        {
+            let request = map_mut(&mut request)?;
+            spec_mut(request)?
+                .get_or_insert_with(TokenRequestSpec::EXPIRATION_SECONDS, || DEFAULT_LIFETIME.into());
+            object_meta::fit_namespace(request, target.namespace)?;
+            object_meta::wipe_system_fields(request);
+            options.warnings.extend(object_meta::dedup_owners(request, Stage::BeforeAdmission));
+        }
+        put_fields(ty, API_VERSION, target.subresource_name(), &mut request, options);
+        let run = Run::dry_if(options.dry_run);
+        let attributes =
+            Attributes { operation: Operation::Create, ..attributes(target, None, run, &options.warnings) };
+        let admission = &self.config().admission;
+        admission.mutate(&attributes, Some(&mut request)).await?;
+        let repeated = object_meta::dedup_owners(map_mut(&mut request)?, Stage::AfterAdmission);
+        options.warnings.extend(repeated);
+        check_names(target, map(&request)?)?;
+        let account = self.find_object(target).await?.entry;
+        let now = Time::now();
+        complete(map_mut(&mut request)?, target, &issuing.audiences, now)?;
+        validate(map(&request)?)?;
+        let admitted = admission.validate(&attributes, Some(&request)).await?;
+        let binding = self.binding(target, TokenRequest::of(map(&request)?).spec()).await?;
+        let lifetime = lifetime(issuing, map_mut(&mut request)?, options)?;
+        let grant = grant(issuing, &account, binding, map(&request)?, lifetime, now);
+        let token = issuing
+            .issuer
+            .issue(&grant)
+            .map_err(|error| Status::internal_error(&format!("failed to generate token: {error}")))?;
+        admitted.committed();
+        let mut answered = Map::new();
+        answered.insert("token", token);
+        let expires = Time::from_unix(now.unix().saturating_add(lifetime));
+        answered.insert("expirationTimestamp", expires.text());
+        let object = map_mut(&mut request)?;
+        object.insert("status", answered);
+        object.insert("kind", KIND);
+        object.insert("apiVersion", API_VERSION);
+        Ok(Answer { code: 201, content: Content::Other { ty: ty.clone(), value: request } })
+    }
+
+    /// The object that a token is to be bound to.
+    async fn binding(&self, target: &Target<'_>, spec: TokenRequestSpec<'_>) -> Result<Binding, Status> {
+        let Some(bound) = spec.bound_object_ref() else { return Ok(Binding::None) };
+        let (group, version) = group_version(bound.api_version());
+        let name = bound.name();
+        match (group, bound.kind()) {
+            ("", "Pod") => {
+                let entry = self.object(target, "pods", target.namespace, name).await?;
+                let decoded = self.decoded(target, "pods", &entry).await?;
+                let pod = Pod::of(map(&decoded)?);
+                let spec = pod.spec();
+                if spec.service_account_name() != target.name {
+                    return Err(Status::bad_request(format!(
+                        "cannot bind token for serviceaccount {} to pod running with different serviceaccount name.",
+                        object::quote::quote(target.name)
+                    )));
+                }
+                let node = match spec.node_name() {
+                    "" => None,
+                    node => {
+                        let found = self.lookup(target, "nodes", "", node).await?;
+                        // A node that is not there is named nevertheless: the pod says that it is on it.
+                        let uid = found.map_or_else(String::new, |found| found.uid().to_owned());
+                        Some(Reference { name: node.to_owned(), uid })
+                    }
+                };
+                check_uid(bound, &entry)?;
+                Ok(Binding::Pod { pod: reference(&entry), node })
+            }
+            ("", "Node") => {
+                let entry = self.object(target, "nodes", "", name).await?;
+                check_uid(bound, &entry)?;
+                Ok(Binding::Node(reference(&entry)))
+            }
+            ("", "Secret") => {
+                let entry = self.object(target, "secrets", target.namespace, name).await?;
+                check_uid(bound, &entry)?;
+                Ok(Binding::Secret(reference(&entry)))
+            }
+            (group, kind) => Err(Status::bad_request(format!(
+                "cannot bind token to object of type {group}/{version}, Kind={kind}"
+            ))),
+        }
+    }
+
+    /// An object of the core group.
+    async fn object(
+        &self,
+        target: &Target<'_>,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Arc<Entry>, Status> {
+        let found = self.lookup(target, resource, namespace, name).await?;
+        found.ok_or_else(|| Status::not_found("", resource, name))
+    }
+
+    /// An object of the core group, if it is there.
+    async fn lookup(
+        &self,
+        target: &Target<'_>,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Arc<Entry>>, Status> {
+        let served = target.catalog.find("", "v1", resource).and_then(|served| served.stored.as_ref());
+        let stored = served.ok_or_else(Status::unknown_resource)?;
+        stored.resource.get(namespace, name, Freshness::MostRecent).await.map_err(status)
+    }
+
+    async fn decoded(&self, target: &Target<'_>, resource: &str, entry: &Entry) -> Result<Value, Status> {
+        let served = target.catalog.find("", "v1", resource).and_then(|served| served.stored.as_ref());
+        served.ok_or_else(Status::unknown_resource)?.decode(entry).await
+    }
+}
+
+fn spec_mut(request: &mut Map) -> Result<&mut Map, Status> {
+    let spec = request.get_or_insert_with(SPEC, || Map::new().into());
+    spec.as_map_mut().ok_or_else(|| Status::internal_error("a request without a spec"))
+}
+
+/// Refuses a name that is not that of the account.
+fn check_names(target: &Target<'_>, request: &Map) -> Result<(), Status> {
+    let name = object_meta::text(request, "name");
+    if name.is_empty() || name == target.name {
+        return Ok(());
+    }
+    let why = "must match the service account name if specified";
+    let errors = field::Error::invalid(&Path::new("metadata").child("name"), name, why).into();
+    Err(Status::invalid(GROUP, KIND, target.name, &errors))
+}
+
+/// Fills in what the request leaves to the server.
+fn complete(request: &mut Map, target: &Target<'_>, audiences: &[String], now: Time) -> Result<(), Status> {
+    if TokenRequest::of(request).spec().audiences().is_empty() {
+        let audiences: Vec<Value> = audiences.iter().map(|audience| audience.as_str().into()).collect();
+        spec_mut(request)?.insert(TokenRequestSpec::AUDIENCES, audiences);
+    }
+    object_meta::set(request, "name", target.name);
+    object_meta::set(request, "namespace", target.namespace);
+    object_meta::set(request, "creationTimestamp", now.text());
+    request.remove("status");
+    Ok(())
+}
+
+fn validate(request: &Map) -> Result<(), Status> {
+    let seconds = TokenRequest::of(request).spec().expiration_seconds().unwrap_or(DEFAULT_LIFETIME);
+    let why = match seconds {
+        ..SHORTEST_LIFETIME => "may not specify a duration less than 10 minutes",
+        SHORTEST_LIFETIME..=LONGEST_LIFETIME => return Ok(()),
+        _ => "may not specify a duration larger than 2^32 seconds",
+    };
+    let path = Path::new("spec");
+    let errors = field::Error::invalid(&path.child("expirationSeconds"), seconds, why).into();
+    Err(Status::invalid(GROUP, KIND, "", &errors))
+}
+
+/// The group and version of an `apiVersion`; neither if it has too many parts.
+fn group_version(api_version: &str) -> (&str, &str) {
+    match api_version.split_once('/') {
+        None => ("", api_version),
+        Some((_, version)) if version.contains('/') => ("", ""),
+        Some(both) => both,
+    }
+}
+
+fn check_uid(bound: BoundObjectReference<'_>, entry: &Entry) -> Result<(), Status> {
+    let asked = bound.uid();
+    if asked.is_empty() || asked == entry.uid() {
+        return Ok(());
+    }
+    let why = format!(
+        "the UID in the bound object reference ({asked}) does not match the UID in record. The object might have been \
+         deleted and then recreated"
+    );
+    Err(Status::conflict("", bound.kind(), bound.name(), &why))
+}
+
+fn reference(entry: &Entry) -> Reference {
+    Reference { name: entry.name().to_owned(), uid: entry.uid().to_owned() }
+}
+
+/// How many seconds the token is valid, which the request then shows.
+fn lifetime(issuing: &TokenIssuing, request: &mut Map, options: &WriteOptions) -> Result<i64, Status> {
+    let asked = TokenRequest::of(request).spec().expiration_seconds().unwrap_or(DEFAULT_LIFETIME);
+    match issuing.longest {
+        Some(longest) if asked > longest => {
+            let warning = format!("requested expiration of {asked} seconds shortened to {longest} seconds");
+            options.warnings.extend([warning]);
+            spec_mut(request)?.insert(TokenRequestSpec::EXPIRATION_SECONDS, longest);
+            Ok(longest)
+        }
+        _ => Ok(asked),
+    }
+}
+
+/// What the token says.
+fn grant(
+    issuing: &TokenIssuing,
+    account: &Entry,
+    binding: Binding,
+    request: &Map,
+    lifetime: i64,
+    now: Time,
+) -> Grant {
+    let audiences: Vec<String> =
+        TokenRequest::of(request).spec().audiences().iter().map(str::to_owned).collect();
+    let is_extended = issuing.extends
+        && lifetime == EXTENDED_LIFETIME_ASKED
+        && matches!(binding, Binding::Pod { .. })
+        && audiences.iter().all(|audience| issuing.audiences.contains(audience));
+    Grant {
+        namespace: account.namespace().to_owned(),
+        account: reference(account),
+        binding,
+        audiences,
+        issued: now.unix(),
+        lifetime: if is_extended { EXTENDED_LIFETIME } else { lifetime },
+        warn_after: is_extended.then_some(lifetime),
+        id: object_meta::random_uid().to_string(),
+    }
+}
