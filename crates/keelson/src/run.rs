@@ -22,6 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::access;
 use crate::aggregation;
+use crate::authorization;
 use crate::boot::{Hooks, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
 use crate::data_dir::{self, DataDir};
@@ -201,13 +202,13 @@ fn registry(
     authenticators: Arc<Authenticators>,
     tokens: registry::TokenIssuing,
 ) -> Result<Registry, Error> {
-    let rbac = access::rbac(&cache)?;
+    let rbac = authorization::rbac(&cache)?;
     let config = registry::Config {
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
         authenticators,
         tokens: Some(tokens),
-        authorizer: access::authorizer(options, &cache, &rbac)?,
+        authorizer: authorization::authorizer(options, &cache, &rbac)?,
         hooks: Escalation::add_to(WriteHooks::default(), &rbac),
         ..registry::Config::new(&cache)?
     };

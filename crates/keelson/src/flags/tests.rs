@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::table::FLAGS;
 use super::*;
-use crate::options::{LogFormat, Show};
+use crate::options::{LogFormat, ServiceAccountOptions, Show};
 
 fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
@@ -25,10 +25,18 @@ fn defaults_are_those_of_the_help() {
     );
     for flag in FLAGS.iter().filter(|flag| !flag.default.is_empty()) {
         let explicit = parse([format!("--{}={}", flag.name, flag.default)]).unwrap().options;
-        // These keep whether they were given.
-        let Options { streams, anonymous, ref authorization, ref controllers, .. } = explicit;
-        let (authorization, controllers) = (authorization.clone(), controllers.clone());
-        let expected = Options { streams, anonymous, authorization, controllers, ..Options::default() };
+        // Of these it is known whether they were given.
+        let expected = Options {
+            streams: explicit.streams,
+            anonymous: explicit.anonymous,
+            authorization: explicit.authorization.clone(),
+            controllers: explicit.controllers.clone(),
+            service_accounts: ServiceAccountOptions {
+                issuers: explicit.service_accounts.issuers.clone(),
+                ..ServiceAccountOptions::default()
+            },
+            ..Options::default()
+        };
         assert_eq!(explicit, expected, "the default of --{} in the table is the one in effect", flag.name);
     }
 }
@@ -64,8 +72,9 @@ fn boolean_flag_without_value_is_true_and_does_not_consume_the_next_argument() {
 #[test]
 fn flags_without_effect_are_named_once_each() {
     let parsed =
-        parse(words("--etcd-servers=a --audit-log-path /x --etcd-servers=b --anonymous-auth")).unwrap();
-    assert_eq!(parsed.without_effect, ["etcd-servers", "audit-log-path", "anonymous-auth"]);
+        parse(words("--etcd-servers=a --audit-log-path /x --etcd-servers=b --authorization-policy-file=c"))
+            .unwrap();
+    assert_eq!(parsed.without_effect, ["etcd-servers", "audit-log-path", "authorization-policy-file"]);
     assert_eq!(parsed.options, Options::default());
 }
 
