@@ -6,8 +6,8 @@ use std::sync::Arc;
 use auth::rbac::Rbac;
 use auth::service_account::ServiceAccountTokens;
 use auth::{
-    AlwaysAllow, AlwaysDeny, Anonymous, AuthenticateToken, Authenticators, Authorize, Authorizer, BootstrapTokens, Certificates, ClientAuthority,
-    Proxy, StaticToken, Tokens, User,
+    AlwaysAllow, AlwaysDeny, Anonymous, AuthenticateToken, Authenticators, Authorize, Authorizer,
+    BootstrapTokens, Certificates, ClientAuthority, Proxy, StaticToken, Tokens, User,
 };
 use cache::Cache;
 use http::HeaderName;

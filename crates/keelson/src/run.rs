@@ -25,8 +25,8 @@ use crate::boot::{Hooks, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
 use crate::data_dir::{self, DataDir};
 use crate::health;
-use crate::service_accounts::{self, LastUses, ServiceAccounts};
 use crate::options::{LogFormat, Options, Storage};
+use crate::service_accounts::{self, LastUses, ServiceAccounts};
 
 /// File descriptors that are reserved for other uses than connections.
 const RESERVED_DESCRIPTORS: u64 = 256;
@@ -105,19 +105,18 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     };
     let certificates = Certificates::new(&data_dir, given_files(options), server.address(), further);
     let loaded = certificates.load()?;
-    if loaded.needs_sync {
+    let advertise = options.advertise_address.unwrap_or_else(|| advertised(server.address().ip()));
+    let external = external(options, advertise, server.address().port());
+    let service_accounts = ServiceAccounts::load(options, &certificates, &external)?;
+    if loaded.needs_sync || service_accounts.needs_sync {
         let certificates = certificates.clone();
         tokio::task::spawn_blocking(move || certificates.sync());
     }
     let cache = Arc::new(cache(options, store).await?);
-    let advertise = options.advertise_address.unwrap_or_else(|| advertised(server.address().ip()));
-    let external = external(options, advertise, server.address().port());
-    let service_accounts = ServiceAccounts::load(options, &certificates, &external)?;
     let last_uses = LastUses::default();
     let tokens = service_accounts.authenticator(options, &cache, last_uses.clone())?;
     let authenticators = access::authenticators(options, &loaded, &cache, tokens)?;
-    let registry =
-        Arc::new(registry(options, cache, authenticators.clone(), service_accounts.issuing)?);
+    let registry = Arc::new(registry(options, cache, authenticators.clone(), service_accounts.issuing)?);
     last_uses.start(&registry);
     let identity = Identity::new(loaded.serving)?;
     let tls = identity.server_config(&TlsConfig {

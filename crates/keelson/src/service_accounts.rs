@@ -36,6 +36,8 @@ pub(crate) struct ServiceAccounts {
     keys: KeySet,
     /// How tokens are issued.
     pub(crate) issuing: TokenIssuing,
+    /// Whether a new key is not forced to the disk yet.
+    pub(crate) needs_sync: bool,
 }
 
 impl ServiceAccounts {
@@ -46,10 +48,15 @@ impl ServiceAccounts {
         external: &str,
     ) -> Result<Self, Error> {
         let given = &options.service_accounts;
-        let key = match &given.signing_key_file {
-            Some(path) => SigningKey::from_pem(&read(path)?)
-                .map_err(|why| Error::SigningKey { path: path.clone(), why })?,
-            None => certificates.service_account_key()?,
+        let (key, needs_sync) = match &given.signing_key_file {
+            Some(path) => {
+                let key = SigningKey::from_pem(&read(path)?);
+                (key.map_err(|why| Error::SigningKey { path: path.clone(), why })?, false)
+            }
+            None => {
+                let own = certificates.service_account_key()?;
+                (own.key, own.made.is_some())
+            }
         };
         let mut keys = KeySet::default();
         for path in &given.key_files {
@@ -61,8 +68,9 @@ impl ServiceAccounts {
         }
         let name = given.issuers().into_iter().next().unwrap_or_default();
         let discovery = Discovery::new(&name, given.jwks_uri.as_deref(), external, &keys);
-        let discovery = discovery
-            .inspect_err(|error| log::warn!(error:%; "the issuer of service account tokens has no OpenID documents"));
+        let discovery = discovery.inspect_err(
+            |error| log::warn!(error:%; "the issuer of service account tokens has no OpenID documents"),
+        );
         let longest = i64::try_from(given.longest.as_secs()).ok().filter(|seconds| *seconds > 0);
         let issuing = TokenIssuing {
             issuer: Issuer { name, key },
@@ -71,7 +79,7 @@ impl ServiceAccounts {
             extends: given.extends,
             discovery: discovery.ok(),
         };
-        Ok(Self { keys, issuing })
+        Ok(Self { keys, issuing, needs_sync })
     }
 
     /// The method that accepts tokens.

@@ -27,7 +27,9 @@ pub(super) fn check(options: &ServiceAccountOptions) -> Result<Vec<String>, Stri
     for (at, issuer) in options.issuers.iter().enumerate() {
         if let Some(why) = url_fault(issuer).filter(|_| issuer.contains(':')) {
             let issuer = quote(issuer);
-            return Err(format!("service-account-issuer {issuer} contained a ':' but was not a valid URL: {why}"));
+            return Err(format!(
+                "service-account-issuer {issuer} contained a ':' but was not a valid URL: {why}"
+            ));
         }
         if issuer.is_empty() {
             return Err("service-account-issuer should not be an empty string".into());
@@ -127,7 +129,9 @@ mod tests {
             refusal(|options| options.signing_endpoint = Some("/run/signer.sock".into())),
             "setting `--service-account-signing-endpoint` requires enabling ExternalServiceAccountTokenSigner feature gate"
         );
-        assert!(refusal(|options| options.key_files = vec!["k".into()]).contains("should be specified together"));
+        assert!(
+            refusal(|options| options.key_files = vec!["k".into()]).contains("should be specified together")
+        );
     }
 
     #[test]

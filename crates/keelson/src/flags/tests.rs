@@ -48,6 +48,21 @@ fn flag_values_follow_an_equals_sign_or_a_space() {
 }
 
 #[test]
+fn issuers_and_key_files_of_service_accounts_add_up() {
+    let given = options(
+        "--service-account-issuer=https://a --service-account-issuer https://b --service-account-key-file x \
+         --service-account-key-file y --service-account-signing-key-file z",
+    );
+    assert_eq!(given.service_accounts.issuers(), ["https://a", "https://b"]);
+    assert_eq!(given.service_accounts.key_files.len(), 2);
+    assert_eq!(given.audiences(), ["https://a", "https://b"], "the issuers, if none are given");
+    assert_eq!(options("--api-audiences=a,b --api-audiences c").audiences(), ["a", "b", "c"]);
+    assert_eq!(options("").audiences(), ["https://kubernetes.default.svc.cluster.local"]);
+    let refused = parse(words("--service-account-signing-endpoint /run/s.sock")).unwrap_err().to_string();
+    assert!(refused.contains("ExternalServiceAccountTokenSigner"), "{refused}");
+}
+
+#[test]
 fn boolean_flag_without_value_is_true_and_does_not_consume_the_next_argument() {
     let parsed = parse(words("--profiling --disable-http2-serving --secure-port 1")).unwrap();
     assert_eq!(parsed.options.protocols, server::tls::Protocols::Http1);
