@@ -9,6 +9,7 @@
 //! 4. **Indexes follow the cache.** What decides from objects (roles, bindings, pods, service accounts) asks the cache, or an index
 //!    that is brought up to date before each decision: what was acknowledged counts for the next request.
 
+pub mod abac;
 mod attributes;
 mod authenticate;
 mod authorize;
@@ -18,9 +19,11 @@ mod certificate;
 mod deferred;
 mod impersonate;
 pub mod jwt;
+pub mod node;
 mod proxy;
 pub mod rbac;
 pub mod service_account;
+mod stored;
 mod tokens;
 mod user;
 

@@ -16,6 +16,7 @@ mod tests;
 pub use binding::{RoleKind, RoleRef};
 pub use escalation::{Held, uncovered};
 pub use policy::{PolicyRule, PolicyRules};
+pub(crate) use policy::{Request, is_path};
 
 use crate::authorize::aggregate;
 use crate::{Attributes, Authorize, Deferred, PathRule, Reason, ResourceRule, Rules, Target, User, Verdict};
@@ -23,7 +24,6 @@ use cache::{Cursor, Entry, Resource, Update};
 use index::{Index, Scope, Search};
 use object::Text;
 use object::quote::Quoted;
-use policy::Request;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 

@@ -65,6 +65,12 @@ impl User {
         is_valid.then_some((namespace, name))
     }
 
+    /// The name of the node that a user is, which may be empty; `None` for every other user.
+    pub fn as_node(&self) -> Option<&str> {
+        let node = self.name.strip_prefix(Self::NODE_PREFIX)?;
+        self.is_in(Self::NODES).then_some(node)
+    }
+
     /// Whether the user is in a group.
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|of| of == group)
@@ -101,6 +107,19 @@ mod tests {
         {
             assert_eq!(User::as_service_account(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn node_has_the_prefix_and_the_group() {
+        let of = |name: &str, group: &str| User {
+            name: name.into(),
+            groups: vec!["a".into(), group.into()],
+            ..User::default()
+        };
+        assert_eq!(of("system:node:n1", "system:nodes").as_node(), Some("n1"));
+        assert_eq!(of("system:node:", "system:nodes").as_node(), Some(""));
+        assert_eq!(of("system:node:n1", "system:masters").as_node(), None);
+        assert_eq!(of("n1", "system:nodes").as_node(), None);
     }
 
     #[test]

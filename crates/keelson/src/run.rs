@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use auth::Authenticators;
 use cache::Cache;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use registry::Registry;
+use registry::{Escalation, Registry, WriteHooks};
 use server::api::{self, Api};
 use server::health::{Duplicate, Endpoint};
 use server::tls::{self, Files, Identity, TlsConfig};
@@ -201,6 +201,7 @@ fn registry(
         authenticators,
         tokens: Some(tokens),
         authorizer: access::authorizer(options, &cache, &rbac)?,
+        hooks: Escalation::add_to(WriteHooks::default(), &rbac),
         ..registry::Config::new(&cache)?
     };
     Ok(Registry::new(cache, config)?)

@@ -22,6 +22,7 @@ mod discovery;
 mod events;
 mod flowcontrol;
 mod kind;
+pub mod label_selector;
 mod networking;
 mod node;
 mod policy;

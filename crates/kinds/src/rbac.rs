@@ -2,27 +2,60 @@
 
 use crate::cells::joined;
 use crate::defaults::{each, fill_text, within};
-use crate::{Cell, Context, Kind, NameRule, Row, Strategy};
+use crate::{Cell, Context, Kind, NameRule, Row, Scope, Strategy};
+use object::field::List;
 use object::{Map, Value};
-use schema::view::Items;
-use schema::views::rbac::v1::{RoleRef, Subject};
+use schema::view::{Items, View};
+use schema::views::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding, RoleRef, Subject};
 
 mod cluster_role;
 mod cluster_role_binding;
 mod role;
 mod role_binding;
+mod validate;
 
 /// The rows, in the order of discovery.
 pub(crate) const KINDS: &[&Kind] =
     &[&cluster_role_binding::KIND, &cluster_role::KIND, &role_binding::KIND, &role::KIND];
 
+/// The API group.
+const GROUP: &str = "rbac.authorization.k8s.io";
+
 /// The strategy of roles: a PUT creates, and a name is any path segment.
-struct RoleStrategy;
+enum RoleStrategy {
+    Role,
+    ClusterRole,
+}
+
+impl RoleStrategy {
+    fn validate(&self, object: &Map, old: Option<&Map>) -> List {
+        match self {
+            Self::Role => validate::rules(Role::of(object).rules(), Scope::Namespaced),
+            Self::ClusterRole => {
+                let role = ClusterRole::of(object);
+                let mut errors = validate::rules(role.rules(), Scope::Cluster);
+                if let Some(rule) = role.aggregation_rule() {
+                    let old = old.and_then(|old| ClusterRole::of(old).aggregation_rule());
+                    errors.append(validate::aggregation(rule, validate::values_after(old)));
+                }
+                errors
+            }
+        }
+    }
+}
 
 impl Strategy for RoleStrategy {
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+
+    fn validate_create(&self, object: &Map) -> List {
+        self.validate(object, None)
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map) -> List {
+        twice(self.validate(new, Some(old)))
+    }
 
     fn name_rule(&self) -> NameRule {
         NameRule::PathSegment
@@ -34,11 +67,22 @@ impl Strategy for RoleStrategy {
 }
 
 /// The strategy of bindings: that of roles, with defaults for `apiGroup`.
-struct BindingStrategy;
+enum BindingStrategy {
+    RoleBinding,
+    ClusterRoleBinding,
+}
+
+impl BindingStrategy {
+    fn role_ref<'o>(&self, object: &'o Map) -> RoleRef<'o> {
+        match self {
+            Self::RoleBinding => RoleBinding::of(object).role_ref(),
+            Self::ClusterRoleBinding => ClusterRoleBinding::of(object).role_ref(),
+        }
+    }
+}
 
 impl Strategy for BindingStrategy {
     fn default(&self, object: &mut Map) {
-        const GROUP: &str = "rbac.authorization.k8s.io";
         within(object, "roleRef", |role| fill_text(role, "apiGroup", GROUP));
         each(object, "subjects", |subject| {
             if matches!(subject.get("kind").and_then(Value::as_str), Some("User" | "Group")) {
@@ -51,13 +95,38 @@ impl Strategy for BindingStrategy {
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
+    fn validate_create(&self, object: &Map) -> List {
+        let role = self.role_ref(object);
+        match self {
+            Self::RoleBinding => {
+                validate::binding(role, RoleBinding::of(object).subjects(), Scope::Namespaced)
+            }
+            Self::ClusterRoleBinding => {
+                validate::binding(role, ClusterRoleBinding::of(object).subjects(), Scope::Cluster)
+            }
+        }
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map) -> List {
+        let mut errors = twice(self.validate_create(new));
+        errors.append(validate::same_role(self.role_ref(new), self.role_ref(old)));
+        errors
+    }
+
     fn name_rule(&self) -> NameRule {
-        RoleStrategy.name_rule()
+        NameRule::PathSegment
     }
 
     fn allow_create_on_update(&self) -> bool {
         true
     }
+}
+
+/// The reference checks an update by the rules for new objects twice, and reports each error twice.
+fn twice(errors: List) -> List {
+    let mut all = errors.clone();
+    all.append(errors);
+    all
 }
 
 /// The row of a binding: its role, and its subjects by their kinds.

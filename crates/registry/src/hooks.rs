@@ -1,21 +1,35 @@
 //! What some kinds do before a write that needs more than the object: reserve an address, ask for another permission.
 
 use admission::{Attributes, Reservation};
-use auth::{Authorizer, BoxFuture};
+use auth::{Authorized, Authorizer, BoxFuture};
 use object::{Text, Value};
 use schema::Status;
 use std::sync::Arc;
 
-/// What a kind does before its writes. Runs after mutating admission and before the kind's preparation, in every attempt.
+/// What a kind does before its writes, in every attempt.
 pub trait WriteHook: Send + Sync {
-    /// May complete the new state, refuse the write, and reserve something for it. The reservation is released unless the
-    /// change is committed.
+    /// May refuse a write for a permission that it needs besides that of the request. Runs right after mutating admission; the name of
+    /// a new object may still be left to the server. `None` if there is nothing to ask.
+    fn authorize<'a>(
+        &'a self,
+        _proof: &'a Authorized,
+        _authorizer: &'a Authorizer,
+        _attributes: &'a Attributes<'a>,
+        _object: &'a Value,
+    ) -> Option<BoxFuture<'a, Result<(), Status>>> {
+        None
+    }
+
+    /// May complete the new state, refuse the write, and reserve something for it. Runs before the kind's preparation. The
+    /// reservation is released unless the change is committed.
     fn before_write<'a>(
         &'a self,
-        attributes: &'a Attributes<'a>,
-        authorizer: &'a Authorizer,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, Result<Option<Reservation>, Status>>;
+        _attributes: &'a Attributes<'a>,
+        _authorizer: &'a Authorizer,
+        _object: &'a mut Value,
+    ) -> BoxFuture<'a, Result<Option<Reservation>, Status>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 }
 
 /// The hooks, by group and resource.

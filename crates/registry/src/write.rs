@@ -9,6 +9,7 @@
 //! | 5 managed fields | before admission, so that the writer owns what it sent and not what plugins set |
 //! | 6 mutating admission | sees the state that the client asked for |
 //! | 7 owner references | once more, because a plugin may have repeated one |
+//! | 7 further permissions of the kind | a role may grant only what its author holds: as admission left it, before anything else is refused |
 //! | 8 resource version | a stale one is a conflict, whatever else is wrong with the object |
 //! | 9 the kind's hook | reserves what the state needs; released unless the change is committed |
 //! | 10 the kind's preparation | takes back what this way of writing may not change |
@@ -205,6 +206,7 @@ impl<'a> Write<'a> {
             self.registry.config().admission.mutate(&attributes, Some(&mut new)).await?;
             let repeated = object_meta::dedup_owners(map_mut(&mut new)?, Stage::AfterAdmission);
             self.options.warnings.extend(repeated);
+            self.authorize(&attributes, &new).await?;
             let outcome = match &old {
                 Some(old) => self.replace(old, self.put_back(&old.object, new)?, &attributes).await?,
                 None => self.make(new, &attributes).await?,
@@ -478,14 +480,29 @@ impl<'a> Write<'a> {
         self.commit_new(new, admitted).await
     }
 
+    /// Step 7, after the owner references.
+    async fn authorize(&self, attributes: &Attributes<'_>, new: &Value) -> Result<(), Status> {
+        let Config { authorizer, .. } = self.registry.config();
+        let hook = self.hook();
+        match hook.and_then(|hook| hook.authorize(self.target.proof, authorizer, attributes, new)) {
+            Some(step) => step.await,
+            None => Ok(()),
+        }
+    }
+
+    fn hook(&self) -> Option<&dyn crate::WriteHook> {
+        let served = self.target.served;
+        self.registry.config().hooks.of(&served.group, &served.resource)
+    }
+
     /// Step 9.
     async fn before_write(
         &self,
         attributes: &Attributes<'_>,
         new: &mut Value,
     ) -> Result<Option<admission::Reservation>, Status> {
-        let Config { hooks, authorizer, .. } = self.registry.config();
-        match hooks.of(&self.target.served.group, &self.target.served.resource) {
+        let Config { authorizer, .. } = self.registry.config();
+        match self.hook() {
             Some(hook) => hook.before_write(attributes, authorizer, new).await,
             None => Ok(None),
         }

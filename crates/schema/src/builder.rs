@@ -28,6 +28,10 @@ pub struct Builder {
     fields: Vec<Field>,
 }
 
+/// A field of a part of a type ([`Builder::part_of`]), and the fields within it; without any, the whole field.
+#[derive(Clone, Copy, Debug)]
+pub struct Part(pub &'static str, pub &'static [Part]);
+
 /// Builds a field. By default an absent field is omitted, and an empty value differs from an absent one.
 pub struct FieldBuilder {
     shape: Shape,
@@ -109,6 +113,27 @@ impl Builder {
             union: None,
             fields: Vec::new(),
         }
+    }
+
+    /// A type with some of the fields of another. Typed views of the other type read it; what was left out is absent.
+    ///
+    /// ```
+    /// use schema::{Builder, Limits, Part, json, view::View, views::core::v1};
+    /// let part = Builder::part_of(v1::Pod::schema(), &[Part("spec", &[Part("containers", &[Part("image", &[])])])]).build();
+    /// let input = br#"{"kind":"Pod","spec":{"nodeName":"n","containers":[{"name":"c","image":"i"}]}}"#;
+    /// let pod = json::decode_part(part, input, &Limits::STORED).unwrap();
+    /// let spec = v1::Pod::of(pod.as_map().unwrap()).spec();
+    /// assert_eq!(spec.containers().get(0).unwrap().image(), "i");
+    /// assert_eq!(spec.node_name(), "");
+    /// ```
+    pub fn part_of(ty: &Type, parts: &[Part]) -> Self {
+        let mut builder = Self::new(ty.name.clone());
+        for Part(name, within) in parts {
+            let field = ty.position(name).and_then(|at| ty.fields.get(at));
+            let field = field.map(|field| Field { shape: part_of(&field.shape, within), ..field.clone() });
+            builder.fields.extend(field);
+        }
+        builder
     }
 
     /// Sets the name in OpenAPI, if it differs.
@@ -217,6 +242,15 @@ impl Builder {
             names: &[],
             fields: Ref::Shared(fields.into()),
         }))
+    }
+}
+
+fn part_of(shape: &Shape, parts: &[Part]) -> Shape {
+    match shape {
+        Shape::Struct(ty) if !parts.is_empty() => Shape::Struct(Builder::part_of(ty, parts).build()),
+        Shape::List(inner) => Shape::List(Ref::Shared(Arc::new(part_of(inner, parts)))),
+        Shape::Map(inner) => Shape::Map(Ref::Shared(Arc::new(part_of(inner, parts)))),
+        other => other.clone(),
     }
 }
 

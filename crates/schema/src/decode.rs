@@ -268,11 +268,17 @@ impl Shape {
 #[derive(Default)]
 pub(crate) struct StrictList {
     list: Vec<Strict>,
-    /// Above zero inside values that the reference decodes with a decoder of its own: it reports no fields there.
+    /// Above zero where no fields are reported: inside values that the reference decodes with a decoder of its own, and when a part
+    /// of an object is read.
     pub(crate) quiet: u32,
 }
 
 impl StrictList {
+    /// A list that stays empty.
+    pub(crate) fn quiet() -> Self {
+        Self { list: Vec::new(), quiet: 1 }
+    }
+
     pub(crate) fn add(&mut self, make: impl FnOnce() -> Strict) {
         if self.quiet > 0 || self.list.len() >= Decoded::MOST_STRICT {
             return;

@@ -25,7 +25,7 @@ mod validate;
 pub mod view;
 pub mod yaml;
 
-pub use builder::{Builder, FieldBuilder};
+pub use builder::{Builder, FieldBuilder, Part};
 pub use decode::{Decoded, Error, Limits, Mismatch, Strict};
 pub use defaults::default;
 pub use model::{

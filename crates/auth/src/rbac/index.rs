@@ -7,11 +7,12 @@
 use super::binding::{Binding, Grant, RoleKind, RoleRef, Subject};
 use super::policy::{PolicyRule, PolicyRules, Request};
 use crate::User;
+use crate::stored::{decode, logged};
 use cache::Entry;
-use object::{Map, Text};
+use object::Text;
+use schema::Error;
 use schema::view::{Items, View};
 use schema::views::rbac::v1;
-use schema::{Error, Limits, Type, json};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -240,18 +241,4 @@ fn grants(scope: Scope, entry: &Entry) -> Result<Vec<Grant>, Error> {
             Ok(read(binding.role_ref(), binding.subjects()))
         }
     }
-}
-
-fn decode(ty: &'static Type, entry: &Entry) -> Result<Map, Error> {
-    let decoded = json::decode(ty, entry.bytes(), &Limits::STORED)?;
-    // An object of a type is a map.
-    Ok(decoded.value.as_map().cloned().unwrap_or_default())
-}
-
-/// What was read of an object. One that cannot be decoded counts as absent.
-fn logged<T>(entry: &Entry, read: Result<T, Error>) -> Option<T> {
-    read.inspect_err(|error| {
-        log::error!(object:% = format_args!("{entry:?}"), error:%; "an object of access control cannot be decoded and grants nothing");
-    })
-    .ok()
 }

@@ -66,14 +66,14 @@ impl Verbs {
 }
 
 /// The attributes of a request, prepared for the comparison with many rules.
-pub(super) struct Request<'a> {
+pub(crate) struct Request<'a> {
     verb: &'a str,
     known_verb: Option<Verbs>,
     target: &'a Target,
 }
 
 impl<'a> Request<'a> {
-    pub(super) fn new(attributes: &'a Attributes) -> Self {
+    pub(crate) fn new(attributes: &'a Attributes) -> Self {
         let verb = &*attributes.verb;
         Self { verb, known_verb: Verbs::known(verb), target: &attributes.target }
     }
@@ -107,7 +107,7 @@ impl PolicyRule {
     }
 
     /// Whether it allows a request.
-    pub(super) fn allows(&self, request: &Request<'_>) -> bool {
+    pub(crate) fn allows(&self, request: &Request<'_>) -> bool {
         self.has_verb(request)
             && match request.target {
                 Target::Resource { group, resource, subresource, name, .. } => {
@@ -148,7 +148,7 @@ fn is_resource(of: &str, resource: &str, subresource: &str) -> bool {
 }
 
 /// Whether the path of a rule is that of a request.
-pub(super) fn is_path(of: &str, path: &str) -> bool {
+pub(crate) fn is_path(of: &str, path: &str) -> bool {
     of == path || (of.ends_with('*') && path.starts_with(of.trim_end_matches('*')))
 }
 

@@ -10,6 +10,6 @@ pub(crate) const KIND: Kind = Kind {
     singular: "clusterrole",
     kind: "ClusterRole",
     scope: Scope::Cluster,
-    strategy: &RoleStrategy,
+    strategy: &RoleStrategy::ClusterRole,
     ..Kind::PLAIN
 };

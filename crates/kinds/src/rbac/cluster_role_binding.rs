@@ -30,7 +30,7 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
-    strategy: &BindingStrategy,
+    strategy: &BindingStrategy::ClusterRoleBinding,
     ..Kind::PLAIN
 };
 

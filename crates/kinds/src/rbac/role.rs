@@ -9,6 +9,6 @@ pub(crate) const KIND: Kind = Kind {
     resource: "roles",
     singular: "role",
     kind: "Role",
-    strategy: &RoleStrategy,
+    strategy: &RoleStrategy::Role,
     ..Kind::PLAIN
 };

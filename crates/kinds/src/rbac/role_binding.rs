@@ -29,7 +29,7 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
-    strategy: &BindingStrategy,
+    strategy: &BindingStrategy::RoleBinding,
     ..Kind::PLAIN
 };
 

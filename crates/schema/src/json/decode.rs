@@ -19,8 +19,18 @@ pub fn decode(ty: impl Into<crate::Ref<Type>>, input: &[u8], limits: &Limits) ->
     decode_shape(&Shape::Struct(ty.into()), input, limits)
 }
 
+/// Reads a part of an object: the fields of a type that [has only these](crate::Builder::part_of). Fields that it does not have are
+/// skipped, and not reported.
+pub fn decode_part(ty: impl Into<crate::Ref<Type>>, input: &[u8], limits: &Limits) -> Result<Value, Error> {
+    Ok(decode_with(&Shape::Struct(ty.into()), input, limits, StrictList::quiet())?.value)
+}
+
 /// Reads a value of any shape.
 pub fn decode_shape(shape: &Shape, input: &[u8], limits: &Limits) -> Result<Decoded, Error> {
+    decode_with(shape, input, limits, StrictList::default())
+}
+
+fn decode_with(shape: &Shape, input: &[u8], limits: &Limits, strict: StrictList) -> Result<Decoded, Error> {
     if input.len() > limits.bytes {
         return Err(Error::TooLarge(limits.bytes));
     }
@@ -28,7 +38,7 @@ pub fn decode_shape(shape: &Shape, input: &[u8], limits: &Limits) -> Result<Deco
     let mut decoder = Decoder {
         scanner: Scanner::new(&text),
         budget: Budget::new(limits),
-        strict: StrictList::default(),
+        strict,
         wrong_type: None,
         refused: None,
         fields: Stack::default(),

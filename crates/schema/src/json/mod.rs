@@ -7,7 +7,7 @@ mod escape;
 mod indent;
 mod scan;
 
-pub use decode::{decode, decode_shape};
+pub use decode::{decode, decode_part, decode_shape};
 pub use document::{Entry, Node, text};
 pub use encode::{encode, encode_shape};
 pub use escape::string;

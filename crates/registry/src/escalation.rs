@@ -1,0 +1,212 @@
+//! Writes of roles and bindings: a user can grant only what it holds itself, or what it was allowed to grant.
+//!
+//! A role may be written by those who hold all its permissions, or may `escalate` it. A binding may be written by those who hold all
+//! permissions of its role, or may `bind` that role. Members of `system:masters` may write all, and so may everybody who changes
+//! only what garbage collection changes.
+
+use crate::convert::map;
+use crate::error::unknown_reason_500;
+use crate::hooks::{WriteHook, WriteHooks};
+use admission::Attributes;
+use auth::rbac::{GROUP, PolicyRule, Rbac, RoleKind, RoleRef, Unresolved};
+use auth::{Authorized, Authorizer, BoxFuture, Decision, Target, User};
+use object::{Map, Text, Value};
+use schema::Status;
+use schema::view::View;
+use schema::views::rbac::v1;
+use std::sync::Arc;
+
+/// The hook of roles and bindings.
+pub struct Escalation {
+    rbac: Arc<Rbac>,
+}
+
+impl Escalation {
+    /// Adds the hook for all four kinds.
+    #[must_use]
+    pub fn add_to(hooks: WriteHooks, rbac: &Arc<Rbac>) -> WriteHooks {
+        let hook: Arc<dyn WriteHook> = Arc::new(Self { rbac: rbac.clone() });
+        ["roles", "clusterroles", "rolebindings", "clusterrolebindings"]
+            .into_iter()
+            .fold(hooks, |hooks, resource| hooks.with(GROUP, resource, hook.clone()))
+    }
+}
+
+impl WriteHook for Escalation {
+    fn authorize<'a>(
+        &'a self,
+        proof: &'a Authorized,
+        authorizer: &'a Authorizer,
+        attributes: &'a Attributes<'a>,
+        object: &'a Value,
+    ) -> Option<BoxFuture<'a, Result<(), Status>>> {
+        if proof.user().is_in(User::MASTERS) {
+            return None;
+        }
+        let check = Check { rbac: &self.rbac, proof, authorizer, attributes };
+        Some(Box::pin(async move {
+            let new = map(object)?;
+            let old = attributes.old.map(map).transpose()?;
+            match &*attributes.resource.resource {
+                "roles" | "clusterroles" => check.role(new, old).await,
+                _ => check.binding(new, old).await,
+            }
+        }))
+    }
+}
+
+/// One write.
+struct Check<'a> {
+    rbac: &'a Rbac,
+    proof: &'a Authorized,
+    authorizer: &'a Authorizer,
+    attributes: &'a Attributes<'a>,
+}
+
+impl Check<'_> {
+    async fn role(&self, new: &Map, old: Option<&Map>) -> Result<(), Status> {
+        if self.may_escalate().await || old.is_some_and(|old| differ_for_garbage_collection_only(new, old)) {
+            return Ok(());
+        }
+        // A role has the same rules as a cluster role, and no aggregation rule.
+        let role = v1::ClusterRole::of(new);
+        self.confirm(&PolicyRule::read(role.rules())).map_err(|why| self.forbidden(&why))?;
+        let aggregates = |role: v1::ClusterRole<'_>| {
+            role.aggregation_rule().is_some_and(|rule| !rule.cluster_role_selectors().is_empty())
+        };
+        if aggregates(role) || old.is_some_and(|old| aggregates(v1::ClusterRole::of(old))) {
+            let why = "must have cluster-admin privileges to use the aggregationRule";
+            self.confirm(&full_authority()).map_err(|_| self.forbidden(why))?;
+        }
+        Ok(())
+    }
+
+    async fn binding(&self, new: &Map, old: Option<&Map>) -> Result<(), Status> {
+        if old.is_some_and(|old| differ_for_garbage_collection_only(new, old)) {
+            return Ok(());
+        }
+        // Both kinds of bindings have the same fields.
+        let role = RoleRef::read(v1::RoleBinding::of(new).role_ref());
+        if self.may_bind(&role).await {
+            return Ok(());
+        }
+        let namespace = self.attributes.namespace;
+        let rules =
+            self.rbac.role_rules(&role, namespace).map_err(|role| self.unresolved(role, namespace))?;
+        self.confirm(&rules).map_err(|why| self.forbidden(&why))
+    }
+
+    /// Why the user may not grant rules.
+    fn confirm(&self, rules: &[PolicyRule]) -> Result<(), String> {
+        let user = self.proof.user();
+        let held = self.rbac.held(user, self.attributes.namespace);
+        held.confirm_no_escalation(user, rules, self.resource())
+    }
+
+    /// Whether the user may write roles with permissions that it does not hold. A create has no name for this question.
+    async fn may_escalate(&self) -> bool {
+        let mut asked = auth::Attributes { selectors: None, ..self.proof.attributes().clone() };
+        asked.verb = "escalate".into();
+        if let Target::Resource { version, subresource, .. } = &mut asked.target {
+            "*".clone_into(version);
+            subresource.clear();
+        }
+        self.is_allowed(&asked).await
+    }
+
+    /// Whether the user may bind a role that it does not hold.
+    async fn may_bind(&self, role: &RoleRef) -> bool {
+        let resource = match role.kind {
+            RoleKind::Role => "roles",
+            RoleKind::ClusterRole => "clusterroles",
+            RoleKind::Unsupported(_) => return false,
+        };
+        let target = Target::Resource {
+            group: role.group.as_str().into(),
+            version: "*".into(),
+            resource: resource.into(),
+            subresource: String::new(),
+            namespace: self.attributes.namespace.into(),
+            name: role.name.as_str().into(),
+        };
+        self.is_allowed(&auth::Attributes::new("bind", target)).await
+    }
+
+    async fn is_allowed(&self, asked: &auth::Attributes) -> bool {
+        let verdict = self.authorizer.decide(self.proof.user(), asked).await;
+        if let Some(error) = verdict.error {
+            let (verb, user) = (&*asked.verb, &*self.proof.user().name);
+            log::error!(verb, user, error:%; "authorization failed");
+        }
+        verdict.decision == Decision::Allow
+    }
+
+    fn resource(&self) -> &str {
+        &self.attributes.resource.resource
+    }
+
+    fn forbidden(&self, why: &str) -> Status {
+        Status::forbidden(GROUP, self.resource(), self.attributes.name, why)
+    }
+
+    /// The error about the role of a binding. The object is not validated yet, and the reference reads the role by what it says.
+    fn unresolved(&self, role: &RoleRef, namespace: &str) -> Status {
+        match role.kind {
+            RoleKind::Unsupported(_) => unknown_reason_500(Unresolved { role, resource: None }.to_string()),
+            RoleKind::Role if namespace.is_empty() => Status::bad_request("Namespace parameter required."),
+            _ if role.name.is_empty() => Status::bad_request("Name parameter required."),
+            _ => Status::not_found(GROUP, self.resource(), &role.name),
+        }
+    }
+}
+
+/// The rules that give everything.
+fn full_authority() -> [PolicyRule; 2] {
+    let all = || Box::new([Text::known("*")]) as Box<[Text]>;
+    let none = Box::default;
+    [
+        PolicyRule::new(all(), all(), all(), none(), none()),
+        PolicyRule::new(all(), none(), none(), none(), all()),
+    ]
+}
+
+/// Whether two states differ at most in what garbage collection changes.
+fn differ_for_garbage_collection_only(new: &Map, old: &Map) -> bool {
+    const COLLECTION: [&str; 4] = ["ownerReferences", "finalizers", "selfLink", "managedFields"];
+    let metadata = |object: &Map| {
+        let mut metadata = object.get("metadata").and_then(Value::as_map).cloned().unwrap_or_default();
+        metadata.retain(|key, _| !COLLECTION.contains(&key.as_str()));
+        Value::from(metadata)
+    };
+    let rest = |object: &Map| {
+        let mut rest = object.clone();
+        rest.retain(|key, _| !matches!(key.as_str(), "kind" | "apiVersion" | "metadata"));
+        Value::from(rest)
+    };
+    same(&metadata(new), &metadata(old)) && same(&rest(new), &rest(old))
+}
+
+/// Whether two values mean the same: what is empty means the same as what is absent. Recursion ends, because the depth of objects
+/// is limited.
+fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::List(one), Value::List(other)) => {
+            one.len() == other.len() && one.iter().zip(other.iter()).all(|(one, other)| same(one, other))
+        }
+        (Value::Map(one), Value::Map(other)) => {
+            let (there, here) = (other.index(), one.index());
+            one.iter().all(|(key, value)| same(value, there.get(key.as_str()).unwrap_or(&&Value::Null)))
+                && other.iter().all(|(key, value)| here.contains_key(key.as_str()) || is_empty(value))
+        }
+        _ => one == other || (is_empty(one) && is_empty(other)),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::List(list) => list.is_empty(),
+        Value::Map(map) => map.is_empty(),
+        _ => value.as_str() == Some(""),
+    }
+}
