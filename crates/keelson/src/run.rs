@@ -107,14 +107,14 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     };
     let certificates = Certificates::new(&data_dir, given_files(options), server.address(), further);
     let loaded = certificates.load()?;
-    if loaded.needs_sync {
+    let advertise = options.advertise_address.unwrap_or_else(|| advertised(server.address().ip()));
+    let external = external(options, advertise, server.address().port());
+    let service_accounts = ServiceAccounts::load(options, &certificates, &external)?;
+    if loaded.needs_sync || service_accounts.needs_sync {
         let certificates = certificates.clone();
         tokio::task::spawn_blocking(move || certificates.sync());
     }
     let cache = Arc::new(cache(options, store).await?);
-    let advertise = options.advertise_address.unwrap_or_else(|| advertised(server.address().ip()));
-    let external = external(options, advertise, server.address().port());
-    let service_accounts = ServiceAccounts::load(options, &certificates, &external)?;
     let last_uses = LastUses::default();
     let tokens = service_accounts.authenticator(options, &cache, last_uses.clone())?;
     let authenticators = access::authenticators(options, &loaded, &cache, tokens)?;

@@ -398,9 +398,9 @@ pub(super) const FLAGS: &[Flag] = &[
         name: "service-account-issuer",
         group: Group::Authentication,
         kind: ValueType::Text,
-        default: "https://kubernetes.default.svc.cluster.local",
+        default: "",
         help: "The issuer of service account tokens, an https URL. Given several times, the first issues tokens and all are \
-               accepted.",
+               accepted. Without it, https://kubernetes.default.svc.cluster.local.",
         effect: Effect::Set(|options, value| {
             options.service_accounts.issuers.push(value.to_owned());
             Ok(())
