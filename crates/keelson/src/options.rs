@@ -36,11 +36,14 @@ pub(crate) struct Options {
     pub(crate) gates: Gates,
     pub(crate) priority_and_fairness: bool,
     pub(crate) token_auth_file: Option<PathBuf>,
+    pub(crate) token_webhook: TokenWebhookOptions,
     pub(crate) client_ca_file: Option<PathBuf>,
     /// `--anonymous-auth`, if it was given.
     pub(crate) anonymous: Option<bool>,
     pub(crate) proxy: ProxyOptions,
     pub(crate) authorization: AuthorizationOptions,
+    /// `--controllers`, if it was given.
+    pub(crate) controllers: Option<Vec<String>>,
     pub(crate) service_accounts: ServiceAccountOptions,
     pub(crate) audiences: Vec<String>,
     pub(crate) bootstrap_tokens: bool,
@@ -75,6 +78,31 @@ pub(crate) struct AuthorizationOptions {
     /// `--authorization-mode`, if it was given.
     pub(crate) modes: Option<Vec<String>>,
     pub(crate) policy_file: Option<PathBuf>,
+    pub(crate) config_file: Option<PathBuf>,
+    pub(crate) webhook: AuthorizationWebhookOptions,
+}
+
+/// The flags `--authorization-webhook-*`, as far as they were given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct AuthorizationWebhookOptions {
+    pub(crate) config_file: Option<PathBuf>,
+    pub(crate) version: Option<String>,
+    pub(crate) authorized_ttl: Option<Duration>,
+    pub(crate) unauthorized_ttl: Option<Duration>,
+}
+
+/// The flags `--authentication-token-webhook-*`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TokenWebhookOptions {
+    pub(crate) config_file: Option<PathBuf>,
+    pub(crate) version: String,
+    pub(crate) cache_ttl: Duration,
+}
+
+impl Default for TokenWebhookOptions {
+    fn default() -> Self {
+        Self { config_file: None, version: "v1beta1".to_owned(), cache_ttl: Duration::from_secs(120) }
+    }
 }
 
 /// The flags `--service-account-*`.
@@ -207,6 +235,16 @@ pub(crate) enum Show {
     Version,
 }
 
+impl Options {
+    /// Whether a controller runs, by its name or its alias: the first entry that names it decides, otherwise whether `*` is there.
+    pub(crate) fn runs_controller(&self, name: &str, alias: &str) -> bool {
+        let Some(given) = &self.controllers else { return true };
+        let is_it = |entry: &str| entry == name || entry == alias;
+        let named = given.iter().find(|entry| is_it(entry.strip_prefix('-').unwrap_or(entry)));
+        named.map_or_else(|| given.iter().any(|entry| entry == "*"), |entry| !entry.starts_with('-'))
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -233,10 +271,12 @@ impl Default for Options {
             gates: Gates::default(),
             priority_and_fairness: true,
             token_auth_file: None,
+            token_webhook: TokenWebhookOptions::default(),
             client_ca_file: None,
             anonymous: None,
             proxy: ProxyOptions::default(),
             authorization: AuthorizationOptions::default(),
+            controllers: None,
             service_accounts: ServiceAccountOptions::default(),
             audiences: Vec::new(),
             bootstrap_tokens: false,
@@ -250,6 +290,21 @@ impl Default for Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn controllers_run_by_name_or_by_star() {
+        let runs = |given: &[&str]| {
+            let controllers = Some(given.iter().map(|entry| (*entry).to_owned()).collect());
+            Options { controllers, ..Options::default() }.runs_controller("a-controller", "a")
+        };
+        assert!(Options::default().runs_controller("a-controller", "a"));
+        for given in [&["*"][..], &["a-controller"], &["a"], &["-b", "*"], &["b", "a", "-a"]] {
+            assert!(runs(given), "{given:?}");
+        }
+        for given in [&["-*"][..], &["b"], &["*", "-a"], &["-a-controller", "*", "a"], &[]] {
+            assert!(!runs(given), "{given:?}");
+        }
+    }
 
     #[test]
     fn range_has_a_base_and_a_first_address() {

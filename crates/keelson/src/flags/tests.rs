@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::table::FLAGS;
 use super::*;
-use crate::options::{LogFormat, Show};
+use crate::options::{LogFormat, ServiceAccountOptions, Show};
 
 fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
@@ -23,14 +23,21 @@ fn defaults_are_those_of_the_help() {
         parsed,
         Parsed { options: Options::default(), without_effect: Vec::new(), warnings: Vec::new() }
     );
-    for flag in FLAGS.iter().filter(|flag| !flag.default.is_empty()) {
+    let has_effect = |flag: &&Flag| matches!(flag.effect, Effect::Set(_)) || !flag.is_about_security();
+    for flag in FLAGS.iter().filter(|flag| !flag.default.is_empty()).filter(has_effect) {
         let explicit = parse([format!("--{}={}", flag.name, flag.default)]).unwrap().options;
-        // These tell a flag that was given from one that was not.
-        let mut expected = Options::default();
-        expected.streams = explicit.streams;
-        expected.anonymous = explicit.anonymous;
-        expected.authorization = explicit.authorization.clone();
-        expected.service_accounts.issuers = explicit.service_accounts.issuers.clone();
+        // Of these it is known whether they were given.
+        let expected = Options {
+            streams: explicit.streams,
+            anonymous: explicit.anonymous,
+            authorization: explicit.authorization.clone(),
+            controllers: explicit.controllers.clone(),
+            service_accounts: ServiceAccountOptions {
+                issuers: explicit.service_accounts.issuers.clone(),
+                ..ServiceAccountOptions::default()
+            },
+            ..Options::default()
+        };
         assert_eq!(explicit, expected, "the default of --{} in the table is the one in effect", flag.name);
     }
 }
@@ -50,6 +57,21 @@ fn flag_values_follow_an_equals_sign_or_a_space() {
     }
     assert_eq!(options("--shutdown-delay-duration 1m30s").shutdown_delay, Duration::from_secs(90));
     assert_eq!(options("--logging-format=json").log_format, LogFormat::Json);
+}
+
+#[test]
+fn issuers_and_key_files_of_service_accounts_add_up() {
+    let given = options(
+        "--service-account-issuer=https://a --service-account-issuer https://b --service-account-key-file x \
+         --service-account-key-file y --service-account-signing-key-file z",
+    );
+    assert_eq!(given.service_accounts.issuers(), ["https://a", "https://b"]);
+    assert_eq!(given.service_accounts.key_files.len(), 2);
+    assert_eq!(given.audiences(), ["https://a", "https://b"], "the issuers, if none are given");
+    assert_eq!(options("--api-audiences=a,b --api-audiences c").audiences(), ["a", "b", "c"]);
+    assert_eq!(options("").audiences(), ["https://kubernetes.default.svc.cluster.local"]);
+    let refused = parse(words("--service-account-signing-endpoint /run/s.sock")).unwrap_err().to_string();
+    assert!(refused.contains("ExternalServiceAccountTokenSigner"), "{refused}");
 }
 
 #[test]
@@ -166,5 +188,18 @@ fn distance_counts_edits() {
         [("", "", 0), ("abc", "abc", 0), ("abc", "acb", 1), ("abc", "ab", 1), ("abc", "xyz", 3)]
     {
         assert_eq!(distance(a, b), expected, "{a} {b}");
+    }
+}
+
+#[test]
+fn flag_about_security_that_has_no_effect_ends_the_start() {
+    for line in ["--oidc-issuer-url=https://x", "--authentication-config x", "--encryption-provider-config=x"]
+    {
+        let refused = parse(words(line)).unwrap_err().to_string();
+        let name = line.split(['=', ' ']).next().unwrap();
+        assert_eq!(
+            refused,
+            format!("{name} is about security and has no effect yet: the server does not start with it")
+        );
     }
 }
