@@ -134,6 +134,8 @@ pub(crate) enum Error {
     Positional { argument: String },
     #[error("{given} is given without {missing}: a certificate and its key belong together")]
     Half { given: &'static str, missing: &'static str },
+    #[error("--{0} is about security and has no effect yet: the server does not start with it")]
+    Unprotected(&'static str),
     /// `--feature-gates`, `--runtime-config` or `--service-account-*`, with the message of the reference.
     #[error("{0}")]
     Refused(String),

@@ -35,6 +35,12 @@ const MOST_OUTPUT: u64 = 1 << 20;
 /// The most bytes of messages that are logged.
 const MOST_MESSAGES: u64 = 8 << 10;
 
+/// Shorter values of variables are words such as `true`, not secrets.
+const SHORTEST_SECRET: usize = 8;
+const WITHHELD: &str = "[withheld]";
+/// In the first and the last line of a key in PEM.
+const KEY: &str = "PRIVATE KEY-----";
+
 /// Whether a plugin gets the standard input of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InteractiveMode {
@@ -169,21 +175,12 @@ impl Plugin {
         outcome
     }
 
-    /// Logs what a plugin wrote to its standard error, without the secrets that are known.
+    /// Logs what a plugin wrote to its standard error.
     fn log(&self, messages: &[u8], header: Option<&HeaderValue>) {
-        let mut text = String::from_utf8_lossy(messages).trim().to_owned();
-        let token = header.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-        let secrets = token.into_iter().chain(self.settings.env.iter().map(|(_, value)| value.as_str()));
-        for secret in secrets.filter(|secret| secret.len() >= 4) {
-            text = text.replace(secret, "[withheld]");
-        }
-        if let Some(key) = text.find("PRIVATE KEY-----") {
-            text.truncate(text.get(..key).and_then(|before| before.rfind("-----BEGIN")).unwrap_or(0));
-            text.push_str("[withheld]");
-        }
-        if !text.is_empty() {
+        let messages = self.settings.without_secrets(messages, header);
+        if !messages.is_empty() {
             let command = self.settings.command.display();
-            log::warn!(command:%, messages = text.as_str(); "a credential plugin wrote messages");
+            log::warn!(command:%, messages = messages.as_str(); "a credential plugin wrote messages");
         }
     }
 }
@@ -203,6 +200,23 @@ impl InteractiveMode {
 }
 
 impl Settings {
+    /// Messages without the secrets that are known: a token, values of variables, and keys in PEM.
+    fn without_secrets(&self, messages: &[u8], header: Option<&HeaderValue>) -> String {
+        let mut text = String::from_utf8_lossy(messages).trim().to_owned();
+        let token = header.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+        let secrets = token.into_iter().chain(self.env.iter().map(|(_, value)| value.as_str()));
+        for secret in secrets.filter(|secret| secret.len() >= SHORTEST_SECRET) {
+            text = text.replace(secret, WITHHELD);
+        }
+        // From the begin of the first key to the end of the last, or of the text.
+        if let Some(first) = text.find(KEY) {
+            let start = text.get(..first).and_then(|before| before.rfind("-----BEGIN ")).unwrap_or(0);
+            let last = text.rfind(KEY).filter(|last| *last > first);
+            text.replace_range(start..last.map_or(text.len(), |last| last + KEY.len()), WITHHELD);
+        }
+        text
+    }
+
     /// The input of the plugin: an `ExecCredential` with a spec.
     fn input(&self, interactive: bool) -> String {
         let mut spec = Map::new();

@@ -158,3 +158,18 @@ async fn always_interactive_plugin_needs_a_terminal() {
     let if_available = Settings { mode: InteractiveMode::IfAvailable, ..plugin(folder.path(), &script) };
     assert!(Arc::new(Plugin::new(if_available)).credentials().await.is_ok());
 }
+
+#[test]
+fn messages_are_logged_without_secrets() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings {
+        env: vec![("KEY".into(), "hush-variable".into()), ("DEBUG".into(), "true".into())],
+        ..plugin(folder.path(), "")
+    };
+    let token = bearer("hush-token").unwrap();
+    let said = "it is true: hush-token, hush-variable\n-----BEGIN PRIVATE KEY-----\nhush\n-----END PRIVATE KEY-----\nbye\n";
+    let shown = settings.without_secrets(said.as_bytes(), Some(&token));
+    assert_eq!(shown, "it is true: [withheld], [withheld]\n[withheld]\nbye");
+    let cut = settings.without_secrets(b"a -----BEGIN EC PRIVATE KEY-----\nhu", None);
+    assert_eq!(cut, "a [withheld]");
+}
