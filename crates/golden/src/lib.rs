@@ -31,5 +31,13 @@ pub const AT_ONCE: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 
 /// Starts a server as the recorded one was: without controllers, with the same range of service addresses.
 pub fn start_server(binary: &Path) -> Result<Server, testkit::Error> {
-    Server::start(binary, &["--storage=memory", "--service-cluster-ip-range=10.0.0.0/16", "--controllers=-*"])
+    Server::start(
+        binary,
+        &[
+            "--storage=memory",
+            "--service-cluster-ip-range=10.0.0.0/16",
+            "--controllers=-*",
+            "--enable-bootstrap-token-auth",
+        ],
+    )
 }

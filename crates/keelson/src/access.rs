@@ -1,16 +1,13 @@
-//! Who may do what, by the flags of a run: the methods of authentication and the modes of authorization.
+//! Who users are, by the flags of a run: the methods of authentication. What they may do is in [`crate::authorization`].
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use auth::rbac::Rbac;
 use auth::service_account::ServiceAccountTokens;
 use auth::webhook_token::{self, WebhookTokens};
 use auth::{
-    AlwaysAllow, AlwaysDeny, Anonymous, AuthenticateToken, Authenticators, Authorize, Authorizer,
-    BootstrapTokens, Certificates, ClientAuthority, Proxy, StaticToken, Tokens, User, webhook,
+    Anonymous, AuthenticateToken, Authenticators, BootstrapTokens, Certificates, ClientAuthority, Proxy,
+    StaticToken, Tokens, User,
 };
 use cache::Cache;
 use http::HeaderName;
@@ -21,11 +18,9 @@ use schema::json;
 use server::pki::{ADMIN_GROUP, ADMIN_USER};
 use server::tls;
 
-use crate::authorization::{Authorizers, DEFAULT_AUTHORIZED_TTL, DEFAULT_UNAUTHORIZED_TTL, WebhookEntry};
+use crate::authorization;
 use crate::certificates::Loaded;
-use crate::options::{
-    AuthorizationOptions, AuthorizationWebhookOptions, Options, ProxyOptions, TokenWebhookOptions,
-};
+use crate::options::{Options, ProxyOptions, TokenWebhookOptions};
 use crate::reload;
 
 /// Why a configuration of access cannot be used.
@@ -35,6 +30,8 @@ pub(crate) enum Error {
     File { path: PathBuf, cause: std::io::Error },
     #[error("the token file {} cannot be used: {cause}", .path.display())]
     Tokens { path: PathBuf, cause: auth::TokenFileError },
+    #[error("error reading policy file {}, {cause}", .path.display())]
+    Policies { path: PathBuf, cause: auth::abac::PolicyFileError },
     #[error("{} holds no certificates that can be trusted: {why}", .path.display())]
     Authorities { path: PathBuf, why: String },
     /// A flag that is wrong, or cannot take effect.
@@ -49,9 +46,6 @@ pub(crate) enum Error {
     #[error("the objects that decide about access are not there: {0}")]
     Missing(&'static str),
 }
-
-/// The modes of authorization when none are given.
-const DEFAULT_MODES: [&str; 1] = ["RBAC"];
 
 /// The methods of authentication: the authority of the data directory, `--client-ca-file`, the kubeconfig's token,
 /// `--token-auth-file`, `--requestheader-*`, service account tokens, bootstrap tokens.
@@ -158,7 +152,7 @@ pub(crate) fn proxy_info(options: &ProxyOptions) -> Result<Vec<(&'static str, St
 
 /// Whether requests without credentials are let in: as with the reference, not where everybody may do everything.
 fn anonymous(options: &Options) -> Anonymous {
-    let is_open = modes(options).any(|mode| mode == "AlwaysAllow");
+    let is_open = authorization::modes(options).any(|mode| mode == "AlwaysAllow");
     match options.anonymous {
         Some(false) => Anonymous::Refused,
         _ if is_open => {
@@ -249,133 +243,6 @@ fn header(name: &str) -> Result<HeaderName, Error> {
     name.parse().map_err(|_| Error::Flag(format!("{} is not the name of a header", quote(name))))
 }
 
-/// The authorizer of `--authorization-config`, or of `--authorization-mode` and `--authorization-webhook-*`.
-pub(crate) fn authorizer(options: &Options, cache: &Cache, rbac: &Arc<Rbac>) -> Result<Authorizer, Error> {
-    let AuthorizationOptions { modes, config_file, webhook, .. } = &options.authorization;
-    let mode = |mode: &str| authorize(mode, cache, rbac);
-    let Some(path) = config_file else { return authorizer_of_flags(options, mode) };
-    if modes.is_some() || *webhook != AuthorizationWebhookOptions::default() {
-        return Err(Error::Flag(
-            "--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags are defined"
-                .into(),
-        ));
-    }
-    configured(path, mode)
-}
-
-fn authorizer_of_flags(
-    options: &Options,
-    mode: impl Fn(&str) -> Result<Arc<dyn Authorize>, Error>,
-) -> Result<Authorizer, Error> {
-    let given: Vec<&str> = modes(options).collect();
-    let mut chain: Vec<Arc<dyn Authorize>> = Vec::new();
-    for (at, given_mode) in given.iter().enumerate() {
-        if given.iter().take(at).any(|before| before == given_mode) {
-            let all: Vec<String> = given.iter().map(|mode| quote(mode)).collect();
-            let all = all.join(" ");
-            return Err(Error::Flag(format!("authorization-mode [{all}] has mode specified more than once")));
-        }
-        chain.push(match *given_mode {
-            "Webhook" => webhook(&options.authorization.webhook)?.open()?,
-            name => mode(name)?,
-        });
-    }
-    if options.authorization.webhook.config_file.is_some() && !given.contains(&"Webhook") {
-        let why = "cannot specify --authorization-webhook-config-file without mode Webhook";
-        return Err(Error::Flag(why.into()));
-    }
-    Ok(Authorizer::new(chain))
-}
-
-/// The webhook of the flags `--authorization-webhook-*`.
-fn webhook(options: &AuthorizationWebhookOptions) -> Result<WebhookEntry, Error> {
-    let Some(kubeconfig) = options.config_file.clone() else {
-        let why = "authorization-mode Webhook's authorization config file not passed";
-        return Err(Error::Flag(why.into()));
-    };
-    let version = options.version.as_deref().unwrap_or("v1beta1");
-    let config = webhook::Config {
-        version: version.parse().map_err(Error::Flag)?,
-        authorized_ttl: options.authorized_ttl.unwrap_or(DEFAULT_AUTHORIZED_TTL),
-        unauthorized_ttl: options.unauthorized_ttl.unwrap_or(DEFAULT_UNAUTHORIZED_TTL),
-        timeout: Duration::from_secs(30),
-        failure_policy: webhook::FailurePolicy::NoOpinion,
-        backoff: Backoff::default(),
-    };
-    Ok(WebhookEntry { kubeconfig, config })
-}
-
-/// The authorizer of a file, which is read again when it changes. `mode` gives the modes of the server; those of the start stay.
-fn configured(
-    path: &Path,
-    mode: impl Fn(&str) -> Result<Arc<dyn Authorize>, Error>,
-) -> Result<Authorizer, Error> {
-    let content = read(path)?.into_bytes();
-    let started =
-        Authorizers::parse(&content).map_err(|why| Error::Authorization { path: path.to_owned(), why })?;
-    let modes: BTreeMap<String, Arc<dyn Authorize>> = started
-        .modes()
-        .into_iter()
-        .map(|name| Ok((name.to_owned(), mode(name)?)))
-        .collect::<Result<_, Error>>()?;
-    let chain = move |authorizers: &Authorizers| {
-        authorizers.chain(|name| match modes.get(name) {
-            Some(mode) => Ok(mode.clone()),
-            None => unconditional(name).ok_or_else(|| unknown_mode(name)),
-        })
-    };
-    let authorizer = Authorizer::new(chain(&started)?);
-    let (mut current, changed) = (started.clone(), authorizer.clone());
-    reload::on_change(path, content, move |content| {
-        let new = Authorizers::parse(content)?;
-        new.check_change(&started)?;
-        // The same authorizers keep what they know.
-        if new != current {
-            changed.replace(chain(&new).map_err(|error| error.to_string())?);
-            current = new;
-        }
-        Ok(())
-    });
-    Ok(authorizer)
-}
-
-/// The index of roles and bindings, for the mode `RBAC` and for what users may grant.
-pub(crate) fn rbac(cache: &Cache) -> Result<Arc<Rbac>, Error> {
-    let of = |prefix: &'static str| cache.resource(prefix).ok_or(Error::Missing(prefix));
-    Ok(Arc::new(Rbac::new(
-        of("roles.rbac.authorization.k8s.io")?,
-        of("clusterroles.rbac.authorization.k8s.io")?,
-        of("rolebindings.rbac.authorization.k8s.io")?,
-        of("clusterrolebindings.rbac.authorization.k8s.io")?,
-    )))
-}
-
-fn authorize(mode: &str, _cache: &Cache, rbac: &Arc<Rbac>) -> Result<Arc<dyn Authorize>, Error> {
-    match mode {
-        "RBAC" => Ok(rbac.clone()),
-        _ => unconditional(mode).ok_or_else(|| unknown_mode(mode)),
-    }
-}
-
-/// The modes that decide without looking.
-fn unconditional(mode: &str) -> Option<Arc<dyn Authorize>> {
-    match mode {
-        "AlwaysAllow" => Some(Arc::new(AlwaysAllow)),
-        "AlwaysDeny" => Some(Arc::new(AlwaysDeny)),
-        _ => None,
-    }
-}
-
-fn unknown_mode(mode: &str) -> Error {
-    Error::Flag(format!("authorization-mode {} is not a valid mode", quote(mode)))
-}
-
-fn modes(options: &Options) -> impl Iterator<Item = &str> {
-    let given = options.authorization.modes.as_deref();
-    let default = given.is_none().then_some(DEFAULT_MODES);
-    given.into_iter().flatten().map(String::as_str).chain(default.into_iter().flatten())
-}
-
 /// The certificates of a text in PEM, of which there has to be one.
 fn authorities(path: &Path, pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
     let unusable = |why: String| Error::Authorities { path: path.to_owned(), why };
@@ -383,13 +250,15 @@ fn authorities(path: &Path, pem: &str) -> Result<Vec<CertificateDer<'static>>, E
     if found.is_empty() { Err(unusable("there are none in it".into())) } else { Ok(found) }
 }
 
-fn read(path: &Path) -> Result<String, Error> {
+pub(crate) fn read(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(|cause| Error::File { path: path.to_owned(), cause })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::AuthorizationOptions;
+
     fn with_modes(modes: &[&str]) -> Options {
         let modes = modes.iter().map(|mode| (*mode).to_owned()).collect();
         let authorization = AuthorizationOptions { modes: Some(modes), ..AuthorizationOptions::default() };
@@ -405,19 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_webhooks_that_cannot_take_effect_are_errors() {
-        let error = |options: AuthorizationWebhookOptions| webhook(&options).unwrap_err().to_string();
-        let none = AuthorizationWebhookOptions::default();
-        assert_eq!(error(none), "authorization-mode Webhook's authorization config file not passed");
-        let old = AuthorizationWebhookOptions {
-            config_file: Some("x".into()),
-            version: Some("v1alpha1".into()),
-            ..AuthorizationWebhookOptions::default()
-        };
-        assert_eq!(
-            error(old),
-            "unsupported webhook authorizer version \"v1alpha1\", supported versions are \"v1\", \"v1beta1\""
-        );
+    fn flags_of_the_token_webhook_that_cannot_take_effect_are_errors() {
         let old = TokenWebhookOptions {
             config_file: Some("x".into()),
             version: "v2".into(),
@@ -427,57 +284,6 @@ mod tests {
         let missing = TokenWebhookOptions { config_file: Some("/nowhere".into()), ..Default::default() };
         let error = token_webhook(&missing, &[]).map(drop).unwrap_err().to_string();
         assert!(error.starts_with("the kubeconfig /nowhere cannot be read: "), "{error}");
-    }
-
-    #[test]
-    fn defaults_of_the_webhook_are_those_of_the_help() {
-        let given = AuthorizationWebhookOptions {
-            config_file: Some("x".into()),
-            version: Some("v1beta1".into()),
-            authorized_ttl: Some(Duration::from_secs(300)),
-            unauthorized_ttl: Some(Duration::from_secs(30)),
-        };
-        let left_out =
-            AuthorizationWebhookOptions { config_file: given.config_file.clone(), ..Default::default() };
-        assert_eq!(webhook(&given).unwrap(), webhook(&left_out).unwrap());
-    }
-
-    /// The decision of the modes of a file.
-    async fn decision(authorizer: &Authorizer) -> auth::Decision {
-        authorizer.decide(&User::default(), &auth::Attributes::path("get", "/")).await.decision
-    }
-
-    #[tokio::test]
-    async fn changes_of_the_authorization_configuration_take_effect_unless_they_are_wrong() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("config.yaml");
-        let write = |authorizers: &str| {
-            let head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n";
-            std::fs::write(&path, format!("{head}authorizers: {authorizers}\n")).unwrap();
-        };
-        let mode = |name: &str| -> Result<Arc<dyn Authorize>, Error> {
-            match name {
-                "AlwaysAllow" => Ok(Arc::new(AlwaysAllow)),
-                _ => Ok(Arc::new(AlwaysDeny)),
-            }
-        };
-        write("[{type: AlwaysDeny, name: wrong}]");
-        let error = configured(&path, mode).unwrap_err().to_string();
-        assert!(error.contains("config.yaml cannot be used: expected name alwaysdeny"), "{error}");
-        write("[{type: RBAC, name: rbac}]");
-        let authorizer = configured(&path, mode).unwrap();
-        assert_eq!(decision(&authorizer).await, auth::Decision::NoOpinion);
-        write("[{type: AlwaysAllow, name: alwaysallow}]");
-        tokio::time::sleep(Duration::from_millis(2500)).await;
-        // RBAC may not leave.
-        assert_eq!(decision(&authorizer).await, auth::Decision::NoOpinion);
-        write("[{type: RBAC, name: rbac}, {type: AlwaysAllow, name: alwaysallow}]");
-        let mut waited = 0;
-        while decision(&authorizer).await != auth::Decision::Allow {
-            waited += 1;
-            assert!(waited < 200, "the change has no effect");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
     }
 
     #[test]

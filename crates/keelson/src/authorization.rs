@@ -1,386 +1,306 @@
-//! The authorizers of `--authorization-config`: a file with an `AuthorizationConfiguration`.
-//!
-//! A file that is wrong ends the start. A change that is wrong is logged, and the authorizers before it stay.
+//! What users may do, by the flags of a run: the modes of authorization.
 
-use std::collections::BTreeSet;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+mod config;
+
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::Authorize;
-use auth::webhook::{Config, FailurePolicy, Version, Webhook};
-use object::field::{Aggregate, Error as FieldError, List, Path as FieldPath};
-use object::name;
-use object::quote::Quoted;
-use object::{Map, Value};
-use outbound::{Backoff, Kubeconfig};
-use schema::view::View as _;
-use schema::views::apiserver::v1::{
-    AuthorizationConfiguration, AuthorizerConfiguration, WebhookConfiguration,
-};
-use schema::{Limits, yaml};
+use auth::abac::Abac;
+use auth::node::Node;
+use auth::rbac::Rbac;
+use auth::{AlwaysAllow, AlwaysDeny, Authorize, Authorizer, webhook};
+use cache::Cache;
+use object::quote::quote;
+use outbound::Backoff;
 
-/// The group of configuration files.
-const GROUP: &str = "apiserver.config.k8s.io/";
-const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha1"];
-/// All types of authorizers, sorted.
-const TYPES: [&str; 6] = ["ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook"];
-/// Types that a change of the file cannot bring in.
-const AT_START_ONLY: [&str; 3] = ["ABAC", "Node", "RBAC"];
-/// The longest that a webhook may take.
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
-const MOST_CONDITIONS: usize = 64;
+use crate::access::{Error, read};
+use crate::options::{AuthorizationOptions, AuthorizationWebhookOptions, Options};
+use crate::reload;
+use config::{Authorizers, DEFAULT_AUTHORIZED_TTL, DEFAULT_UNAUTHORIZED_TTL, WebhookEntry};
 
-/// The authorizers, in order.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Authorizers(Vec<Entry>);
+/// The modes of authorization when none are given.
+const DEFAULT_MODES: [&str; 2] = ["Node", "RBAC"];
 
-/// An authorizer.
-#[derive(Clone, Debug, PartialEq)]
-enum Entry {
-    /// A mode of the server.
-    Mode(String),
-    /// Another server.
-    Webhook(WebhookEntry),
-}
+/// The modes of authorization.
+const MODES: [&str; 6] = ["AlwaysAllow", "AlwaysDeny", "ABAC", "Webhook", "RBAC", "Node"];
 
-/// A webhook, and the kubeconfig of its server.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct WebhookEntry {
-    pub(crate) kubeconfig: PathBuf,
-    pub(crate) config: Config,
-}
-
-impl WebhookEntry {
-    /// Reads the kubeconfig. Nothing is sent to the server yet.
-    pub(crate) fn open(&self) -> Result<Arc<dyn Authorize>, outbound::KubeconfigError> {
-        let server = Kubeconfig::read(&self.kubeconfig)?.endpoint()?;
-        Ok(Arc::new(Webhook::new(server, self.config)))
-    }
-}
-
-impl Authorizers {
-    /// Reads a file, and says what is wrong with it.
-    pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
-        let value = decode(text)?;
-        let empty = Map::new();
-        let configuration = AuthorizationConfiguration::of(value.as_map().unwrap_or(&empty));
-        let mut errors = List::new();
-        let entries = validate(configuration, &mut errors);
-        if let Some(errors) = Aggregate::new(errors) {
-            return Err(errors.to_string());
-        }
-        let mut wrong = Vec::new();
-        for authorizer in configuration.authorizers().iter() {
-            let (kind, name) = (authorizer.r#type(), authorizer.name());
-            let expected = kind.to_lowercase();
-            if kind != "Webhook" && name != expected {
-                wrong.push(format!("expected name {expected} for authorizer {kind} instead of {name}"));
-            }
-        }
-        if !wrong.is_empty() {
-            return Err(joined(wrong));
-        }
-        Ok(Self(entries))
-    }
-
-    /// Refuses what cannot change while the server runs: the modes it started with.
-    pub(crate) fn check_change(&self, started: &Self) -> Result<(), String> {
-        let (now, before) = (self.modes(), started.modes());
-        let missing: Vec<&str> = before.difference(&now).copied().collect();
-        if !missing.is_empty() {
-            return Err(format!("missing required types: [{}]", missing.join(" ")));
-        }
-        match now.difference(&before).find(|mode| AT_START_ONLY.contains(mode)) {
-            Some(mode) => Err(format!(
-                "authorizer type {mode} is not allowed if it was not enabled at initial server startup"
-            )),
-            None => Ok(()),
-        }
-    }
-
-    /// The authorizers; `mode` gives those of the server.
-    pub(crate) fn chain<E: From<outbound::KubeconfigError>>(
-        &self,
-        mode: impl Fn(&str) -> Result<Arc<dyn Authorize>, E>,
-    ) -> Result<Vec<Arc<dyn Authorize>>, E> {
-        let open = |entry: &Entry| match entry {
-            Entry::Mode(name) => mode(name),
-            Entry::Webhook(webhook) => Ok(webhook.open()?),
-        };
-        self.0.iter().map(open).collect()
-    }
-
-    /// The modes of the server among them.
-    pub(crate) fn modes(&self) -> BTreeSet<&str> {
-        let modes = self.0.iter().filter_map(|entry| match entry {
-            Entry::Mode(name) => Some(name.as_str()),
-            Entry::Webhook(_) => None,
-        });
-        modes.collect()
-    }
-}
-
-/// The file as data. Fields that do not exist or are there twice are errors.
-fn decode(text: &[u8]) -> Result<Value, String> {
-    let failed = |why: String| format!("failed to load AuthorizationConfiguration from file: {why}");
-    if text.is_empty() {
-        return Ok(Map::new().into());
-    }
-    let decoded = yaml::decode(AuthorizationConfiguration::schema(), text, &Limits::REQUEST)
-        .map_err(|error| failed(error.to_string()))?;
-    let named = |key: &str| decoded.value.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (kind, version) = (named("kind"), named("apiVersion"));
-    for (name, value) in [("Kind", kind), ("apiVersion", version)] {
-        if value.is_empty() {
-            return Err(failed(format!("Object '{name}' is missing")));
-        }
-    }
-    let is_known = version.strip_prefix(GROUP).is_some_and(|version| VERSIONS.contains(&version));
-    if kind != "AuthorizationConfiguration" || !is_known {
-        let (kind, version) = (Quoted(kind), Quoted(version));
-        return Err(failed(format!("no kind {kind} is registered for version {version}")));
-    }
-    if !decoded.strict.is_empty() {
-        let faults: Vec<String> = decoded.strict.iter().map(ToString::to_string).collect();
-        return Err(failed(format!("strict decoding error: {}", faults.join(", "))));
-    }
-    Ok(decoded.value)
-}
-
-fn joined(mut errors: Vec<String>) -> String {
-    match errors.len() {
-        1 => errors.remove(0),
-        _ => format!("[{}]", errors.join(", ")),
-    }
-}
-
-/// The authorizers that are valid; the rest is in `errors`.
-fn validate(configuration: AuthorizationConfiguration<'_>, errors: &mut List) -> Vec<Entry> {
-    let list = FieldPath::new("authorizers");
-    if configuration.authorizers().is_empty() {
-        errors.push(FieldError::required(&list, "at least one authorization mode must be defined"));
-    }
-    let (mut types, mut names) = (BTreeSet::new(), BTreeSet::new());
-    let mut entries = Vec::new();
-    for (at, authorizer) in configuration.authorizers().iter().enumerate() {
-        let path = list.index(at);
-        let kind = authorizer.r#type();
-        let type_path = path.child("type");
-        if kind.is_empty() {
-            errors.push(FieldError::required(&type_path, ""));
-            continue;
-        }
-        if !TYPES.contains(&kind) {
-            errors.push(FieldError::not_supported(&type_path, kind, TYPES));
-            continue;
-        }
-        if !types.insert(kind) && kind != "Webhook" {
-            errors.push(FieldError::duplicate(&type_path, kind));
-            continue;
-        }
-        validate_name(authorizer, &names, &path, errors);
-        names.insert(authorizer.name());
-        match (kind, authorizer.webhook()) {
-            ("Webhook", None) => {
-                errors.push(FieldError::required(&path.child("webhook"), "required when type=Webhook"));
-            }
-            ("Webhook", Some(webhook)) => {
-                entries.extend(validate_webhook(webhook, &path, errors).map(Entry::Webhook));
-            }
-            (_, Some(_)) => {
-                let detail = "may only be specified when type=Webhook";
-                errors.push(FieldError::invalid(&path.child("webhook"), "non-null", detail));
-            }
-            (_, None) => entries.push(Entry::Mode(kind.to_owned())),
-        }
-    }
-    entries
-}
-
-fn validate_name(
-    authorizer: AuthorizerConfiguration<'_>,
-    names: &BTreeSet<&str>,
-    path: &FieldPath<'_>,
-    errors: &mut List,
-) {
-    let (name, path) = (authorizer.name(), path.child("name"));
-    if name.is_empty() {
-        errors.push(FieldError::required(&path, ""));
-        return;
-    }
-    if names.contains(name) {
-        errors.push(FieldError::duplicate(&path, name));
-        return;
-    }
-    let faults = name::dns1123_subdomain(name);
-    if !faults.is_empty() {
-        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        let detail = format!("authorizer name is invalid: {}", faults.join(", "));
-        errors.push(FieldError::invalid(&path, name, detail));
-    }
-}
-
-/// A webhook, unless something is wrong with it. As in the reference, the paths leave out the field `webhook`.
-fn validate_webhook(
-    webhook: WebhookConfiguration<'_>,
-    path: &FieldPath<'_>,
-    errors: &mut List,
-) -> Option<WebhookEntry> {
-    let timeout = match duration(webhook.timeout()) {
-        None | Some(object::duration::Duration::ZERO) => {
-            errors.push(FieldError::required(&path.child("timeout"), ""));
-            None
-        }
-        Some(given) => {
-            let timeout = Duration::try_from(given).ok().filter(|timeout| *timeout <= LONGEST_TIMEOUT);
-            if timeout.is_none() {
-                let detail = "must be > 0s and <= 30s";
-                errors.push(FieldError::invalid(&path.child("timeout"), given.to_string(), detail));
-            }
-            timeout
-        }
+/// The authorizer of `--authorization-config`, or of `--authorization-mode` and `--authorization-webhook-*`.
+pub(crate) fn authorizer(options: &Options, cache: &Cache, rbac: &Arc<Rbac>) -> Result<Authorizer, Error> {
+    let AuthorizationOptions { modes: given, config_file, webhook, .. } = &options.authorization;
+    let mode = |mode: &str| authorize(mode, options, cache, rbac);
+    let Some(path) = config_file else {
+        check_modes(options)?;
+        return Ok(Authorizer::new(modes(options).map(mode).collect::<Result<Vec<_>, _>>()?));
     };
-    let mut ttl = |field: &str, given: Option<&str>, default: Duration| match duration(given) {
-        None | Some(object::duration::Duration::ZERO) => Some(default),
-        Some(given) => {
-            let ttl = Duration::try_from(given).ok();
-            if ttl.is_none() {
-                errors.push(FieldError::invalid(&path.child(field), given.to_string(), "must be > 0s"));
-            }
-            ttl
-        }
-    };
-    let authorized_ttl = ttl("authorizedTTL", webhook.authorized_ttl(), DEFAULT_AUTHORIZED_TTL);
-    let unauthorized_ttl = ttl("unauthorizedTTL", webhook.unauthorized_ttl(), DEFAULT_UNAUTHORIZED_TTL);
-    let version = one_of(
-        &path.child("subjectAccessReviewVersion"),
-        webhook.subject_access_review_version(),
-        &[("v1", Version::V1), ("v1beta1", Version::V1beta1)],
-        errors,
-    );
-    let conditions_path = path.child("matchConditionSubjectAccessReviewVersion");
-    match webhook.match_condition_subject_access_review_version() {
-        "" if webhook.match_conditions().is_empty() => {}
-        "" => {
-            let detail = "required if match conditions are specified";
-            errors.push(FieldError::required(&conditions_path, detail));
-        }
-        "v1" => {}
-        other => errors.push(FieldError::not_supported(&conditions_path, other, ["v1"])),
+    if given.is_some() || *webhook != AuthorizationWebhookOptions::default() {
+        let why = "--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags are defined";
+        return Err(Error::Flag(why.into()));
     }
-    let failure_policy = one_of(
-        &path.child("failurePolicy"),
-        webhook.failure_policy(),
-        &[("NoOpinion", FailurePolicy::NoOpinion), ("Deny", FailurePolicy::Deny)],
-        errors,
-    );
-    let kubeconfig = validate_connection(webhook, path, errors);
-    validate_conditions(webhook, path, errors);
-    Some(WebhookEntry {
-        kubeconfig: kubeconfig?,
-        config: Config {
-            version: version?,
-            authorized_ttl: authorized_ttl?,
-            unauthorized_ttl: unauthorized_ttl?,
-            timeout: timeout?,
-            failure_policy: failure_policy?,
-            backoff: Backoff::default(),
-        },
-    })
+    configured(path, mode)
 }
 
-/// How long answers that allow are kept, if nothing else is given.
-pub(crate) const DEFAULT_AUTHORIZED_TTL: Duration = Duration::from_secs(300);
-/// How long other answers are kept, if nothing else is given.
-pub(crate) const DEFAULT_UNAUTHORIZED_TTL: Duration = Duration::from_secs(30);
-
-fn duration(given: Option<&str>) -> Option<object::duration::Duration> {
-    given.and_then(|text| text.parse().ok())
+/// The modes of the flags.
+pub(crate) fn modes(options: &Options) -> impl Iterator<Item = &str> {
+    let given = options.authorization.modes.as_deref();
+    let default = given.is_none().then_some(DEFAULT_MODES);
+    given.into_iter().flatten().map(String::as_str).chain(default.into_iter().flatten())
 }
 
-/// The meaning of a required word.
-fn one_of<T: Copy>(path: &FieldPath<'_>, given: &str, words: &[(&str, T)], errors: &mut List) -> Option<T> {
+/// The checks of the flags `--authorization-*`.
+fn check_modes(options: &Options) -> Result<(), Error> {
+    let given: Vec<&str> = modes(options).collect();
+    let AuthorizationOptions { policy_file, webhook, .. } = &options.authorization;
+    let mut errors = Vec::new();
     if given.is_empty() {
-        errors.push(FieldError::required(path, ""));
-        return None;
+        errors.push("at least one authorization-mode must be passed".to_owned());
     }
-    let found = words.iter().find(|(word, _)| *word == given);
-    if found.is_none() {
-        errors.push(FieldError::not_supported(path, given, words.iter().map(|(word, _)| *word)));
+    for mode in &given {
+        if !MODES.contains(mode) {
+            errors.push(format!("authorization-mode {} is not a valid mode", quote(mode)));
+        }
+        if *mode == "ABAC" && policy_file.is_none() {
+            errors.push("authorization-mode ABAC's authorization policy file not passed".to_owned());
+        }
+        if *mode == "Webhook" && webhook.config_file.is_none() {
+            errors.push("authorization-mode Webhook's authorization config file not passed".to_owned());
+        }
     }
-    found.map(|(_, meaning)| *meaning)
+    if policy_file.is_some() && !given.contains(&"ABAC") {
+        errors.push("cannot specify --authorization-policy-file without mode ABAC".to_owned());
+    }
+    if webhook.config_file.is_some() && !given.contains(&"Webhook") {
+        errors.push("cannot specify --authorization-webhook-config-file without mode Webhook".to_owned());
+    }
+    if given.iter().enumerate().any(|(at, mode)| given.iter().take(at).any(|before| before == mode)) {
+        let all: Vec<String> = given.iter().map(|mode| quote(mode)).collect();
+        errors.push(format!("authorization-mode [{}] has mode specified more than once", all.join(" ")));
+    }
+    match errors.as_slice() {
+        [] => Ok(()),
+        [one] => Err(Error::Flag(one.clone())),
+        several => Err(Error::Flag(format!("[{}]", several.join(", ")))),
+    }
 }
 
-/// The kubeconfig of a webhook.
-fn validate_connection(
-    webhook: WebhookConfiguration<'_>,
-    path: &FieldPath<'_>,
-    errors: &mut List,
-) -> Option<PathBuf> {
-    let info = webhook.connection_info();
-    let info_path = path.child("connectionInfo");
-    let (type_path, file_path) = (info_path.child("type"), info_path.child("kubeConfigFile"));
-    let file = info.kube_config_file().unwrap_or_default();
-    match info.r#type() {
-        "" => errors.push(FieldError::required(&type_path, "")),
-        "InClusterConfig" => {
-            if info.kube_config_file().is_some() {
-                let detail = "can only be set when type=KubeConfigFile";
-                errors.push(FieldError::invalid(&file_path, file, detail));
-            }
-            let detail = "is not allowed for the API server";
-            errors.push(FieldError::invalid(&type_path, "InClusterConfig", detail));
-        }
-        "KubeConfigFile" if file.is_empty() => errors.push(FieldError::required(&file_path, "")),
-        "KubeConfigFile" if !Path::new(file).is_absolute() => {
-            errors.push(FieldError::invalid(&file_path, file, "must be an absolute path"));
-        }
-        "KubeConfigFile" => match std::fs::metadata(file) {
-            Err(error) => {
-                let why = match error.kind() {
-                    ErrorKind::NotFound => "no such file or directory".to_owned(),
-                    ErrorKind::PermissionDenied => "permission denied".to_owned(),
-                    _ => error.to_string(),
-                };
-                let detail = format!("error loading file: stat {file}: {why}");
-                errors.push(FieldError::invalid(&file_path, file, detail));
-            }
-            Ok(metadata) if !metadata.is_file() => {
-                errors.push(FieldError::invalid(&file_path, file, "must be a regular file"));
-            }
-            Ok(_) => return Some(file.into()),
-        },
-        other => {
-            errors.push(FieldError::not_supported(&type_path, other, ["InClusterConfig", "KubeConfigFile"]));
-        }
+fn authorize(
+    mode: &str,
+    options: &Options,
+    cache: &Cache,
+    rbac: &Arc<Rbac>,
+) -> Result<Arc<dyn Authorize>, Error> {
+    match mode {
+        "Node" => Ok(Arc::new(node(cache)?)),
+        "RBAC" => Ok(rbac.clone()),
+        "ABAC" => Ok(Arc::new(abac(options)?)),
+        "Webhook" => Ok(webhook_of_flags(&options.authorization.webhook)?.open()?),
+        _ => unconditional(mode).ok_or_else(|| unknown_mode(mode)),
     }
-    None
 }
 
-fn validate_conditions(webhook: WebhookConfiguration<'_>, path: &FieldPath<'_>, errors: &mut List) {
-    let conditions = webhook.match_conditions();
-    let path = path.child("matchConditions");
-    if conditions.len() > MOST_CONDITIONS {
-        errors.push(FieldError::too_many(&path, Some(conditions.len()), Some(MOST_CONDITIONS)));
-        return;
+/// The modes that decide without looking.
+fn unconditional(mode: &str) -> Option<Arc<dyn Authorize>> {
+    match mode {
+        "AlwaysAllow" => Some(Arc::new(AlwaysAllow)),
+        "AlwaysDeny" => Some(Arc::new(AlwaysDeny)),
+        _ => None,
     }
-    let mut seen = BTreeSet::new();
-    for (at, condition) in conditions.iter().enumerate() {
-        let (item, expression) = (path.index(at), condition.expression());
-        let path = item.child("expression");
-        if expression.trim().is_empty() {
-            errors.push(FieldError::required(&path, ""));
-        } else if !seen.insert(expression) {
-            errors.push(FieldError::duplicate(&path, expression));
+}
+
+fn unknown_mode(mode: &str) -> Error {
+    Error::Flag(format!("authorization-mode {} is not a valid mode", quote(mode)))
+}
+
+/// What kubelets may do, by the pods of their nodes.
+fn node(cache: &Cache) -> Result<Node, Error> {
+    let of = |resource: &'static str| cache.resource(resource).ok_or(Error::Missing(resource));
+    Ok(Node::new(of("pods")?, of("persistentvolumes")?, of("volumeattachments.storage.k8s.io")?))
+}
+
+/// The policies of `--authorization-policy-file`.
+fn abac(options: &Options) -> Result<Abac, Error> {
+    let path = options.authorization.policy_file.clone().unwrap_or_default();
+    Abac::parse(&read(&path)?).map_err(|cause| Error::Policies { path, cause })
+}
+
+/// Roles and bindings, which also bound what users may grant where they do not decide.
+pub(crate) fn rbac(cache: &Cache) -> Result<Arc<Rbac>, Error> {
+    let of = |resource: &'static str| {
+        cache.resource(&format!("{resource}.{}", auth::rbac::GROUP)).ok_or(Error::Missing(resource))
+    };
+    let rbac = Rbac::new(of("roles")?, of("clusterroles")?, of("rolebindings")?, of("clusterrolebindings")?);
+    Ok(Arc::new(rbac))
+}
+
+/// The webhook of the flags `--authorization-webhook-*`.
+fn webhook_of_flags(options: &AuthorizationWebhookOptions) -> Result<WebhookEntry, Error> {
+    let Some(kubeconfig) = options.config_file.clone() else {
+        let why = "authorization-mode Webhook's authorization config file not passed";
+        return Err(Error::Flag(why.into()));
+    };
+    let version = options.version.as_deref().unwrap_or("v1beta1");
+    let config = webhook::Config {
+        version: version.parse().map_err(Error::Flag)?,
+        authorized_ttl: options.authorized_ttl.unwrap_or(DEFAULT_AUTHORIZED_TTL),
+        unauthorized_ttl: options.unauthorized_ttl.unwrap_or(DEFAULT_UNAUTHORIZED_TTL),
+        timeout: Duration::from_secs(30),
+        failure_policy: webhook::FailurePolicy::NoOpinion,
+        backoff: Backoff::default(),
+    };
+    Ok(WebhookEntry { kubeconfig, config })
+}
+
+/// The authorizer of a file, which is read again when it changes. `mode` gives the modes of the server; those of the start stay.
+fn configured(
+    path: &Path,
+    mode: impl Fn(&str) -> Result<Arc<dyn Authorize>, Error>,
+) -> Result<Authorizer, Error> {
+    let content = read(path)?.into_bytes();
+    let started =
+        Authorizers::parse(&content).map_err(|why| Error::Authorization { path: path.to_owned(), why })?;
+    let modes: BTreeMap<String, Arc<dyn Authorize>> = started
+        .modes()
+        .into_iter()
+        .map(|name| Ok((name.to_owned(), mode(name)?)))
+        .collect::<Result<_, Error>>()?;
+    let chain = move |authorizers: &Authorizers| {
+        authorizers.chain(|name| match modes.get(name) {
+            Some(mode) => Ok(mode.clone()),
+            None => unconditional(name).ok_or_else(|| unknown_mode(name)),
+        })
+    };
+    let authorizer = Authorizer::new(chain(&started)?);
+    let (mut current, changed) = (started.clone(), authorizer.clone());
+    reload::on_change(path, content, move |content| {
+        let new = Authorizers::parse(content)?;
+        new.check_change(&started)?;
+        // The same authorizers keep what they know.
+        if new != current {
+            changed.replace(chain(&new).map_err(|error| error.to_string())?);
+            current = new;
         }
-    }
-    if !conditions.is_empty() {
-        let detail = "match conditions are not supported by this server; without them the webhook decides on all requests";
-        errors.push(FieldError::forbidden(&path, detail));
-    }
+        Ok(())
+    });
+    Ok(authorizer)
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use auth::User;
+
+    fn with_modes(modes: &[&str]) -> Options {
+        let modes = modes.iter().map(|mode| (*mode).to_owned()).collect();
+        let authorization = AuthorizationOptions { modes: Some(modes), ..AuthorizationOptions::default() };
+        Options { authorization, ..Options::default() }
+    }
+
+    #[test]
+    fn wrong_modes_are_all_named() {
+        let error = |options: &Options| check_modes(options).unwrap_err().to_string();
+        assert_eq!(error(&with_modes(&[])), "at least one authorization-mode must be passed");
+        assert_eq!(error(&with_modes(&["rbac"])), "authorization-mode \"rbac\" is not a valid mode");
+        assert_eq!(
+            error(&with_modes(&["RBAC", "ABAC"])),
+            "authorization-mode ABAC's authorization policy file not passed"
+        );
+        assert_eq!(
+            error(&with_modes(&["Node", "", "Node"])),
+            "[authorization-mode \"\" is not a valid mode, \
+             authorization-mode [\"Node\" \"\" \"Node\"] has mode specified more than once]"
+        );
+        let mut unused = with_modes(&["Node", "RBAC"]);
+        assert!(check_modes(&unused).is_ok());
+        unused.authorization.policy_file = Some("policies".into());
+        assert_eq!(error(&unused), "cannot specify --authorization-policy-file without mode ABAC");
+        let by_default = Options { authorization: AuthorizationOptions::default(), ..Options::default() };
+        assert_eq!(modes(&by_default).collect::<Vec<_>>(), ["Node", "RBAC"]);
+    }
+
+    #[test]
+    fn policy_file_is_read_and_its_faults_have_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("policies");
+        let mut options = with_modes(&["ABAC"]);
+        options.authorization.policy_file = Some(path.clone());
+        assert!(abac(&options).unwrap_err().to_string().contains("cannot be read"));
+        std::fs::write(&path, "{\"user\":\"jane\"}\n{]\n").unwrap();
+        let error = abac(&options).unwrap_err().to_string();
+        let start = format!("error reading policy file {}, line 2: {{]: ", path.display());
+        assert!(error.starts_with(&start), "{error}");
+        std::fs::write(&path, "{\"user\":\"jane\"}\n").unwrap();
+        assert!(abac(&options).is_ok());
+    }
+
+    #[test]
+    fn flags_of_the_webhook_that_cannot_take_effect_are_errors() {
+        let mut options = with_modes(&["Webhook"]);
+        let error = check_modes(&options).unwrap_err().to_string();
+        assert_eq!(error, "authorization-mode Webhook's authorization config file not passed");
+        options = with_modes(&["RBAC"]);
+        options.authorization.webhook.config_file = Some("x".into());
+        let error = check_modes(&options).unwrap_err().to_string();
+        assert_eq!(error, "cannot specify --authorization-webhook-config-file without mode Webhook");
+        let old = AuthorizationWebhookOptions {
+            config_file: Some("x".into()),
+            version: Some("v1alpha1".into()),
+            ..AuthorizationWebhookOptions::default()
+        };
+        assert_eq!(
+            webhook_of_flags(&old).unwrap_err().to_string(),
+            "unsupported webhook authorizer version \"v1alpha1\", supported versions are \"v1\", \"v1beta1\""
+        );
+    }
+
+    /// The decision of the modes of a file.
+    async fn decision(authorizer: &Authorizer) -> auth::Decision {
+        authorizer.decide(&User::default(), &auth::Attributes::path("get", "/")).await.decision
+    }
+
+    #[tokio::test]
+    async fn changes_of_the_authorization_configuration_take_effect_unless_they_are_wrong() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.yaml");
+        let write = |authorizers: &str| {
+            let head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n";
+            std::fs::write(&path, format!("{head}authorizers: {authorizers}\n")).unwrap();
+        };
+        let mode = |name: &str| -> Result<Arc<dyn Authorize>, Error> {
+            match name {
+                "AlwaysAllow" => Ok(Arc::new(AlwaysAllow)),
+                _ => Ok(Arc::new(AlwaysDeny)),
+            }
+        };
+        write("[{type: AlwaysDeny, name: wrong}]");
+        let error = configured(&path, mode).unwrap_err().to_string();
+        assert!(error.contains("config.yaml cannot be used: expected name alwaysdeny"), "{error}");
+        write("[{type: RBAC, name: rbac}]");
+        let authorizer = configured(&path, mode).unwrap();
+        assert_eq!(decision(&authorizer).await, auth::Decision::NoOpinion);
+        write("[{type: AlwaysAllow, name: alwaysallow}]");
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        // RBAC may not leave.
+        assert_eq!(decision(&authorizer).await, auth::Decision::NoOpinion);
+        write("[{type: RBAC, name: rbac}, {type: AlwaysAllow, name: alwaysallow}]");
+        let mut waited = 0;
+        while decision(&authorizer).await != auth::Decision::Allow {
+            waited += 1;
+            assert!(waited < 200, "the change has no effect");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    #[test]
+    fn defaults_of_the_webhook_are_those_of_the_help() {
+        let given = AuthorizationWebhookOptions {
+            config_file: Some("x".into()),
+            version: Some("v1beta1".into()),
+            authorized_ttl: Some(Duration::from_secs(300)),
+            unauthorized_ttl: Some(Duration::from_secs(30)),
+        };
+        let left_out =
+            AuthorizationWebhookOptions { config_file: given.config_file.clone(), ..Default::default() };
+        assert_eq!(webhook_of_flags(&given).unwrap(), webhook_of_flags(&left_out).unwrap());
+    }
+}

@@ -1,6 +1,7 @@
 //! The binary: flags, start and stop. Everything it serves comes from other crates.
 
 mod access;
+mod aggregation;
 mod authorization;
 mod boot;
 mod certificates;

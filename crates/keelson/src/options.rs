@@ -42,6 +42,8 @@ pub(crate) struct Options {
     pub(crate) anonymous: Option<bool>,
     pub(crate) proxy: ProxyOptions,
     pub(crate) authorization: AuthorizationOptions,
+    /// `--controllers`, if it was given.
+    pub(crate) controllers: Option<Vec<String>>,
     pub(crate) service_accounts: ServiceAccountOptions,
     pub(crate) audiences: Vec<String>,
     pub(crate) bootstrap_tokens: bool,
@@ -75,6 +77,7 @@ pub(crate) struct ProxyOptions {
 pub(crate) struct AuthorizationOptions {
     /// `--authorization-mode`, if it was given.
     pub(crate) modes: Option<Vec<String>>,
+    pub(crate) policy_file: Option<PathBuf>,
     pub(crate) config_file: Option<PathBuf>,
     pub(crate) webhook: AuthorizationWebhookOptions,
 }
@@ -232,6 +235,16 @@ pub(crate) enum Show {
     Version,
 }
 
+impl Options {
+    /// Whether a controller runs, by its name or its alias: the first entry that names it decides, otherwise whether `*` is there.
+    pub(crate) fn runs_controller(&self, name: &str, alias: &str) -> bool {
+        let Some(given) = &self.controllers else { return true };
+        let is_it = |entry: &str| entry == name || entry == alias;
+        let named = given.iter().find(|entry| is_it(entry.strip_prefix('-').unwrap_or(entry)));
+        named.map_or_else(|| given.iter().any(|entry| entry == "*"), |entry| !entry.starts_with('-'))
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -263,6 +276,7 @@ impl Default for Options {
             anonymous: None,
             proxy: ProxyOptions::default(),
             authorization: AuthorizationOptions::default(),
+            controllers: None,
             service_accounts: ServiceAccountOptions::default(),
             audiences: Vec::new(),
             bootstrap_tokens: false,
@@ -276,6 +290,21 @@ impl Default for Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn controllers_run_by_name_or_by_star() {
+        let runs = |given: &[&str]| {
+            let controllers = Some(given.iter().map(|entry| (*entry).to_owned()).collect());
+            Options { controllers, ..Options::default() }.runs_controller("a-controller", "a")
+        };
+        assert!(Options::default().runs_controller("a-controller", "a"));
+        for given in [&["*"][..], &["a-controller"], &["a"], &["-b", "*"], &["b", "a", "-a"]] {
+            assert!(runs(given), "{given:?}");
+        }
+        for given in [&["-*"][..], &["b"], &["*", "-a"], &["-a-controller", "*", "a"], &[]] {
+            assert!(!runs(given), "{given:?}");
+        }
+    }
 
     #[test]
     fn range_has_a_base_and_a_first_address() {

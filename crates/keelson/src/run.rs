@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use auth::Authenticators;
+use auth::{Authenticators, SystemIdentity};
 use cache::Cache;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use registry::{Escalation, Registry, WriteHooks};
+use registry::{Client, Escalation, Registry, WriteHooks};
 use server::api::{self, Api};
 use server::health::{Duplicate, Endpoint};
 use server::tls::{self, Files, Identity, TlsConfig};
@@ -21,6 +21,8 @@ use store::memory::Memory;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::access;
+use crate::aggregation;
+use crate::authorization;
 use crate::boot::{Hooks, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
 use crate::data_dir::{self, DataDir};
@@ -105,14 +107,14 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     };
     let certificates = Certificates::new(&data_dir, given_files(options), server.address(), further);
     let loaded = certificates.load()?;
-    if loaded.needs_sync {
+    let advertise = options.advertise_address.unwrap_or_else(|| advertised(server.address().ip()));
+    let external = external(options, advertise, server.address().port());
+    let service_accounts = ServiceAccounts::load(options, &certificates, &external)?;
+    if loaded.needs_sync || service_accounts.needs_sync {
         let certificates = certificates.clone();
         tokio::task::spawn_blocking(move || certificates.sync());
     }
     let cache = Arc::new(cache(options, store).await?);
-    let advertise = options.advertise_address.unwrap_or_else(|| advertised(server.address().ip()));
-    let external = external(options, advertise, server.address().port());
-    let service_accounts = ServiceAccounts::load(options, &certificates, &external)?;
     let last_uses = LastUses::default();
     let tokens = service_accounts.authenticator(options, &cache, last_uses.clone())?;
     let authenticators = access::authenticators(options, &loaded, &cache, tokens)?;
@@ -143,6 +145,12 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         let registry = registry.clone();
         async move { Box::pin(hooks.run(&registry, &values)).await }
     });
+    if options.runs_controller(aggregation::NAME, aggregation::ALIAS)
+        && let Some(roles) = registry.cache().resource("clusterroles.rbac.authorization.k8s.io")
+    {
+        let client = Client::new(registry.clone(), SystemIdentity::ApiServer, aggregation::NAME);
+        tokio::spawn(async move { Box::pin(aggregation::run(client, roles)).await });
+    }
     let authorizer = registry.config().authorizer.clone();
     let api = Api::new(registry, lifecycle.clone(), api_config(options));
     let handler = server::stack(api, authenticators, &authorizer, Arc::clone(&checks), Arc::new(build()));
@@ -194,13 +202,13 @@ fn registry(
     authenticators: Arc<Authenticators>,
     tokens: registry::TokenIssuing,
 ) -> Result<Registry, Error> {
-    let rbac = access::rbac(&cache)?;
+    let rbac = authorization::rbac(&cache)?;
     let config = registry::Config {
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
         authenticators,
         tokens: Some(tokens),
-        authorizer: access::authorizer(options, &cache, &rbac)?,
+        authorizer: authorization::authorizer(options, &cache, &rbac)?,
         hooks: Escalation::add_to(WriteHooks::default(), &rbac),
         ..registry::Config::new(&cache)?
     };

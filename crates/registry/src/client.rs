@@ -2,7 +2,10 @@
 //! permissions, pipeline and admission as all others.
 
 use crate::convert::map_mut;
-use crate::{Answer, Catalog, Content, DeleteOptions, List, ListOptions, Registry, Target, WriteOptions};
+use crate::{
+    Answer, ApplyFormat, Catalog, Content, DeleteOptions, Force, List, ListOptions, Registry, Target,
+    WriteOptions,
+};
 use auth::{Attributes, Authenticated, Authorized, SystemIdentity};
 use object::{Map, Value};
 use schema::{Limits, Status, json};
@@ -126,6 +129,14 @@ impl<R: Deref<Target = Registry>> Client<R> {
         let target = Target::find(&proof, &catalog)?;
         let Answer { content, .. } = self.registry.update(&target, object, &self.options()).await?;
         value(&target, content).await
+    }
+
+    /// Applies a configuration, and takes the fields that it names from other managers.
+    pub async fn apply(&self, address: Address<'_>, config: &[u8]) -> Result<(), Status> {
+        let (catalog, proof) = self.begin(address, "patch").await?;
+        let target = Target::find(&proof, &catalog)?;
+        let options = WriteOptions { force: Force::Yes, ..self.options() };
+        self.registry.apply(&target, ApplyFormat::Yaml, config, &options).await.map(drop)
     }
 
     /// Deletes an object.

@@ -1,7 +1,7 @@
 //! The rules of a role, in the form in which they are compared with requests.
 
 use crate::{Attributes, Target};
-use object::Text;
+use object::{Map, Text, Value};
 use schema::view::Items;
 use schema::views::rbac::v1;
 use std::fmt;
@@ -29,7 +29,7 @@ const KNOWN: [&str; 11] = [
 pub type PolicyRules = Arc<[PolicyRule]>;
 
 /// A rule of a role.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PolicyRule {
     /// The verbs; `*` for all.
     pub verbs: Box<[Text]>,
@@ -46,7 +46,7 @@ pub struct PolicyRule {
 }
 
 /// Which of the [known](KNOWN) verbs a rule has, and in the highest bit whether it has every other verb.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Verbs(u16);
 
 impl Verbs {
@@ -104,6 +104,23 @@ impl PolicyRule {
             )
         });
         rules.collect()
+    }
+
+    /// The rule as a part of a role.
+    pub fn to_value(&self) -> Value {
+        let mut map = Map::new();
+        for (field, list) in [
+            ("verbs", &self.verbs),
+            ("apiGroups", &self.groups),
+            ("resources", &self.resources),
+            ("resourceNames", &self.names),
+            ("nonResourceURLs", &self.paths),
+        ] {
+            if !list.is_empty() {
+                map.insert(field, list.iter().cloned().collect::<Value>());
+            }
+        }
+        map.into()
     }
 
     /// Whether it allows a request.

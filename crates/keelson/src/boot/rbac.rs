@@ -149,7 +149,7 @@ impl DefaultObject {
         let read = |role: &Value| role.as_map().map(|role| PolicyRule::read(ClusterRole::of(role).rules()));
         let (Some(held), Some(wanted)) = (read(new), read(&self.object)) else { return };
         let missing = uncovered(&held.iter().collect::<Vec<_>>(), &wanted);
-        push(new.as_map_mut(), "rules", missing.iter().map(rule).collect());
+        push(new.as_map_mut(), "rules", missing.iter().map(PolicyRule::to_value).collect());
     }
 
     fn fit_aggregation(&self, new: &mut Value) {
@@ -287,23 +287,6 @@ fn push(object: Option<&mut Map>, field: &'static str, items: Vec<Value>) {
             items.into_iter().for_each(|item| list.push(item));
         }
     }
-}
-
-/// A rule as a part of a role.
-fn rule(rule: &PolicyRule) -> Value {
-    let mut map = Map::new();
-    for (field, list) in [
-        ("verbs", &rule.verbs),
-        ("apiGroups", &rule.groups),
-        ("resources", &rule.resources),
-        ("resourceNames", &rule.names),
-        ("nonResourceURLs", &rule.paths),
-    ] {
-        if !list.is_empty() {
-            map.insert(field, list.iter().cloned().map(Value::from).collect::<List>());
-        }
-    }
-    map.into()
 }
 
 #[cfg(test)]

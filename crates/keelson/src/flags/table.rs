@@ -195,9 +195,9 @@ pub(super) const FLAGS: &[Flag] = &[
         group: Group::Api,
         kind: ValueType::List,
         default: "*",
-        help: "Which controllers run: * for all that are on by default, name for one, -name for none of that name. There are \
-               none yet.",
-        effect: Effect::Set(|_, _| Ok(())),
+        help: "Which controllers run: * for all that are on by default, name for one, -name for none of that name. There is \
+               clusterrole-aggregation-controller.",
+        effect: Effect::Set(|options, value| add(options.controllers.get_or_insert_default(), value)),
     },
     Flag {
         name: "advertise-address",
@@ -398,9 +398,9 @@ pub(super) const FLAGS: &[Flag] = &[
         name: "service-account-issuer",
         group: Group::Authentication,
         kind: ValueType::Text,
-        default: "https://kubernetes.default.svc.cluster.local",
+        default: "",
         help: "The issuer of service account tokens, an https URL. Given several times, the first issues tokens and all are \
-               accepted.",
+               accepted. Without it, https://kubernetes.default.svc.cluster.local.",
         effect: Effect::Set(|options, value| {
             options.service_accounts.issuers.push(value.to_owned());
             Ok(())
@@ -546,6 +546,17 @@ pub(super) const FLAGS: &[Flag] = &[
         effect: Effect::Set(|options, value| add(options.authorization.modes.get_or_insert_default(), value)),
     },
     Flag {
+        name: "authorization-policy-file",
+        group: Group::Authorization,
+        kind: ValueType::Text,
+        default: "",
+        help: "The policies of the mode ABAC: one JSON object in each line. Read once, at start.",
+        effect: Effect::Set(|options, value| {
+            options.authorization.policy_file = (!value.is_empty()).then(|| value.into());
+            Ok(())
+        }),
+    },
+    Flag {
         name: "authorization-config",
         group: Group::Authorization,
         kind: ValueType::Text,
@@ -660,7 +671,6 @@ pub(super) const FLAGS: &[Flag] = &[
     later("oidc-signing-algs", Group::Authentication, ValueType::List, "[RS256]"),
     later("oidc-username-claim", Group::Authentication, ValueType::Text, "sub"),
     later("oidc-username-prefix", Group::Authentication, ValueType::Text, ""),
-    later("authorization-policy-file", Group::Authorization, ValueType::Text, ""),
     later("admission-control", Group::Admission, ValueType::List, ""),
     later("admission-control-config-file", Group::Admission, ValueType::Text, ""),
     later("default-not-ready-toleration-seconds", Group::Admission, ValueType::Integer, "300"),
@@ -734,7 +744,9 @@ const fn later(name: &'static str, group: Group, kind: ValueType, default: &'sta
 
 /// Adds the values of a list that may be given several times.
 fn add(list: &mut Vec<String>, value: &str) -> Result<(), String> {
-    list.extend(value.split(',').map(str::to_owned));
+    if !value.is_empty() {
+        list.extend(value.split(',').map(str::to_owned));
+    }
     Ok(())
 }
 
