@@ -154,9 +154,13 @@ impl Client {
             let _permit = self.under_way.acquire().await;
             let response = self.http.request(request).await.map_err(|error| {
                 let (url, why) = (url.clone(), cause(&error));
-                match error.is_connect() {
-                    true => Error::Connect { method, url, why },
-                    false => Error::Lost { method, url, why },
+                if error.is_connect() {
+                    Error::Connect { method, url, why }
+                } else if is_malformed(&error) {
+                    let url = object::quote::quote(&url);
+                    Error::Answer(format!("{method} {url}: malformed HTTP response: {why}"))
+                } else {
+                    Error::Lost { method, url, why }
                 }
             })?;
             read(response, method, &url, bounds.most_bytes).await
@@ -211,6 +215,11 @@ fn cause(error: &(dyn StdError + 'static)) -> String {
         inner = next;
     }
     inner.to_string()
+}
+
+/// Whether the answer is not HTTP.
+fn is_malformed(error: &legacy::Error) -> bool {
+    error.source().and_then(|source| source.downcast_ref()).is_some_and(hyper::Error::is_parse)
 }
 
 /// Opens connections, each in a bounded time.

@@ -130,7 +130,7 @@ async fn answers_that_are_no_reviews_are_errors() {
             ),
             "redirects are not followed (status 302)",
         ),
-        (Reply::Raw(b"SSH-2.0-OpenSSH\r\n\r\n".to_vec()), "invalid HTTP"),
+        (Reply::Raw(b"SSH-2.0-OpenSSH\r\n\r\n".to_vec()), "malformed HTTP response: invalid HTTP"),
         (Reply::Endless, "the answer is longer than 3145728 bytes"),
     ];
     for (reply, wanted) in cases {
@@ -365,15 +365,29 @@ async fn http2_server(serving: &testkit::https::Pair) -> (Uri, Arc<AtomicUsize>)
 }
 
 #[tokio::test]
-async fn plain_http_is_spoken_where_the_address_says_so() {
+async fn plain_http_is_spoken_without_credentials_where_the_address_says_so() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url: Uri = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
-    std::thread::spawn(move || {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config");
+    let config = format!(
+        "clusters: [{{name: c, cluster: {{server: 'http://{}/x'}}}}]\nusers: [{{name: u, user: {{token: hush}}}}]\n\
+         contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\ncurrent-context: x\n",
+        listener.local_addr().unwrap()
+    );
+    std::fs::write(&path, config).unwrap();
+    let served = std::thread::spawn(move || {
         let (mut socket, _) = listener.accept().unwrap();
-        let _ = socket.read(&mut [0; 1024]).unwrap();
-        socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+        let mut head = [0; 4096];
+        let length = socket.read(&mut head).unwrap();
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{ALLOWED}", ALLOWED.len());
+        socket.write_all(answer.as_bytes()).unwrap();
+        String::from_utf8_lossy(&head[..length]).into_owned()
     });
-    let client = Client::new(&Tls { trust: Trust::Anyone, ..Tls::default() }).unwrap();
-    let answer = client.get(&url, "*/*", Bounds::within(Duration::from_secs(20), 2)).await.unwrap();
-    assert_eq!(answer.body, "ok");
+    let endpoint = Kubeconfig::read(&path).unwrap().endpoint().unwrap();
+    review(&Webhook::new(endpoint, FAST, Duration::from_secs(20))).await.unwrap();
+    let request = served.join().unwrap();
+    assert!(
+        request.starts_with("POST /x?timeout=20s HTTP/1.1\r\n") && !request.contains("hush"),
+        "{request}"
+    );
 }
