@@ -4,8 +4,9 @@
 //! 2. The grants of a subject are in the order of (namespace, name of the binding, position in the binding), so those of cluster
 //!    role bindings are first, and those of a namespace are next to each other.
 
-use super::binding::{Binding, Grant, RoleKind, RoleRef, Subject};
+use super::binding::{Binding, Grant, RoleRef, Subject};
 use super::policy::{PolicyRule, PolicyRules, Request};
+use super::roles::Roles;
 use crate::User;
 use crate::stored::{decode, logged};
 use cache::Entry;
@@ -22,9 +23,7 @@ pub(super) struct Index {
     /// By name. A service account is here by the name of its user.
     users: HashMap<Text, Vec<Arc<Grant>>>,
     groups: HashMap<Text, Vec<Arc<Grant>>>,
-    /// By namespace and name.
-    roles: HashMap<Text, HashMap<Text, PolicyRules>>,
-    cluster_roles: HashMap<Text, PolicyRules>,
+    roles: Roles,
 }
 
 /// Which bindings a change is about.
@@ -46,17 +45,22 @@ pub(super) enum Search<'i> {
 impl Index {
     /// Forgets all roles of a scope.
     pub(super) fn clear_roles(&mut self, scope: Scope) {
-        match scope {
-            Scope::Cluster => self.cluster_roles.clear(),
-            Scope::Namespaces => self.roles.clear(),
-        }
+        self.roles.clear(|namespace| namespace.is_empty() == (scope == Scope::Cluster));
     }
 
     /// Forgets all bindings of a scope.
     pub(super) fn clear_bindings(&mut self, scope: Scope) {
-        for subjects in [&mut self.users, &mut self.groups] {
+        let Self { users, groups, roles } = self;
+        for subjects in [users, groups] {
             subjects.retain(|_, grants| {
-                grants.retain(|grant| grant.binding.namespace.is_empty() != (scope == Scope::Cluster));
+                grants.retain(|grant| {
+                    let Binding { namespace, role, .. } = &*grant.binding;
+                    let is_cleared = namespace.is_empty() == (scope == Scope::Cluster);
+                    if is_cleared {
+                        roles.release(role, namespace);
+                    }
+                    !is_cleared
+                });
                 !grants.is_empty()
             });
         }
@@ -65,22 +69,8 @@ impl Index {
     /// Sets or removes a role.
     pub(super) fn change_role(&mut self, scope: Scope, before: Option<&Entry>, after: Option<&Entry>) {
         let rules = after.and_then(|entry| logged(entry, rules(scope, entry)));
-        let Some(entry) = after.or(before) else { return };
-        let name = entry.name();
-        match (scope, rules) {
-            (Scope::Cluster, Some(rules)) => drop(self.cluster_roles.insert(name.into(), rules)),
-            (Scope::Cluster, None) => drop(self.cluster_roles.remove(name)),
-            (Scope::Namespaces, Some(rules)) => {
-                drop(self.roles.entry(entry.namespace().into()).or_default().insert(name.into(), rules));
-            }
-            (Scope::Namespaces, None) => {
-                if let Some(roles) = self.roles.get_mut(entry.namespace()) {
-                    roles.remove(name);
-                    if roles.is_empty() {
-                        self.roles.remove(entry.namespace());
-                    }
-                }
-            }
+        if let Some(entry) = after.or(before) {
+            self.roles.set(entry.namespace(), entry.name(), rules);
         }
     }
 
@@ -92,7 +82,7 @@ impl Index {
         after.into_iter().flatten().for_each(|grant| self.insert(grant));
     }
 
-    fn insert(&mut self, grant: Grant) {
+    fn insert(&mut self, mut grant: Grant) {
         let grants = match &grant.subject {
             Subject::User(name) => self.users.entry(name.clone()),
             Subject::Group(name) => self.groups.entry(name.clone()),
@@ -102,7 +92,11 @@ impl Index {
         match grants.binary_search_by(|of| by_binding(of, &grant.binding)) {
             // The subject is in the binding twice: the first one stays.
             Ok(_) => {}
-            Err(at) => grants.insert(at, Arc::new(grant)),
+            Err(at) => {
+                let Binding { namespace, role, .. } = &*grant.binding;
+                grant.role = self.roles.refer(role, namespace);
+                grants.insert(at, Arc::new(grant));
+            }
         }
     }
 
@@ -118,7 +112,8 @@ impl Index {
         };
         let Some(grants) = subjects.get_mut(name) else { return };
         if let Ok(at) = grants.binary_search_by(|of| by_binding(of, &grant.binding)) {
-            grants.remove(at);
+            let Binding { namespace, role, .. } = &*grants.remove(at).binding;
+            self.roles.release(role, namespace);
         }
         if grants.is_empty() {
             subjects.remove(name);
@@ -127,11 +122,7 @@ impl Index {
 
     /// The rules of a role; `None` if there is no such role.
     pub(super) fn rules(&self, role: &RoleRef, binding_namespace: &str) -> Option<&PolicyRules> {
-        match role.kind {
-            RoleKind::ClusterRole => self.cluster_roles.get(role.name.as_str()),
-            RoleKind::Role => self.roles.get(binding_namespace)?.get(role.name.as_str()),
-            RoleKind::Unsupported(_) => None,
-        }
+        self.roles.find(role, binding_namespace)
     }
 
     /// The first grant that allows a request: of cluster role bindings, then of role bindings in the namespace; by name.
@@ -143,7 +134,7 @@ impl Index {
                 let before_first =
                     |grant: &&Arc<Grant>| first.is_none_or(|first| grant.order() < first.order());
                 let mut allowing = in_namespace(grants, namespace).iter().take_while(before_first);
-                let found = allowing.find(|grant| match self.rules(&grant.binding.role, namespace) {
+                let found = allowing.find(|grant| match grant.role.and_then(|role| self.roles.rules(role)) {
                     Some(rules) => rules.iter().any(|rule| rule.allows(request)),
                     None => {
                         unresolved = true;
@@ -226,7 +217,7 @@ fn grants(scope: Scope, entry: &Entry) -> Result<Vec<Grant>, Error> {
         let (namespace, name) = (entry.namespace().into(), entry.name().into());
         let binding = Arc::new(Binding { namespace, name, role: RoleRef::read(role) });
         let subjects = subjects.iter().filter_map(|subject| Subject::read(subject, entry.namespace()));
-        let grant = |(position, subject)| Grant { binding: binding.clone(), subject, position };
+        let grant = |(position, subject)| Grant { binding: binding.clone(), role: None, subject, position };
         subjects.enumerate().map(grant).collect()
     };
     match scope {
