@@ -1,6 +1,5 @@
 //! Bindings: which role they give to whom.
 
-use super::roles::RoleId;
 use object::Text;
 use object::quote::Quoted;
 use schema::views::rbac::v1;
@@ -90,8 +89,6 @@ impl Subject {
 #[derive(Debug)]
 pub(super) struct Grant {
     pub(super) binding: Arc<Binding>,
-    /// The role; none if its kind cannot be resolved, and as long as the grant is not in the index.
-    pub(super) role: Option<RoleId>,
     pub(super) subject: Subject,
     /// The position of the subject in the binding: of those that a user has, the first is in the reason.
     pub(super) position: usize,
