@@ -17,6 +17,7 @@ mod bearer;
 mod bootstrap_token;
 mod certificate;
 mod deferred;
+mod expiring;
 mod impersonate;
 pub mod jwt;
 pub mod node;
@@ -26,6 +27,8 @@ pub mod service_account;
 mod stored;
 mod tokens;
 mod user;
+pub mod webhook;
+pub mod webhook_token;
 
 pub use attributes::{Attributes, Selectors, Target};
 pub use authenticate::{

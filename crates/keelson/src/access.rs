@@ -1,26 +1,26 @@
-//! Who may do what, by the flags of a run: the methods of authentication and the modes of authorization.
+//! Who users are, by the flags of a run: the methods of authentication. What they may do is in [`crate::authorization`].
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use auth::abac::Abac;
-use auth::node::Node;
-use auth::rbac::Rbac;
 use auth::service_account::ServiceAccountTokens;
+use auth::webhook_token::{self, WebhookTokens};
 use auth::{
-    AlwaysAllow, AlwaysDeny, Anonymous, AuthenticateToken, Authenticators, Authorize, Authorizer,
-    BootstrapTokens, Certificates, ClientAuthority, Proxy, StaticToken, Tokens, User,
+    Anonymous, AuthenticateToken, Authenticators, BootstrapTokens, Certificates, ClientAuthority, Proxy,
+    StaticToken, Tokens, User,
 };
 use cache::Cache;
 use http::HeaderName;
 use object::quote::quote;
+use outbound::{Backoff, Kubeconfig};
 use rustls::pki_types::CertificateDer;
 use schema::json;
 use server::pki::{ADMIN_GROUP, ADMIN_USER};
 use server::tls;
 
+use crate::authorization;
 use crate::certificates::Loaded;
-use crate::options::{Options, ProxyOptions};
+use crate::options::{Options, ProxyOptions, TokenWebhookOptions};
 use crate::reload;
 
 /// Why a configuration of access cannot be used.
@@ -37,15 +37,15 @@ pub(crate) enum Error {
     /// A flag that is wrong, or cannot take effect.
     #[error("{0}")]
     Flag(String),
+    #[error("the authorization configuration {} cannot be used: {why}", .path.display())]
+    Authorization { path: PathBuf, why: String },
+    #[error(transparent)]
+    Kubeconfig(#[from] outbound::KubeconfigError),
+    #[error(transparent)]
+    Random(#[from] auth::webhook_token::NoRandomNumbers),
     #[error("the objects that decide about access are not there: {0}")]
     Missing(&'static str),
 }
-
-/// The modes of authorization when none are given.
-const DEFAULT_MODES: [&str; 2] = ["Node", "RBAC"];
-
-/// The modes of authorization.
-const MODES: [&str; 5] = ["AlwaysAllow", "AlwaysDeny", "ABAC", "RBAC", "Node"];
 
 /// The methods of authentication: the authority of the data directory, `--client-ca-file`, the kubeconfig's token,
 /// `--token-auth-file`, `--requestheader-*`, service account tokens, bootstrap tokens.
@@ -77,6 +77,8 @@ pub(crate) fn authenticators(
         let secrets = cache.resource("secrets").ok_or(Error::Missing("secrets"))?;
         methods.push(Box::new(BootstrapTokens::new(secrets, audiences.clone())));
     }
+    // Last: what other methods know needs no question to another server.
+    methods.extend(token_webhook(&options.token_webhook, &audiences)?);
     let authenticators = Arc::new(Authenticators {
         proxy: proxy(&options.proxy)?,
         certificates: Some(certificates),
@@ -95,6 +97,27 @@ pub(crate) fn authenticators(
         });
     }
     Ok(authenticators)
+}
+
+/// The webhook of the flags `--authentication-token-webhook-*`.
+fn token_webhook(
+    options: &TokenWebhookOptions,
+    audiences: &[String],
+) -> Result<Option<Box<dyn AuthenticateToken>>, Error> {
+    let Some(path) = &options.config_file else { return Ok(None) };
+    let unsupported = |_| {
+        let version = quote(&options.version);
+        let supported = "supported versions are \"v1\", \"v1beta1\"";
+        Error::Flag(format!("unsupported authentication webhook version {version}, {supported}"))
+    };
+    let config = webhook_token::Config {
+        version: options.version.parse().map_err(unsupported)?,
+        cache_ttl: options.cache_ttl,
+        audiences: audiences.to_vec(),
+        backoff: Backoff::default(),
+    };
+    let server = Kubeconfig::read(path)?.endpoint()?;
+    Ok(Some(Box::new(WebhookTokens::new(server, config)?)))
 }
 
 /// The authorities of client certificates, in PEM.
@@ -129,7 +152,7 @@ pub(crate) fn proxy_info(options: &ProxyOptions) -> Result<Vec<(&'static str, St
 
 /// Whether requests without credentials are let in: as with the reference, not where everybody may do everything.
 fn anonymous(options: &Options) -> Anonymous {
-    let is_open = modes(options).any(|mode| mode == "AlwaysAllow");
+    let is_open = authorization::modes(options).any(|mode| mode == "AlwaysAllow");
     match options.anonymous {
         Some(false) => Anonymous::Refused,
         _ if is_open => {
@@ -220,86 +243,6 @@ fn header(name: &str) -> Result<HeaderName, Error> {
     name.parse().map_err(|_| Error::Flag(format!("{} is not the name of a header", quote(name))))
 }
 
-/// The authorizer of `--authorization-mode`.
-pub(crate) fn authorizer(options: &Options, cache: &Cache, rbac: &Arc<Rbac>) -> Result<Authorizer, Error> {
-    check_modes(options)?;
-    let chain = modes(options).map(|mode| authorize(mode, options, cache, rbac));
-    Ok(Authorizer::new(chain.collect::<Result<Vec<_>, _>>()?))
-}
-
-/// The checks of the flags `--authorization-*`.
-fn check_modes(options: &Options) -> Result<(), Error> {
-    let given: Vec<&str> = modes(options).collect();
-    let policy_file = &options.authorization.policy_file;
-    let mut errors = Vec::new();
-    if given.is_empty() {
-        errors.push("at least one authorization-mode must be passed".to_owned());
-    }
-    for mode in &given {
-        if !MODES.contains(mode) {
-            errors.push(format!("authorization-mode {} is not a valid mode", quote(mode)));
-        }
-        if *mode == "ABAC" && policy_file.is_none() {
-            errors.push("authorization-mode ABAC's authorization policy file not passed".to_owned());
-        }
-    }
-    if policy_file.is_some() && !given.contains(&"ABAC") {
-        errors.push("cannot specify --authorization-policy-file without mode ABAC".to_owned());
-    }
-    if given.iter().enumerate().any(|(at, mode)| given.iter().take(at).any(|before| before == mode)) {
-        let all: Vec<String> = given.iter().map(|mode| quote(mode)).collect();
-        errors.push(format!("authorization-mode [{}] has mode specified more than once", all.join(" ")));
-    }
-    match errors.as_slice() {
-        [] => Ok(()),
-        [one] => Err(Error::Flag(one.clone())),
-        several => Err(Error::Flag(format!("[{}]", several.join(", ")))),
-    }
-}
-
-fn authorize(
-    mode: &str,
-    options: &Options,
-    cache: &Cache,
-    rbac: &Arc<Rbac>,
-) -> Result<Arc<dyn Authorize>, Error> {
-    match mode {
-        "Node" => Ok(Arc::new(node(cache)?)),
-        "RBAC" => Ok(rbac.clone()),
-        "ABAC" => Ok(Arc::new(abac(options)?)),
-        "AlwaysAllow" => Ok(Arc::new(AlwaysAllow)),
-        "AlwaysDeny" => Ok(Arc::new(AlwaysDeny)),
-        _ => Err(Error::Flag(format!("authorization-mode {} is not a valid mode", quote(mode)))),
-    }
-}
-
-/// What kubelets may do, by the pods of their nodes.
-fn node(cache: &Cache) -> Result<Node, Error> {
-    let of = |resource: &'static str| cache.resource(resource).ok_or(Error::Missing(resource));
-    Ok(Node::new(of("pods")?, of("persistentvolumes")?, of("volumeattachments.storage.k8s.io")?))
-}
-
-/// The policies of `--authorization-policy-file`.
-fn abac(options: &Options) -> Result<Abac, Error> {
-    let path = options.authorization.policy_file.clone().unwrap_or_default();
-    Abac::parse(&read(&path)?).map_err(|cause| Error::Policies { path, cause })
-}
-
-/// Roles and bindings, which also bound what users may grant where they do not decide.
-pub(crate) fn rbac(cache: &Cache) -> Result<Arc<Rbac>, Error> {
-    let of = |resource: &'static str| {
-        cache.resource(&format!("{resource}.{}", auth::rbac::GROUP)).ok_or(Error::Missing(resource))
-    };
-    let rbac = Rbac::new(of("roles")?, of("clusterroles")?, of("rolebindings")?, of("clusterrolebindings")?);
-    Ok(Arc::new(rbac))
-}
-
-fn modes(options: &Options) -> impl Iterator<Item = &str> {
-    let given = options.authorization.modes.as_deref();
-    let default = given.is_none().then_some(DEFAULT_MODES);
-    given.into_iter().flatten().map(String::as_str).chain(default.into_iter().flatten())
-}
-
 /// The certificates of a text in PEM, of which there has to be one.
 fn authorities(path: &Path, pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
     let unusable = |why: String| Error::Authorities { path: path.to_owned(), why };
@@ -307,7 +250,7 @@ fn authorities(path: &Path, pem: &str) -> Result<Vec<CertificateDer<'static>>, E
     if found.is_empty() { Err(unusable("there are none in it".into())) } else { Ok(found) }
 }
 
-fn read(path: &Path) -> Result<String, Error> {
+pub(crate) fn read(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(|cause| Error::File { path: path.to_owned(), cause })
 }
 
@@ -323,48 +266,24 @@ mod tests {
     }
 
     #[test]
-    fn wrong_modes_are_all_named() {
-        let error = |options: &Options| check_modes(options).unwrap_err().to_string();
-        assert_eq!(error(&with_modes(&[])), "at least one authorization-mode must be passed");
-        assert_eq!(error(&with_modes(&["rbac"])), "authorization-mode \"rbac\" is not a valid mode");
-        assert_eq!(
-            error(&with_modes(&["RBAC", "ABAC"])),
-            "authorization-mode ABAC's authorization policy file not passed"
-        );
-        assert_eq!(
-            error(&with_modes(&["Node", "", "Node"])),
-            "[authorization-mode \"\" is not a valid mode, \
-             authorization-mode [\"Node\" \"\" \"Node\"] has mode specified more than once]"
-        );
-        let mut unused = with_modes(&["Node", "RBAC"]);
-        assert!(check_modes(&unused).is_ok());
-        unused.authorization.policy_file = Some("policies".into());
-        assert_eq!(error(&unused), "cannot specify --authorization-policy-file without mode ABAC");
-        let by_default = Options { authorization: AuthorizationOptions::default(), ..Options::default() };
-        assert_eq!(modes(&by_default).collect::<Vec<_>>(), ["Node", "RBAC"]);
-    }
-
-    #[test]
-    fn policy_file_is_read_and_its_faults_have_its_name() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("policies");
-        let mut options = with_modes(&["ABAC"]);
-        options.authorization.policy_file = Some(path.clone());
-        assert!(abac(&options).unwrap_err().to_string().contains("cannot be read"));
-        std::fs::write(&path, "{\"user\":\"jane\"}\n{]\n").unwrap();
-        let error = abac(&options).unwrap_err().to_string();
-        let start = format!("error reading policy file {}, line 2: {{]: ", path.display());
-        assert!(error.starts_with(&start), "{error}");
-        std::fs::write(&path, "{\"user\":\"jane\"}\n").unwrap();
-        assert!(abac(&options).is_ok());
-    }
-
-    #[test]
     fn anonymous_requests_are_refused_where_everybody_may_do_everything() {
         assert_eq!(anonymous(&Options::default()), Anonymous::Allowed);
         assert_eq!(anonymous(&with_modes(&["RBAC", "AlwaysAllow"])), Anonymous::Refused);
         let refused = Options { anonymous: Some(false), ..Options::default() };
         assert_eq!(anonymous(&refused), Anonymous::Refused);
+    }
+
+    #[test]
+    fn flags_of_the_token_webhook_that_cannot_take_effect_are_errors() {
+        let old = TokenWebhookOptions {
+            config_file: Some("x".into()),
+            version: "v2".into(),
+            ..TokenWebhookOptions::default()
+        };
+        assert!(token_webhook(&old, &[]).map(drop).unwrap_err().to_string().contains("version \"v2\""));
+        let missing = TokenWebhookOptions { config_file: Some("/nowhere".into()), ..Default::default() };
+        let error = token_webhook(&missing, &[]).map(drop).unwrap_err().to_string();
+        assert!(error.starts_with("the kubeconfig /nowhere cannot be read: "), "{error}");
     }
 
     #[test]

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use crate::data_dir::DataDir;
-use auth::jwt::SigningKey;
-use server::pki::{self, ADMIN_USER, Kubeconfig, Names, Pair, Pki, Token};
+use server::pki::{self, ADMIN_USER, Kubeconfig, Names, Pair, Pki, ServiceAccountKey, Token};
 use server::tls::{self, Files};
 
 /// Why there is no serving certificate.
@@ -123,8 +122,12 @@ impl Certificates {
     }
 
     /// The key of service account tokens in the data directory, which is made if there is none.
-    pub(crate) fn service_account_key(&self) -> Result<SigningKey, Error> {
-        Ok(self.own.service_account_key()?)
+    pub(crate) fn service_account_key(&self) -> Result<ServiceAccountKey, Error> {
+        let key = self.own.service_account_key()?;
+        if let Some(what) = &key.made {
+            log::info!("made {what}");
+        }
+        Ok(key)
     }
 
     /// Forces new certificates to the disk. A failure is only logged.

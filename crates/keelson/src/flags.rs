@@ -28,6 +28,14 @@ pub(crate) struct Flag {
     pub(crate) effect: Effect,
 }
 
+impl Flag {
+    /// Whether a server that ignores it could be open to somebody whom the flag keeps out.
+    fn is_about_security(&self) -> bool {
+        matches!(self.group, Group::Authentication | Group::Authorization)
+            || self.name.starts_with("encryption-provider-config")
+    }
+}
+
 /// The effect of a flag.
 pub(crate) enum Effect {
     /// Changes the options.
@@ -126,6 +134,8 @@ pub(crate) enum Error {
     Positional { argument: String },
     #[error("{given} is given without {missing}: a certificate and its key belong together")]
     Half { given: &'static str, missing: &'static str },
+    #[error("--{0} is about security and has no effect yet: the server does not start with it")]
+    Unprotected(&'static str),
     /// `--feature-gates`, `--runtime-config` or `--service-account-*`, with the message of the reference.
     #[error("{0}")]
     Refused(String),
@@ -172,6 +182,11 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Parse
 
 /// Checks that need several flags, or all values of a repeated flag.
 fn finish(parsed: &mut Parsed) -> Result<(), Error> {
+    let is_unprotected =
+        |flag: &&Flag| parsed.without_effect.contains(&flag.name) && flag.is_about_security();
+    if let Some(flag) = table::FLAGS.iter().find(is_unprotected) {
+        return Err(Error::Unprotected(flag.name));
+    }
     let options = &mut parsed.options;
     let resolved = gates::resolve(&options.feature_gates).map_err(Error::Refused)?;
     options.gates = resolved.gates;

@@ -31,6 +31,7 @@ const OWN_CRATES: &[&str] = &[
     "merge",
     "object",
     "openapi",
+    "outbound",
     "registry",
     "schema",
     "server",

@@ -2,6 +2,7 @@
 
 mod access;
 mod aggregation;
+mod authorization;
 mod boot;
 mod certificates;
 mod data_dir;

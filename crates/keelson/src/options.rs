@@ -36,6 +36,7 @@ pub(crate) struct Options {
     pub(crate) gates: Gates,
     pub(crate) priority_and_fairness: bool,
     pub(crate) token_auth_file: Option<PathBuf>,
+    pub(crate) token_webhook: TokenWebhookOptions,
     pub(crate) client_ca_file: Option<PathBuf>,
     /// `--anonymous-auth`, if it was given.
     pub(crate) anonymous: Option<bool>,
@@ -77,6 +78,31 @@ pub(crate) struct AuthorizationOptions {
     /// `--authorization-mode`, if it was given.
     pub(crate) modes: Option<Vec<String>>,
     pub(crate) policy_file: Option<PathBuf>,
+    pub(crate) config_file: Option<PathBuf>,
+    pub(crate) webhook: AuthorizationWebhookOptions,
+}
+
+/// The flags `--authorization-webhook-*`, as far as they were given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct AuthorizationWebhookOptions {
+    pub(crate) config_file: Option<PathBuf>,
+    pub(crate) version: Option<String>,
+    pub(crate) authorized_ttl: Option<Duration>,
+    pub(crate) unauthorized_ttl: Option<Duration>,
+}
+
+/// The flags `--authentication-token-webhook-*`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TokenWebhookOptions {
+    pub(crate) config_file: Option<PathBuf>,
+    pub(crate) version: String,
+    pub(crate) cache_ttl: Duration,
+}
+
+impl Default for TokenWebhookOptions {
+    fn default() -> Self {
+        Self { config_file: None, version: "v1beta1".to_owned(), cache_ttl: Duration::from_secs(120) }
+    }
 }
 
 /// The flags `--service-account-*`.
@@ -245,6 +271,7 @@ impl Default for Options {
             gates: Gates::default(),
             priority_and_fairness: true,
             token_auth_file: None,
+            token_webhook: TokenWebhookOptions::default(),
             client_ca_file: None,
             anonymous: None,
             proxy: ProxyOptions::default(),

@@ -22,6 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::access;
 use crate::aggregation;
+use crate::authorization;
 use crate::boot::{Hooks, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
 use crate::data_dir::{self, DataDir};
@@ -106,14 +107,14 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     };
     let certificates = Certificates::new(&data_dir, given_files(options), server.address(), further);
     let loaded = certificates.load()?;
-    if loaded.needs_sync {
+    let advertise = options.advertise_address.unwrap_or_else(|| advertised(server.address().ip()));
+    let external = external(options, advertise, server.address().port());
+    let service_accounts = ServiceAccounts::load(options, &certificates, &external)?;
+    if loaded.needs_sync || service_accounts.needs_sync {
         let certificates = certificates.clone();
         tokio::task::spawn_blocking(move || certificates.sync());
     }
     let cache = Arc::new(cache(options, store).await?);
-    let advertise = options.advertise_address.unwrap_or_else(|| advertised(server.address().ip()));
-    let external = external(options, advertise, server.address().port());
-    let service_accounts = ServiceAccounts::load(options, &certificates, &external)?;
     let last_uses = LastUses::default();
     let tokens = service_accounts.authenticator(options, &cache, last_uses.clone())?;
     let authenticators = access::authenticators(options, &loaded, &cache, tokens)?;
@@ -201,13 +202,13 @@ fn registry(
     authenticators: Arc<Authenticators>,
     tokens: registry::TokenIssuing,
 ) -> Result<Registry, Error> {
-    let rbac = access::rbac(&cache)?;
+    let rbac = authorization::rbac(&cache)?;
     let config = registry::Config {
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
         authenticators,
         tokens: Some(tokens),
-        authorizer: access::authorizer(options, &cache, &rbac)?,
+        authorizer: authorization::authorizer(options, &cache, &rbac)?,
         hooks: Escalation::add_to(WriteHooks::default(), &rbac),
         ..registry::Config::new(&cache)?
     };

@@ -36,6 +36,8 @@ pub(crate) struct ServiceAccounts {
     keys: KeySet,
     /// How tokens are issued.
     pub(crate) issuing: TokenIssuing,
+    /// Whether a new key is not forced to the disk yet.
+    pub(crate) needs_sync: bool,
 }
 
 impl ServiceAccounts {
@@ -46,10 +48,15 @@ impl ServiceAccounts {
         external: &str,
     ) -> Result<Self, Error> {
         let given = &options.service_accounts;
-        let key = match &given.signing_key_file {
-            Some(path) => SigningKey::from_pem(&read(path)?)
-                .map_err(|why| Error::SigningKey { path: path.clone(), why })?,
-            None => certificates.service_account_key()?,
+        let (key, needs_sync) = match &given.signing_key_file {
+            Some(path) => {
+                let key = SigningKey::from_pem(&read(path)?);
+                (key.map_err(|why| Error::SigningKey { path: path.clone(), why })?, false)
+            }
+            None => {
+                let own = certificates.service_account_key()?;
+                (own.key, own.made.is_some())
+            }
         };
         let mut keys = KeySet::default();
         for path in &given.key_files {
@@ -72,7 +79,7 @@ impl ServiceAccounts {
             extends: given.extends,
             discovery: discovery.ok(),
         };
-        Ok(Self { keys, issuing })
+        Ok(Self { keys, issuing, needs_sync })
     }
 
     /// The method that accepts tokens.
@@ -145,4 +152,59 @@ fn label(secret: &mut Map, used: &LegacyUse) {
 
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
     std::fs::read(path).map_err(|cause| Error::File { path: path.to_owned(), cause })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use auth::service_account::Reference;
+    use std::time::Duration;
+    use store::memory::Memory;
+
+    async fn registry() -> Arc<Registry> {
+        let specs = registry::specs().unwrap();
+        let cache = Cache::open(Arc::new(Memory::default()), specs, cache::Options::default()).await.unwrap();
+        let config = registry::Config::new(&cache).unwrap();
+        Arc::new(Registry::new(Arc::new(cache), config).unwrap())
+    }
+
+    #[tokio::test]
+    async fn use_of_a_legacy_token_is_noted_at_its_secret_alone() {
+        let registry = registry().await;
+        let client = Client::new(registry.clone(), SystemIdentity::ApiServer, "test");
+        let namespaces = Address::core("namespaces", "");
+        let namespace = client.decode(namespaces, r#"{"metadata":{"name":"n"}}"#).unwrap();
+        client.create(namespaces, namespace).await.unwrap();
+        let secrets = Address::core("secrets", "n");
+        let secret = client.decode(secrets, r#"{"metadata":{"name":"s"}}"#).unwrap();
+        let secret = client.create(secrets, secret).await.unwrap();
+        let uid = secret.get("metadata").and_then(|metadata| metadata.get("uid")).and_then(Value::as_str);
+        let used = |uid: &str, day: &str| LegacyUse {
+            namespace: "n".into(),
+            secret: Reference { name: "s".into(), uid: uid.into() },
+            label: "kubernetes.io/legacy-token-last-used",
+            day: day.into(),
+        };
+        let noted = async || {
+            let secret = client.get(secrets.named("s")).await.unwrap();
+            let labels = secret.get("metadata").and_then(|metadata| metadata.get("labels")).cloned();
+            labels.and_then(|labels| {
+                labels.get("kubernetes.io/legacy-token-last-used")?.as_str().map(str::to_owned)
+            })
+        };
+        write(registry.clone(), &used("another", "2027-01-15")).await.unwrap();
+        assert_eq!(noted().await, None, "a secret of the same name that was made later");
+
+        let last_uses = LastUses::default();
+        last_uses.note(used(uid.unwrap(), "2027-01-15"));
+        last_uses.start(&registry);
+        last_uses.note(used(uid.unwrap(), "2027-01-16"));
+        for _ in 0..1000 {
+            if noted().await.is_some() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(noted().await.as_deref(), Some("2027-01-16"));
+    }
 }

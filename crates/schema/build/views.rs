@@ -124,8 +124,8 @@ fn snake(name: &str) -> String {
         out.push(c.to_ascii_lowercase());
     }
     match out.as_str() {
-        "type" | "continue" | "default" | "enum" | "ref" | "match" | "use" | "static" | "in" | "for"
-        | "where" => {
+        "as" | "type" | "continue" | "default" | "enum" | "ref" | "match" | "use" | "static" | "in"
+        | "for" | "where" => {
             format!("r#{out}")
         }
         _ => out,

@@ -46,12 +46,15 @@ fn objects_round_trip_through_k8s_pb_messages() {
     }
 }
 
+/// Types that are never Protobuf: tables, and the types of configuration files and plugins.
+const JSON_ONLY: [&str; 4] = ["meta.v1.Table", "apiserver.v1.", "clientauthentication.v1.", "clientcmd.v1."];
+
 #[test]
 fn every_protobuf_type_is_compared_with_k8s_pb() {
     for ty in builtin::types() {
         assert!(
             TYPES.iter().any(|(name, _)| *name == ty.name)
-                || ty.wire.is_empty() && ty.name.starts_with("meta.v1.Table"),
+                || ty.wire.is_empty() && JSON_ONLY.iter().any(|start| ty.name.starts_with(start)),
             "{} is not compared",
             ty.name
         );

@@ -130,6 +130,15 @@ pub struct Material {
     pub made: Vec<String>,
 }
 
+/// The key of service account tokens.
+#[derive(Debug)]
+pub struct ServiceAccountKey {
+    /// The key.
+    pub key: SigningKey,
+    /// The file, with the reason, if it was made.
+    pub made: Option<String>,
+}
+
 /// The folder of the certificates.
 #[derive(Debug, Clone)]
 pub struct Pki {
@@ -169,17 +178,20 @@ impl Pki {
     }
 
     /// The key that tokens of service accounts are signed with. One is made if there is none.
-    pub fn service_account_key(&self) -> Result<SigningKey, Error> {
+    pub fn service_account_key(&self) -> Result<ServiceAccountKey, Error> {
         file::create_private_directory(&self.directory)?;
         let path = self.directory.join(SERVICE_ACCOUNTS);
         let unusable = |why| Error::ServiceAccounts { path: path.clone(), why };
-        if let Some(text) = file::read_private(&path)? {
-            return SigningKey::from_pem(text.as_bytes()).map_err(unusable);
-        }
-        log::info!("made {}: there was none", path.display());
-        let text = SigningKey::generate().map_err(unusable)?;
-        file::write_private(&path, &text)?;
-        SigningKey::from_pem(text.as_bytes()).map_err(unusable)
+        let (text, made) = match file::read_private(&path)? {
+            Some(text) => (text, None),
+            None => {
+                let text = SigningKey::generate().map_err(unusable)?;
+                file::write_private(&path, &text)?;
+                (text, Some(format!("{}: there was none", path.display())))
+            }
+        };
+        let key = SigningKey::from_pem(text.as_bytes()).map_err(unusable)?;
+        Ok(ServiceAccountKey { key, made })
     }
 
     /// Forces the authority, and the key of service accounts if there is one, to the disk. Everything else can be made from the

@@ -5,6 +5,7 @@
 
 mod cli;
 pub mod http;
+pub mod https;
 mod process;
 mod server;
 

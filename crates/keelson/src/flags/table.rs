@@ -330,6 +330,39 @@ pub(super) const FLAGS: &[Flag] = &[
         }),
     },
     Flag {
+        name: "authentication-token-webhook-config-file",
+        group: Group::Authentication,
+        kind: ValueType::Text,
+        default: "",
+        help: "The kubeconfig of a server that knows tokens. It is asked for each token that is not one of this server.",
+        effect: Effect::Set(|options, value| {
+            options.token_webhook.config_file = (!value.is_empty()).then(|| value.into());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "authentication-token-webhook-version",
+        group: Group::Authentication,
+        kind: ValueType::Text,
+        default: "v1beta1",
+        help: "The version of the reviews that this server is sent: v1 or v1beta1.",
+        effect: Effect::Set(|options, value| {
+            options.token_webhook.version = value.to_owned();
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "authentication-token-webhook-cache-ttl",
+        group: Group::Authentication,
+        kind: ValueType::Duration,
+        default: "2m0s",
+        help: "How long its answers are kept.",
+        effect: Effect::Set(|options, value| {
+            options.token_webhook.cache_ttl = value::duration(value)?;
+            Ok(())
+        }),
+    },
+    Flag {
         name: "anonymous-auth",
         group: Group::Authentication,
         kind: ValueType::Switch,
@@ -365,9 +398,9 @@ pub(super) const FLAGS: &[Flag] = &[
         name: "service-account-issuer",
         group: Group::Authentication,
         kind: ValueType::Text,
-        default: "https://kubernetes.default.svc.cluster.local",
+        default: "",
         help: "The issuer of service account tokens, an https URL. Given several times, the first issues tokens and all are \
-               accepted.",
+               accepted. Without it, https://kubernetes.default.svc.cluster.local.",
         effect: Effect::Set(|options, value| {
             options.service_accounts.issuers.push(value.to_owned());
             Ok(())
@@ -523,6 +556,62 @@ pub(super) const FLAGS: &[Flag] = &[
             Ok(())
         }),
     },
+    Flag {
+        name: "authorization-config",
+        group: Group::Authorization,
+        kind: ValueType::Text,
+        default: "",
+        help: "A file with an AuthorizationConfiguration: what decides what users may do, in order. Read again when it changes. \
+               Not with --authorization-mode and --authorization-webhook-*.",
+        effect: Effect::Set(|options, value| {
+            options.authorization.config_file = (!value.is_empty()).then(|| value.into());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "authorization-webhook-config-file",
+        group: Group::Authorization,
+        kind: ValueType::Text,
+        default: "",
+        help: "The kubeconfig of the server that decides with --authorization-mode=Webhook.",
+        effect: Effect::Set(|options, value| {
+            options.authorization.webhook.config_file = (!value.is_empty()).then(|| value.into());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "authorization-webhook-version",
+        group: Group::Authorization,
+        kind: ValueType::Text,
+        default: "v1beta1",
+        help: "The version of the reviews that this server is sent: v1 or v1beta1.",
+        effect: Effect::Set(|options, value| {
+            options.authorization.webhook.version = Some(value.to_owned());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "authorization-webhook-cache-authorized-ttl",
+        group: Group::Authorization,
+        kind: ValueType::Duration,
+        default: "5m0s",
+        help: "How long its answers that allow are kept.",
+        effect: Effect::Set(|options, value| {
+            options.authorization.webhook.authorized_ttl = Some(value::duration(value)?);
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "authorization-webhook-cache-unauthorized-ttl",
+        group: Group::Authorization,
+        kind: ValueType::Duration,
+        default: "30s",
+        help: "How long its other answers are kept.",
+        effect: Effect::Set(|options, value| {
+            options.authorization.webhook.unauthorized_ttl = Some(value::duration(value)?);
+            Ok(())
+        }),
+    },
     later("cert-dir", Group::Serving, ValueType::Text, "/var/run/kubernetes"),
     later("cors-allowed-origins", Group::Serving, ValueType::List, ""),
     later("goaway-chance", Group::Serving, ValueType::Float, ""),
@@ -573,9 +662,6 @@ pub(super) const FLAGS: &[Flag] = &[
     later("watch-cache", Group::Storage, ValueType::Switch, "true"),
     later("watch-cache-sizes", Group::Storage, ValueType::List, ""),
     later("authentication-config", Group::Authentication, ValueType::Text, ""),
-    later("authentication-token-webhook-cache-ttl", Group::Authentication, ValueType::Duration, "2m0s"),
-    later("authentication-token-webhook-config-file", Group::Authentication, ValueType::Text, ""),
-    later("authentication-token-webhook-version", Group::Authentication, ValueType::Text, "v1beta1"),
     later("oidc-ca-file", Group::Authentication, ValueType::Text, ""),
     later("oidc-client-id", Group::Authentication, ValueType::Text, ""),
     later("oidc-groups-claim", Group::Authentication, ValueType::Text, ""),
@@ -585,11 +671,6 @@ pub(super) const FLAGS: &[Flag] = &[
     later("oidc-signing-algs", Group::Authentication, ValueType::List, "[RS256]"),
     later("oidc-username-claim", Group::Authentication, ValueType::Text, "sub"),
     later("oidc-username-prefix", Group::Authentication, ValueType::Text, ""),
-    later("authorization-config", Group::Authorization, ValueType::Text, ""),
-    later("authorization-webhook-cache-authorized-ttl", Group::Authorization, ValueType::Duration, "5m0s"),
-    later("authorization-webhook-cache-unauthorized-ttl", Group::Authorization, ValueType::Duration, "30s"),
-    later("authorization-webhook-config-file", Group::Authorization, ValueType::Text, ""),
-    later("authorization-webhook-version", Group::Authorization, ValueType::Text, ""),
     later("admission-control", Group::Admission, ValueType::List, ""),
     later("admission-control-config-file", Group::Admission, ValueType::Text, ""),
     later("default-not-ready-toleration-seconds", Group::Admission, ValueType::Integer, "300"),

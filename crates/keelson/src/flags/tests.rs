@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::table::FLAGS;
 use super::*;
-use crate::options::{LogFormat, Show};
+use crate::options::{LogFormat, ServiceAccountOptions, Show};
 
 fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
@@ -23,12 +23,21 @@ fn defaults_are_those_of_the_help() {
         parsed,
         Parsed { options: Options::default(), without_effect: Vec::new(), warnings: Vec::new() }
     );
-    for flag in FLAGS.iter().filter(|flag| !flag.default.is_empty()) {
+    let has_effect = |flag: &&Flag| matches!(flag.effect, Effect::Set(_)) || !flag.is_about_security();
+    for flag in FLAGS.iter().filter(|flag| !flag.default.is_empty()).filter(has_effect) {
         let explicit = parse([format!("--{}={}", flag.name, flag.default)]).unwrap().options;
-        // These keep whether they were given.
-        let Options { streams, anonymous, ref authorization, ref controllers, .. } = explicit;
-        let (authorization, controllers) = (authorization.clone(), controllers.clone());
-        let expected = Options { streams, anonymous, authorization, controllers, ..Options::default() };
+        // Of these it is known whether they were given.
+        let expected = Options {
+            streams: explicit.streams,
+            anonymous: explicit.anonymous,
+            authorization: explicit.authorization.clone(),
+            controllers: explicit.controllers.clone(),
+            service_accounts: ServiceAccountOptions {
+                issuers: explicit.service_accounts.issuers.clone(),
+                ..ServiceAccountOptions::default()
+            },
+            ..Options::default()
+        };
         assert_eq!(explicit, expected, "the default of --{} in the table is the one in effect", flag.name);
     }
 }
@@ -51,6 +60,21 @@ fn flag_values_follow_an_equals_sign_or_a_space() {
 }
 
 #[test]
+fn issuers_and_key_files_of_service_accounts_add_up() {
+    let given = options(
+        "--service-account-issuer=https://a --service-account-issuer https://b --service-account-key-file x \
+         --service-account-key-file y --service-account-signing-key-file z",
+    );
+    assert_eq!(given.service_accounts.issuers(), ["https://a", "https://b"]);
+    assert_eq!(given.service_accounts.key_files.len(), 2);
+    assert_eq!(given.audiences(), ["https://a", "https://b"], "the issuers, if none are given");
+    assert_eq!(options("--api-audiences=a,b --api-audiences c").audiences(), ["a", "b", "c"]);
+    assert_eq!(options("").audiences(), ["https://kubernetes.default.svc.cluster.local"]);
+    let refused = parse(words("--service-account-signing-endpoint /run/s.sock")).unwrap_err().to_string();
+    assert!(refused.contains("ExternalServiceAccountTokenSigner"), "{refused}");
+}
+
+#[test]
 fn boolean_flag_without_value_is_true_and_does_not_consume_the_next_argument() {
     let parsed = parse(words("--profiling --disable-http2-serving --secure-port 1")).unwrap();
     assert_eq!(parsed.options.protocols, server::tls::Protocols::Http1);
@@ -64,8 +88,8 @@ fn boolean_flag_without_value_is_true_and_does_not_consume_the_next_argument() {
 #[test]
 fn flags_without_effect_are_named_once_each() {
     let parsed =
-        parse(words("--etcd-servers=a --audit-log-path /x --etcd-servers=b --anonymous-auth")).unwrap();
-    assert_eq!(parsed.without_effect, ["etcd-servers", "audit-log-path", "anonymous-auth"]);
+        parse(words("--etcd-servers=a --audit-log-path /x --etcd-servers=b --allow-privileged")).unwrap();
+    assert_eq!(parsed.without_effect, ["etcd-servers", "audit-log-path", "allow-privileged"]);
     assert_eq!(parsed.options, Options::default());
 }
 
@@ -164,5 +188,18 @@ fn distance_counts_edits() {
         [("", "", 0), ("abc", "abc", 0), ("abc", "acb", 1), ("abc", "ab", 1), ("abc", "xyz", 3)]
     {
         assert_eq!(distance(a, b), expected, "{a} {b}");
+    }
+}
+
+#[test]
+fn flag_about_security_that_has_no_effect_ends_the_start() {
+    for line in ["--oidc-issuer-url=https://x", "--authentication-config x", "--encryption-provider-config=x"]
+    {
+        let refused = parse(words(line)).unwrap_err().to_string();
+        let name = line.split(['=', ' ']).next().unwrap();
+        assert_eq!(
+            refused,
+            format!("{name} is about security and has no effect yet: the server does not start with it")
+        );
     }
 }

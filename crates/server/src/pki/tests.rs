@@ -272,3 +272,20 @@ fn client_certificate_has_every_group_and_is_one_of_the_authority() {
     assert_eq!(parsed.public_key().subject_public_key.data.as_ref(), rcgen::PublicKeyData::der_bytes(&key));
     assert!(!parsed.is_ca());
 }
+
+#[test]
+fn key_of_service_accounts_is_made_once_and_never_replaced() {
+    let folder = Folder::new();
+    let first = folder.pki().service_account_key().unwrap();
+    assert!(first.made.is_some());
+    assert_eq!(folder.mode("sa.key"), 0o600);
+    let second = folder.pki().service_account_key().unwrap();
+    assert_eq!((second.key.public().id(), second.made), (first.key.public().id(), None));
+    fs::write(folder.path("sa.key"), "x").unwrap();
+    let error = folder.pki().service_account_key().unwrap_err();
+    assert!(matches!(error, Error::ServiceAccounts { .. }), "{error}");
+    assert_eq!(fs::read_to_string(folder.path("sa.key")).unwrap(), "x");
+    // A crash of the machine left an empty file.
+    fs::write(folder.path("sa.key"), "").unwrap();
+    assert!(folder.pki().service_account_key().unwrap().made.is_some());
+}

@@ -1,0 +1,205 @@
+use super::*;
+use crate::Authorizer;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use testkit::https::{Authority, HttpsServer, Reply, Request};
+
+const CONFIG: Config = Config {
+    version: Version::V1,
+    authorized_ttl: Duration::from_secs(60),
+    unauthorized_ttl: Duration::from_secs(60),
+    timeout: Duration::from_secs(20),
+    failure_policy: FailurePolicy::NoOpinion,
+    backoff: outbound::Backoff { initial: Duration::from_millis(1), factor: 1.0, jitter: 0.0, attempts: 2 },
+};
+
+struct Setup {
+    server: HttpsServer,
+    webhook: Webhook,
+}
+
+fn setup(config: Config, answers: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Setup {
+    let authority = Authority::new().unwrap();
+    let serving = authority.issue(&["127.0.0.1"]).unwrap();
+    let server = HttpsServer::start(&serving, None, answers).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config");
+    server.kubeconfig(&path, "/authorize", &authority, "{token: hush}").unwrap();
+    let endpoint = outbound::Kubeconfig::read(&path).unwrap().endpoint().unwrap();
+    Setup { server, webhook: Webhook::new(endpoint, config) }
+}
+
+fn review(status: &str) -> Reply {
+    Reply::ok(format!(
+        r#"{{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{status}}}"#
+    ))
+}
+
+fn jane() -> User {
+    User {
+        name: "jane".into(),
+        uid: "7".into(),
+        groups: vec!["a".into(), "b".into()],
+        extra: vec![("scopes".into(), vec!["x".into()])],
+    }
+}
+
+fn pods(verb: &'static str, name: &str) -> Attributes {
+    Attributes::new(
+        verb,
+        Target::Resource {
+            group: "apps".into(),
+            version: "v1".into(),
+            resource: "pods".into(),
+            subresource: "status".into(),
+            namespace: "default".into(),
+            name: name.into(),
+        },
+    )
+}
+
+#[tokio::test]
+async fn request_is_described_as_by_the_reference() {
+    let v1 = setup(CONFIG, |_| review(r#"{"allowed":true}"#));
+    let mut list = pods("list", "");
+    list.selectors = Some(Box::new(Selectors {
+        fields: vec![field_selector::Requirement {
+            field: "spec.nodeName".into(),
+            operator: field_selector::Operator::NotEquals,
+            value: "n".into(),
+        }],
+        labels: vec![
+            label::Requirement::new("tier", label::Operator::Equals, &["web"]).unwrap(),
+            label::Requirement::new("gone", label::Operator::DoesNotExist, &[]).unwrap(),
+            label::Requirement::new("n", label::Operator::GreaterThan, &["3"]).unwrap(),
+        ],
+        ..Selectors::default()
+    }));
+    v1.webhook.decide(&jane(), &list).wait().await;
+    v1.webhook.decide(&jane(), &Attributes::path("get", "/healthz")).wait().await;
+    let user = r#""user":"jane","groups":["a","b"],"extra":{"scopes":["x"]},"uid":"7""#;
+    let bodies: Vec<String> = v1.server.requests().into_iter().map(|request| request.body).collect();
+    let selectors = r#""fieldSelector":{"requirements":[{"key":"spec.nodeName","operator":"NotIn","values":["n"]}]},"labelSelector":{"requirements":[{"key":"tier","operator":"In","values":["web"]},{"key":"gone","operator":"DoesNotExist"}]}"#;
+    let attributes = format!(
+        r#""resourceAttributes":{{"namespace":"default","verb":"list","group":"apps","version":"v1","resource":"pods","subresource":"status",{selectors}}}"#
+    );
+    assert!(bodies[0].contains(&format!(r#""spec":{{{attributes},{user}}}"#)), "{}", bodies[0]);
+    let path = r#""nonResourceAttributes":{"path":"/healthz","verb":"get"}"#;
+    assert!(bodies[1].contains(&format!(r#""spec":{{{path},{user}}}"#)), "{}", bodies[1]);
+
+    let beta = setup(Config { version: Version::V1beta1, ..CONFIG }, |_| {
+        Reply::ok(
+            r#"{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1beta1","status":{"allowed":true}}"#,
+        )
+    });
+    let verdict = beta.webhook.decide(&jane(), &pods("get", "x")).wait().await;
+    assert_eq!(verdict.decision, Decision::Allow);
+    let body = &beta.server.requests()[0].body;
+    assert!(
+        body.contains(r#""apiVersion":"authorization.k8s.io/v1beta1""#)
+            && body.contains(r#""group":["a","b"]"#),
+        "{body}"
+    );
+}
+
+#[tokio::test]
+async fn verdicts_follow_the_answer() {
+    let cases = [
+        (r#"{"allowed":true,"reason":"yes"}"#, Decision::Allow, "yes", None),
+        (r#"{"allowed":false,"reason":"dunno"}"#, Decision::NoOpinion, "dunno", None),
+        (r#"{"allowed":false,"denied":true,"reason":"no"}"#, Decision::Deny, "no", None),
+        (
+            r#"{"allowed":true,"denied":true}"#,
+            Decision::Deny,
+            "",
+            Some("webhook subject access review returned both allow and deny response"),
+        ),
+    ];
+    for (status, decision, reason, error) in cases {
+        let setup = setup(CONFIG, move |_| review(status));
+        // The second answer is a kept one.
+        for _ in 0..2 {
+            let verdict = setup.webhook.decide(&jane(), &pods("get", "x")).wait().await;
+            assert_eq!((verdict.decision, verdict.error.as_deref()), (decision, error), "{status}");
+            assert_eq!(verdict.reason.to_string(), reason);
+        }
+        assert_eq!(setup.server.requests().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn answers_are_kept_for_their_time_and_their_request_only() {
+    let config = Config { unauthorized_ttl: Duration::ZERO, ..CONFIG };
+    let setup = setup(config, |request| {
+        review(if request.body.contains("good") { r#"{"allowed":true}"# } else { r#"{"allowed":false}"# })
+    });
+    let asked = async |user: &User, attributes: Attributes| {
+        let before = setup.server.requests().len();
+        setup.webhook.decide(user, &attributes).wait().await;
+        setup.server.requests().len() - before
+    };
+    assert_eq!(asked(&jane(), pods("get", "good")).await, 1);
+    assert_eq!(asked(&jane(), pods("get", "good")).await, 0);
+    assert_eq!(asked(&jane(), pods("list", "good")).await, 1);
+    assert_eq!(asked(&User { uid: "8".into(), ..jane() }, pods("get", "good")).await, 1);
+    assert_eq!(asked(&jane(), pods("get", "bad")).await, 1);
+    assert_eq!(asked(&jane(), pods("get", "bad")).await, 1);
+    let long = format!("good{}", "x".repeat(MOST_BYTES));
+    assert_eq!(asked(&jane(), pods("get", &long)).await, 1);
+    assert_eq!(asked(&jane(), pods("get", &long)).await, 1);
+}
+
+#[tokio::test]
+async fn failure_policy_decides_without_an_answer() {
+    for (failure_policy, decision) in
+        [(FailurePolicy::NoOpinion, Decision::NoOpinion), (FailurePolicy::Deny, Decision::Deny)]
+    {
+        let config = Config { failure_policy, timeout: Duration::from_millis(200), ..CONFIG };
+        let failures = [
+            (Reply::Silence(Duration::from_secs(30)), "context deadline exceeded"),
+            (Reply::Json(500, "oops".into()), "an error on the server"),
+            (Reply::ok("{}x"), "the answer is not a SubjectAccessReview"),
+            (Reply::ok(r#"{"kind":"Pod","apiVersion":"v1"}"#), r#"the answer is a "Pod""#),
+            (Reply::Json(302, String::new()), "status code 302"),
+        ];
+        for (reply, wanted) in failures {
+            let setup = setup(config, move |_| reply.clone());
+            let verdict = setup.webhook.decide(&jane(), &pods("get", "x")).wait().await;
+            let error = verdict.error.unwrap();
+            assert_eq!(verdict.decision, decision);
+            assert!(error.contains(wanted) && !error.contains("hush"), "{error}");
+            assert_eq!(setup.webhook.kept.len(), 0);
+        }
+    }
+}
+
+#[tokio::test]
+async fn failed_webhook_leaves_the_decision_to_the_next_mode() {
+    let setup = setup(CONFIG, |_| Reply::Close);
+    let webhook = Arc::new(setup.webhook);
+    let open = Authorizer::new([webhook.clone() as Arc<dyn Authorize>, Arc::new(crate::AlwaysAllow)]);
+    assert!(open.check(&jane(), &pods("get", "x")).await.is_ok());
+    let alone = Authorizer::new([webhook as Arc<dyn Authorize>]);
+    let denied = alone.check(&jane(), &pods("get", "x")).await.unwrap_err();
+    assert_eq!(schema::Status::from(denied).code, 500);
+    let rules = alone.rules(&jane(), "default");
+    assert!(rules.is_incomplete);
+    assert_eq!(rules.error.as_deref(), Some("webhook authorizer does not support user rule resolution"));
+}
+
+#[tokio::test]
+async fn slow_webhook_does_not_hold_up_kept_answers() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let setup = setup(CONFIG, move |_| match count.fetch_add(1, Ordering::SeqCst) {
+        0 => review(r#"{"allowed":true}"#),
+        _ => Reply::Silence(Duration::from_secs(30)),
+    });
+    let (known, other) = (pods("get", "known"), pods("get", "other"));
+    let user = jane();
+    setup.webhook.decide(&user, &known).wait().await;
+    let hanging = setup.webhook.decide(&user, &other);
+    assert!(matches!(hanging, Deferred::Later(_)));
+    let mut waiting = Box::pin(hanging.wait());
+    assert!(tokio::time::timeout(Duration::from_millis(50), &mut waiting).await.is_err());
+    assert!(matches!(setup.webhook.decide(&user, &known), Deferred::Now(_)));
+}

@@ -1,0 +1,238 @@
+//! HTTP over TLS, with one TLS identity. Connections are kept and shared by all requests to the same address.
+
+use crate::Error;
+use crate::tls::{Tls, TlsError};
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, RETRY_AFTER, USER_AGENT};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::pki_types::ServerName;
+use std::error::Error as StdError;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout, timeout_at};
+use tower_service::Service;
+
+/// The longest time for a connection, from the lookup of its name to the end of the TLS handshake.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long an unused connection is kept.
+const IDLE: Duration = Duration::from_secs(90);
+/// The most unused connections that are kept for an address.
+const MOST_IDLE: usize = 25;
+/// The most requests of a client that are under way at a time; more wait, inside their deadlines. Without HTTP/2 each has a
+/// connection.
+const MOST_REQUESTS: usize = 200;
+/// After this silence a server with HTTP/2 is asked whether it is still there.
+const PING_AFTER: Duration = Duration::from_secs(30);
+/// How long it may take to say so.
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// The most bytes of the headers of an answer.
+const MOST_HEADER_BYTES: u32 = 64 << 10;
+
+const AGENT: &str = concat!("keelson/", env!("CARGO_PKG_VERSION"));
+
+/// The bounds of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// When the whole answer has to be there.
+    pub deadline: Instant,
+    /// The most bytes of the body of the answer.
+    pub most_bytes: usize,
+}
+
+impl Bounds {
+    /// The bounds of a request that starts now.
+    pub fn within(timeout: Duration, most_bytes: usize) -> Self {
+        Self { deadline: Instant::now() + timeout, most_bytes }
+    }
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The status code.
+    pub status: StatusCode,
+    /// The content type; empty without one.
+    pub content_type: String,
+    /// When the server wants to be asked again.
+    pub retry_after: Option<Duration>,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// A client. Clones share its connections.
+#[derive(Clone)]
+pub struct Client {
+    http: legacy::Client<Connector, Full<Bytes>>,
+    under_way: Arc<Semaphore>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client with a TLS identity. It has no connections yet.
+    pub fn new(tls: &Tls) -> Result<Self, TlsError> {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(PING_AFTER));
+        let mut builder = HttpsConnectorBuilder::new().with_tls_config(tls.config()?).https_or_http();
+        if let Some(name) = &tls.server_name {
+            let fixed = ServerName::try_from(name.clone()).map_err(|_| TlsError::ServerName(name.clone()))?;
+            builder = builder.with_server_name_resolver(FixedServerNameResolver::new(fixed));
+        }
+        let connector = builder.enable_all_versions().wrap_connector(tcp);
+        let http = legacy::Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(MOST_IDLE)
+            .http2_keep_alive_interval(PING_AFTER)
+            .http2_keep_alive_timeout(PING_TIMEOUT)
+            .http2_max_header_list_size(MOST_HEADER_BYTES)
+            .http1_max_buf_size(MOST_HEADER_BYTES as usize)
+            .build(Connector(connector));
+        Ok(Self { http, under_way: Arc::new(Semaphore::new(MOST_REQUESTS)) })
+    }
+
+    /// Asks for a document.
+    pub async fn get(&self, url: &Uri, accept: &'static str, bounds: Bounds) -> Result<Answer, Error> {
+        let request = Request::get(url).header(ACCEPT, accept);
+        self.send("Get", request, Bytes::new(), bounds).await
+    }
+
+    /// Sends JSON, with credentials in the header `Authorization` if there are some.
+    pub async fn post_json(
+        &self,
+        url: &Uri,
+        authorization: Option<&HeaderValue>,
+        body: Bytes,
+        bounds: Bounds,
+    ) -> Result<Answer, Error> {
+        let mut request = Request::builder()
+            .method(Method::POST)
+            .uri(url)
+            .header(ACCEPT, "application/json, */*")
+            .header(CONTENT_TYPE, "application/json");
+        if let Some(value) = authorization {
+            let mut value = value.clone();
+            value.set_sensitive(true);
+            request = request.header(AUTHORIZATION, value);
+        }
+        self.send("Post", request, body, bounds).await
+    }
+
+    async fn send(
+        &self,
+        method: &'static str,
+        request: http::request::Builder,
+        body: Bytes,
+        bounds: Bounds,
+    ) -> Result<Answer, Error> {
+        let url = request.uri_ref().map(shown).unwrap_or_default();
+        let request = request
+            .header(USER_AGENT, AGENT)
+            .body(Full::new(body))
+            .map_err(|error| Error::Request(error.to_string()))?;
+        let exchange = async {
+            // The semaphore is never closed.
+            let _permit = self.under_way.acquire().await;
+            let response = self.http.request(request).await.map_err(|error| {
+                let (url, why) = (url.clone(), cause(&error));
+                match error.is_connect() {
+                    true => Error::Connect { method, url, why },
+                    false => Error::Lost { method, url, why },
+                }
+            })?;
+            read(response, method, &url, bounds.most_bytes).await
+        };
+        match timeout_at(bounds.deadline, exchange).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Error::Timeout { method, url }),
+        }
+    }
+}
+
+async fn read(
+    response: Response<Incoming>,
+    method: &'static str,
+    url: &str,
+    limit: usize,
+) -> Result<Answer, Error> {
+    let (head, body) = response.into_parts();
+    let text = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
+    if head.status.is_redirection() && text(LOCATION).is_some() {
+        let code = head.status.as_u16();
+        let message =
+            format!("{method} {}: redirects are not followed (status {code})", object::quote::quote(url));
+        return Err(Error::Status { code, message, retry_after: None });
+    }
+    let body = Limited::new(body, limit).collect().await.map_err(|error| {
+        if error.is::<http_body_util::LengthLimitError>() {
+            return Error::TooLarge { method, url: url.to_owned(), limit };
+        }
+        Error::Lost { method, url: url.to_owned(), why: cause(&*error) }
+    })?;
+    Ok(Answer {
+        status: head.status,
+        content_type: text(CONTENT_TYPE).unwrap_or_default().to_owned(),
+        retry_after: text(RETRY_AFTER).and_then(|value| value.parse().ok()).map(Duration::from_secs),
+        body: body.to_bytes(),
+    })
+}
+
+/// An address without a user and password.
+pub(crate) fn shown(url: &Uri) -> String {
+    let host = url.authority().map(http::uri::Authority::as_str).unwrap_or_default();
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    let path = url.path_and_query().map(http::uri::PathAndQuery::as_str).unwrap_or_default();
+    format!("{}://{host}{path}", url.scheme_str().unwrap_or_default())
+}
+
+/// The innermost cause of an error, which is the one that says something.
+fn cause(error: &(dyn StdError + 'static)) -> String {
+    let mut inner = error;
+    while let Some(next) = inner.source() {
+        inner = next;
+    }
+    inner.to_string()
+}
+
+/// Opens connections, each in a bounded time.
+#[derive(Clone)]
+struct Connector(HttpsConnector<HttpConnector>);
+
+impl Service<Uri> for Connector {
+    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
+    type Error = Box<dyn StdError + Send + Sync>;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, url: Uri) -> Self::Future {
+        let connecting = self.0.call(url);
+        Box::pin(async move {
+            match timeout(CONNECT, connecting).await {
+                Ok(outcome) => outcome,
+                Err(_) => Err(format!("no connection within {} s", CONNECT.as_secs()).into()),
+            }
+        })
+    }
+}

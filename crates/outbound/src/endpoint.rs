@@ -1,0 +1,95 @@
+//! A server with the credentials for it.
+
+use crate::Error;
+use crate::client::{Answer, Bounds, Client};
+use crate::credentials::{Credentials, Reread};
+use crate::tls::{Identity, Tls, TlsError};
+use bytes::Bytes;
+use http::{StatusCode, Uri};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::time::timeout_at;
+
+/// A server with the credentials for it, as a kubeconfig describes them. Another certificate makes new connections; another token
+/// does not.
+pub struct Endpoint {
+    url: Uri,
+    tls: Tls,
+    credentials: Credentials,
+    certificate: Option<Reread<Identity>>,
+    client: Mutex<Current>,
+}
+
+/// The client, and the certificate that it was made with.
+struct Current {
+    identity: Option<Arc<Identity>>,
+    client: Client,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("url", &self.url()).finish_non_exhaustive()
+    }
+}
+
+impl Endpoint {
+    /// A server and its credentials. `tls` has no identity: that is one of the credentials.
+    pub(crate) fn new(
+        url: Uri,
+        tls: Tls,
+        credentials: Credentials,
+        certificate: Option<Reread<Identity>>,
+    ) -> Result<Self, TlsError> {
+        let client = Mutex::new(Current { identity: None, client: Client::new(&tls)? });
+        Ok(Self { url, tls, credentials, certificate, client })
+    }
+
+    /// The address, for people.
+    pub fn url(&self) -> String {
+        crate::client::shown(&self.url)
+    }
+
+    /// Sends JSON to the address of the server, with a query.
+    pub async fn post_json(&self, query: &str, body: Bytes, bounds: Bounds) -> Result<Answer, Error> {
+        let url = self.with_query(query)?;
+        let prepared = timeout_at(bounds.deadline, async {
+            let shown = self.credentials.next().await.map_err(Error::Credentials)?;
+            let identity = match &self.certificate {
+                Some(certificate) => Some(certificate.value().await),
+                None => shown.identity.clone(),
+            };
+            Ok((self.client(identity)?, shown))
+        });
+        let (client, shown) = prepared.await.unwrap_or_else(|_| {
+            Err(Error::Credentials("there were none before the deadline of the request".into()))
+        })?;
+        let answer = client.post_json(&url, shown.header.as_ref(), body, bounds).await?;
+        if answer.status == StatusCode::UNAUTHORIZED {
+            self.credentials.refused(&shown);
+        }
+        Ok(answer)
+    }
+
+    /// The address with a query in place of its own.
+    fn with_query(&self, query: &str) -> Result<Uri, Error> {
+        let path = match self.url.path().trim_end_matches('/') {
+            "" => "/",
+            path => path,
+        };
+        let mut parts = self.url.clone().into_parts();
+        let path = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
+        parts.path_and_query = Some(path.parse().map_err(|error| Error::Request(format!("{error}")))?);
+        Uri::from_parts(parts).map_err(|error| Error::Request(error.to_string()))
+    }
+
+    /// The client with a certificate: the one at hand, or a new one if the certificate is another.
+    fn client(&self, identity: Option<Arc<Identity>>) -> Result<Client, Error> {
+        let mut current = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.identity != identity {
+            let tls = Tls { identity: identity.clone(), ..self.tls.clone() };
+            let client = Client::new(&tls).map_err(|error| Error::Credentials(error.to_string()))?;
+            *current = Current { identity, client };
+        }
+        Ok(current.client.clone())
+    }
+}

@@ -1,0 +1,30 @@
+//! Connections that the server opens to other servers: webhooks and identity providers.
+//!
+//! 1. **Everything is bounded.** A request has a deadline, which covers connecting, the TLS handshake, credentials, retries and the
+//!    answer; an answer has a limit of bytes; a [`Client`] has a limit of requests under way. A server that hangs, answers slowly
+//!    or without end costs its own requests that time, and no others.
+//! 2. **Nothing of the environment.** No proxy, no cookies, no redirects: a request goes to the server that the configuration names.
+//! 3. **Secrets stay inside.** Tokens, passwords and keys are in no error, no log line and no debug output.
+//!
+//! [`Client`] speaks HTTP with one TLS identity. [`Kubeconfig`] reads the file that describes a server and the credentials for it,
+//! [`Endpoint`] is such a server, [`Webhook`] sends reviews to it.
+
+mod backoff;
+mod client;
+mod credentials;
+mod endpoint;
+mod error;
+mod exec;
+mod kubeconfig;
+mod shared;
+mod tls;
+mod webhook;
+
+pub use backoff::Backoff;
+pub use client::{Answer, Bounds, Client};
+pub use endpoint::Endpoint;
+pub use error::Error;
+pub use kubeconfig::{Kubeconfig, KubeconfigError};
+pub use shared::Shared;
+pub use tls::{Identity, Tls, TlsError, Trust};
+pub use webhook::Webhook;

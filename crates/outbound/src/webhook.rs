@@ -1,0 +1,119 @@
+//! Reviews by another server: an object is sent, and comes back with an answer in it.
+
+use crate::Error;
+use crate::backoff::Backoff;
+use crate::client::{Answer, Bounds};
+use crate::endpoint::Endpoint;
+use bytes::Bytes;
+use object::excerpt::shorten_to;
+use object::quote::Quoted;
+use object::{Value, duration};
+use schema::view::View as _;
+use schema::views::meta::v1::Status;
+use schema::{Limits, Type, json};
+use std::time::Duration;
+
+/// The most bytes of an answer.
+const MOST_BYTES: usize = Limits::REQUEST.bytes;
+
+/// The most bytes of a text of the server within an error.
+const MOST_TEXT: usize = 1 << 10;
+
+/// A server that answers reviews.
+#[derive(Debug)]
+pub struct Webhook {
+    endpoint: Endpoint,
+    backoff: Backoff,
+    timeout: Duration,
+}
+
+impl Webhook {
+    /// A server that has this time to answer a review, all attempts together.
+    pub fn new(endpoint: Endpoint, backoff: Backoff, timeout: Duration) -> Self {
+        Self { endpoint, backoff, timeout }
+    }
+
+    /// Sends an object of a built-in kind, and returns what comes back: an object of the same kind.
+    pub async fn review(&self, ty: &'static Type, object: &Value) -> Result<Value, Error> {
+        let mut body = Vec::new();
+        json::encode(ty, object, &mut body);
+        let body = Bytes::from(body);
+        let bounds = Bounds::within(self.timeout, MOST_BYTES);
+        let query = format!("timeout={}", duration::Duration::from(self.timeout));
+        let attempt = || async {
+            let answer = self.endpoint.post_json(&query, body.clone(), bounds).await?;
+            read(ty, answer)
+        };
+        self.backoff.retry(bounds.deadline, attempt).await
+    }
+}
+
+/// The object in an answer.
+fn read(ty: &'static Type, answer: Answer) -> Result<Value, Error> {
+    let Answer { status, content_type, retry_after, body } = answer;
+    if !(200..=206).contains(&status.as_u16()) {
+        let message = said(&body).unwrap_or_else(|| usual(status.as_u16(), &body));
+        return Err(Error::Status { code: status.as_u16(), message, retry_after });
+    }
+    if body.is_empty() {
+        let code = status.as_u16();
+        return Err(Error::Answer(format!(
+            "0-length response with status code: {code} and content type: {}",
+            short(&content_type)
+        )));
+    }
+    let wanted = ty.kind.as_ref().map(|kind| (kind.kind.as_str().to_owned(), kind.api_version().to_string()));
+    let (kind, version) = wanted.unwrap_or_default();
+    let why = match json::decode(ty, &body, &Limits { bytes: MOST_BYTES, ..Limits::REQUEST }) {
+        Ok(decoded) => {
+            let text = |key: &str| decoded.value.get(key).and_then(Value::as_str).unwrap_or_default();
+            let (own_kind, own_version) = (text("kind"), text("apiVersion"));
+            // An answer that does not say what it is is what was asked for.
+            if ["", &kind].contains(&own_kind) && ["", &version].contains(&own_version) {
+                return Ok(decoded.value);
+            }
+            format!(
+                "the answer is a {} in version {}, not a {} in version {}",
+                Quoted(&short(own_kind)),
+                Quoted(&short(own_version)),
+                Quoted(&kind),
+                Quoted(&version)
+            )
+        }
+        Err(error) => format!("the answer is not a {kind}: {}", short(&error.to_string())),
+    };
+    Err(Error::Answer(said(&body).unwrap_or(why)))
+}
+
+/// The beginning of a text of the server.
+fn short(text: &str) -> String {
+    shorten_to(MOST_TEXT, text)
+}
+
+/// The message of a `Status` that says that something failed.
+fn said(body: &[u8]) -> Option<String> {
+    let decoded = json::decode(Status::schema(), body, &Limits::REQUEST).ok()?.value;
+    let status = Status::of(decoded.as_map()?);
+    let is_failure = decoded.get("kind")?.as_str() == Some("Status") && status.status() != "Success";
+    (is_failure && !status.message().is_empty()).then(|| short(status.message()))
+}
+
+/// The text for a status code without more information.
+fn usual(code: u16, body: &[u8]) -> String {
+    match code {
+        401 => "the server has asked for the client to provide credentials".to_owned(),
+        403 => "the server does not allow access to the requested resource".to_owned(),
+        404 => "the server could not find the requested resource".to_owned(),
+        405 => "the server does not allow this method on the requested resource".to_owned(),
+        429 => "the server has received too many requests and has asked us to try again later".to_owned(),
+        503 => "the server is currently unable to handle the request".to_owned(),
+        504 => "the server was unable to return a response in the time allotted, but may still be processing the request"
+            .to_owned(),
+        500.. => {
+            let body = String::from_utf8_lossy(body);
+            let body = Quoted(&short(body.trim())).to_string();
+            format!("an error on the server ({body}) has prevented the request from succeeding")
+        }
+        _ => format!("the server responded with the status code {code} but did not return more information"),
+    }
+}
