@@ -10,6 +10,7 @@ mod binding;
 mod escalation;
 mod index;
 mod policy;
+mod roles;
 #[cfg(test)]
 mod tests;
 

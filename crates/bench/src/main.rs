@@ -1,6 +1,7 @@
 //! Measurements: `cargo run --release -p bench -- <what>`. Each subcommand is a module that prints a table, or JSON
 //! lines with `--json`. Figures are printed, never asserted: they belong to a machine.
 
+mod authz;
 mod codec;
 mod fanout;
 mod load;
@@ -25,6 +26,7 @@ struct Subcommand {
 }
 
 const SUBCOMMANDS: &[Subcommand] = &[
+    Subcommand { name: "authz", about: authz::ABOUT, run: authz::run },
     Subcommand { name: "codec", about: codec::ABOUT, run: codec::run },
     Subcommand { name: "fanout", about: fanout::ABOUT, run: fanout::run },
     Subcommand { name: "load", about: load::ABOUT, run: load::run },

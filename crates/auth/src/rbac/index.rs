@@ -1,11 +1,12 @@
 //! The index: from users and groups to what bindings give them, and from roles to their rules.
 //!
 //! 1. A change of one binding touches the lists of its subjects; a change of a role touches the role alone.
-//! 2. The grants of a subject are in the order of (namespace, name of the binding, position in the binding), so those of cluster
-//!    role bindings are first, and those of a namespace are next to each other.
+//! 2. The grants of a subject are in the order of (hash of the namespace, namespace, name of the binding), so those of a namespace are
+//!    next to each other, and found without a look at any other.
 
-use super::binding::{Binding, Grant, RoleKind, RoleRef, Subject};
+use super::binding::{Binding, Grant, RoleRef, Subject};
 use super::policy::{PolicyRule, PolicyRules, Request};
+use super::roles::{RoleId, Roles};
 use crate::User;
 use crate::stored::{decode, logged};
 use cache::Entry;
@@ -13,18 +14,25 @@ use object::Text;
 use schema::Error;
 use schema::view::{Items, View};
 use schema::views::rbac::v1;
-use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 #[derive(Default)]
 pub(super) struct Index {
     /// By name. A service account is here by the name of its user.
-    users: HashMap<Text, Vec<Arc<Grant>>>,
-    groups: HashMap<Text, Vec<Arc<Grant>>>,
-    /// By namespace and name.
-    roles: HashMap<Text, HashMap<Text, PolicyRules>>,
-    cluster_roles: HashMap<Text, PolicyRules>,
+    users: HashMap<Text, Vec<Granted>>,
+    groups: HashMap<Text, Vec<Granted>>,
+    hashes: RandomState,
+    roles: Roles,
+}
+
+/// A grant in the list of its subject, with what a decision needs of it most often.
+struct Granted {
+    namespace_hash: u64,
+    /// The role; none if its kind cannot be resolved.
+    role: Option<RoleId>,
+    grant: Arc<Grant>,
 }
 
 /// Which bindings a change is about.
@@ -46,17 +54,22 @@ pub(super) enum Search<'i> {
 impl Index {
     /// Forgets all roles of a scope.
     pub(super) fn clear_roles(&mut self, scope: Scope) {
-        match scope {
-            Scope::Cluster => self.cluster_roles.clear(),
-            Scope::Namespaces => self.roles.clear(),
-        }
+        self.roles.clear(|namespace| namespace.is_empty() == (scope == Scope::Cluster));
     }
 
     /// Forgets all bindings of a scope.
     pub(super) fn clear_bindings(&mut self, scope: Scope) {
-        for subjects in [&mut self.users, &mut self.groups] {
+        let Self { users, groups, roles, .. } = self;
+        for subjects in [users, groups] {
             subjects.retain(|_, grants| {
-                grants.retain(|grant| grant.binding.namespace.is_empty() != (scope == Scope::Cluster));
+                grants.retain(|granted| {
+                    let Binding { namespace, role, .. } = &*granted.grant.binding;
+                    let is_cleared = namespace.is_empty() == (scope == Scope::Cluster);
+                    if is_cleared {
+                        roles.release(role, namespace);
+                    }
+                    !is_cleared
+                });
                 !grants.is_empty()
             });
         }
@@ -65,22 +78,8 @@ impl Index {
     /// Sets or removes a role.
     pub(super) fn change_role(&mut self, scope: Scope, before: Option<&Entry>, after: Option<&Entry>) {
         let rules = after.and_then(|entry| logged(entry, rules(scope, entry)));
-        let Some(entry) = after.or(before) else { return };
-        let name = entry.name();
-        match (scope, rules) {
-            (Scope::Cluster, Some(rules)) => drop(self.cluster_roles.insert(name.into(), rules)),
-            (Scope::Cluster, None) => drop(self.cluster_roles.remove(name)),
-            (Scope::Namespaces, Some(rules)) => {
-                drop(self.roles.entry(entry.namespace().into()).or_default().insert(name.into(), rules));
-            }
-            (Scope::Namespaces, None) => {
-                if let Some(roles) = self.roles.get_mut(entry.namespace()) {
-                    roles.remove(name);
-                    if roles.is_empty() {
-                        self.roles.remove(entry.namespace());
-                    }
-                }
-            }
+        if let Some(entry) = after.or(before) {
+            self.roles.set(entry.namespace(), entry.name(), rules);
         }
     }
 
@@ -93,20 +92,22 @@ impl Index {
     }
 
     fn insert(&mut self, grant: Grant) {
-        let grants = match &grant.subject {
+        let namespace_hash = self.hash(&grant.binding.namespace);
+        let granted = match &grant.subject {
             Subject::User(name) => self.users.entry(name.clone()),
             Subject::Group(name) => self.groups.entry(name.clone()),
             Subject::ServiceAccount { namespace, name } => self.users.entry(user_name(namespace, name)),
         }
         .or_default();
-        match grants.binary_search_by(|of| by_binding(of, &grant.binding)) {
-            // The subject is in the binding twice: the first one stays.
-            Ok(_) => {}
-            Err(at) => grants.insert(at, Arc::new(grant)),
+        // Otherwise the subject is in the binding twice: the first one stays.
+        if let Err(at) = position(granted, namespace_hash, &grant.binding) {
+            let role = self.roles.refer(&grant.binding.role, &grant.binding.namespace);
+            granted.insert(at, Granted { namespace_hash, role, grant: Arc::new(grant) });
         }
     }
 
     fn remove(&mut self, grant: &Grant) {
+        let namespace_hash = self.hash(&grant.binding.namespace);
         let account;
         let (subjects, name) = match &grant.subject {
             Subject::User(name) => (&mut self.users, name),
@@ -116,41 +117,46 @@ impl Index {
                 (&mut self.users, &account)
             }
         };
-        let Some(grants) = subjects.get_mut(name) else { return };
-        if let Ok(at) = grants.binary_search_by(|of| by_binding(of, &grant.binding)) {
-            grants.remove(at);
+        let Some(granted) = subjects.get_mut(name) else { return };
+        if let Ok(at) = position(granted, namespace_hash, &grant.binding) {
+            let Binding { namespace, role, .. } = &*granted.remove(at).grant.binding;
+            self.roles.release(role, namespace);
         }
-        if grants.is_empty() {
+        if granted.is_empty() {
             subjects.remove(name);
         }
     }
 
+    fn hash(&self, namespace: &str) -> u64 {
+        self.hashes.hash_one(namespace)
+    }
+
     /// The rules of a role; `None` if there is no such role.
     pub(super) fn rules(&self, role: &RoleRef, binding_namespace: &str) -> Option<&PolicyRules> {
-        match role.kind {
-            RoleKind::ClusterRole => self.cluster_roles.get(role.name.as_str()),
-            RoleKind::Role => self.roles.get(binding_namespace)?.get(role.name.as_str()),
-            RoleKind::Unsupported(_) => None,
-        }
+        self.roles.find(role, binding_namespace)
     }
 
     /// The first grant that allows a request: of cluster role bindings, then of role bindings in the namespace; by name.
     pub(super) fn search(&self, user: &User, namespace: &str, request: &Request<'_>) -> Search<'_> {
         let mut unresolved = false;
         for namespace in scopes(namespace) {
+            let hash = self.hash(namespace);
             let mut first: Option<&Arc<Grant>> = None;
-            for grants in self.subjects(user) {
-                let before_first =
-                    |grant: &&Arc<Grant>| first.is_none_or(|first| grant.order() < first.order());
-                let mut allowing = in_namespace(grants, namespace).iter().take_while(before_first);
-                let found = allowing.find(|grant| match self.rules(&grant.binding.role, namespace) {
-                    Some(rules) => rules.iter().any(|rule| rule.allows(request)),
-                    None => {
-                        unresolved = true;
-                        false
-                    }
-                });
-                first = found.or(first);
+            for granted in self.subjects(user) {
+                let found = of_hash(granted, hash)
+                    .iter()
+                    .take_while(|granted| first.is_none_or(|first| granted.grant.order() < first.order()))
+                    .find(|granted| match granted.role.and_then(|role| self.roles.rules(role)) {
+                        Some(rules) => {
+                            rules.iter().any(|rule| rule.allows(request))
+                                && granted.grant.binding.namespace == namespace
+                        }
+                        None => {
+                            unresolved = true;
+                            false
+                        }
+                    });
+                first = found.map(|granted| &granted.grant).or(first);
             }
             if let Some(first) = first {
                 return Search::Allowed(first);
@@ -163,8 +169,10 @@ impl Index {
     pub(super) fn bindings(&self, user: &User, namespace: &str) -> Vec<&Arc<Binding>> {
         let mut all = Vec::new();
         for namespace in scopes(namespace) {
-            let lists = self.subjects(user).map(|grants| in_namespace(grants, namespace));
-            let mut here: Vec<_> = lists.flatten().map(|grant| &grant.binding).collect();
+            let hash = self.hash(namespace);
+            let granted = self.subjects(user).flat_map(|granted| of_hash(granted, hash));
+            let bindings = granted.map(|granted| &granted.grant.binding);
+            let mut here: Vec<_> = bindings.filter(|binding| binding.namespace == namespace).collect();
             here.sort_unstable_by(|one, other| one.name.cmp(&other.name));
             here.dedup_by(|one, other| one.name == other.name);
             all.extend(here);
@@ -173,7 +181,7 @@ impl Index {
     }
 
     /// The lists of the user and of its groups.
-    fn subjects<'i, 'u>(&'i self, user: &'u User) -> impl Iterator<Item = &'i [Arc<Grant>]> + use<'i, 'u> {
+    fn subjects<'i, 'u>(&'i self, user: &'u User) -> impl Iterator<Item = &'i [Granted]> + use<'i, 'u> {
         let own = self.users.get(user.name.as_str());
         let groups = user.groups.iter().filter_map(|group| self.groups.get(group.as_str()));
         own.into_iter().chain(groups).map(Vec::as_slice)
@@ -185,20 +193,21 @@ fn scopes(namespace: &str) -> impl Iterator<Item = &str> {
     std::iter::once("").chain((!namespace.is_empty()).then_some(namespace))
 }
 
-/// The grants of a namespace.
-fn in_namespace<'i>(grants: &'i [Arc<Grant>], namespace: &str) -> &'i [Arc<Grant>] {
-    let start = match namespace {
-        "" => 0,
-        _ => grants.partition_point(|grant| grant.binding.namespace.as_str() < namespace),
-    };
-    let rest = grants.get(start..).unwrap_or_default();
-    let len = rest.partition_point(|grant| grant.binding.namespace == namespace);
+/// The grants of the namespaces with a hash: one namespace, but for a collision.
+fn of_hash(granted: &[Granted], hash: u64) -> &[Granted] {
+    let start = granted.partition_point(|granted| granted.namespace_hash < hash);
+    let rest = granted.get(start..).unwrap_or_default();
+    let len = rest.iter().take_while(|granted| granted.namespace_hash == hash).count();
     rest.get(..len).unwrap_or_default()
 }
 
-fn by_binding(grant: &Grant, binding: &Binding) -> Ordering {
-    let of = &grant.binding;
-    (&of.namespace, &of.name).cmp(&(&binding.namespace, &binding.name))
+/// Where the grant of a binding is, or belongs.
+fn position(granted: &[Granted], namespace_hash: u64, binding: &Binding) -> Result<usize, usize> {
+    granted.binary_search_by(|of| {
+        let Binding { namespace, name, .. } = &*of.grant.binding;
+        let names = || (namespace, name).cmp(&(&binding.namespace, &binding.name));
+        of.namespace_hash.cmp(&namespace_hash).then_with(names)
+    })
 }
 
 /// The user of a service account.
