@@ -17,7 +17,7 @@ pub enum Error {
     /// The request's body could not be read.
     #[error(transparent)]
     Body(#[from] body::Error),
-    /// A part of the server failed: the plain-text 500 of the reference, made by [`Error::internal`].
+    /// A part of the server failed: the plain-text 500 of the reference, made by `Error::internal`.
     #[error("{0}")]
     Internal(String),
     /// A handler panicked. The panic itself is in the log.
