@@ -89,10 +89,13 @@ async fn ordered(backing: Backing) {
         .map(|writer| {
             let (cache, pods, barrier) = (cache.clone(), pods.clone(), barrier.clone());
             tokio::spawn(async move {
-                barrier.wait().await;
                 let name = format!("p{writer}");
                 let mut revisions = Vec::new();
-                for _ in 0..EACH {
+                for round in 0..EACH {
+                    // Fast stores would let one writer end before the next begins.
+                    if round % 10 == 0 {
+                        barrier.wait().await;
+                    }
                     let change = pod("n", &name).app("a").node("x").change(&pods);
                     revisions.push(cache.commit(change).await.unwrap().revision());
                 }
@@ -104,9 +107,6 @@ async fn ordered(backing: Backing) {
     for writer in writers {
         by_writer.push(writer.await.unwrap());
     }
-    let overlaps = |a: &[Revision], b: &[Revision]| a.first() < b.last() && b.first() < a.last();
-    let overlap = by_writer.iter().skip(1).any(|other| overlaps(&by_writer[0], other));
-    assert!(overlap, "writers have to write at the same time: {by_writer:?}");
     let mut written: Vec<Revision> = by_writer.into_iter().flatten().collect();
     written.sort();
     for watcher in watchers {
