@@ -116,6 +116,18 @@ impl Client {
         self.send("Get", request, Bytes::new(), bounds).await
     }
 
+    /// Asks for a document, with credentials in the header `Authorization`.
+    pub async fn get_authorized(
+        &self,
+        url: &Uri,
+        authorization: &HeaderValue,
+        accept: &'static str,
+        bounds: Bounds,
+    ) -> Result<Answer, Error> {
+        let request = Request::get(url).header(ACCEPT, accept);
+        self.send("Get", authorized(request, authorization), Bytes::new(), bounds).await
+    }
+
     /// Sends JSON, with credentials in the header `Authorization` if there are some.
     pub async fn post_json(
         &self,
@@ -130,9 +142,7 @@ impl Client {
             .header(ACCEPT, "application/json, */*")
             .header(CONTENT_TYPE, "application/json");
         if let Some(value) = authorization {
-            let mut value = value.clone();
-            value.set_sensitive(true);
-            request = request.header(AUTHORIZATION, value);
+            request = authorized(request, value);
         }
         self.send("Post", request, body, bounds).await
     }
@@ -170,6 +180,13 @@ impl Client {
             Err(_) => Err(Error::Timeout { method, url }),
         }
     }
+}
+
+/// A request with credentials.
+fn authorized(request: http::request::Builder, authorization: &HeaderValue) -> http::request::Builder {
+    let mut value = authorization.clone();
+    value.set_sensitive(true);
+    request.header(AUTHORIZATION, value)
 }
 
 async fn read(
