@@ -2,7 +2,7 @@
 //!
 //! 1. **The key decides.** Only algorithms that fit the type of a key are tried with it: RSA signatures with RSA keys, the one
 //!    ECDSA algorithm of its curve with an EC key. There is no `none` and no shared secret, whatever a header says.
-//! 2. **Claims of an [`Unverified`] token** decide nothing but which keys to try. [`Unverified::verify`] gives [`Claims`].
+//! 2. **Claims of an [`Unverified`] token** can only refuse it, or say which keys to try. [`Unverified::verify`] gives [`Claims`].
 //! 3. **Bounds.** A token has at most [`MOST_BYTES`], claims at most [`MOST_DEPTH`] levels and [`MOST_VALUES`] values.
 //!
 //! What the claims mean, times and audiences included, is for the callers.
@@ -93,6 +93,7 @@ pub struct InvalidSignature;
 /// A token that was read, and not verified.
 pub struct Unverified<'a> {
     algorithm: Option<Algorithm>,
+    algorithm_name: String,
     key_id: String,
     claims: Claims,
     /// The header and the claims as they were sent: what is signed.
@@ -116,13 +117,23 @@ impl<'a> Unverified<'a> {
         let text = |key: &str| header.get(key).and_then(Value::as_str).unwrap_or_default();
         // No extension is understood, so none can be critical.
         let algorithm = Algorithm::of_name(text("alg")).filter(|_| !header.contains_key("crit"));
-        let key_id = text("kid").to_owned();
-        Some(Self { algorithm, key_id, claims: Claims(claims), message, signature })
+        let (algorithm_name, key_id) = (text("alg").to_owned(), text("kid").to_owned());
+        Some(Self { algorithm, algorithm_name, key_id, claims: Claims(claims), message, signature })
     }
 
     /// The issuer that the token names.
     pub fn issuer(&self) -> &str {
         self.claims.text("iss")
+    }
+
+    /// The algorithm that the token names, whether it is a known one or not; empty if it names none.
+    pub fn algorithm_name(&self) -> &str {
+        &self.algorithm_name
+    }
+
+    /// The claims, for checks that can only refuse the token: anybody can have written them.
+    pub fn unverified_claims(&self) -> &Claims {
+        &self.claims
     }
 
     /// The key that the token names; empty if it names none.
@@ -154,7 +165,7 @@ fn part(encoded: &str) -> Option<Map> {
     }
 }
 
-/// The claims of a token whose signature is verified.
+/// The claims of a token: one whose signature is verified, but for [`Unverified::unverified_claims`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claims(Map);
 
@@ -173,6 +184,11 @@ impl Claims {
     /// A claim.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
+    }
+
+    /// Adds a claim that was verified elsewhere.
+    pub(crate) fn insert(&mut self, name: &str, value: Value) {
+        self.0.insert(name, value);
     }
 
     /// All claims.

@@ -20,6 +20,7 @@ mod expiring;
 mod impersonate;
 pub mod jwt;
 pub mod node;
+pub mod oidc;
 mod proxy;
 pub mod rbac;
 pub mod service_account;

@@ -1,0 +1,216 @@
+//! Tokens of OpenID Connect: JSON web tokens that other issuers sign.
+//!
+//! 1. **An issuer costs its own tokens only.** What is asked of an issuer has a time, a limit of bytes and a rate; tokens that name
+//!    another issuer, or keys that are known, wait for none of it.
+//! 2. **Checked before asked.** Audience, times and algorithm can refuse a token before the issuer is asked for new keys.
+//! 3. **Nothing of a token is kept** but the claims that another server gave for it (`distributed`), for some seconds.
+//!
+//! `provider` has the discovery document and the keys of an issuer, `verify` says what makes its tokens valid, `mapping` whose they
+//! are. Expressions in place of claims belong into `Mappings::user`.
+
+mod distributed;
+mod mapping;
+mod provider;
+mod verify;
+
+pub use mapping::{Mapping, Mappings};
+pub use provider::InvalidUrl;
+
+use crate::jwt::{Algorithm, Claims, Unverified};
+use crate::{
+    AuthenticateToken, Deferred, InvalidToken, Token, TokenIdentity, TokenOutcome, agnostic_audiences,
+};
+use distributed::Resolver;
+use object::quote::quote;
+use object::time::Time;
+use outbound::{Client, Tls, TlsError, Trust};
+use provider::Provider;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use verify::{Checked, Verifier};
+
+/// The configuration of an issuer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The issuer: the claim `iss` of its tokens, and the start of the address of its discovery document.
+    pub issuer: String,
+    /// The address of the discovery document, if it is another one.
+    pub discovery_url: Option<String>,
+    /// The authorities of the issuer's server in PEM; `None` for those of the host.
+    pub certificate_authority: Option<String>,
+    /// A token has to be for one of these.
+    pub audiences: Vec<String>,
+    /// How tokens may be signed.
+    pub algorithms: Vec<Algorithm>,
+    /// Whose a token is.
+    pub mappings: Mappings,
+}
+
+/// Why a configuration cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// TLS cannot be set up.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// An address is none.
+    #[error(transparent)]
+    Url(#[from] InvalidUrl),
+    /// The system has no random numbers.
+    #[error(transparent)]
+    Random(#[from] crate::webhook_token::NoRandomNumbers),
+}
+
+impl Config {
+    /// The client for the issuer's server. It has no connections yet.
+    pub fn client(&self) -> Result<Client, TlsError> {
+        let trust = match &self.certificate_authority {
+            Some(pem) => Trust::from_pem(pem.as_bytes())?,
+            None => Trust::System,
+        };
+        Client::new(&Tls { trust, ..Tls::default() })
+    }
+}
+
+/// An issuer: its keys, and what its tokens mean.
+struct Issuer {
+    config: Config,
+    verifier: Verifier,
+    resolver: Option<Arc<Resolver>>,
+}
+
+impl Issuer {
+    /// Starts to look for the discovery document.
+    fn start(config: Config) -> Result<Self, Error> {
+        let client = config.client()?;
+        let provider = Provider::start(&config.issuer, config.discovery_url.as_deref(), client.clone())?;
+        let verifier = Verifier::new(provider, config.audiences.clone(), config.algorithms.clone());
+        let resolver = match &config.mappings.groups {
+            Some(groups) => Some(Arc::new(Resolver::new(groups.claim.clone(), client, &config)?)),
+            None => None,
+        };
+        Ok(Self { config, verifier, resolver })
+    }
+
+    /// Whether the issuer is ready to verify tokens, and why not.
+    fn health(&self) -> Result<(), String> {
+        let issuer = quote(&self.config.issuer);
+        self.verifier
+            .health()
+            .map_err(|why| format!("oidc: authenticator for issuer {issuer} is not healthy: {why}"))
+    }
+
+    /// The user of a token whose claims are verified.
+    async fn identity(&self, mut claims: Claims, audiences: Vec<String>) -> TokenOutcome {
+        if let Some(resolver) = &self.resolver {
+            let expanded = resolver.expand(&mut claims).await;
+            expanded
+                .map_err(|why| InvalidToken(format!("oidc: could not expand distributed claims: {why}")))?;
+        }
+        self.user(&claims, audiences)
+    }
+
+    fn user(&self, claims: &Claims, audiences: Vec<String>) -> TokenOutcome {
+        let user = self.config.mappings.user(claims).map_err(InvalidToken)?;
+        Ok(Some(TokenIdentity { user, audiences }))
+    }
+}
+
+/// All issuers. They can be replaced while the server runs, for all clones.
+#[derive(Clone)]
+pub struct Issuers {
+    issuers: Arc<RwLock<Arc<[Arc<Issuer>]>>>,
+    /// The audiences of this server: those of the tokens count for their issuer only.
+    audiences: Vec<String>,
+}
+
+impl fmt::Debug for Issuers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.current().iter().map(|issuer| issuer.config.issuer.clone()).collect();
+        f.debug_struct("Issuers").field("issuers", &names).finish_non_exhaustive()
+    }
+}
+
+/// Issuers that are about to take the place of others.
+pub struct Prepared(Arc<[Arc<Issuer>]>);
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared").field("issuers", &self.0.len()).finish_non_exhaustive()
+    }
+}
+
+impl Prepared {
+    /// Whether all are ready to verify tokens, and why not.
+    pub fn health(&self) -> Result<(), String> {
+        let mut errors: Vec<String> = self.0.iter().filter_map(|issuer| issuer.health().err()).collect();
+        match errors.len() {
+            0 => Ok(()),
+            1 => Err(errors.remove(0)),
+            _ => Err(format!("[{}]", errors.join(", "))),
+        }
+    }
+}
+
+impl Issuers {
+    /// Starts to look for the discovery documents; it needs a runtime. `audiences` are those of this server.
+    pub fn start(configs: Vec<Config>, audiences: Vec<String>) -> Result<Self, Error> {
+        let none = Self { issuers: Arc::new(RwLock::new(Arc::new([]))), audiences };
+        let prepared = none.prepare(configs)?;
+        none.replace(prepared);
+        Ok(none)
+    }
+
+    /// Issuers that can take the place of these. Those whose configuration is the same stay, with what they know.
+    pub fn prepare(&self, configs: Vec<Config>) -> Result<Prepared, Error> {
+        let current = self.current();
+        let issuers =
+            configs.into_iter().map(|config| match current.iter().find(|issuer| issuer.config == config) {
+                Some(same) => Ok(same.clone()),
+                None => Issuer::start(config).map(Arc::new),
+            });
+        Ok(Prepared(issuers.collect::<Result<_, Error>>()?))
+    }
+
+    /// Puts others in the place of these.
+    pub fn replace(&self, prepared: Prepared) {
+        *self.issuers.write().unwrap_or_else(PoisonError::into_inner) = prepared.0;
+    }
+
+    fn current(&self) -> Arc<[Arc<Issuer>]> {
+        self.issuers.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl AuthenticateToken for Issuers {
+    fn authenticate<'a>(&'a self, token: Token<'a>, audiences: &'a [String]) -> Deferred<'a, TokenOutcome> {
+        let Some(unverified) = Unverified::parse(token.0) else { return Deferred::Now(Ok(None)) };
+        let current = self.current();
+        let named = verify::issuer_of(unverified.issuer());
+        let Some(issuer) = current.iter().find(|issuer| issuer.config.issuer == named).cloned() else {
+            return Deferred::Now(Ok(None));
+        };
+        let Some(audiences) = agnostic_audiences(audiences, &self.audiences) else {
+            return Deferred::Now(Ok(None));
+        };
+        let Some(keys) = issuer.verifier.keys() else {
+            return Deferred::Now(Err(InvalidToken("oidc: authenticator not initialized".to_owned())));
+        };
+        let refused = |why: String| InvalidToken(format!("oidc: verify token: {why}"));
+        match issuer.verifier.check(unverified, &keys, Time::now().unix()) {
+            Err(why) => Deferred::Now(Err(refused(why))),
+            Ok(Checked::Verified(claims)) => {
+                match issuer.resolver.as_ref().is_some_and(|resolver| resolver.may_expand(&claims)) {
+                    true => Deferred::later(async move { issuer.identity(claims, audiences).await }),
+                    false => Deferred::Now(issuer.user(&claims, audiences)),
+                }
+            }
+            Ok(Checked::UnknownKey) => Deferred::later(async move {
+                let claims = issuer.verifier.verify_with_new_keys(token.0, &keys).await.map_err(refused)?;
+                issuer.identity(claims, audiences).await
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
