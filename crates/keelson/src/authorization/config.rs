@@ -12,17 +12,15 @@ use auth::Authorize;
 use auth::webhook::{Config, FailurePolicy, Version, Webhook};
 use object::field::{Aggregate, Error as FieldError, List, Path as FieldPath};
 use object::name;
-use object::quote::Quoted;
 use object::{Map, Value};
 use outbound::{Backoff, Kubeconfig};
 use schema::view::View as _;
 use schema::views::apiserver::v1::{
     AuthorizationConfiguration, AuthorizerConfiguration, WebhookConfiguration,
 };
-use schema::{Limits, yaml};
 
-/// The group of configuration files.
-const GROUP: &str = "apiserver.config.k8s.io/";
+use crate::config_file;
+
 const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha1"];
 /// All types of authorizers, sorted.
 const TYPES: [&str; 6] = ["ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook"];
@@ -128,25 +126,8 @@ fn decode(text: &[u8]) -> Result<Value, String> {
     if text.is_empty() {
         return Ok(Map::new().into());
     }
-    let decoded = yaml::decode(AuthorizationConfiguration::schema(), text, &Limits::REQUEST)
-        .map_err(|error| failed(error.to_string()))?;
-    let named = |key: &str| decoded.value.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (kind, version) = (named("kind"), named("apiVersion"));
-    for (name, value) in [("Kind", kind), ("apiVersion", version)] {
-        if value.is_empty() {
-            return Err(failed(format!("Object '{name}' is missing")));
-        }
-    }
-    let is_known = version.strip_prefix(GROUP).is_some_and(|version| VERSIONS.contains(&version));
-    if kind != "AuthorizationConfiguration" || !is_known {
-        let (kind, version) = (Quoted(kind), Quoted(version));
-        return Err(failed(format!("no kind {kind} is registered for version {version}")));
-    }
-    if !decoded.strict.is_empty() {
-        let faults: Vec<String> = decoded.strict.iter().map(ToString::to_string).collect();
-        return Err(failed(format!("strict decoding error: {}", faults.join(", "))));
-    }
-    Ok(decoded.value)
+    let (kind, ty) = ("AuthorizationConfiguration", AuthorizationConfiguration::schema());
+    config_file::decode(text, kind, &VERSIONS, ty).map_err(failed)
 }
 
 fn joined(mut errors: Vec<String>) -> String {
