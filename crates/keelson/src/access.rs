@@ -20,6 +20,7 @@ use server::tls;
 
 use crate::authorization;
 use crate::certificates::Loaded;
+use crate::oidc;
 use crate::options::{Options, ProxyOptions, TokenWebhookOptions};
 use crate::reload;
 
@@ -39,6 +40,10 @@ pub(crate) enum Error {
     Flag(String),
     #[error("the authorization configuration {} cannot be used: {why}", .path.display())]
     Authorization { path: PathBuf, why: String },
+    #[error("the authentication configuration {} cannot be used: {why}", .path.display())]
+    Authentication { path: PathBuf, why: String },
+    #[error(transparent)]
+    Oidc(#[from] auth::oidc::Error),
     #[error(transparent)]
     Kubeconfig(#[from] outbound::KubeconfigError),
     #[error(transparent)]
@@ -48,7 +53,7 @@ pub(crate) enum Error {
 }
 
 /// The methods of authentication: the authority of the data directory, `--client-ca-file`, the kubeconfig's token,
-/// `--token-auth-file`, `--requestheader-*`, service account tokens, bootstrap tokens.
+/// `--token-auth-file`, `--requestheader-*`, service account tokens, bootstrap tokens, issuers, webhooks.
 pub(crate) fn authenticators(
     options: &Options,
     loaded: &Loaded,
@@ -77,6 +82,8 @@ pub(crate) fn authenticators(
         let secrets = cache.resource("secrets").ok_or(Error::Missing("secrets"))?;
         methods.push(Box::new(BootstrapTokens::new(secrets, audiences.clone())));
     }
+    let oidc = oidc::start(options, &audiences)?;
+    methods.extend(oidc.issuers.map(|issuers| Box::new(issuers) as Box<dyn AuthenticateToken>));
     // Last: what other methods know needs no question to another server.
     methods.extend(token_webhook(&options.token_webhook, &audiences)?);
     let authenticators = Arc::new(Authenticators {
@@ -84,7 +91,7 @@ pub(crate) fn authenticators(
         certificates: Some(certificates),
         tokens: methods,
         audiences,
-        anonymous: anonymous(options),
+        anonymous: oidc.anonymous.unwrap_or_else(|| anonymous(options)),
     });
     if let Some((path, content)) = options.client_ca_file.clone().zip(given) {
         reload_authorities(&path, content, authenticators.clone(), move |methods, content| {

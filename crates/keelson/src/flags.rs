@@ -8,6 +8,7 @@
 
 mod gates;
 pub(crate) mod help;
+mod oidc;
 mod runtime_config;
 mod service_accounts;
 mod table;
@@ -16,6 +17,7 @@ pub(crate) mod value;
 use crate::options::{Options, Show};
 
 pub(crate) use runtime_config::RuntimeConfig;
+pub(crate) use service_accounts::url_fault;
 
 /// One flag.
 pub(crate) struct Flag {
@@ -136,7 +138,7 @@ pub(crate) enum Error {
     Half { given: &'static str, missing: &'static str },
     #[error("--{0} is about security and has no effect yet: the server does not start with it")]
     Unprotected(&'static str),
-    /// `--feature-gates`, `--runtime-config` or `--service-account-*`, with the message of the reference.
+    /// `--feature-gates`, `--runtime-config`, `--service-account-*` or `--oidc-*`, with the message of the reference.
     #[error("{0}")]
     Refused(String),
 }
@@ -195,6 +197,7 @@ fn finish(parsed: &mut Parsed) -> Result<(), Error> {
     options.selection = selection.map_err(Error::Refused)?;
     let warnings = service_accounts::check(&options.service_accounts).map_err(Error::Refused)?;
     parsed.warnings.extend(warnings);
+    oidc::check(options).map_err(Error::Refused)?;
     match (&options.tls_cert_file, &options.tls_private_key_file) {
         (Some(_), None) => Err(Error::Half { given: "--tls-cert-file", missing: "--tls-private-key-file" }),
         (None, Some(_)) => Err(Error::Half { given: "--tls-private-key-file", missing: "--tls-cert-file" }),

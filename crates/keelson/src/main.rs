@@ -11,6 +11,7 @@ mod flags;
 mod health;
 mod kubeconfig;
 mod logging;
+mod oidc;
 mod options;
 mod reload;
 mod run;

@@ -37,6 +37,9 @@ pub(crate) struct Options {
     pub(crate) priority_and_fairness: bool,
     pub(crate) token_auth_file: Option<PathBuf>,
     pub(crate) token_webhook: TokenWebhookOptions,
+    /// `--authentication-config`.
+    pub(crate) authentication_config: Option<PathBuf>,
+    pub(crate) oidc: OidcOptions,
     pub(crate) client_ca_file: Option<PathBuf>,
     /// `--anonymous-auth`, if it was given.
     pub(crate) anonymous: Option<bool>,
@@ -103,6 +106,21 @@ impl Default for TokenWebhookOptions {
     fn default() -> Self {
         Self { config_file: None, version: "v1beta1".to_owned(), cache_ttl: Duration::from_secs(120) }
     }
+}
+
+/// The flags `--oidc-*`, as far as they were given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct OidcOptions {
+    pub(crate) issuer_url: Option<String>,
+    pub(crate) client_id: Option<String>,
+    pub(crate) ca_file: Option<PathBuf>,
+    pub(crate) username_claim: Option<String>,
+    pub(crate) username_prefix: Option<String>,
+    pub(crate) groups_claim: Option<String>,
+    pub(crate) groups_prefix: Option<String>,
+    pub(crate) signing_algs: Option<Vec<String>>,
+    /// Claims and their texts, by `--oidc-required-claim`.
+    pub(crate) required_claims: Vec<(String, String)>,
 }
 
 /// The flags `--service-account-*`.
@@ -212,11 +230,21 @@ pub(crate) struct Gates {
     pub(crate) watch_list: bool,
     pub(crate) cbor: bool,
     pub(crate) compression: bool,
+    /// `StructuredAuthenticationConfiguration`.
+    pub(crate) authentication_config: bool,
+    /// `AnonymousAuthConfigurableEndpoints`.
+    pub(crate) anonymous_config: bool,
 }
 
 impl Default for Gates {
     fn default() -> Self {
-        Self { watch_list: false, cbor: false, compression: true }
+        Self {
+            watch_list: false,
+            cbor: false,
+            compression: true,
+            authentication_config: true,
+            anonymous_config: true,
+        }
     }
 }
 
@@ -272,6 +300,8 @@ impl Default for Options {
             priority_and_fairness: true,
             token_auth_file: None,
             token_webhook: TokenWebhookOptions::default(),
+            authentication_config: None,
+            oidc: OidcOptions::default(),
             client_ca_file: None,
             anonymous: None,
             proxy: ProxyOptions::default(),

@@ -141,6 +141,8 @@ fn apply(given: &BTreeMap<&str, bool>, mut warnings: Vec<String>) -> Resolved {
             "WatchList" => gates.watch_list = !gate.default,
             "CBORServingAndStorage" => gates.cbor = !gate.default,
             "APIResponseCompression" => gates.compression = !gate.default,
+            "StructuredAuthenticationConfiguration" => gates.authentication_config = !gate.default,
+            "AnonymousAuthConfigurableEndpoints" => gates.anonymous_config = !gate.default,
             "AllAlpha" | "AllBeta" => {}
             name if given.contains_key(name) => {
                 warnings.push(format!("the feature gate {name} is accepted but has no effect yet"));

@@ -73,7 +73,7 @@ fn warnings(options: &ServiceAccountOptions) -> Vec<String> {
 }
 
 /// Why a text is no URL, as Go says it.
-fn url_fault(text: &str) -> Option<String> {
+pub(crate) fn url_fault(text: &str) -> Option<String> {
     let fault = |why: &str| Some(format!("parse {}: {why}", quote(text)));
     if text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
         return fault("net/url: invalid control character in URL");

@@ -384,6 +384,120 @@ pub(super) const FLAGS: &[Flag] = &[
         effect: Effect::Set(|options, value| add(&mut options.audiences, value)),
     },
     Flag {
+        name: "authentication-config",
+        group: Group::Authentication,
+        kind: ValueType::Text,
+        default: "",
+        help: "A file with an AuthenticationConfiguration: issuers of tokens, and which requests may be anonymous. Read again when it \
+               changes. Not with --oidc-*.",
+        effect: Effect::Set(|options, value| {
+            options.authentication_config = (!value.is_empty()).then(|| value.into());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "oidc-issuer-url",
+        group: Group::Authentication,
+        kind: ValueType::Text,
+        default: "",
+        help: "The HTTPS address of an OpenID issuer, whose tokens are accepted.",
+        effect: Effect::Set(|options, value| {
+            options.oidc.issuer_url = Some(value.to_owned());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "oidc-client-id",
+        group: Group::Authentication,
+        kind: ValueType::Text,
+        default: "",
+        help: "The audience that tokens of the OpenID issuer have to be for. Needed with --oidc-issuer-url.",
+        effect: Effect::Set(|options, value| {
+            options.oidc.client_id = Some(value.to_owned());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "oidc-ca-file",
+        group: Group::Authentication,
+        kind: ValueType::Text,
+        default: "",
+        help: "The authorities of the server of the OpenID issuer; without it those of the host.",
+        effect: Effect::Set(|options, value| {
+            options.oidc.ca_file = Some(value.into());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "oidc-username-claim",
+        group: Group::Authentication,
+        kind: ValueType::Text,
+        default: "sub",
+        help: "The claim that is the name of the user.",
+        effect: Effect::Set(|options, value| {
+            options.oidc.username_claim = Some(value.to_owned());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "oidc-username-prefix",
+        group: Group::Authentication,
+        kind: ValueType::Text,
+        default: "",
+        help: "What is put before names of users, - for nothing. Without it the issuer and #, except before claims email.",
+        effect: Effect::Set(|options, value| {
+            options.oidc.username_prefix = Some(value.to_owned());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "oidc-groups-claim",
+        group: Group::Authentication,
+        kind: ValueType::Text,
+        default: "",
+        help: "The claim that has the groups of the user: a text or a list of texts.",
+        effect: Effect::Set(|options, value| {
+            options.oidc.groups_claim = Some(value.to_owned());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "oidc-groups-prefix",
+        group: Group::Authentication,
+        kind: ValueType::Text,
+        default: "",
+        help: "What is put before names of groups.",
+        effect: Effect::Set(|options, value| {
+            options.oidc.groups_prefix = Some(value.to_owned());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "oidc-required-claim",
+        group: Group::Authentication,
+        kind: ValueType::Text,
+        default: "",
+        help: "NAME=TEXT: a claim that tokens have to have. May be repeated.",
+        effect: Effect::Set(|options, value| {
+            let (name, text) = value.split_once('=').ok_or("malformed pair, expect string=string")?;
+            let (name, text) = (name.trim().to_owned(), text.trim().to_owned());
+            options.oidc.required_claims.retain(|(before, _)| *before != name);
+            options.oidc.required_claims.push((name, text));
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "oidc-signing-algs",
+        group: Group::Authentication,
+        kind: ValueType::List,
+        default: "RS256",
+        help: "How tokens may be signed: RS256, RS384, RS512, ES256, ES384, ES512, PS256, PS384, PS512.",
+        effect: Effect::Set(|options, value| {
+            let all = options.oidc.signing_algs.get_or_insert_default();
+            add(all, value)
+        }),
+    },
+    Flag {
         name: "enable-bootstrap-token-auth",
         group: Group::Authentication,
         kind: ValueType::Switch,
@@ -661,16 +775,6 @@ pub(super) const FLAGS: &[Flag] = &[
     later("storage-media-type", Group::Storage, ValueType::Text, "application/vnd.kubernetes.protobuf"),
     later("watch-cache", Group::Storage, ValueType::Switch, "true"),
     later("watch-cache-sizes", Group::Storage, ValueType::List, ""),
-    later("authentication-config", Group::Authentication, ValueType::Text, ""),
-    later("oidc-ca-file", Group::Authentication, ValueType::Text, ""),
-    later("oidc-client-id", Group::Authentication, ValueType::Text, ""),
-    later("oidc-groups-claim", Group::Authentication, ValueType::Text, ""),
-    later("oidc-groups-prefix", Group::Authentication, ValueType::Text, ""),
-    later("oidc-issuer-url", Group::Authentication, ValueType::Text, ""),
-    later("oidc-required-claim", Group::Authentication, ValueType::Text, ""),
-    later("oidc-signing-algs", Group::Authentication, ValueType::List, "[RS256]"),
-    later("oidc-username-claim", Group::Authentication, ValueType::Text, "sub"),
-    later("oidc-username-prefix", Group::Authentication, ValueType::Text, ""),
     later("admission-control", Group::Admission, ValueType::List, ""),
     later("admission-control-config-file", Group::Admission, ValueType::Text, ""),
     later("default-not-ready-toleration-seconds", Group::Admission, ValueType::Integer, "300"),

@@ -1,0 +1,254 @@
+//! Tokens of OpenID Connect: the binary beside real issuers whose keys change, by flags and by a configuration file.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+
+use auth::jwt::{KeySet, SigningKey};
+use object::{Map, Value};
+use testkit::Folder;
+use testkit::Server;
+use testkit::https::{Authority, HttpsServer, Reply, Request};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn binary() -> PathBuf {
+    testkit::server_binary(env!("CARGO_BIN_EXE_keelson"))
+}
+
+/// An issuer with an authority of its own.
+struct Issuer {
+    server: HttpsServer,
+    authority: String,
+    key: Mutex<SigningKey>,
+    keys: Arc<Mutex<String>>,
+}
+
+fn new_key() -> (SigningKey, String) {
+    let key = SigningKey::from_pem(SigningKey::generate().unwrap().as_bytes()).unwrap();
+    let keys = KeySet::new(vec![key.public().clone()]).to_jwks();
+    (key, keys)
+}
+
+impl Issuer {
+    fn start() -> Self {
+        let authority = Authority::new().unwrap();
+        let serving = authority.issue(&["127.0.0.1"]).unwrap();
+        let (key, keys) = new_key();
+        let keys = Arc::new(Mutex::new(keys));
+        let current = keys.clone();
+        let answer = move |request: &Request| match request.path.as_str() {
+            "/keys" => Reply::ok(current.lock().unwrap().clone()),
+            "/.well-known/openid-configuration" => {
+                let host = request.header("host");
+                Reply::ok(format!(r#"{{"issuer":"https://{host}","jwks_uri":"https://{host}/keys"}}"#))
+            }
+            _ => Reply::Close,
+        };
+        let server = HttpsServer::start(&serving, None, answer).unwrap();
+        Self { server, authority: authority.certificate, key: Mutex::new(key), keys }
+    }
+
+    /// Signs with another key from now on.
+    fn rotate(&self) {
+        let (key, keys) = new_key();
+        *self.key.lock().unwrap() = key;
+        *self.keys.lock().unwrap() = keys;
+    }
+
+    /// A token for the audience `me` that ends so many seconds from now.
+    fn token(&self, user: &str, seconds: i64) -> String {
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() as i64;
+        let mut claims = Map::new();
+        claims.insert("iss", self.server.url().as_str());
+        claims.insert("aud", "me");
+        claims.insert("exp", Value::Int(now + seconds));
+        claims.insert("sub", user);
+        claims.insert("team", "blue");
+        claims.insert("roles", [Value::from("dev")].into_iter().collect::<Value>());
+        self.key.lock().unwrap().sign(claims).unwrap()
+    }
+
+    /// Its entry in a configuration file.
+    fn entry(&self) -> String {
+        entry(&self.server.url(), &self.authority)
+    }
+}
+
+fn entry(url: &str, authority: &str) -> String {
+    let authority = authority.replace('\n', "\\n");
+    format!(
+        "{{issuer: {{url: '{url}', audiences: [me], certificateAuthority: \"{authority}\"}}, \
+         claimMappings: {{username: {{claim: sub, prefix: 'file:'}}}}}}"
+    )
+}
+
+fn configure(path: &Path, rest: &str) {
+    let head = "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: AuthenticationConfiguration\n";
+    fs::write(path, format!("{head}{rest}\n")).unwrap();
+}
+
+/// The status code and body of a request, with a token if it is not empty.
+fn send(server: &Server, method: &str, path: &str, token: &str, body: &str) -> (u16, String) {
+    let target = server.target().unwrap();
+    let mut connection = target.connect(PATIENCE).unwrap();
+    let credentials =
+        if token.is_empty() { String::new() } else { format!("Authorization: Bearer {token}\r\n") };
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {}\r\n{credentials}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        target.authority(),
+        body.len(),
+    );
+    connection.send(request.as_bytes()).unwrap();
+    let mut head = connection.head(method).unwrap();
+    let body = connection.body(&mut head).unwrap();
+    (head.status, String::from_utf8(body).unwrap())
+}
+
+/// Who the server says that the owner of a token is.
+fn review(server: &Server, token: &str) -> (u16, String) {
+    let body = r#"{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1"}"#;
+    send(server, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", token, body)
+}
+
+/// Waits until the server gives a token this answer.
+fn until(server: &Server, code: u16, token: impl Fn() -> String) -> String {
+    let begin = Instant::now();
+    loop {
+        let (found, body) = review(server, &token());
+        if found == code {
+            return body;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{found} {body}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn tokens_of_an_issuer_of_flags_are_accepted_also_after_its_keys_changed() {
+    let issuer = Issuer::start();
+    let folder = Folder::new().unwrap();
+    let ca = folder.path().join("ca.crt");
+    fs::write(&ca, &issuer.authority).unwrap();
+    let flags = [
+        format!("--oidc-issuer-url={}", issuer.server.url()),
+        "--oidc-client-id=me".to_owned(),
+        format!("--oidc-ca-file={}", ca.display()),
+        "--oidc-groups-claim=roles".to_owned(),
+        "--oidc-groups-prefix=g:".to_owned(),
+        "--oidc-required-claim=team=blue".to_owned(),
+        "--oidc-signing-algs=RS256,ES256".to_owned(),
+        "-v=10".to_owned(),
+    ];
+    let server = Server::start(&binary(), &flags.each_ref().map(String::as_str)).unwrap();
+    let body = until(&server, 201, || issuer.token("jane", 600));
+    let name = format!(r#""username":"{}#jane""#, issuer.server.url());
+    assert!(body.contains(&name), "{body}");
+    assert!(body.contains(r#""groups":["g:dev","system:authenticated"]"#), "{body}");
+    let old = issuer.token("jane", 600);
+    issuer.rotate();
+    let new = issuer.token("jane", 600);
+    assert_eq!(review(&server, &new).0, 201);
+    assert_eq!(review(&server, &old).0, 401);
+    assert_eq!(review(&server, &issuer.token("jane", -10)).0, 401);
+    // Other methods know their tokens still.
+    assert_eq!(review(&server, server.token()).0, 201);
+    let log = server.terminate().unwrap().unwrap().log;
+    for secret in [old, new] {
+        let signature = secret.rsplit('.').next().unwrap().to_owned();
+        assert!(!log.contains(&signature), "{log}");
+    }
+}
+
+#[test]
+fn changes_of_the_configuration_file_take_effect_when_the_issuers_are_ready() {
+    let (one, other) = (Issuer::start(), Issuer::start());
+    let folder = Folder::new().unwrap();
+    let path = folder.path().join("authentication.yaml");
+    let anonymous = "anonymous: {enabled: true, conditions: [{path: /livez}]}";
+    configure(&path, &format!("jwt: [{}]\n{anonymous}", one.entry()));
+    let flag = format!("--authentication-config={}", path.display());
+    let server = Server::start(&binary(), &[&flag]).unwrap();
+    let body = until(&server, 201, || one.token("jane", 600));
+    assert!(body.contains(r#""username":"file:jane""#), "{body}");
+    assert_eq!(review(&server, &other.token("joe", 600)).0, 401);
+    let get = |path: &str| send(&server, "GET", path, "", "").0;
+    assert_eq!((get("/livez"), get("/readyz"), get("/version")), (200, 401, 401));
+
+    configure(&path, &format!("jwt: [{}, {}]\n{anonymous}", one.entry(), other.entry()));
+    until(&server, 201, || other.token("joe", 600));
+    // What is wrong, or not ready, changes nothing.
+    let nowhere = entry("https://127.0.0.1:1", &one.authority);
+    let wrong = [
+        format!("jwt: [{nowhere}]\n{anonymous}"),
+        format!("jwt: [{}]", one.entry()),
+        format!("jwt: [{{more: 1}}]\n{anonymous}"),
+        "jwt: [".to_owned(),
+    ];
+    for wrong in wrong {
+        configure(&path, &wrong);
+        std::thread::sleep(Duration::from_millis(2500));
+        assert_eq!(review(&server, &one.token("jane", 600)).0, 201, "{wrong}");
+        assert_eq!(review(&server, &other.token("joe", 600)).0, 201, "{wrong}");
+    }
+    configure(&path, &format!("jwt: [{}]\n{anonymous}", other.entry()));
+    until(&server, 401, || one.token("jane", 600));
+    assert_eq!(review(&server, &other.token("joe", 600)).0, 201);
+}
+
+#[test]
+fn wrong_configuration_ends_the_start_with_the_reason() {
+    let issuer = Issuer::start();
+    let folder = Folder::new().unwrap();
+    let path = folder.path().join("authentication.yaml");
+    let start = |flags: &[&str]| {
+        let data = Folder::new().unwrap();
+        let output = Command::new(binary())
+            .arg(format!("--data-dir={}", data.path().display()))
+            .arg("--secure-port=0")
+            .args(flags)
+            .output()
+            .unwrap();
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let flag = format!("--authentication-config={}", path.display());
+    let file = |rest: &str, flags: &[&str]| {
+        configure(&path, rest);
+        let all: Vec<&str> = flags.iter().copied().chain([flag.as_str()]).collect();
+        start(&all)
+    };
+    let expression = issuer.entry().replace("{claim: sub, prefix: 'file:'}", "{expression: claims.sub}");
+    let cases = [
+        (file(&format!("jwt: [{expression}]"), &[]), "expressions are not supported by this server"),
+        (file("jwt: [{more: 1}]", &[]), r#"unknown field "jwt[0].more""#),
+        (
+            file("anonymous: {enabled: true}", &["--anonymous-auth=true"]),
+            "anonymous: Forbidden: --anonymous-auth flag cannot be set when anonymous field is configured",
+        ),
+        (
+            file("jwt: []", &["--oidc-issuer-url=https://x", "--oidc-client-id=me"]),
+            "authentication-config file and oidc-* flags are mutually exclusive",
+        ),
+        (
+            start(&["--oidc-issuer-url=https://x"]),
+            "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set",
+        ),
+        (
+            start(&["--oidc-issuer-url=https://kubernetes.default.svc.cluster.local", "--oidc-client-id=me"]),
+            "URL must not overlap with disallowed issuers",
+        ),
+        (
+            start(&["--oidc-issuer-url=https://x", "--oidc-client-id=me", "--oidc-signing-algs=none"]),
+            "oidc: unsupported signing alg: \"none\"",
+        ),
+        (start(&["--authentication-config=/nowhere"]), "/nowhere cannot be read: "),
+    ];
+    for (said, wanted) in cases {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+}
