@@ -21,7 +21,7 @@ use schema::views::apiserver::v1beta1::{
 use crate::config_file;
 use crate::flags::url_fault;
 
-const VERSIONS: [&str; 2] = ["v1beta1", "v1alpha1"];
+const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha1"];
 const MOST_ISSUERS: usize = 64;
 const EITHER: &str = "claim and expression can't both be set";
 /// Expressions are CEL.
