@@ -1,10 +1,12 @@
 //! What admission knows of a write.
 
 use crate::Warnings;
-use auth::User;
+use crate::chain::Passes;
+use auth::{BoxFuture, User};
 use kinds::ResourceType;
 use object::{Map, Value};
 use schema::Status;
+use std::sync::Arc;
 
 /// What a write does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,6 +19,18 @@ pub enum Operation {
     Delete,
     /// Opens a connection to a pod, node or service.
     Connect,
+}
+
+impl Operation {
+    /// The name in rules and reviews of webhooks: `CREATE`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+        }
+    }
 }
 
 /// A write, as plugins see it. Objects are in the storage version, but for those of a subresource with a kind of its own
@@ -41,9 +55,47 @@ pub struct Attributes<'a> {
     pub dry_run: bool,
     /// Where warnings for the client go.
     pub warnings: &'a Warnings,
+    /// What few plugins ask for.
+    pub request: &'a dyn Request,
+    /// The passes of mutating admission; none in validating admission.
+    pub passes: Option<&'a Passes>,
+}
+
+/// What few plugins want to know of a request, which is made when they ask.
+pub trait Request: Send + Sync {
+    /// The options, as an object of `meta.k8s.io/v1`: `CreateOptions`, `UpdateOptions` or `DeleteOptions`, by the operation.
+    fn options(&self, operation: Operation) -> Value;
+
+    /// Every resource through which the objects can be written: the requested one, its other versions, and looks at the same
+    /// objects in other groups.
+    fn equivalents(&self) -> Vec<Arc<ResourceType>>;
+
+    /// An object of the storage version, in the version of one of the equivalents.
+    fn to_version<'a>(
+        &'a self,
+        object: Value,
+        resource: &'a ResourceType,
+    ) -> BoxFuture<'a, Result<Value, Status>>;
+
+    /// An object in the version of one of the equivalents, with the defaults of that version, in the storage version.
+    fn to_storage<'a>(
+        &'a self,
+        object: Value,
+        resource: &'a ResourceType,
+    ) -> BoxFuture<'a, Result<Value, Status>>;
 }
 
 impl Attributes<'_> {
+    /// Whether the write is about a resource itself, in any version, and none of its subresources.
+    pub fn is_about(&self, group: &str, resource: &str) -> bool {
+        self.subresource.is_empty() && self.is_resource(group, resource)
+    }
+
+    /// Whether the write is about a resource or one of its subresources, in any version.
+    pub fn is_resource(&self, group: &str, resource: &str) -> bool {
+        self.resource.resource == resource && self.resource.group == group
+    }
+
     /// 403 with a reason, for the object that is written.
     pub fn forbidden(&self, object: Option<&Value>, why: &str) -> Status {
         Status::forbidden(&self.resource.group, &self.resource.resource, self.shown_name(object), why)

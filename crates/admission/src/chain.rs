@@ -1,9 +1,10 @@
 //! The chain of plugins, and the proof that a write has passed it.
 
 use crate::{Attributes, Operation};
-use auth::BoxFuture;
+use auth::Deferred;
 use object::Value;
 use schema::Status;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One plugin. Most do one of the two steps.
 pub trait Plugin: Send + Sync {
@@ -18,8 +19,8 @@ pub trait Plugin: Send + Sync {
         &'a self,
         _attributes: &'a Attributes<'_>,
         _object: Option<&'a mut Value>,
-    ) -> Option<BoxFuture<'a, Result<(), Status>>> {
-        None
+    ) -> Deferred<'a, Result<(), Status>> {
+        Deferred::Now(Ok(()))
     }
 
     /// Validating admission: may refuse the write, or admit it and reserve something for it.
@@ -27,34 +28,50 @@ pub trait Plugin: Send + Sync {
         &'a self,
         _attributes: &'a Attributes<'_>,
         _object: Option<&'a Value>,
-    ) -> Option<BoxFuture<'a, Result<Option<Reservation>, Status>>> {
-        None
+    ) -> Deferred<'a, Result<Option<Reservation>, Status>> {
+        Deferred::Now(Ok(None))
     }
 }
 
-/// Something that was reserved for a write: an address, a port, a part of a quota. Released when dropped, unless the write was
-/// committed.
+/// What became of a write that something was reserved for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// It was committed, and everybody sees it.
+    Committed,
+    /// It was not, and never will be.
+    Abandoned,
+}
+
+/// Something that was reserved for a write: an address, a port, a part of a quota. It is told once what became of the write.
 pub struct Reservation {
-    release: Option<Box<dyn FnOnce() + Send>>,
+    settle: Option<Box<dyn FnOnce(Settled) + Send>>,
 }
 
 impl Reservation {
-    /// A reservation that `release` gives back.
+    /// A reservation that `release` gives back if the write is not committed.
     pub fn new(release: impl FnOnce() + Send + 'static) -> Self {
-        Self { release: Some(Box::new(release)) }
+        Self::settled_by(|settled| {
+            if settled == Settled::Abandoned {
+                release();
+            }
+        })
     }
 
-    /// What was reserved is in use now.
-    fn keep(mut self) {
-        self.release = None;
+    /// A reservation that wants to know either way.
+    pub fn settled_by(settle: impl FnOnce(Settled) + Send + 'static) -> Self {
+        Self { settle: Some(Box::new(settle)) }
+    }
+
+    fn settle(&mut self, settled: Settled) {
+        if let Some(settle) = self.settle.take() {
+            settle(settled);
+        }
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        if let Some(release) = self.release.take() {
-            release();
-        }
+        self.settle(Settled::Abandoned);
     }
 }
 
@@ -81,8 +98,27 @@ impl Admitted {
     }
 
     /// The write was committed: everything that was reserved stays so.
-    pub fn committed(self) {
-        self.reservations.into_iter().for_each(Reservation::keep);
+    pub fn committed(mut self) {
+        self.reservations.iter_mut().for_each(|reservation| reservation.settle(Settled::Committed));
+    }
+}
+
+/// The passes of mutating admission over one write: one, or two if a plugin asks for it after it has changed the object.
+#[derive(Debug, Default)]
+pub struct Passes {
+    is_second: AtomicBool,
+    again: AtomicBool,
+}
+
+impl Passes {
+    /// Whether this is the second pass.
+    pub fn is_second(&self) -> bool {
+        self.is_second.load(Ordering::Relaxed)
+    }
+
+    /// Asks for a second pass.
+    pub fn again(&self) {
+        self.again.store(true, Ordering::Relaxed);
     }
 }
 
@@ -104,9 +140,21 @@ impl Chain {
         attributes: &Attributes<'_>,
         mut object: Option<&mut Value>,
     ) -> Result<(), Status> {
+        let passes = Passes::default();
+        let attributes = Attributes { passes: Some(&passes), ..*attributes };
+        self.pass(&attributes, object.as_deref_mut()).await?;
+        if passes.again.load(Ordering::Relaxed) {
+            passes.is_second.store(true, Ordering::Relaxed);
+            self.pass(&attributes, object).await?;
+        }
+        Ok(())
+    }
+
+    async fn pass(&self, attributes: &Attributes<'_>, mut object: Option<&mut Value>) -> Result<(), Status> {
         for plugin in self.handling(attributes.operation) {
-            if let Some(step) = plugin.mutate(attributes, object.as_deref_mut()) {
-                step.await?;
+            match plugin.mutate(attributes, object.as_deref_mut()) {
+                Deferred::Now(outcome) => outcome?,
+                Deferred::Later(step) => step.await?,
             }
         }
         Ok(())
@@ -120,9 +168,11 @@ impl Chain {
     ) -> Result<Admitted, Status> {
         let mut admitted = Admitted { reservations: Vec::new() };
         for plugin in self.handling(attributes.operation) {
-            if let Some(step) = plugin.validate(attributes, object) {
-                admitted.reservations.extend(step.await?);
-            }
+            let outcome = match plugin.validate(attributes, object) {
+                Deferred::Now(outcome) => outcome,
+                Deferred::Later(step) => step.await,
+            };
+            admitted.reservations.extend(outcome?);
         }
         Ok(admitted)
     }
@@ -135,24 +185,29 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
 
     #[test]
-    fn reservation_is_released_unless_the_write_was_committed() {
-        let released = Arc::new(AtomicUsize::new(0));
+    fn reservation_is_told_once_what_became_of_the_write() {
+        let told = Arc::new(Mutex::new(Vec::new()));
         let reserve = || {
+            let told = told.clone();
+            Reservation::settled_by(move |settled| told.lock().unwrap().push(settled))
+        };
+        let released = Arc::new(AtomicBool::new(false));
+        let release = || {
             let released = released.clone();
-            Reservation::new(move || {
-                released.fetch_add(1, Ordering::Relaxed);
-            })
+            Reservation::new(move || released.store(true, Ordering::Relaxed))
         };
         let mut admitted = Admitted { reservations: Vec::new() };
         admitted.reserve(reserve());
+        admitted.reserve(release());
         assert!(admitted.has_reservations());
         admitted.committed();
-        assert_eq!(released.load(Ordering::Relaxed), 0);
-        drop(Admitted { reservations: vec![reserve(), reserve()] });
-        assert_eq!(released.load(Ordering::Relaxed), 2);
+        assert_eq!(*told.lock().unwrap(), [Settled::Committed]);
+        assert!(!released.load(Ordering::Relaxed));
+        drop(Admitted { reservations: vec![reserve(), release()] });
+        assert_eq!(*told.lock().unwrap(), [Settled::Committed, Settled::Abandoned]);
+        assert!(released.load(Ordering::Relaxed));
     }
 }

@@ -24,7 +24,7 @@ pub mod oidc;
 mod proxy;
 pub mod rbac;
 pub mod service_account;
-mod stored;
+pub mod stored;
 mod tokens;
 mod user;
 pub mod webhook;

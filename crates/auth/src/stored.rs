@@ -1,16 +1,16 @@
-//! Objects that decide about access, read from their stored bytes.
+//! Objects that decide about requests, read from their stored bytes.
 
 use cache::Entry;
 use object::{Map, Value};
 use schema::{Error, Limits, Ref, Type, json};
 
 /// An object.
-pub(crate) fn decode(ty: &'static Type, entry: &Entry) -> Result<Map, Error> {
+pub fn decode(ty: &'static Type, entry: &Entry) -> Result<Map, Error> {
     Ok(map(json::decode(ty, entry.bytes(), &Limits::STORED)?.value))
 }
 
 /// A part of an object.
-pub(crate) fn decode_part(ty: &Ref<Type>, entry: &Entry) -> Result<Map, Error> {
+pub fn decode_part(ty: &Ref<Type>, entry: &Entry) -> Result<Map, Error> {
     Ok(map(json::decode_part(ty.clone(), entry.bytes(), &Limits::STORED)?))
 }
 
@@ -20,9 +20,9 @@ fn map(object: Value) -> Map {
 }
 
 /// What was read of an object. One that cannot be decoded counts as absent.
-pub(crate) fn logged<T>(entry: &Entry, read: Result<T, Error>) -> Option<T> {
+pub fn logged<T>(entry: &Entry, read: Result<T, Error>) -> Option<T> {
     read.inspect_err(|error| {
-        log::error!(object:% = format_args!("{entry:?}"), error:%; "an object of access control cannot be decoded and grants nothing");
+        log::error!(object:% = format_args!("{entry:?}"), error:%; "an object that decides about requests cannot be decoded and counts as absent");
     })
     .ok()
 }

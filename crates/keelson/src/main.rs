@@ -5,7 +5,6 @@ mod aggregation;
 mod authorization;
 mod boot;
 mod certificates;
-mod config_file;
 mod data_dir;
 mod flags;
 mod health;

@@ -10,7 +10,7 @@ use crate::{
 use object::path::Element;
 use object::path_set::Set;
 use object::{Map, Text};
-use schema::{Builder, Ref, Type, builtin};
+use schema::{Builder, GroupVersionKind, Ref, Type, builtin};
 use std::sync::Arc;
 
 /// One kind in one served version.
@@ -285,6 +285,20 @@ impl ResourceType {
     /// The subresource called `name`.
     pub fn subresource(&self, name: &str) -> Option<&SubresourceType> {
         self.subresources.iter().find(|subresource| subresource.name == name)
+    }
+
+    /// The kind of what is written through it, or through one of its subresources.
+    pub fn kind_of(&self, subresource: &str) -> GroupVersionKind {
+        let own = |kind: &Text| GroupVersionKind {
+            group: self.group.clone(),
+            version: self.version.clone(),
+            kind: kind.clone(),
+        };
+        match self.subresource(subresource).map(|subresource| &subresource.body) {
+            None | Some(BodyType::Object) => own(&self.kind),
+            Some(BodyType::Options(kind)) => own(kind),
+            Some(BodyType::Kind(ty)) => ty.kind.clone().unwrap_or_else(|| own(&self.kind)),
+        }
     }
 
     /// Whether its objects are namespaced.

@@ -8,9 +8,8 @@ use crate::commit::{Outcome, Oversize, Run};
 use crate::convert::{map, map_mut};
 use crate::error::unknown_reason_500;
 use crate::preconditions::check_uid;
-use crate::write::attributes;
-use crate::{Answer, Content, Registry, Target, WriteOptions, conditions, object_meta};
-use admission::{Attributes, Operation};
+use crate::{Answer, Content, Registry, Target, WriteOptions, WriteRequest, conditions, object_meta};
+use admission::Operation;
 use object::field::{self, Path};
 use object::{Map, Value};
 use schema::{Ref, Status, builtin};
@@ -26,8 +25,8 @@ impl Registry {
         let run = Run::dry_if(options.dry_run);
         let admission = &self.config().admission;
         object_meta::fit_namespace(map_mut(&mut binding)?, target.namespace)?;
-        let attributes =
-            Attributes { operation: Operation::Create, ..attributes(target, None, run, &options.warnings) };
+        let request = WriteRequest::write(target, options);
+        let attributes = request.attributes(Operation::Create, None);
         admission.mutate(&attributes, Some(&mut binding)).await?;
         if object_meta::text(map(&binding)?, "name") != target.name {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));

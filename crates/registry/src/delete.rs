@@ -19,9 +19,9 @@ use crate::error::status;
 use crate::find::{Found, Old};
 use crate::object_meta::{self, FOREGROUND, ORPHAN};
 use crate::prepare::with_context;
-use crate::write::{MODIFIED, attributes};
-use crate::{Answer, Content, DeleteOptions, Registry, Target};
-use admission::{Admitted, Attributes, Operation};
+use crate::write::MODIFIED;
+use crate::{Answer, Content, DeleteOptions, Registry, Target, WriteRequest};
+use admission::{Admitted, Operation};
 use cache::{Change, Entry};
 use kinds::{Deleted, Dependents, ResourceType};
 use object::time::Time;
@@ -115,7 +115,7 @@ impl Registry {
                 return Ok(Deletion::Pending(Content::Entry(old.entry)));
             }
             let attempt = match admitted.take() {
-                None => self.admit_delete(&named, Some(&old.object), run, options).await?,
+                None => self.admit_delete(&named, Some(&old.object), options).await?,
                 Some(given) => {
                     let (attempt, rest) = given.split();
                     admitted = Some(rest);
@@ -144,7 +144,7 @@ impl Registry {
         if options.uid.is_some() || other_version {
             return Err(target.conflict(&format!("the precondition cannot be checked: {corrupt}")));
         }
-        let admitted = self.admit_delete(target, None, run, options).await?;
+        let admitted = self.admit_delete(target, None, options).await?;
         let removed = Outcome::Done(success(target, "")?);
         if run == Run::Dry {
             return Ok(removed);
@@ -163,11 +163,10 @@ impl Registry {
         &self,
         target: &Target<'_>,
         old: Option<&Value>,
-        run: Run,
         options: &DeleteOptions,
     ) -> Result<Admitted, Status> {
-        let attributes =
-            Attributes { operation: Operation::Delete, ..attributes(target, old, run, &options.warnings) };
+        let request = WriteRequest::delete(target, options);
+        let attributes = request.attributes(Operation::Delete, old);
         let admission = &self.config().admission;
         admission.mutate(&attributes, None).await?;
         admission.validate(&attributes, None).await

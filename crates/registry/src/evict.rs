@@ -15,11 +15,11 @@ use crate::delete::check_preconditions;
 use crate::error::unknown_reason_500;
 use crate::find::Old;
 use crate::scale::{insert_number, label_selector};
-use crate::write::attributes;
 use crate::{
-    Address, Answer, Client, Content, DeleteOptions, Registry, Target, WriteOptions, conditions, object_meta,
+    Address, Answer, Client, Content, DeleteOptions, Registry, Target, WriteOptions, WriteRequest,
+    conditions, object_meta,
 };
-use admission::{Admitted, Attributes, Operation};
+use admission::{Admitted, Operation};
 use auth::SystemIdentity;
 use object::field::{self, Path};
 use object::time::Time;
@@ -55,9 +55,8 @@ impl Registry {
             object_meta::wipe_system_fields(eviction);
             object_meta::fit_namespace(eviction, target.namespace)?;
         }
-        let run = Run::dry_if(options.dry_run);
-        let attributes =
-            Attributes { operation: Operation::Create, ..attributes(target, None, run, &options.warnings) };
+        let request = WriteRequest::write(target, options);
+        let attributes = request.attributes(Operation::Create, None);
         admission.mutate(&attributes, Some(&mut eviction)).await?;
         if object_meta::text(map(&eviction)?, "name") != target.name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));

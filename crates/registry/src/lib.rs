@@ -8,6 +8,7 @@
 //! Sockets, media types and encodings of answers are left to the layer above.
 
 mod apply;
+
 mod bind;
 mod catalog;
 mod client;
@@ -28,6 +29,7 @@ mod managed;
 mod object_meta;
 mod options;
 mod patch;
+mod plugin_writer;
 mod preconditions;
 mod prepare;
 mod registry;
@@ -40,6 +42,9 @@ mod token_request;
 mod validate;
 mod watch;
 mod write;
+mod write_request;
+
+use write_request::WriteRequest;
 
 pub use admission::Warnings;
 pub use apply::Format as ApplyFormat;
@@ -54,6 +59,7 @@ pub use merge::managed::Force;
 pub use merge::{FieldValidation, Patch};
 pub use object_meta::random_uid;
 pub use options::{DeleteOptions, Forced, Gate, ListOptions, Pairs, WriteKind, WriteOptions};
+pub use plugin_writer::PluginWriter;
 pub use registry::{Config, CustomKind, CustomVersion, Error, Registry, Selection, specs};
 pub use stored::{Stored, StoredVersion, StoredVersions};
 pub use target::Target;

@@ -48,10 +48,14 @@ pub struct WriteOptions {
     pub dry_run: bool,
     /// The field manager: the query parameter, or the beginning of the user agent. Empty if neither is given.
     pub field_manager: String,
+    /// Whether the field manager is that of the query.
+    pub names_manager: bool,
     /// Whether an apply takes fields from others.
     pub force: Force,
     /// What is done about fields that are unknown or stand twice.
     pub field_validation: FieldValidation,
+    /// Whether the query says so.
+    pub names_validation: bool,
     /// Lists that are sent as `[]`, where the tree of the object does not tell that from null.
     pub empty: Vec<object::path::Path>,
     /// Where warnings for the client are collected.
@@ -259,9 +263,17 @@ impl WriteOptions {
             WriteKind::Patch | WriteKind::Apply => "PatchOptions",
         };
         refuse(kind, &errors)?;
-        let field_manager = if manager.is_empty() { agent_name(agent) } else { manager };
-        let force = force_if(boolean(pairs, "force") == Some(true));
-        Ok(Self { dry_run: is_dry, field_manager, force, field_validation, empty: Vec::new(), warnings })
+        let names_manager = !manager.is_empty();
+        Ok(Self {
+            dry_run: is_dry,
+            field_manager: if names_manager { manager } else { agent_name(agent) },
+            names_manager,
+            force: force_if(boolean(pairs, "force") == Some(true)),
+            field_validation,
+            names_validation: !validation.is_empty(),
+            empty: Vec::new(),
+            warnings,
+        })
     }
 }
 

@@ -1,15 +1,15 @@
 //! What the server and the kind do to the new state of an object: defaults, the generated name, and the kind's preparation.
 
 use crate::{Target, object_meta};
-use kinds::{Caller, Context, Generation, NameRule, Part};
+use kinds::{Caller, Context, Generation, NameRule, Part, ResourceType};
 use object::time::Time;
 use object::{Map, Value};
 
-/// Defaults of the request's version, then those of the kind.
-pub(crate) fn default(target: &Target<'_>, object: &mut Value) {
-    schema::default(&target.served.ty, object);
+/// Defaults of a version, then those of the kind.
+pub(crate) fn default(resource: &ResourceType, object: &mut Value) {
+    schema::default(&resource.ty, object);
     if let Some(map) = object.as_map_mut() {
-        target.served.strategy.default(map);
+        resource.strategy.default(map);
     }
 }
 

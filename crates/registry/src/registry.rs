@@ -44,7 +44,8 @@ impl Config {
     /// Everything that is on by default, with the admission plugins that the API cannot do without; every caller may do everything.
     pub fn new(cache: &Cache) -> Result<Self, Error> {
         let namespaces = cache.resource("namespaces").ok_or_else(|| Error::Missing("namespaces".into()))?;
-        let lifecycle: Box<dyn admission::Plugin> = Box::new(admission::NamespaceLifecycle::new(namespaces));
+        let lifecycle: Box<dyn admission::Plugin> =
+            Box::new(admission::plugins::NamespaceLifecycle::new(namespaces));
         Ok(Self {
             selection: Selection::default(),
             watch_list: false,

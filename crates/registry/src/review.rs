@@ -6,13 +6,11 @@ mod access;
 mod attributes;
 mod validate;
 
-use crate::commit::Run;
 use crate::convert::{map, map_mut};
 use crate::managed::Fields;
 use crate::prepare::default;
-use crate::write::attributes as admission_attributes;
-use crate::{Answer, Content, Registry, Served, Target, WriteOptions, object_meta};
-use admission::{Attributes, Operation};
+use crate::{Answer, Content, Registry, Served, Target, WriteOptions, WriteRequest, object_meta};
+use admission::Operation;
 use auth::{Rules, Token, TokenIdentity, User};
 use object::time::Time;
 use object::{Key, Map, Value};
@@ -67,14 +65,11 @@ impl Registry {
         mut object: Value,
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
-        default(target, &mut object);
+        default(target.served, &mut object);
         object_meta::fit_namespace(map_mut(&mut object)?, target.namespace)?;
         Fields::of(target).update(None, &mut object, options).await?;
-        let run = Run::dry_if(options.dry_run);
-        let attributes = Attributes {
-            operation: Operation::Create,
-            ..admission_attributes(target, None, run, &options.warnings)
-        };
+        let request = WriteRequest::write(target, options);
+        let attributes = request.attributes(Operation::Create, None);
         self.config().admission.mutate(&attributes, Some(&mut object)).await?;
         validate::check(review, target, map(&object)?)?;
         let admitted = self.config().admission.validate(&attributes, Some(&object)).await?;

@@ -4,14 +4,12 @@
 //! with the token in its status. Nothing is stored. The token is bound to the account, and to the object that the request names, by
 //! their uids.
 
-use crate::commit::Run;
 use crate::convert::{map, map_mut};
 use crate::error::status;
 use crate::managed::put_fields;
 use crate::object_meta::Stage;
-use crate::write::attributes;
-use crate::{Answer, Content, Registry, Target, WriteOptions, object_meta};
-use admission::{Attributes, Operation};
+use crate::{Answer, Content, Registry, Target, WriteOptions, WriteRequest, object_meta};
+use admission::Operation;
 use auth::service_account::{Binding, Discovery, Grant, Issuer, Reference};
 use cache::{Entry, Freshness};
 use kinds::BodyType;
@@ -75,9 +73,8 @@ impl Registry {
             options.warnings.extend(object_meta::dedup_owners(request, Stage::BeforeAdmission));
         }
         put_fields(ty, API_VERSION, target.subresource_name(), &mut request, options);
-        let run = Run::dry_if(options.dry_run);
-        let attributes =
-            Attributes { operation: Operation::Create, ..attributes(target, None, run, &options.warnings) };
+        let write = WriteRequest::write(target, options);
+        let attributes = write.attributes(Operation::Create, None);
         let admission = &self.config().admission;
         admission.mutate(&attributes, Some(&mut request)).await?;
         let repeated = object_meta::dedup_owners(map_mut(&mut request)?, Stage::AfterAdmission);

@@ -31,7 +31,9 @@ use crate::object_meta::{self, Stage};
 use crate::preconditions::{check_name, check_no_uid, check_uid, check_version, take_version};
 use crate::prepare::{default, name_object, prepare_create, prepare_update};
 use crate::review::Review;
-use crate::{Answer, Config, Content, Registry, Target, WriteOptions, apply, patch, scale, validate};
+use crate::{
+    Answer, Config, Content, Registry, Target, WriteOptions, WriteRequest, apply, patch, scale, validate,
+};
 use admission::{Admitted, Attributes, Operation};
 use bytes::Bytes;
 use cache::{Change, Freshness};
@@ -162,7 +164,7 @@ impl Registry {
 
 /// Step 1: the body in the storage version, with its defaults, in the namespace of the request.
 async fn incoming(target: &Target<'_>, mut object: Value) -> Result<Value, Status> {
-    default(target, &mut object);
+    default(target.served, &mut object);
     in_namespace(target, target.served.to_storage(object).await?)
 }
 
@@ -202,7 +204,8 @@ impl<'a> Write<'a> {
             self.check_preconditions(old.as_ref())?;
             let old_view = old.as_ref().map(|old| self.view(&old.object)).transpose()?;
             let mut new = self.build(old_view.as_deref()).await?;
-            let attributes = self.attributes(old_view.as_deref());
+            let request = WriteRequest::write(self.target, self.options);
+            let attributes = self.attributes(&request, old_view.as_deref());
             self.registry.config().admission.mutate(&attributes, Some(&mut new)).await?;
             let repeated = object_meta::dedup_owners(map_mut(&mut new)?, Stage::AfterAdmission);
             self.options.warnings.extend(repeated);
@@ -391,12 +394,9 @@ impl<'a> Write<'a> {
         Ok(object)
     }
 
-    fn attributes<'b>(&'b self, old: Option<&'b Value>) -> Attributes<'b> {
-        Attributes {
-            operation: if old.is_some() { Operation::Update } else { Operation::Create },
-            name: &self.name,
-            ..attributes(self.target, old, self.run, &self.options.warnings)
-        }
+    fn attributes<'b>(&'b self, request: &'b WriteRequest<'_>, old: Option<&'b Value>) -> Attributes<'b> {
+        let operation = if old.is_some() { Operation::Update } else { Operation::Create };
+        Attributes { name: &self.name, ..request.attributes(operation, old) }
     }
 
     /// Steps 8 to 14 for an object that exists.
@@ -415,7 +415,7 @@ impl<'a> Write<'a> {
         if target.part().is_some() && target.stored()?.is_storage_version {
             // What was put together of two objects may lack what neither of them had to say: the reference fills it in when it
             // reads what it has stored.
-            default(target, &mut new);
+            default(target.served, &mut new);
         }
         keep_times(&mut new, &old.object);
         let mut admitted = self.admit(attributes, &*self.view(&new)?).await?;
@@ -559,26 +559,6 @@ impl<'a> Write<'a> {
             None => Ok(answer),
             Some(fields) => scale::answer(self.target.stored()?, answer, fields.fields).await,
         }
-    }
-}
-
-/// What admission knows of any write: an update until the caller says otherwise.
-pub(crate) fn attributes<'a>(
-    target: &'a Target<'_>,
-    old: Option<&'a Value>,
-    run: Run,
-    warnings: &'a admission::Warnings,
-) -> Attributes<'a> {
-    Attributes {
-        operation: Operation::Update,
-        resource: &target.served.resource_type,
-        subresource: target.subresource_name(),
-        namespace: target.namespace,
-        name: target.name,
-        old,
-        user: target.proof.user(),
-        dry_run: run == Run::Dry,
-        warnings,
     }
 }
 

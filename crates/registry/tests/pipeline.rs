@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use admission::{Attributes, Chain, NamespaceLifecycle, Operation, Plugin, Reservation};
+use admission::plugins::NamespaceLifecycle;
+use admission::{Attributes, Chain, Operation, Plugin, Reservation};
 use auth::{
     Authenticated, Authenticators, Authorize, Authorizer, BoxFuture, Credentials, Deferred, Reason, Rules,
     SystemIdentity, User, Verdict,
@@ -101,11 +102,11 @@ impl Plugin for Shared {
         &'a self,
         attributes: &'a Attributes<'_>,
         object: Option<&'a mut Value>,
-    ) -> Option<BoxFuture<'a, Result<(), Status>>> {
+    ) -> Deferred<'a, Result<(), Status>> {
         if !self.0.record("mutate", attributes, object.as_deref()) {
-            return None;
+            return Deferred::Now(Ok(()));
         }
-        Some(Box::pin(async move {
+        Deferred::later(async move {
             match self.0.does() {
                 Does::Mutates => {
                     if let Some(map) = object.and_then(Value::as_map_mut) {
@@ -119,25 +120,25 @@ impl Plugin for Shared {
                 Does::Nothing | Does::RefusesLate => {}
             }
             Ok(())
-        }))
+        })
     }
 
     fn validate<'a>(
         &'a self,
         attributes: &'a Attributes<'_>,
         object: Option<&'a Value>,
-    ) -> Option<BoxFuture<'a, Result<Option<Reservation>, Status>>> {
+    ) -> Deferred<'a, Result<Option<Reservation>, Status>> {
         if !self.0.record("validate", attributes, object) {
-            return None;
+            return Deferred::Now(Ok(None));
         }
-        Some(Box::pin(async move {
+        Deferred::later(async move {
             match self.0.does() {
                 Does::RefusesLate => return Err(attributes.forbidden(None, "late")),
                 Does::Waits => tokio::time::sleep(Duration::from_millis(5)).await,
                 _ => {}
             }
             Ok(None)
-        }))
+        })
     }
 }
 

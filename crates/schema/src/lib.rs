@@ -11,6 +11,7 @@
 mod builder;
 pub mod builtin;
 pub mod cbor;
+pub mod config_file;
 mod decode;
 mod defaults;
 pub mod json;

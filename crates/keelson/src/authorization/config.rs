@@ -14,14 +14,14 @@ use object::field::{Aggregate, Error as FieldError, List, Path as FieldPath};
 use object::name;
 use object::{Map, Value};
 use outbound::{Backoff, Kubeconfig};
+use schema::config_file;
 use schema::view::View as _;
 use schema::views::apiserver::v1::{
     AuthorizationConfiguration, AuthorizerConfiguration, WebhookConfiguration,
 };
 
-use crate::config_file;
-
-const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha1"];
+const VERSIONS: [&str; 3] =
+    ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1"];
 /// All types of authorizers, sorted.
 const TYPES: [&str; 6] = ["ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook"];
 /// Types that a change of the file cannot bring in.

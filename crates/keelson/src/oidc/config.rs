@@ -12,16 +12,17 @@ use object::name::domain::domain_prefixed_path;
 use object::quote::quote;
 use object::{Map, Value};
 use outbound::{Client, Tls, Trust};
+use schema::config_file;
 use schema::view::View as _;
 use schema::views::apiserver::v1beta1::{
     AnonymousAuthConfig, AuthenticationConfiguration, ClaimMappings, Issuer, JWTAuthenticator,
     PrefixedClaimOrExpression,
 };
 
-use crate::config_file;
 use crate::flags::url_fault;
 
-const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha1"];
+const VERSIONS: [&str; 3] =
+    ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1"];
 const MOST_ISSUERS: usize = 64;
 const EITHER: &str = "claim and expression can't both be set";
 /// Expressions are CEL.

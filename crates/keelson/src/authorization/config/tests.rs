@@ -1,5 +1,5 @@
 use super::*;
-use crate::config_file::GROUP;
+use schema::config_file::GROUP;
 
 const HEAD: &str = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n";
 

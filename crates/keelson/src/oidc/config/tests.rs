@@ -60,8 +60,8 @@ fn files_that_are_no_configuration_are_refused() {
         ("", "empty config data"),
         ("a: 1", "Object 'Kind' is missing"),
         (
-            "kind: AuthenticationConfiguration\napiVersion: apiserver.config.k8s.io/v1",
-            r#"no kind "AuthenticationConfiguration" is registered for version "apiserver.config.k8s.io/v1""#,
+            "kind: AuthenticationConfiguration\napiVersion: apiserver.config.k8s.io/v2",
+            r#"no kind "AuthenticationConfiguration" is registered for version "apiserver.config.k8s.io/v2""#,
         ),
         ("kind: a\n  b: [", "yaml: line"),
     ];

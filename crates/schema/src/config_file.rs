@@ -1,14 +1,15 @@
-//! Configuration files: one object of the group `apiserver.config.k8s.io`, in YAML or JSON.
+//! Configuration files: one object in YAML or JSON, of a kind that no API serves.
 
+use crate::{Limits, Type, yaml};
 use object::Value;
 use object::quote::Quoted;
-use schema::{Limits, Type, yaml};
 
-/// The group of configuration files.
-pub(crate) const GROUP: &str = "apiserver.config.k8s.io/";
+/// The group of most configuration files.
+pub const GROUP: &str = "apiserver.config.k8s.io";
 
-/// A file as data. Fields that do not exist or are there twice are errors.
-pub(crate) fn decode(text: &[u8], kind: &str, versions: &[&str], ty: &'static Type) -> Result<Value, String> {
+/// A file as data: an object of this kind, in one of these versions (`apiserver.config.k8s.io/v1`). Fields that do not exist or are
+/// there twice are errors.
+pub fn decode(text: &[u8], kind: &str, api_versions: &[&str], ty: &'static Type) -> Result<Value, String> {
     let decoded = yaml::decode(ty, text, &Limits::REQUEST).map_err(|error| error.to_string())?;
     let named = |key: &str| decoded.value.get(key).and_then(Value::as_str).unwrap_or_default();
     let (found, version) = (named("kind"), named("apiVersion"));
@@ -17,8 +18,7 @@ pub(crate) fn decode(text: &[u8], kind: &str, versions: &[&str], ty: &'static Ty
             return Err(format!("Object '{name}' is missing"));
         }
     }
-    let is_known = version.strip_prefix(GROUP).is_some_and(|version| versions.contains(&version));
-    if found != kind || !is_known {
+    if found != kind || !api_versions.contains(&version) {
         let (found, version) = (Quoted(found), Quoted(version));
         return Err(format!("no kind {found} is registered for version {version}"));
     }

@@ -1,7 +1,8 @@
 //! `NamespaceLifecycle`: objects are made in namespaces that exist and are not terminating, and the system's namespaces stay.
 
+use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin};
-use auth::BoxFuture;
+use auth::Deferred;
 use cache::{Freshness, Resource};
 use object::Value;
 use schema::Status;
@@ -47,9 +48,17 @@ impl NamespaceLifecycle {
     }
 }
 
+impl Builtin for NamespaceLifecycle {
+    const NAME: &'static str = "NamespaceLifecycle";
+
+    fn make(parts: &Parts<'_>) -> Result<Self, String> {
+        Ok(Self::new(parts.resource("namespaces")?))
+    }
+}
+
 impl Plugin for NamespaceLifecycle {
     fn name(&self) -> &'static str {
-        "NamespaceLifecycle"
+        Self::NAME
     }
 
     fn handles(&self, operation: Operation) -> bool {
@@ -60,18 +69,49 @@ impl Plugin for NamespaceLifecycle {
         &'a self,
         attributes: &'a Attributes<'_>,
         object: Option<&'a mut Value>,
-    ) -> Option<BoxFuture<'a, Result<(), Status>>> {
+    ) -> Deferred<'a, Result<(), Status>> {
         let resource = attributes.resource;
         if attributes.operation == Operation::Delete {
             let stays = resource.undeletable.iter().any(|name| name == attributes.name);
-            let refused = stays.then(|| attributes.forbidden(None, "this namespace may not be deleted"));
-            return refused.map(|refused| Box::pin(std::future::ready(Err(refused))) as _);
+            let refused = || attributes.forbidden(None, "this namespace may not be deleted");
+            return Deferred::Now(if stays { Err(refused()) } else { Ok(()) });
         }
         // An access review does not reveal whether the namespace exists.
         let is_review = resource.group == "authorization.k8s.io";
         if attributes.namespace.is_empty() || !resource.is_namespaced() || is_review {
-            return None;
+            return Deferred::Now(Ok(()));
         }
-        Some(Box::pin(async move { self.check(attributes, object.as_deref()).await }))
+        Deferred::later(async move { self.check(attributes, object.as_deref()).await })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Fixture, Write};
+
+    fn pod(namespace: &str) -> String {
+        format!(r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"a","namespace":"{namespace}"}}}}"#)
+    }
+
+    #[tokio::test]
+    async fn objects_are_made_only_in_namespaces_that_exist_and_stay() {
+        let fixture = Fixture::new().await;
+        let plugin: NamespaceLifecycle = fixture.make(None).unwrap();
+        for (name, phase) in [("here", "Active"), ("going", "Terminating")] {
+            let json = format!(
+                r#"{{"kind":"Namespace","apiVersion":"v1","metadata":{{"name":"{name}"}},"status":{{"phase":"{phase}"}}}}"#
+            );
+            fixture.put("namespaces", &json).await;
+        }
+        assert!(Write::create("pods", &pod("here")).mutate(&plugin).await.is_ok());
+        let going = Write::create("pods", &pod("going")).mutate(&plugin).await.unwrap_err();
+        assert!(going.message.ends_with("because it is being terminated"), "{}", going.message);
+        assert!(Write::update("pods", &pod("going"), &pod("going")).mutate(&plugin).await.is_ok());
+        let missing = Write::create("pods", &pod("nowhere")).mutate(&plugin).await.unwrap_err();
+        assert_eq!(missing.code, 404);
+        let system = r#"{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system"}}"#;
+        let delete = Write { operation: Operation::Delete, ..Write::create("namespaces", system) };
+        assert_eq!(delete.mutate(&plugin).await.unwrap_err().code, 403);
     }
 }

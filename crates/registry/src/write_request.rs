@@ -1,0 +1,166 @@
+//! A request, as admission sees it.
+
+use crate::convert::map;
+use crate::{DeleteOptions, Target, WriteOptions};
+use admission::{Attributes, Operation, Request, Warnings};
+use auth::BoxFuture;
+use kinds::{BodyType, ResourceType};
+use merge::FieldValidation;
+use object::{Map, Value};
+use schema::Status;
+use std::sync::Arc;
+
+/// What is asked for, and how.
+pub(crate) struct WriteRequest<'a> {
+    target: &'a Target<'a>,
+    options: Options<'a>,
+}
+
+enum Options<'a> {
+    Write(&'a WriteOptions),
+    Delete(&'a DeleteOptions),
+}
+
+impl<'a> WriteRequest<'a> {
+    pub(crate) fn write(target: &'a Target<'a>, options: &'a WriteOptions) -> Self {
+        Self { target, options: Options::Write(options) }
+    }
+
+    pub(crate) fn delete(target: &'a Target<'a>, options: &'a DeleteOptions) -> Self {
+        Self { target, options: Options::Delete(options) }
+    }
+
+    /// What plugins see. `old` is the state before.
+    pub(crate) fn attributes<'b>(&'b self, operation: Operation, old: Option<&'b Value>) -> Attributes<'b> {
+        let target = self.target;
+        Attributes {
+            operation,
+            resource: &target.served.resource_type,
+            subresource: target.subresource_name(),
+            namespace: target.namespace,
+            name: target.name,
+            old,
+            user: target.proof.user(),
+            dry_run: match self.options {
+                Options::Write(options) => options.dry_run,
+                Options::Delete(options) => options.is_dry_run(),
+            },
+            warnings: self.warnings(),
+            request: self,
+            passes: None,
+        }
+    }
+
+    fn warnings(&self) -> &Warnings {
+        match self.options {
+            Options::Write(options) => &options.warnings,
+            Options::Delete(options) => &options.warnings,
+        }
+    }
+
+    /// Whether what is written is of a kind of its own, which has one version.
+    fn has_own_kind(&self) -> bool {
+        self.target.subresource.is_some_and(|subresource| !matches!(subresource.body, BodyType::Object))
+    }
+}
+
+impl Request for WriteRequest<'_> {
+    fn options(&self, operation: Operation) -> Value {
+        let mut object = Map::new();
+        let kind = match operation {
+            Operation::Create | Operation::Connect => "CreateOptions",
+            Operation::Update => "UpdateOptions",
+            Operation::Delete => "DeleteOptions",
+        };
+        object.insert("kind", kind);
+        object.insert("apiVersion", "meta.k8s.io/v1");
+        match self.options {
+            Options::Write(options) => write_options(options, &mut object),
+            Options::Delete(options) => delete_options(options, &mut object),
+        }
+        object.into()
+    }
+
+    fn equivalents(&self) -> Vec<Arc<ResourceType>> {
+        let served = self.target.served;
+        let all = self.target.catalog.served().filter(|other| served.shares_objects(other));
+        let found: Vec<_> = all.map(|other| other.resource_type.clone()).collect();
+        // What keeps no objects, such as a review, is only itself.
+        if found.is_empty() { vec![served.resource_type.clone()] } else { found }
+    }
+
+    fn to_version<'a>(
+        &'a self,
+        object: Value,
+        resource: &'a ResourceType,
+    ) -> BoxFuture<'a, Result<Value, Status>> {
+        Box::pin(async move {
+            if self.has_own_kind() {
+                return Ok(object);
+            }
+            let ResourceType { group, version, resource, .. } = resource;
+            let found = self.target.catalog.find(group, version, resource);
+            found.ok_or_else(Status::unknown_resource)?.from_storage(object).await
+        })
+    }
+
+    fn to_storage<'a>(
+        &'a self,
+        mut object: Value,
+        resource: &'a ResourceType,
+    ) -> BoxFuture<'a, Result<Value, Status>> {
+        Box::pin(async move {
+            map(&object)?;
+            if self.has_own_kind() {
+                return Ok(object);
+            }
+            let ResourceType { group, version, resource, .. } = resource;
+            let found = self.target.catalog.find(group, version, resource);
+            let served = found.ok_or_else(Status::unknown_resource)?;
+            crate::prepare::default(served, &mut object);
+            served.to_storage(object).await
+        })
+    }
+}
+
+fn write_options(options: &WriteOptions, object: &mut Map) {
+    if options.dry_run {
+        object.insert("dryRun", Value::from(vec![Value::from("All")]));
+    }
+    if options.names_manager {
+        object.insert("fieldManager", options.field_manager.as_str());
+    }
+    if options.names_validation {
+        let name = match options.field_validation {
+            FieldValidation::Ignore => "Ignore",
+            FieldValidation::Warn => "Warn",
+            FieldValidation::Strict => "Strict",
+        };
+        object.insert("fieldValidation", name);
+    }
+}
+
+fn delete_options(options: &DeleteOptions, object: &mut Map) {
+    if let Some(seconds) = options.grace_period_seconds {
+        object.insert("gracePeriodSeconds", seconds);
+    }
+    let mut preconditions = Map::new();
+    for (key, value) in [("uid", &options.uid), ("resourceVersion", &options.resource_version)] {
+        if let Some(value) = value {
+            preconditions.insert(key, value.as_str());
+        }
+    }
+    if !preconditions.is_empty() {
+        object.insert("preconditions", preconditions);
+    }
+    if let Some(orphan) = options.orphan_dependents {
+        object.insert("orphanDependents", orphan);
+    }
+    if let Some(policy) = &options.propagation_policy {
+        object.insert("propagationPolicy", policy.as_str());
+    }
+    if !options.dry_run.is_empty() {
+        let values: Vec<Value> = options.dry_run.iter().map(|value| value.as_str().into()).collect();
+        object.insert("dryRun", values);
+    }
+}
