@@ -73,6 +73,9 @@ pub struct Row {
 /// All plugins, in the order in which they see a write.
 pub const PLUGINS: &[Row] = &[row::<NamespaceLifecycle>(true)];
 
+/// Plugins that the reference has, and this server not yet: their names are known, and have no effect.
+pub const WITHOUT_EFFECT: &[&str] = &["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"];
+
 /// A plugin that is made of the parts of a server.
 pub trait Builtin: Plugin + Sized + 'static {
     /// The name in flags.

@@ -42,6 +42,10 @@ pub(crate) enum Error {
     Authorization { path: PathBuf, why: String },
     #[error("the authentication configuration {} cannot be used: {why}", .path.display())]
     Authentication { path: PathBuf, why: String },
+    #[error("the admission configuration {} cannot be used: {why}", .path.display())]
+    Admission { path: PathBuf, why: String },
+    #[error("the admission plugin {name} cannot be used: {why}")]
+    Plugin { name: &'static str, why: String },
     #[error(transparent)]
     Oidc(#[from] auth::oidc::Error),
     #[error(transparent)]

@@ -6,6 +6,7 @@
 //! Forms: `--name=value`, `--name value`, and for switches also `--name` alone; `-v 4`, `-v=4`, `-v4`. An underscore in
 //! a name counts as a hyphen. Of a repeated flag the last value counts.
 
+mod admission;
 mod gates;
 pub(crate) mod help;
 mod oidc;
@@ -33,7 +34,7 @@ pub(crate) struct Flag {
 impl Flag {
     /// Whether a server that ignores it could be open to somebody whom the flag keeps out.
     fn is_about_security(&self) -> bool {
-        matches!(self.group, Group::Authentication | Group::Authorization)
+        matches!(self.group, Group::Authentication | Group::Authorization | Group::Admission)
             || self.name.starts_with("encryption-provider-config")
     }
 }
@@ -138,7 +139,7 @@ pub(crate) enum Error {
     Half { given: &'static str, missing: &'static str },
     #[error("--{0} is about security and has no effect yet: the server does not start with it")]
     Unprotected(&'static str),
-    /// `--feature-gates`, `--runtime-config`, `--service-account-*` or `--oidc-*`, with the message of the reference.
+    /// `--feature-gates`, `--runtime-config`, `--service-account-*`, `--oidc-*` or those of admission, with the message of the reference.
     #[error("{0}")]
     Refused(String),
 }
@@ -198,6 +199,7 @@ fn finish(parsed: &mut Parsed) -> Result<(), Error> {
     let warnings = service_accounts::check(&options.service_accounts).map_err(Error::Refused)?;
     parsed.warnings.extend(warnings);
     oidc::check(options).map_err(Error::Refused)?;
+    admission::check(&options.admission).map_err(Error::Refused)?;
     match (&options.tls_cert_file, &options.tls_private_key_file) {
         (Some(_), None) => Err(Error::Half { given: "--tls-cert-file", missing: "--tls-private-key-file" }),
         (None, Some(_)) => Err(Error::Half { given: "--tls-private-key-file", missing: "--tls-cert-file" }),

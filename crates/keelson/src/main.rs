@@ -12,6 +12,7 @@ mod kubeconfig;
 mod logging;
 mod oidc;
 mod options;
+mod plugins;
 mod reload;
 mod run;
 mod service_accounts;

@@ -45,6 +45,7 @@ pub(crate) struct Options {
     pub(crate) anonymous: Option<bool>,
     pub(crate) proxy: ProxyOptions,
     pub(crate) authorization: AuthorizationOptions,
+    pub(crate) admission: AdmissionOptions,
     /// `--controllers`, if it was given.
     pub(crate) controllers: Option<Vec<String>>,
     pub(crate) service_accounts: ServiceAccountOptions,
@@ -83,6 +84,16 @@ pub(crate) struct AuthorizationOptions {
     pub(crate) policy_file: Option<PathBuf>,
     pub(crate) config_file: Option<PathBuf>,
     pub(crate) webhook: AuthorizationWebhookOptions,
+}
+
+/// The flags of admission, as far as they were given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct AdmissionOptions {
+    /// `--admission-control`: these plugins and no others.
+    pub(crate) only: Option<Vec<String>>,
+    pub(crate) enabled: Option<Vec<String>>,
+    pub(crate) disabled: Option<Vec<String>>,
+    pub(crate) config_file: Option<PathBuf>,
 }
 
 /// The flags `--authorization-webhook-*`, as far as they were given.
@@ -234,6 +245,8 @@ pub(crate) struct Gates {
     pub(crate) authentication_config: bool,
     /// `AnonymousAuthConfigurableEndpoints`.
     pub(crate) anonymous_config: bool,
+    /// Those of admission plugins.
+    pub(crate) admission: admission::plugins::Gates,
 }
 
 impl Default for Gates {
@@ -244,6 +257,7 @@ impl Default for Gates {
             compression: true,
             authentication_config: true,
             anonymous_config: true,
+            admission: admission::plugins::Gates::default(),
         }
     }
 }
@@ -306,6 +320,7 @@ impl Default for Options {
             anonymous: None,
             proxy: ProxyOptions::default(),
             authorization: AuthorizationOptions::default(),
+            admission: AdmissionOptions::default(),
             controllers: None,
             service_accounts: ServiceAccountOptions::default(),
             audiences: Vec::new(),

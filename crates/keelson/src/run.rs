@@ -28,6 +28,7 @@ use crate::certificates::{self, Certificates, FurtherNames};
 use crate::data_dir::{self, DataDir};
 use crate::health;
 use crate::options::{LogFormat, Options, Storage};
+use crate::plugins;
 use crate::service_accounts::{self, LastUses, ServiceAccounts};
 
 /// File descriptors that are reserved for other uses than connections.
@@ -118,7 +119,10 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let last_uses = LastUses::default();
     let tokens = service_accounts.authenticator(options, &cache, last_uses.clone())?;
     let authenticators = access::authenticators(options, &loaded, &cache, tokens)?;
-    let registry = Arc::new(registry(options, cache, authenticators.clone(), service_accounts.issuing)?);
+    let writer = admission::Writer::default();
+    let registry = registry(options, cache, authenticators.clone(), service_accounts.issuing, &writer)?;
+    let registry = Arc::new(registry);
+    writer.connect(Arc::new(registry::PluginWriter::new(&registry)));
     last_uses.start(&registry);
     let identity = Identity::new(loaded.serving)?;
     let tls = identity.server_config(&TlsConfig {
@@ -201,14 +205,17 @@ fn registry(
     cache: Arc<Cache>,
     authenticators: Arc<Authenticators>,
     tokens: registry::TokenIssuing,
+    writer: &admission::Writer,
 ) -> Result<Registry, Error> {
     let rbac = authorization::rbac(&cache)?;
+    let authorizer = authorization::authorizer(options, &cache, &rbac)?;
     let config = registry::Config {
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
         authenticators,
         tokens: Some(tokens),
-        authorizer: authorization::authorizer(options, &cache, &rbac)?,
+        admission: plugins::chain(options, &cache, &authorizer, writer)?,
+        authorizer,
         hooks: Escalation::add_to(WriteHooks::default(), &rbac),
         ..registry::Config::new(&cache)?
     };

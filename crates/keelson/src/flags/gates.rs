@@ -143,6 +143,16 @@ fn apply(given: &BTreeMap<&str, bool>, mut warnings: Vec<String>) -> Resolved {
             "APIResponseCompression" => gates.compression = !gate.default,
             "StructuredAuthenticationConfiguration" => gates.authentication_config = !gate.default,
             "AnonymousAuthConfigurableEndpoints" => gates.anonymous_config = !gate.default,
+            "PodTopologyLabelsAdmission" => gates.admission.pod_topology_labels = !gate.default,
+            "PodLevelResources" => gates.admission.pod_level_resources = !gate.default,
+            "DynamicResourceAllocation" => gates.admission.dynamic_resource_allocation = !gate.default,
+            "VolumeAttributesClass" => gates.admission.volume_attributes_class = !gate.default,
+            "ServiceAccountNodeAudienceRestriction" => {
+                gates.admission.node_audience_restriction = !gate.default;
+            }
+            "AllowInsecureKubeletCertificateSigningRequests" => {
+                gates.admission.insecure_kubelet_requests = !gate.default;
+            }
             "AllAlpha" | "AllBeta" => {}
             name if given.contains_key(name) => {
                 warnings.push(format!("the feature gate {name} is accepted but has no effect yet"));

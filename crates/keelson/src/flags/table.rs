@@ -599,6 +599,42 @@ pub(super) const FLAGS: &[Flag] = &[
         }),
     },
     Flag {
+        name: "admission-control",
+        group: Group::Admission,
+        kind: ValueType::List,
+        default: "",
+        help: "The admission plugins that are on, and no others. Better: --enable-admission-plugins and \
+               --disable-admission-plugins.",
+        effect: Effect::Set(|options, value| add(options.admission.only.get_or_insert_default(), value)),
+    },
+    Flag {
+        name: "enable-admission-plugins",
+        group: Group::Admission,
+        kind: ValueType::List,
+        default: "",
+        help: "Admission plugins that are on beside those that are by default. Their order does not matter.",
+        effect: Effect::Set(|options, value| add(options.admission.enabled.get_or_insert_default(), value)),
+    },
+    Flag {
+        name: "disable-admission-plugins",
+        group: Group::Admission,
+        kind: ValueType::List,
+        default: "",
+        help: "Admission plugins that are off, although they are on by default.",
+        effect: Effect::Set(|options, value| add(options.admission.disabled.get_or_insert_default(), value)),
+    },
+    Flag {
+        name: "admission-control-config-file",
+        group: Group::Admission,
+        kind: ValueType::Text,
+        default: "",
+        help: "The configuration of admission plugins: an AdmissionConfiguration of apiserver.config.k8s.io/v1.",
+        effect: Effect::Set(|options, value| {
+            options.admission.config_file = (!value.is_empty()).then(|| value.into());
+            Ok(())
+        }),
+    },
+    Flag {
         name: "requestheader-client-ca-file",
         group: Group::Authentication,
         kind: ValueType::Text,
@@ -775,12 +811,8 @@ pub(super) const FLAGS: &[Flag] = &[
     later("storage-media-type", Group::Storage, ValueType::Text, "application/vnd.kubernetes.protobuf"),
     later("watch-cache", Group::Storage, ValueType::Switch, "true"),
     later("watch-cache-sizes", Group::Storage, ValueType::List, ""),
-    later("admission-control", Group::Admission, ValueType::List, ""),
-    later("admission-control-config-file", Group::Admission, ValueType::Text, ""),
     later("default-not-ready-toleration-seconds", Group::Admission, ValueType::Integer, "300"),
     later("default-unreachable-toleration-seconds", Group::Admission, ValueType::Integer, "300"),
-    later("disable-admission-plugins", Group::Admission, ValueType::List, ""),
-    later("enable-admission-plugins", Group::Admission, ValueType::List, ""),
     later("audit-log-batch-buffer-size", Group::Audit, ValueType::Integer, "10000"),
     later("audit-log-batch-max-size", Group::Audit, ValueType::Integer, "1"),
     later("audit-log-batch-max-wait", Group::Audit, ValueType::Duration, ""),

@@ -99,10 +99,10 @@ fn all_alpha_and_all_beta_change_the_gates_that_are_not_given() {
 #[test]
 fn changed_gates_without_effect_give_one_warning_each() {
     assert_eq!(
-        resolved("HPAScaleToZero=true,PodLevelResources=true,NodeSwap=true").warnings,
+        resolved("HPAScaleToZero=true,PodLogsQuerySplitStreams=true,NodeSwap=true").warnings,
         [
             "the feature gate HPAScaleToZero is accepted but has no effect yet",
-            "the feature gate PodLevelResources is accepted but has no effect yet",
+            "the feature gate PodLogsQuerySplitStreams is accepted but has no effect yet",
         ]
     );
 }
