@@ -4,9 +4,6 @@ use crate::{Limits, Type, yaml};
 use object::Value;
 use object::quote::Quoted;
 
-/// The group of most configuration files.
-pub const GROUP: &str = "apiserver.config.k8s.io";
-
 /// A file as data: an object of this kind, in one of these versions (`apiserver.config.k8s.io/v1`). Fields that do not exist or are
 /// there twice are errors.
 pub fn decode(text: &[u8], kind: &str, api_versions: &[&str], ty: &'static Type) -> Result<Value, String> {

@@ -1,5 +1,4 @@
 use super::*;
-use schema::config_file::GROUP;
 
 const HEAD: &str = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n";
 
@@ -61,7 +60,7 @@ fn webhook_is_read_with_defaults() {
 fn all_versions_are_read_in_yaml_and_json() {
     for version in VERSIONS {
         let text = format!(
-            r#"{{"kind":"AuthorizationConfiguration","apiVersion":"{GROUP}{version}","authorizers":[{{"type":"RBAC","name":"rbac"}},{{"type":"Node","name":"node"}}]}}"#
+            r#"{{"kind":"AuthorizationConfiguration","apiVersion":"{version}","authorizers":[{{"type":"RBAC","name":"rbac"}},{{"type":"Node","name":"node"}}]}}"#
         );
         let modes = ["RBAC", "Node"].map(|mode| Entry::Mode(mode.to_owned()));
         assert_eq!(Authorizers::parse(text.as_bytes()), Ok(Authorizers(modes.to_vec())));

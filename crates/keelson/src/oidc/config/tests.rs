@@ -29,7 +29,7 @@ fn fault(issuer: &str, rest: &str) -> String {
 fn issuer_is_read_in_all_versions() {
     for version in VERSIONS {
         let text = format!(
-            "apiVersion: apiserver.config.k8s.io/{version}\nkind: AuthenticationConfiguration\n\
+            "apiVersion: {version}\nkind: AuthenticationConfiguration\n\
              jwt:\n- issuer:\n    url: https://x/\n    discoveryURL: https://y/d\n    audiences: [a, b]\n    audienceMatchPolicy: MatchAny\n  \
              claimValidationRules:\n  - {{claim: team, requiredValue: blue}}\n  claimMappings:\n    username: {{claim: email, prefix: 'p:'}}\n    \
              groups: {{claim: roles, prefix: ''}}\n    uid: {{claim: id}}\n\
