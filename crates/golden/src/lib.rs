@@ -15,11 +15,13 @@ pub mod normal;
 mod replay;
 mod scenario;
 mod waiting;
+mod webhook;
 
 pub use compare::{Difference, Severity};
 pub use replay::{Outcome, StepDifferences, Summary, replay};
 pub use scenario::{Error, Scenario, load};
 pub use waiting::{Verdict, Waiting, ranges};
+pub use webhook::Webhook;
 
 use std::num::NonZeroUsize;
 use std::path::Path;

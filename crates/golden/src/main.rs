@@ -91,6 +91,8 @@ impl Options {
     fn run(&self) -> Result<ExitCode, String> {
         let files = self.files.iter().map(|file| golden::load(file)).collect::<Result<Vec<_>, _>>();
         let files = files.map_err(|error| error.to_string())?;
+        let webhooks = self.files.iter().map(|file| golden::Webhook::for_file(file));
+        let _webhooks = webhooks.collect::<Result<Vec<_>, _>>()?;
         let mut outcomes = Vec::new();
         match (&self.server, &self.token, &self.ca) {
             (Some(url), Some(token), Some(ca)) => {

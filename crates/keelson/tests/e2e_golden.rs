@@ -47,6 +47,11 @@ fn access_equals_that_of_the_reference() {
 }
 
 #[test]
+fn admission_equals_that_of_the_reference() {
+    replay("admission");
+}
+
+#[test]
 fn custom_resources_equal_those_of_the_reference() {
     // Its scenarios wait for conditions of definitions, which are never set while custom resources are not served.
     replay_at_once("crd", NonZeroUsize::new(64).unwrap());
@@ -60,6 +65,7 @@ fn replay_at_once(area: &str, at_once: NonZeroUsize) {
     let list = format!("{area}.tsv");
     let scenarios = golden::load(&file(&format!("{area}.json"))).unwrap();
     let waiting = Waiting::load(&file(&list), &scenarios).unwrap();
+    let _webhook = golden::Webhook::for_file(&file(&format!("{area}.json"))).unwrap();
     let server = start();
     let begin = Instant::now();
     let all: Vec<&Scenario> = scenarios.iter().collect();
