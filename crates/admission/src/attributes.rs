@@ -4,8 +4,8 @@ use crate::Warnings;
 use crate::chain::Passes;
 use auth::{BoxFuture, User};
 use kinds::ResourceType;
-use object::{Map, Value};
-use schema::Status;
+use object::{Map, Value, semantic};
+use schema::{GroupVersionKind, Status};
 use std::sync::Arc;
 
 /// What a write does.
@@ -70,6 +70,9 @@ pub trait Request: Send + Sync {
     /// objects in other groups.
     fn equivalents(&self) -> Vec<Arc<ResourceType>>;
 
+    /// The resources that are served of a kind.
+    fn resources_of(&self, kind: &GroupVersionKind) -> Vec<Arc<ResourceType>>;
+
     /// An object of the storage version, in the version of one of the equivalents.
     fn to_version<'a>(
         &'a self,
@@ -113,4 +116,20 @@ impl Attributes<'_> {
         };
         text("name").or_else(|| text("generateName")).unwrap_or("Unknown")
     }
+}
+
+/// Whether two states differ at most in what garbage collection changes: owners and finalizers.
+pub fn differ_in_ownership_only(new: &Map, old: &Map) -> bool {
+    const OWNERSHIP: [&str; 4] = ["ownerReferences", "finalizers", "selfLink", "managedFields"];
+    let metadata = |object: &Map| {
+        let mut metadata = object.get("metadata").and_then(Value::as_map).cloned().unwrap_or_default();
+        metadata.retain(|key, _| !OWNERSHIP.contains(&key.as_str()));
+        Value::from(metadata)
+    };
+    let rest = |object: &Map| {
+        let mut rest = object.clone();
+        rest.retain(|key, _| !matches!(key.as_str(), "kind" | "apiVersion" | "metadata"));
+        Value::from(rest)
+    };
+    semantic::equal(&metadata(new), &metadata(old)) && semantic::equal(&rest(new), &rest(old))
 }

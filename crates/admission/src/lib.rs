@@ -19,7 +19,7 @@ mod testing;
 mod warnings;
 mod writer;
 
-pub use attributes::{Attributes, Operation, Request};
+pub use attributes::{Attributes, Operation, Request, differ_in_ownership_only};
 pub use chain::{Admitted, Chain, Passes, Plugin, Reservation, Settled};
 pub use known::Known;
 pub use warnings::Warnings;

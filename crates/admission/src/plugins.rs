@@ -1,8 +1,43 @@
 //! The built-in plugins: one file for each, and their order.
 
+mod always_admit;
+mod always_deny;
+mod certificate_approval;
+mod certificate_signing;
+mod certificate_subject_restriction;
+mod cluster_trust_bundle_attest;
+mod default_class;
+mod default_ingress_class;
+mod default_storage_class;
+mod deny_service_external_ips;
+mod event_rate_limit;
+mod image_policy_webhook;
+mod namespace_auto_provision;
+mod namespace_exists;
 mod namespace_lifecycle;
+mod owner_references_permission_enforcement;
+mod persistent_volume_claim_resize;
+mod signers;
+mod storage;
+mod storage_object_in_use_protection;
 
+pub use always_admit::AlwaysAdmit;
+pub use always_deny::AlwaysDeny;
+pub use certificate_approval::CertificateApproval;
+pub use certificate_signing::CertificateSigning;
+pub use certificate_subject_restriction::CertificateSubjectRestriction;
+pub use cluster_trust_bundle_attest::ClusterTrustBundleAttest;
+pub use default_ingress_class::DefaultIngressClass;
+pub use default_storage_class::DefaultStorageClass;
+pub use deny_service_external_ips::DenyServiceExternalIPs;
+pub use event_rate_limit::EventRateLimit;
+pub use image_policy_webhook::ImagePolicyWebhook;
+pub use namespace_auto_provision::NamespaceAutoProvision;
+pub use namespace_exists::NamespaceExists;
 pub use namespace_lifecycle::NamespaceLifecycle;
+pub use owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement;
+pub use persistent_volume_claim_resize::PersistentVolumeClaimResize;
+pub use storage_object_in_use_protection::StorageObjectInUseProtection;
 
 use crate::{Plugin, Writer};
 use auth::Authorizer;
@@ -71,7 +106,25 @@ pub struct Row {
 }
 
 /// All plugins, in the order in which they see a write.
-pub const PLUGINS: &[Row] = &[row::<NamespaceLifecycle>(true)];
+pub const PLUGINS: &[Row] = &[
+    row::<AlwaysAdmit>(false),
+    row::<NamespaceAutoProvision>(false),
+    row::<NamespaceLifecycle>(true),
+    row::<NamespaceExists>(false),
+    row::<ImagePolicyWebhook>(false),
+    row::<EventRateLimit>(false),
+    row::<DefaultStorageClass>(true),
+    row::<StorageObjectInUseProtection>(true),
+    row::<OwnerReferencesPermissionEnforcement>(false),
+    row::<PersistentVolumeClaimResize>(true),
+    row::<CertificateApproval>(true),
+    row::<CertificateSigning>(true),
+    row::<ClusterTrustBundleAttest>(true),
+    row::<CertificateSubjectRestriction>(true),
+    row::<DefaultIngressClass>(true),
+    row::<DenyServiceExternalIPs>(false),
+    row::<AlwaysDeny>(false),
+];
 
 /// Plugins that the reference has, and this server not yet: their names are known, and have no effect.
 pub const WITHOUT_EFFECT: &[&str] = &["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"];

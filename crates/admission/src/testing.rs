@@ -6,7 +6,7 @@ use auth::{Authorizer, BoxFuture, User};
 use cache::{Cache, Change, Field, Options, Spec};
 use kinds::{ResourceType, Scope, Storage};
 use object::Value;
-use schema::{Limits, Status, json};
+use schema::{GroupVersionKind, Limits, Status, json};
 use std::sync::Arc;
 use store::memory::Memory;
 
@@ -124,7 +124,13 @@ impl<'a> Write<'a> {
 
     fn resource_type(&self) -> ResourceType {
         let kind = kinds::all().find(|kind| kind.group == self.group && kind.resource == self.resource);
-        let kind = kind.unwrap();
+        let Some(kind) = kind else {
+            // One that is not built in, with objects like certificate signing requests.
+            let name = self.resource.into();
+            let kind = GroupVersionKind { group: self.group.into(), version: "v1".into(), kind: name };
+            let ty = schema::builtin::by_name("certificates.v1.CertificateSigningRequest").unwrap();
+            return ResourceType::custom(&kind, self.resource, Scope::Cluster, schema::Ref::Static(ty));
+        };
         ResourceType::builtin(kind, kind.versions.first().unwrap()).unwrap()
     }
 
@@ -169,6 +175,13 @@ impl Request for Write<'_> {
 
     fn equivalents(&self) -> Vec<Arc<ResourceType>> {
         vec![Arc::new(self.resource_type())]
+    }
+
+    fn resources_of(&self, kind: &GroupVersionKind) -> Vec<Arc<ResourceType>> {
+        let rows = kinds::all().filter(|row| kind.group == row.group && kind.kind == row.kind);
+        let versions = rows.flat_map(|row| row.versions.iter().map(move |version| (row, version)));
+        let named = versions.filter(|(_, version)| kind.version == version.name);
+        named.filter_map(|(row, version)| ResourceType::builtin(row, version)).map(Arc::new).collect()
     }
 
     fn to_version<'a>(

@@ -7,10 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The digest of what an answer is about.
-pub(crate) type Digest = [u8; 32];
+pub type Digest = [u8; 32];
 
 /// Answers by digest. When there are too many, those that were not asked for lately are dropped.
-pub(crate) struct Expiring<T> {
+pub struct Expiring<T> {
     generations: Mutex<Generations<T>>,
     /// The most entries of a generation.
     most: usize,
@@ -29,13 +29,13 @@ struct Held<T> {
 
 impl<T: Clone> Expiring<T> {
     /// A cache of at most `most` entries.
-    pub(crate) fn new(most: usize) -> Self {
+    pub fn new(most: usize) -> Self {
         let generations = Generations { young: HashMap::new(), old: HashMap::new() };
         Self { generations: Mutex::new(generations), most: (most / 2).max(1) }
     }
 
     /// The answer, if it is there and still counts.
-    pub(crate) fn get(&self, digest: &Digest) -> Option<T> {
+    pub fn get(&self, digest: &Digest) -> Option<T> {
         let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         if let Entry::Occupied(held) = generations.young.entry(*digest) {
@@ -52,7 +52,7 @@ impl<T: Clone> Expiring<T> {
     }
 
     /// Keeps an answer for a time.
-    pub(crate) fn insert(&self, digest: Digest, value: T, time: Duration) {
+    pub fn insert(&self, digest: Digest, value: T, time: Duration) {
         let Some(until) = Instant::now().checked_add(time).filter(|_| !time.is_zero()) else { return };
         let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
         generations.old.remove(&digest);
@@ -67,7 +67,7 @@ impl<T: Clone> Expiring<T> {
     }
 
     #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         let generations = self.generations.lock().unwrap();
         generations.young.len() + generations.old.len()
     }

@@ -44,6 +44,7 @@ pub use bootstrap_token::BootstrapTokens;
 pub(crate) use certificate::Outcome;
 pub use certificate::{Certificates, Certified, ClientAuthority, unix_time};
 pub use deferred::{BoxFuture, Deferred};
+pub use expiring::{Digest, Expiring};
 pub use impersonate::{ImpersonationError, impersonate};
 pub use proxy::Proxy;
 pub use tokens::{StaticToken, StaticTokens, TokenFileError, Tokens};

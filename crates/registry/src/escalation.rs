@@ -7,7 +7,7 @@
 use crate::convert::map;
 use crate::error::unknown_reason_500;
 use crate::hooks::{WriteHook, WriteHooks};
-use admission::Attributes;
+use admission::{Attributes, differ_in_ownership_only};
 use auth::rbac::{GROUP, PolicyRule, Rbac, RoleKind, RoleRef, Unresolved};
 use auth::{Authorized, Authorizer, BoxFuture, Decision, Target, User};
 use object::{Map, Text, Value};
@@ -65,7 +65,7 @@ struct Check<'a> {
 
 impl Check<'_> {
     async fn role(&self, new: &Map, old: Option<&Map>) -> Result<(), Status> {
-        if self.may_escalate().await || old.is_some_and(|old| differ_for_garbage_collection_only(new, old)) {
+        if self.may_escalate().await || old.is_some_and(|old| differ_in_ownership_only(new, old)) {
             return Ok(());
         }
         // A role has the same rules as a cluster role, and no aggregation rule.
@@ -82,7 +82,7 @@ impl Check<'_> {
     }
 
     async fn binding(&self, new: &Map, old: Option<&Map>) -> Result<(), Status> {
-        if old.is_some_and(|old| differ_for_garbage_collection_only(new, old)) {
+        if old.is_some_and(|old| differ_in_ownership_only(new, old)) {
             return Ok(());
         }
         // Both kinds of bindings have the same fields.
@@ -168,45 +168,4 @@ fn full_authority() -> [PolicyRule; 2] {
         PolicyRule::new(all(), all(), all(), none(), none()),
         PolicyRule::new(all(), none(), none(), none(), all()),
     ]
-}
-
-/// Whether two states differ at most in what garbage collection changes.
-fn differ_for_garbage_collection_only(new: &Map, old: &Map) -> bool {
-    const COLLECTION: [&str; 4] = ["ownerReferences", "finalizers", "selfLink", "managedFields"];
-    let metadata = |object: &Map| {
-        let mut metadata = object.get("metadata").and_then(Value::as_map).cloned().unwrap_or_default();
-        metadata.retain(|key, _| !COLLECTION.contains(&key.as_str()));
-        Value::from(metadata)
-    };
-    let rest = |object: &Map| {
-        let mut rest = object.clone();
-        rest.retain(|key, _| !matches!(key.as_str(), "kind" | "apiVersion" | "metadata"));
-        Value::from(rest)
-    };
-    same(&metadata(new), &metadata(old)) && same(&rest(new), &rest(old))
-}
-
-/// Whether two values mean the same: what is empty means the same as what is absent. Recursion ends, because the depth of objects
-/// is limited.
-fn same(one: &Value, other: &Value) -> bool {
-    match (one, other) {
-        (Value::List(one), Value::List(other)) => {
-            one.len() == other.len() && one.iter().zip(other.iter()).all(|(one, other)| same(one, other))
-        }
-        (Value::Map(one), Value::Map(other)) => {
-            let (there, here) = (other.index(), one.index());
-            one.iter().all(|(key, value)| same(value, there.get(key.as_str()).unwrap_or(&&Value::Null)))
-                && other.iter().all(|(key, value)| here.contains_key(key.as_str()) || is_empty(value))
-        }
-        _ => one == other || (is_empty(one) && is_empty(other)),
-    }
-}
-
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::List(list) => list.is_empty(),
-        Value::Map(map) => map.is_empty(),
-        _ => value.as_str() == Some(""),
-    }
 }

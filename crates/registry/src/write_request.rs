@@ -7,7 +7,7 @@ use auth::BoxFuture;
 use kinds::{BodyType, ResourceType};
 use merge::FieldValidation;
 use object::{Map, Value};
-use schema::Status;
+use schema::{GroupVersionKind, Status};
 use std::sync::Arc;
 
 /// What is asked for, and how.
@@ -87,6 +87,14 @@ impl Request for WriteRequest<'_> {
         let found: Vec<_> = all.map(|other| other.resource_type.clone()).collect();
         // What keeps no objects, such as a review, is only itself.
         if found.is_empty() { vec![served.resource_type.clone()] } else { found }
+    }
+
+    fn resources_of(&self, kind: &GroupVersionKind) -> Vec<Arc<ResourceType>> {
+        let GroupVersionKind { group, version, kind } = kind;
+        let served = self.target.catalog.group_version(group, version);
+        let resources = served.iter().flat_map(|served| &served.resources);
+        let of_kind = resources.filter(|served| served.kind == *kind);
+        of_kind.map(|served| served.resource_type.clone()).collect()
     }
 
     fn to_version<'a>(

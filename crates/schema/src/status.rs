@@ -270,6 +270,17 @@ impl Status {
         }
     }
 
+    /// 429, for a client that may come again in a while.
+    pub fn too_many_requests(why: impl Into<String>) -> Self {
+        Self {
+            code: 429,
+            reason: Reason::TooManyRequests,
+            message: why.into(),
+            details: None,
+            token: String::new(),
+        }
+    }
+
     /// 503 for a service that is not available now.
     pub fn service_unavailable(why: impl Into<String>) -> Self {
         Self {

@@ -1,0 +1,26 @@
+//! `AlwaysAdmit`: does nothing. It is there for command lines that name it.
+
+use super::{Builtin, Parts};
+use crate::{Operation, Plugin};
+
+/// The plugin.
+pub struct AlwaysAdmit;
+
+impl Builtin for AlwaysAdmit {
+    const NAME: &'static str = "AlwaysAdmit";
+
+    fn make(_parts: &Parts<'_>) -> Result<Self, String> {
+        log::warn!("the admission plugin AlwaysAdmit does nothing, and is deprecated");
+        Ok(Self)
+    }
+}
+
+impl Plugin for AlwaysAdmit {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn handles(&self, _operation: Operation) -> bool {
+        false
+    }
+}

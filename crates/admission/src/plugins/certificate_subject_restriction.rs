@@ -1,0 +1,112 @@
+//! `CertificateSubjectRestriction`: nobody gets a client certificate of the group that may do everything.
+
+use super::{Builtin, Parts};
+use crate::{Attributes, Operation, Plugin, Reservation};
+use auth::Deferred;
+use object::Value;
+use schema::Status;
+use schema::view::View as _;
+use schema::views::certificates::v1::CertificateSigningRequest;
+use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::prelude::FromDer as _;
+
+const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
+const MASTERS: &str = "system:masters";
+
+/// The plugin.
+pub struct CertificateSubjectRestriction;
+
+impl Builtin for CertificateSubjectRestriction {
+    const NAME: &'static str = "CertificateSubjectRestriction";
+
+    fn make(_parts: &Parts<'_>) -> Result<Self, String> {
+        Ok(Self)
+    }
+}
+
+impl Plugin for CertificateSubjectRestriction {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn handles(&self, operation: Operation) -> bool {
+        operation == Operation::Create
+    }
+
+    fn validate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'_>,
+        object: Option<&'a Value>,
+    ) -> Deferred<'a, Result<Option<Reservation>, Status>> {
+        if attributes.is_about("certificates.k8s.io", "certificatesigningrequests")
+            && let Some(request) = object.and_then(Value::as_map)
+            && let Err(why) = check(CertificateSigningRequest::of(request))
+        {
+            return Deferred::Now(Err(attributes.forbidden(object, &why)));
+        }
+        Deferred::Now(Ok(None))
+    }
+}
+
+fn check(request: CertificateSigningRequest<'_>) -> Result<(), String> {
+    if request.spec().signer_name() != SIGNER {
+        return Ok(());
+    }
+    let groups =
+        organizations(request.spec().request()).map_err(|why| format!("failed to parse CSR: {why}"))?;
+    match groups.iter().any(|group| group == MASTERS) {
+        true => Err(format!("use of {SIGNER} signer with {MASTERS} group is not allowed")),
+        false => Ok(()),
+    }
+}
+
+/// The organizations of the subject of a request in PEM.
+fn organizations(pem: &[u8]) -> Result<Vec<String>, String> {
+    let no_block = || "PEM block type must be CERTIFICATE REQUEST".to_owned();
+    let (_, block) = x509_parser::pem::parse_x509_pem(pem).map_err(|_| no_block())?;
+    if block.label != "CERTIFICATE REQUEST" {
+        return Err(no_block());
+    }
+    let (_, parsed) =
+        X509CertificationRequest::from_der(&block.contents).map_err(|error| error.to_string())?;
+    let subject = &parsed.certification_request_info.subject;
+    Ok(subject.iter_organization().filter_map(|part| part.as_str().ok()).map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Fixture, Write};
+    use base64::Engine as _;
+    use rcgen::{CertificateParams, DnType, KeyPair};
+
+    fn request(signer: &str, organization: &str) -> String {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::OrganizationName, organization);
+        let pem = params.serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap();
+        let request = base64::engine::general_purpose::STANDARD.encode(pem);
+        format!(r#"{{"metadata":{{"name":"a"}},"spec":{{"signerName":"{signer}","request":"{request}"}}}}"#)
+    }
+
+    #[tokio::test]
+    async fn client_certificates_of_masters_are_refused() {
+        let fixture = Fixture::new().await;
+        let plugin: CertificateSubjectRestriction = fixture.make(None).unwrap();
+        let refusal = async |json: &str| {
+            let write =
+                Write { group: "certificates.k8s.io", ..Write::create("certificatesigningrequests", json) };
+            write.validate(&plugin).await.err().map(|refused| refused.message)
+        };
+        assert_eq!(refusal(&request(SIGNER, "dev")).await, None);
+        assert_eq!(refusal(&request("example.com/x", MASTERS)).await, None);
+        let refused = refusal(&request(SIGNER, MASTERS)).await.unwrap();
+        assert!(refused.ends_with("signer with system:masters group is not allowed"), "{refused}");
+        let broken =
+            format!(r#"{{"metadata":{{"name":"a"}},"spec":{{"signerName":"{SIGNER}","request":"eA=="}}}}"#);
+        let refused = refusal(&broken).await.unwrap();
+        assert!(
+            refused.ends_with("failed to parse CSR: PEM block type must be CERTIFICATE REQUEST"),
+            "{refused}"
+        );
+    }
+}
