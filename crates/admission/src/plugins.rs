@@ -17,6 +17,7 @@ mod namespace_exists;
 mod namespace_lifecycle;
 mod owner_references_permission_enforcement;
 mod persistent_volume_claim_resize;
+mod pod_security;
 mod signers;
 mod storage;
 mod storage_object_in_use_protection;
@@ -37,6 +38,7 @@ pub use namespace_exists::NamespaceExists;
 pub use namespace_lifecycle::NamespaceLifecycle;
 pub use owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement;
 pub use persistent_volume_claim_resize::PersistentVolumeClaimResize;
+pub use pod_security::PodSecurity;
 pub use storage_object_in_use_protection::StorageObjectInUseProtection;
 
 use crate::{Plugin, Writer};
@@ -70,6 +72,8 @@ impl Parts<'_> {
 pub struct Gates {
     /// `PodTopologyLabelsAdmission`.
     pub pod_topology_labels: bool,
+    /// `UserNamespacesPodSecurityStandards`.
+    pub user_namespaces_pod_security: bool,
     /// `PodLevelResources`.
     pub pod_level_resources: bool,
     /// `DynamicResourceAllocation`.
@@ -86,6 +90,7 @@ impl Default for Gates {
     fn default() -> Self {
         Self {
             pod_topology_labels: false,
+            user_namespaces_pod_security: false,
             pod_level_resources: false,
             dynamic_resource_allocation: false,
             volume_attributes_class: false,
@@ -112,6 +117,7 @@ pub const PLUGINS: &[Row] = &[
     row::<NamespaceLifecycle>(true),
     row::<NamespaceExists>(false),
     row::<ImagePolicyWebhook>(false),
+    row::<PodSecurity>(true),
     row::<EventRateLimit>(false),
     row::<DefaultStorageClass>(true),
     row::<StorageObjectInUseProtection>(true),

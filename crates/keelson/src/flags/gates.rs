@@ -144,6 +144,9 @@ fn apply(given: &BTreeMap<&str, bool>, mut warnings: Vec<String>) -> Resolved {
             "StructuredAuthenticationConfiguration" => gates.authentication_config = !gate.default,
             "AnonymousAuthConfigurableEndpoints" => gates.anonymous_config = !gate.default,
             "PodTopologyLabelsAdmission" => gates.admission.pod_topology_labels = !gate.default,
+            "UserNamespacesPodSecurityStandards" => {
+                gates.admission.user_namespaces_pod_security = !gate.default;
+            }
             "PodLevelResources" => gates.admission.pod_level_resources = !gate.default,
             "DynamicResourceAllocation" => gates.admission.dynamic_resource_allocation = !gate.default,
             "VolumeAttributesClass" => gates.admission.volume_attributes_class = !gate.default,
