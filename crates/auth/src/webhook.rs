@@ -100,7 +100,7 @@ impl Webhook {
     }
 
     async fn ask(&self, review: Review, key: Option<Digest>) -> Verdict {
-        match self.server.review(review.ty, &review.object).await {
+        match self.server.review(review.ty, &review.object, None).await {
             Ok(object) => {
                 let answer = Answer::of(&object);
                 if let Some(key) = key.filter(|_| answer.reason.to_string().len() < MOST_BYTES) {

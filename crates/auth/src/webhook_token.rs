@@ -13,7 +13,7 @@ use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use object::excerpt::shorten_to;
 use object::{Map, Value};
-use outbound::{Backoff, Endpoint, Shared};
+use outbound::{Backoff, Endpoint, Shared, withhold};
 use schema::view::View as _;
 use schema::views::authentication::{v1, v1beta1};
 use std::collections::HashMap;
@@ -151,8 +151,8 @@ impl Inner {
             review.insert("apiVersion", kind.api_version().as_str());
         }
         review.insert(v1::TokenReview::SPEC, spec);
-        let answer = self.server.review(ty, &review.into()).await.map_err(|error| {
-            let error = withhold(&error.to_string(), token);
+        let answer = self.server.review(ty, &review.into(), Some(token)).await.map_err(|error| {
+            let error = error.to_string();
             log::error!(error = error.as_str(); "a webhook for tokens did not answer");
             InvalidToken(error)
         })?;
@@ -175,7 +175,8 @@ impl Inner {
         if !status.authenticated() {
             return match status.error() {
                 "" => Ok(None),
-                error => Err(InvalidToken(withhold(error, token))),
+                // The server knows the token.
+                error => Err(InvalidToken(shorten_to(MOST_ERROR, withhold(error, token)))),
             };
         }
         let user = status.user();
@@ -202,12 +203,6 @@ impl Drop for Over<'_> {
     fn drop(&mut self) {
         self.inner.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.digest);
     }
-}
-
-/// A text of the server without the token, which it knows.
-fn withhold(text: &str, token: &str) -> String {
-    let text = if token.is_empty() { text.to_owned() } else { text.replace(token, "[withheld]") };
-    shorten_to(MOST_ERROR, text)
 }
 
 fn bytes_of(user: &User) -> usize {

@@ -43,6 +43,9 @@ impl Issuer {
         let current = keys.clone();
         let answer = move |request: &Request| match request.path.as_str() {
             "/keys" => Reply::ok(current.lock().unwrap().clone()),
+            // Says what it was sent, in place of a token with groups.
+            "/groups" => Reply::Json(500, request.header("authorization").to_owned()),
+            "/malformed" => Reply::ok(request.header("authorization")),
             "/.well-known/openid-configuration" => {
                 let host = request.header("host");
                 Reply::ok(format!(r#"{{"issuer":"https://{host}","jwks_uri":"https://{host}/keys"}}"#))
@@ -62,6 +65,16 @@ impl Issuer {
 
     /// A token for the audience `me` that ends so many seconds from now.
     fn token(&self, user: &str, seconds: i64) -> String {
+        self.token_with(user, seconds, [])
+    }
+
+    /// The same with other claims.
+    fn token_with<const N: usize>(
+        &self,
+        user: &str,
+        seconds: i64,
+        other: [(&'static str, Value); N],
+    ) -> String {
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() as i64;
         let mut claims = Map::new();
         claims.insert("iss", self.server.url().as_str());
@@ -70,6 +83,9 @@ impl Issuer {
         claims.insert("sub", user);
         claims.insert("team", "blue");
         claims.insert("roles", [Value::from("dev")].into_iter().collect::<Value>());
+        for (name, value) in other {
+            claims.insert(name, value);
+        }
         self.key.lock().unwrap().sign(claims).unwrap()
     }
 
@@ -142,7 +158,6 @@ fn tokens_of_an_issuer_of_flags_are_accepted_also_after_its_keys_changed() {
         "--oidc-groups-prefix=g:".to_owned(),
         "--oidc-required-claim=team=blue".to_owned(),
         "--oidc-signing-algs=RS256,ES256".to_owned(),
-        "-v=10".to_owned(),
     ];
     let server = Server::start(&binary(), &flags.each_ref().map(String::as_str)).unwrap();
     let body = until(&server, 201, || issuer.token("jane", 600));
@@ -157,11 +172,77 @@ fn tokens_of_an_issuer_of_flags_are_accepted_also_after_its_keys_changed() {
     assert_eq!(review(&server, &issuer.token("jane", -10)).0, 401);
     // Other methods know their tokens still.
     assert_eq!(review(&server, server.token()).0, 201);
-    let log = server.terminate().unwrap().unwrap().log;
-    for secret in [old, new] {
-        let signature = secret.rsplit('.').next().unwrap().to_owned();
-        assert!(!log.contains(&signature), "{log}");
+}
+
+#[test]
+fn planted_tokens_are_in_no_log_no_answer_and_no_file() {
+    let (issuer, stranger) = (Issuer::start(), Issuer::start());
+    let folder = Folder::new().unwrap();
+    let ca = folder.path().join("ca.crt");
+    fs::write(&ca, &issuer.authority).unwrap();
+    let flags = [
+        format!("--oidc-issuer-url={}", issuer.server.url()),
+        "--oidc-client-id=me".to_owned(),
+        format!("--oidc-ca-file={}", ca.display()),
+        "--oidc-groups-claim=groups".to_owned(),
+        "--oidc-required-claim=team=blue".to_owned(),
+        "--oidc-signing-algs=ES256".to_owned(),
+        "-v=10".to_owned(),
+    ];
+    let server = Server::start(&binary(), &flags.each_ref().map(String::as_str)).unwrap();
+    let good = issuer.token("jane", 600);
+    until(&server, 201, || good.clone());
+    // A claim that another server has, which gets an access token.
+    let far = |path: &str| {
+        let map = |entry: (&'static str, Value)| Value::from([entry].into_iter().collect::<Map>());
+        let endpoint = format!("{}{path}", issuer.server.url());
+        let source = [("endpoint", Value::from(endpoint)), ("access_token", "planted-access".into())];
+        let source: Map = source.into_iter().collect();
+        let names = map(("groups", "far".into()));
+        issuer.token_with(
+            "joe",
+            600,
+            [("_claim_names", names), ("_claim_sources", map(("far", source.into())))],
+        )
+    };
+    let (head, rest) = good.split_once('.').unwrap();
+    let unsigned = "eyJhbGciOiJub25lIn0";
+    let wrong = [
+        far("/groups"),
+        far("/malformed"),
+        stranger.token("jane", 600),
+        stranger.token_with("jane", 600, [("iss", issuer.server.url().into())]),
+        issuer.token("jane", -10),
+        issuer.token_with("jane", 600, [("aud", "others".into())]),
+        issuer.token_with("jane", 600, [("team", "red".into())]),
+        issuer.token_with("jane", 600, [("sub", Value::Int(1))]),
+        format!("{unsigned}.{rest}"),
+        format!("{head}.planted{rest}"),
+        good.replace('.', ".planted"),
+    ];
+    let mut answers = String::new();
+    for token in &wrong {
+        let (code, body) = review(&server, token);
+        assert_eq!(code, 401, "{body}");
+        answers.push_str(&body);
     }
+    let asked = issuer.server.requests();
+    for path in ["/groups", "/malformed"] {
+        let asked = asked.iter().find(|request| request.path == path).unwrap();
+        assert_eq!(asked.header("authorization"), "Bearer planted-access");
+    }
+    // The parts of the tokens, but for heads, which are the same in all.
+    let parts = wrong.iter().chain([&good]).flat_map(|token| token.split('.').skip(1));
+    let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).chain(["planted"]).collect();
+    let data = server.folder().join("data");
+    for part in &parts {
+        assert_eq!(testkit::files_with(&data, part).unwrap(), [PathBuf::new(); 0]);
+    }
+    let log = server.terminate().unwrap().unwrap().log;
+    for part in parts {
+        assert!(!log.contains(part) && !answers.contains(part), "{part}: {answers} {log}");
+    }
+    assert!(log.matches("a token was refused").count() >= wrong.len() - 2, "{log}");
 }
 
 #[test]

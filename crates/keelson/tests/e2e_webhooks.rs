@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -113,7 +114,6 @@ fn webhooks_of_flags_know_tokens_and_decide() {
         other.flag("authentication-token-webhook-config-file", "authenticate"),
         "--authorization-mode=Webhook".to_owned(),
         other.flag("authorization-webhook-config-file", "authorize"),
-        "-v=10".to_owned(),
     ];
     let server = Server::start(&binary(), &flags.each_ref().map(String::as_str)).unwrap();
     assert_eq!(get(&server, "jane-token", PODS).0, 200);
@@ -133,9 +133,91 @@ fn webhooks_of_flags_know_tokens_and_decide() {
     assert!(
         other.server.requests().iter().all(|request| request.header("authorization") == "Bearer hush-own")
     );
+}
+
+/// A server that repeats what it was sent, in answers of several forms.
+fn repeat(request: &Request) -> Reply {
+    let sent = format!("{} {}", request.header("authorization"), request.body);
+    let quoted = sent.replace('"', "'");
+    let failure = |code, message: String| {
+        Reply::Json(code, format!(r#"{{"kind":"Status","status":"Failure","message":"{message}"}}"#))
+    };
+    let has = |text: &str| request.body.contains(text);
+    if has("planted-body") || has("body-user") {
+        Reply::Json(502, sent)
+    } else if has("planted-status") || has("status-user") {
+        failure(403, quoted)
+    } else if has("planted-cut") {
+        failure(400, format!("{}{quoted}", "x".repeat(900)))
+    } else if has("planted-error") {
+        let review = r#"{"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1beta1","status"#;
+        Reply::ok(format!(r#"{review}":{{"error":"{quoted}"}}}}"#))
+    } else {
+        Reply::ok(format!("<{sent}>"))
+    }
+}
+
+#[test]
+fn planted_secrets_are_in_no_log_no_answer_and_no_file() {
+    let authority = Authority::new().unwrap();
+    let serving = authority.issue(&["127.0.0.1"]).unwrap();
+    let repeating = HttpsServer::start(&serving, Some(&authority), repeat).unwrap();
+    let other = Other { server: repeating, folder: Folder::new().unwrap() };
+    let client = authority.issue(&["client"]).unwrap();
+    let line_of_key = client.key.lines().nth(1).unwrap().to_owned();
+    // The plugin writes everything that it knows to its standard error too; the second run fails.
+    let issued = format!(
+        r#"{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{{"token":"planted-issued","clientCertificateData":"{}","clientKeyData":"{}","expirationTimestamp":"2001-01-01T00:00:00Z"}}}}"#,
+        client.certificate.replace('\n', "\\n"),
+        client.key.replace('\n', "\\n"),
+    );
+    fs::write(other.path("issued"), issued).unwrap();
+    fs::write(other.path("client.key"), &client.key).unwrap();
+    let script = format!(
+        "#!/bin/sh\ncd '{}'\ncat issued client.key >&2\ntail -n 2 client.key >&2\n\
+         echo plugin speaks: planted-issued $PLANTED \"$@\" >&2\ncat issued\n[ ! -e ran ] || exit 3\ntouch ran\n",
+        other.folder.path().display()
+    );
+    fs::write(other.path("plugin.sh"), script).unwrap();
+    fs::set_permissions(other.path("plugin.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    let plugin = "{exec: {command: ./plugin.sh, apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, \
+                  args: ['--secret=planted-argument'], env: [{name: PLANTED, value: planted-variable}]}}";
+    for (name, user) in [("authenticate", "{token: planted-own}"), ("authorize", plugin)] {
+        other.server.kubeconfig(&other.path(name), &format!("/{name}"), &authority, user).unwrap();
+    }
+    let flags = [
+        other.flag("authentication-token-webhook-config-file", "authenticate"),
+        "--authorization-mode=Webhook".to_owned(),
+        other.flag("authorization-webhook-config-file", "authorize"),
+        "-v=10".to_owned(),
+    ];
+    let server = Server::start(&binary(), &flags.each_ref().map(String::as_str)).unwrap();
+    let mut answers = String::new();
+    for token in ["planted-body", "planted-status", "planted-cut", "planted-error", "planted-other"] {
+        let (code, body) = get(&server, token, PODS);
+        assert_eq!(code, 401, "{body}");
+        answers.push_str(&body);
+    }
+    // The administrator acts as users on whom the other webhook decides.
+    for user in ["body-user", "status-user"] {
+        let credentials = format!("{}\r\nImpersonate-User: {user}", server.token());
+        let (code, body) = get(&server, &credentials, PODS);
+        assert_eq!(code, 500, "{body}");
+        answers.push_str(&body);
+    }
+    let authorize = |request: &Request| request.path.starts_with("/authorize");
+    let asked = other.server.requests().into_iter().find(authorize).unwrap();
+    assert!(asked.header("authorization") == "Bearer planted-issued" && asked.certificate.is_some());
+    let data = server.folder().join("data");
+    assert_eq!(testkit::files_with(&data, "planted").unwrap(), [PathBuf::new(); 0]);
+    assert_eq!(testkit::files_with(&data, &line_of_key).unwrap(), [PathBuf::new(); 0]);
     let log = server.terminate().unwrap().unwrap().log;
-    for secret in ["hush-own", "jane-token", "joe-token", "unknown-token"] {
-        assert!(!log.contains(secret), "{log}");
+    for text in [&log, &answers] {
+        // All secrets have it, also when they were cut.
+        assert!(!text.contains("plant") && !text.contains(&line_of_key), "{text}");
+    }
+    for line in ["a webhook for tokens did not answer", "plugin speaks: [withheld]", "exit code 3"] {
+        assert!(log.contains(line), "{line}: {log}");
     }
 }
 

@@ -14,6 +14,9 @@ const EVERY: Duration = Duration::from_secs(60);
 /// The longest token, certificate or key that is read from a file.
 const MOST_BYTES: u64 = 1 << 20;
 
+/// Shorter texts are words such as `true`, not secrets.
+pub(crate) const SHORTEST_SECRET: usize = 8;
+
 /// The credentials for a server.
 pub(crate) enum Credentials {
     /// None.
@@ -34,6 +37,19 @@ pub(crate) struct Shown {
     /// The certificate of the plugin.
     pub(crate) identity: Option<Arc<Identity>>,
     issued: Option<Arc<Issued>>,
+}
+
+impl Shown {
+    /// The token, or the encoded password.
+    pub(crate) fn token(&self) -> Option<&str> {
+        secret_of(self.header.as_ref()?)
+    }
+}
+
+/// The part of a header `Authorization` after its scheme, if it is too long for a word that appears by chance.
+pub(crate) fn secret_of(header: &HeaderValue) -> Option<&str> {
+    let (_, secret) = header.to_str().ok()?.split_once(' ')?;
+    (secret.len() >= SHORTEST_SECRET).then_some(secret)
 }
 
 impl Credentials {

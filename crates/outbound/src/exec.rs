@@ -4,7 +4,8 @@
 //! 2. **Kept until they end.** Credentials are used until they expire, until the server refuses them, or until the process ends.
 //! 3. **Bounded.** A run has a time, its output has a length.
 
-use crate::credentials::bearer;
+use crate::credentials::{SHORTEST_SECRET, bearer, secret_of};
+use crate::secret::{WITHHELD, withhold};
 use crate::shared::Shared;
 use crate::tls::Identity;
 use http::HeaderValue;
@@ -35,9 +36,6 @@ const MOST_OUTPUT: u64 = 1 << 20;
 /// The most bytes of messages that are logged.
 const MOST_MESSAGES: u64 = 8 << 10;
 
-/// Shorter values of variables are words such as `true`, not secrets.
-const SHORTEST_SECRET: usize = 8;
-const WITHHELD: &str = "[withheld]";
 /// In the first and the last line of a key in PEM.
 const KEY: &str = "PRIVATE KEY-----";
 
@@ -171,13 +169,15 @@ impl Plugin {
             Some(code) => Err(format!("exec: executable {shown} failed with exit code {code}")),
             None => Err(format!("exec: executable {shown} was ended by a signal")),
         };
-        self.log(&stderr, outcome.as_ref().ok().and_then(|issued| issued.header.as_ref()));
+        self.log(&stderr, &stdout);
         outcome
     }
 
     /// Logs what a plugin wrote to its standard error.
-    fn log(&self, messages: &[u8], header: Option<&HeaderValue>) {
-        let messages = self.settings.without_secrets(messages, header);
+    fn log(&self, messages: &[u8], stdout: &[u8]) {
+        let before = self.lock().issued.clone();
+        let before = before.as_ref().and_then(|issued| secret_of(issued.header.as_ref()?));
+        let messages = self.settings.without_secrets(messages, stdout, before);
         if !messages.is_empty() {
             let command = self.settings.command.display();
             log::warn!(command:%, messages = messages.as_str(); "a credential plugin wrote messages");
@@ -200,19 +200,30 @@ impl InteractiveMode {
 }
 
 impl Settings {
-    /// Messages without the secrets that are known: a token, values of variables, and keys in PEM.
-    fn without_secrets(&self, messages: &[u8], header: Option<&HeaderValue>) -> String {
+    /// Messages without the secrets that are known: words of the output, whether it can be used or not, the token before, values of
+    /// arguments and variables, and keys in PEM.
+    fn without_secrets(&self, messages: &[u8], stdout: &[u8], before: Option<&str>) -> String {
         let mut text = String::from_utf8_lossy(messages).trim().to_owned();
-        let token = header.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-        let secrets = token.into_iter().chain(self.env.iter().map(|(_, value)| value.as_str()));
-        for secret in secrets.filter(|secret| secret.len() >= SHORTEST_SECRET) {
-            text = text.replace(secret, WITHHELD);
-        }
         // From the begin of the first key to the end of the last, or of the text.
         if let Some(first) = text.find(KEY) {
             let start = text.get(..first).and_then(|before| before.rfind("-----BEGIN ")).unwrap_or(0);
             let last = text.rfind(KEY).filter(|last| *last > first);
             text.replace_range(start..last.map_or(text.len(), |last| last + KEY.len()), WITHHELD);
+        }
+        let output = String::from_utf8_lossy(stdout).replace("\\n", "\n");
+        let contract = self.input(false);
+        let words = output
+            .split(|character: char| !character.is_ascii_alphanumeric() && !"-._~+/".contains(character))
+            .filter(|word| !contract.contains(word));
+        let arguments =
+            self.args.iter().map(|arg| arg.split_once('=').map_or(arg.as_str(), |(_, value)| value));
+        let variables = self.env.iter().map(|(_, value)| value.as_str());
+        let mut secrets: Vec<&str> = words.chain(arguments).chain(variables).chain(before).collect();
+        secrets.retain(|secret| secret.len() >= SHORTEST_SECRET);
+        // A secret may be a part of another.
+        secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
+        for secret in secrets {
+            text = withhold(&text, secret).into_owned();
         }
         text
     }

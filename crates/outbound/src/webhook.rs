@@ -4,6 +4,7 @@ use crate::Error;
 use crate::backoff::Backoff;
 use crate::client::{Answer, Bounds};
 use crate::endpoint::Endpoint;
+use crate::secret::withhold;
 use bytes::Bytes;
 use object::excerpt::shorten_to;
 use object::quote::Quoted;
@@ -33,8 +34,14 @@ impl Webhook {
         Self { endpoint, backoff, timeout }
     }
 
-    /// Sends an object of a built-in kind, and returns what comes back: an object of the same kind.
-    pub async fn review(&self, ty: &'static Type, object: &Value) -> Result<Value, Error> {
+    /// Sends an object of a built-in kind, and returns what comes back: an object of the same kind. Errors have what the server
+    /// said, without `secret`, which the object may contain.
+    pub async fn review(
+        &self,
+        ty: &'static Type,
+        object: &Value,
+        secret: Option<&str>,
+    ) -> Result<Value, Error> {
         let mut body = Vec::new();
         json::encode(ty, object, &mut body);
         let body = Bytes::from(body);
@@ -42,17 +49,19 @@ impl Webhook {
         let query = format!("timeout={}", duration::Duration::from(self.timeout));
         let attempt = || async {
             let answer = self.endpoint.post_json(&query, body.clone(), bounds).await?;
-            read(ty, answer)
+            read(ty, answer, secret.unwrap_or_default())
         };
         self.backoff.retry(bounds.deadline, attempt).await
     }
 }
 
 /// The object in an answer.
-fn read(ty: &'static Type, answer: Answer) -> Result<Value, Error> {
+fn read(ty: &'static Type, answer: Answer, secret: &str) -> Result<Value, Error> {
     let Answer { status, content_type, retry_after, body } = answer;
+    let short = |text: &str| short(text, secret);
     if !(200..=206).contains(&status.as_u16()) {
-        let message = said(&body).unwrap_or_else(|| usual(status.as_u16(), &body));
+        let message =
+            said(&body).map_or_else(|| usual(status.as_u16(), &body, short), |message| short(&message));
         return Err(Error::Status { code: status.as_u16(), message, retry_after });
     }
     if body.is_empty() {
@@ -82,12 +91,12 @@ fn read(ty: &'static Type, answer: Answer) -> Result<Value, Error> {
         }
         Err(error) => format!("the answer is not a {kind}: {}", short(&error.to_string())),
     };
-    Err(Error::Answer(said(&body).unwrap_or(why)))
+    Err(Error::Answer(said(&body).map_or(why, |message| short(&message))))
 }
 
-/// The beginning of a text of the server.
-fn short(text: &str) -> String {
-    shorten_to(MOST_TEXT, text)
+/// The beginning of a text of the server, without a secret.
+fn short(text: &str, secret: &str) -> String {
+    shorten_to(MOST_TEXT, withhold(text, secret))
 }
 
 /// The message of a `Status` that says that something failed.
@@ -95,11 +104,11 @@ fn said(body: &[u8]) -> Option<String> {
     let decoded = json::decode(Status::schema(), body, &Limits::REQUEST).ok()?.value;
     let status = Status::of(decoded.as_map()?);
     let is_failure = decoded.get("kind")?.as_str() == Some("Status") && status.status() != "Success";
-    (is_failure && !status.message().is_empty()).then(|| short(status.message()))
+    (is_failure && !status.message().is_empty()).then(|| status.message().to_owned())
 }
 
 /// The text for a status code without more information.
-fn usual(code: u16, body: &[u8]) -> String {
+fn usual(code: u16, body: &[u8], short: impl Fn(&str) -> String) -> String {
     match code {
         401 => "the server has asked for the client to provide credentials".to_owned(),
         403 => "the server does not allow access to the requested resource".to_owned(),

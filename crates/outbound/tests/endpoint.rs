@@ -55,7 +55,7 @@ async fn review(webhook: &Webhook) -> Result<Value, Error> {
         r#"{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1","spec":{"user":"jane"}}"#;
     let ty = SubjectAccessReview::schema();
     let value = json::decode(ty, review.as_bytes(), &Limits::REQUEST).unwrap().value;
-    webhook.review(ty, &value).await
+    webhook.review(ty, &value, None).await
 }
 
 fn script(folder: &Path, text: &str) {
@@ -139,6 +139,18 @@ async fn answers_that_are_no_reviews_are_errors() {
         let error = review(&setup.webhook("{token: hush}")).await.unwrap_err().to_string();
         assert!(error.contains(wanted) && !error.contains("hush"), "{wanted}: {error}");
     }
+}
+
+#[tokio::test]
+async fn answer_that_repeats_the_credentials_comes_back_without_them() {
+    let setup = setup(|request| {
+        let sent = request.header("authorization");
+        Reply::Json(403, format!(r#"{{"kind":"Status","status":"Failure","message":"{sent} is unknown"}}"#))
+    });
+    let error = review(&setup.webhook("{token: hush-hush}")).await.unwrap_err();
+    assert_eq!(error.to_string(), "Bearer [withheld] is unknown");
+    let error = review(&setup.webhook("{username: jane, password: hush}")).await.unwrap_err();
+    assert_eq!(error.to_string(), "Basic [withheld] is unknown");
 }
 
 #[tokio::test]

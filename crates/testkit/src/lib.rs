@@ -14,7 +14,7 @@ pub use nix::sys::signal::Signal;
 pub use process::{Error, Exit, Folder, Process};
 pub use server::{Server, TOKEN};
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -39,4 +39,18 @@ pub fn unique(prefix: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() % 100_000_000;
     format!("{prefix}-{time:08}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The files below a folder that contain a text.
+pub fn files_with(folder: &Path, text: &str) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(files_with(&path, text)?);
+        } else if std::fs::read(&path)?.windows(text.len()).any(|part| part == text.as_bytes()) {
+            found.push(path);
+        }
+    }
+    Ok(found)
 }

@@ -1,5 +1,7 @@
 //! Secrets that are given to the server, and must not be seen in anything that it writes.
 
+use std::path::PathBuf;
+
 use testkit::{Folder, Process};
 
 use super::{As, Client, binary};
@@ -8,12 +10,12 @@ use testkit::http::Target;
 const PLANTED: &str = "pl4nted-s3cret-t0ken";
 
 #[test]
-fn planted_secrets_are_in_no_log_and_no_answer() {
+fn planted_secrets_are_in_no_log_no_answer_and_no_file() {
     let folder = Folder::new().unwrap();
     let data = folder.path().join("data");
     let tokens = folder.path().join("tokens.csv");
     std::fs::write(&tokens, format!("{PLANTED},admin,admin-uid,\"system:masters\"\n")).unwrap();
-    let flags = ["--storage=memory", "-v=9", &format!("--token-auth-file={}", tokens.display())];
+    let flags = ["-v=10", &format!("--token-auth-file={}", tokens.display())];
     let process = Process::start(&binary(), &data, &flags).unwrap();
     let target = Target::new(process.url(), &data.join("pki/ca.crt")).unwrap();
     let mut client = Client { target, connection: None };
@@ -34,6 +36,7 @@ fn planted_secrets_are_in_no_log_and_no_answer() {
     }
     let unknown = format!(r#"{{"spec":{{"token":"a.b.c-{PLANTED}"}}}}"#);
     assert_eq!(client.ask(admin, "POST", review, &unknown).status, 201);
+    assert_eq!(testkit::files_with(&data, PLANTED).unwrap(), [PathBuf::new(); 0]);
     let log = process.terminate().unwrap().log;
     assert!(!answers.contains(PLANTED), "{answers}");
     assert!(!log.contains(PLANTED), "the log has the token");

@@ -163,13 +163,24 @@ async fn always_interactive_plugin_needs_a_terminal() {
 fn messages_are_logged_without_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings {
+        args: vec!["--client-secret=hush-argument".into(), "hush-value".into()],
         env: vec![("KEY".into(), "hush-variable".into()), ("DEBUG".into(), "true".into())],
         ..plugin(folder.path(), "")
     };
-    let token = bearer("hush-token").unwrap();
+    let shown = |said: &str, stdout: &str, before| {
+        settings.without_secrets(said.as_bytes(), stdout.as_bytes(), before)
+    };
+    let output = format!(
+        r#"{{"apiVersion":"{V1}","kind":"ExecCredential","status":{{"token":"hush-token","clientKeyData":"-----BEGIN PRIVATE KEY-----\nhush/line+of\na/key==\n"}}}}"#
+    );
     let said = "it is true: hush-token, hush-variable\n-----BEGIN PRIVATE KEY-----\nhush\n-----END PRIVATE KEY-----\nbye\n";
-    let shown = settings.without_secrets(said.as_bytes(), Some(&token));
-    assert_eq!(shown, "it is true: [withheld], [withheld]\n[withheld]\nbye");
-    let cut = settings.without_secrets(b"a -----BEGIN EC PRIVATE KEY-----\nhu", None);
-    assert_eq!(cut, "a [withheld]");
+    assert_eq!(shown(said, &output, None), "it is true: [withheld], [withheld]\n[withheld]\nbye");
+    assert_eq!(shown("a -----BEGIN EC PRIVATE KEY-----\nhu", "", None), "a [withheld]");
+    let said = "ExecCredential of hush-token. hush/line+of; hush-argument hush-value hush-before";
+    assert_eq!(
+        shown(said, &output, Some("hush-before")),
+        "ExecCredential of [withheld]. [withheld]; [withheld] [withheld] [withheld]"
+    );
+    // What cannot be used counts too.
+    assert_eq!(shown("failed with hush-token", "{'hush-token", None), "failed with [withheld]");
 }
