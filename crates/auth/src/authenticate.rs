@@ -25,17 +25,25 @@ pub struct Credentials<'a> {
 
 /// An authenticated user, or the anonymous one.
 #[derive(Clone, Debug)]
-pub struct Authenticated(Arc<User>);
+pub struct Authenticated {
+    user: Arc<User>,
+    warning: Option<&'static str>,
+}
 
 impl Authenticated {
     /// The user.
     pub fn user(&self) -> &Arc<User> {
-        &self.0
+        &self.user
+    }
+
+    /// What the client is to know of its credentials.
+    pub fn warning(&self) -> Option<&'static str> {
+        self.warning
     }
 
     /// Whether it is not the user of a request without credentials.
     pub fn is_known(&self) -> bool {
-        !self.0.is_in(User::UNAUTHENTICATED)
+        !self.user.is_in(User::UNAUTHENTICATED)
     }
 
     /// A part of the server itself, with its user name in the reference and in the group `system:masters`.
@@ -45,16 +53,20 @@ impl Authenticated {
             groups: vec![User::MASTERS.to_owned()],
             ..User::default()
         };
-        Self(Arc::new(user.authenticated()))
+        Self::new(user.authenticated())
     }
 
     /// A user that an authenticated one acts as, after [`crate::impersonate`] found that it may.
     pub(crate) fn impersonated(user: User) -> Self {
-        Self(Arc::new(user))
+        Self::new(user)
+    }
+
+    fn new(user: impl Into<Arc<User>>) -> Self {
+        Self { user: user.into(), warning: None }
     }
 
     pub(crate) fn into_user(self) -> Arc<User> {
-        self.0
+        self.user
     }
 }
 
@@ -96,6 +108,15 @@ pub struct TokenIdentity {
     pub user: User,
     /// Those of the audiences asked for that the token is for.
     pub audiences: Vec<String>,
+    /// What the client is to know of the token.
+    pub warning: Option<&'static str>,
+}
+
+impl TokenIdentity {
+    /// A user of whose token there is nothing more to say.
+    pub fn new(user: User, audiences: Vec<String>) -> Self {
+        Self { user, audiences, warning: None }
+    }
 }
 
 /// Why a token is invalid, for the log and for a TokenReview. It contains no token.
@@ -178,7 +199,7 @@ impl Authenticators {
                 match outcome.valid() {
                     Some(()) => {
                         if let Some(user) = proxy.user(credentials.headers) {
-                            return Ok(Authenticated(Arc::new(user.authenticated())));
+                            return Ok(Authenticated::new(user.authenticated()));
                         }
                     }
                     None => is_refused = true,
@@ -186,7 +207,7 @@ impl Authenticators {
             }
             if let Some(outcome) = &certified.client {
                 match outcome.valid() {
-                    Some(Some(user)) => return Ok(Authenticated(Arc::clone(user))),
+                    Some(Some(user)) => return Ok(Authenticated::new(Arc::clone(user))),
                     Some(None) => {}
                     None => is_refused = true,
                 }
@@ -194,7 +215,9 @@ impl Authenticators {
         }
         match bearer::of(credentials.headers) {
             Bearer::Token(token) => match self.review(Token(&token), &self.audiences).await {
-                Ok(identity) => return Ok(Authenticated(Arc::new(identity.user))),
+                Ok(TokenIdentity { user, warning, .. }) => {
+                    return Ok(Authenticated { user: Arc::new(user), warning });
+                }
                 Err(error) => {
                     log::debug!(error:%; "a token was refused");
                     is_refused = true;
@@ -211,7 +234,7 @@ impl Authenticators {
         if is_refused || !may_be_anonymous {
             return Err(Refused);
         }
-        Ok(Authenticated(Arc::new(User::anonymous())))
+        Ok(Authenticated::new(User::anonymous()))
     }
 
     /// The user of a token, in the group of all authenticated users, or why there is none.

@@ -49,7 +49,7 @@ impl BootstrapTokens {
         match groups(&found, id, secret, now) {
             Ok(groups) => {
                 let user = User { name: format!("system:bootstrap:{id}"), groups, ..User::default() };
-                Ok(Some(TokenIdentity { user, audiences }))
+                Ok(Some(TokenIdentity::new(user, audiences)))
             }
             Err(why) => {
                 log::debug!(secret = name.as_str(), why; "a bootstrap token was refused");

@@ -111,7 +111,7 @@ impl Issuer {
 
     fn user(&self, claims: &Claims, audiences: Vec<String>) -> TokenOutcome {
         let user = self.config.mappings.user(claims).map_err(InvalidToken)?;
-        Ok(Some(TokenIdentity { user, audiences }))
+        Ok(Some(TokenIdentity::new(user, audiences)))
     }
 }
 

@@ -114,7 +114,7 @@ pub struct StaticTokens {
 impl AuthenticateToken for StaticTokens {
     fn authenticate<'a>(&'a self, token: Token<'a>, audiences: &'a [String]) -> Deferred<'a, TokenOutcome> {
         let identity = agnostic_audiences(audiences, &self.audiences)
-            .and_then(|audiences| self.tokens.user(token.0).map(|user| TokenIdentity { user, audiences }));
+            .and_then(|audiences| self.tokens.user(token.0).map(|user| TokenIdentity::new(user, audiences)));
         Deferred::Now(Ok(identity))
     }
 }

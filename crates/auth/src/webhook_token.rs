@@ -189,7 +189,7 @@ impl Inner {
                 .map(|(key, values)| (key.to_owned(), values.iter().map(str::to_owned).collect()))
                 .collect(),
         };
-        Ok(Some(TokenIdentity { user, audiences }))
+        Ok(Some(TokenIdentity::new(user, audiences)))
     }
 }
 

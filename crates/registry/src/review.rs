@@ -105,7 +105,7 @@ impl Registry {
         let Some(status) = status.as_map_mut() else { return Ok(()) };
         status.remove(TokenReviewStatus::AUTHENTICATED.as_str());
         match outcome {
-            Ok(TokenIdentity { user, audiences: of }) => {
+            Ok(TokenIdentity { user, audiences: of, .. }) => {
                 if !audiences.is_empty() && !of.iter().any(|audience| audiences.contains(audience)) {
                     return Err(Status::internal_error("error validating audiences"));
                 }

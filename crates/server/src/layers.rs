@@ -168,14 +168,18 @@ impl Layer for Authentication {
         if caller.is_known() {
             request.peer.set_authenticated();
         }
-        let has_extra_space = auth::has_extra_space(request.headers());
+        let warning = match auth::has_extra_space(request.headers()) {
+            true => Some(
+                "the provided Authorization header contains extra space before the bearer token, and is ignored",
+            ),
+            false => caller.warning(),
+        };
         request.head.extensions.insert(caller);
         let response = next.handle(request).await;
-        if has_extra_space {
-            let text = "the provided Authorization header contains extra space before the bearer token, and is ignored";
-            return Ok(warned(response.unwrap_or_else(Error::into_response), &[text.to_owned()]));
+        match warning {
+            Some(text) => Ok(warned(response.unwrap_or_else(Error::into_response), &[text.to_owned()])),
+            None => response,
         }
-        response
     }
 }
 

@@ -148,7 +148,7 @@ async fn claims_of_a_token_make_its_user() {
         groups: vec!["g:a".into(), "g:b".into()],
         extra: vec![(User::CREDENTIAL_ID.into(), vec!["JTI=t1".into()])],
     };
-    assert_eq!(identity, TokenIdentity { user: jane, audiences: vec!["api".into()] });
+    assert_eq!(identity, TokenIdentity::new(jane, vec!["api".into()]));
     let one = user(&issuers, &fixture.token(r#"{"groups":"only","id":"7"}"#)).await;
     assert_eq!((one.groups, one.extra), (vec!["g:only".to_owned()], Vec::new()));
     assert_eq!(

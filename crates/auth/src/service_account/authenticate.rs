@@ -25,6 +25,19 @@ const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 /// The label of a Secret whose token is not accepted any more.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
+/// The warning for a token of a Secret that was made together with its account.
+const GENERATED: &str = "Use tokens from the TokenRequest API or manually created secret-based tokens instead of \
+                         auto-generated secret-based tokens.";
+
+/// How the Secret of a legacy token was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// With its account, which lists it.
+    Generated,
+    /// By somebody.
+    Manual,
+}
+
 /// The objects that decide about tokens.
 #[derive(Clone)]
 pub struct Objects {
@@ -116,14 +129,14 @@ impl ServiceAccountTokens {
     ) -> Result<Option<TokenIdentity>, String> {
         let Some(verified) = self.tokens.of(token, || self.verify(token))? else { return Ok(None) };
         let audiences = self.audiences(&verified, asked)?;
-        let user = match verified.is_legacy {
-            true => self.legacy(token, &verified, now),
-            false => self.bound(&verified, now),
+        let identity = match verified.is_legacy {
+            true => self.legacy(token, &verified, audiences, now),
+            false => self.bound(&verified, now).map(|user| TokenIdentity::new(user, audiences)),
         };
         if verified.expires.is_some_and(|time| is_expired(time, now)) {
             self.tokens.remove(token);
         }
-        user.map(|user| Some(TokenIdentity { user, audiences }))
+        identity.map(Some)
     }
 
     /// The claims of a token, if its issuer is known and its signature valid.
@@ -201,7 +214,13 @@ impl ServiceAccountTokens {
     }
 
     /// The user of a legacy token.
-    fn legacy(&self, token: &str, verified: &Verified, now: i64) -> Result<User, String> {
+    fn legacy(
+        &self,
+        token: &str,
+        verified: &Verified,
+        audiences: Vec<String>,
+        now: i64,
+    ) -> Result<TokenIdentity, String> {
         let Account { namespace, account, secret, .. } = &verified.account;
         let secret_name = secret.as_ref().map_or("", |secret| secret.name.as_str());
         for (claim, name) in [
@@ -218,13 +237,16 @@ impl ServiceAccountTokens {
         if User::as_service_account(&verified.subject) != Some((namespace, &account.name)) {
             return Err("sub claim is invalid".into());
         }
-        if self.settings.lookup {
-            self.look_up_legacy(token, namespace, account, secret_name, now)?;
-        }
-        Ok(User { uid: account.uid.clone(), ..User::service_account(namespace, &account.name) })
+        let origin = match self.settings.lookup {
+            true => self.look_up_legacy(token, namespace, account, secret_name, now)?,
+            false => Origin::Manual,
+        };
+        let user = User { uid: account.uid.clone(), ..User::service_account(namespace, &account.name) };
+        let warning = (origin == Origin::Generated).then_some(GENERATED);
+        Ok(TokenIdentity { warning, ..TokenIdentity::new(user, audiences) })
     }
 
-    /// Whether the Secret of a legacy token is there and has it, for an account that is there.
+    /// How the Secret of a legacy token was made, if it is there and has the token, for an account that is there.
     fn look_up_legacy(
         &self,
         token: &str,
@@ -232,12 +254,12 @@ impl ServiceAccountTokens {
         account: &Reference,
         secret_name: &str,
         now: i64,
-    ) -> Result<(), String> {
+    ) -> Result<Origin, String> {
         let invalidated = || "Token has been invalidated".to_owned();
         let secret = self.objects.secrets.lookup(namespace, secret_name).ok().flatten();
         let secret = secret.filter(|secret| !secret.is_deleting()).ok_or_else(invalidated)?;
-        let content = content(&secret).unwrap_or_default();
-        let stored = content.get("data").and_then(|data| data.get("token")).and_then(Value::as_str);
+        let stored = content(&secret).unwrap_or_default();
+        let stored = stored.get("data").and_then(|data| data.get("token")).and_then(Value::as_str);
         let stored = stored.and_then(|encoded| STANDARD.decode(encoded).ok()).unwrap_or_default();
         if verify_slices_are_equal(&stored, token.as_bytes()).is_err() {
             return Err("Token does not match server's copy".into());
@@ -259,7 +281,10 @@ impl ServiceAccountTokens {
                 account.name
             ));
         }
-        Ok(())
+        let account = content(&found).unwrap_or_default();
+        let listed = account.get("secrets").and_then(Value::as_list);
+        let mut listed = listed.into_iter().flatten().filter_map(|secret| secret.get("name")?.as_str());
+        Ok(if listed.any(|name| name == secret_name) { Origin::Generated } else { Origin::Manual })
     }
 
     /// Has the day of a legacy token's use noted. Tomorrow is the day of another server that shares the data.

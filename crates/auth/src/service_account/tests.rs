@@ -330,6 +330,21 @@ async fn legacy_token_ends_with_its_account() {
 }
 
 #[tokio::test]
+async fn token_of_a_secret_that_its_account_lists_has_a_warning() {
+    let world = World::new(|_| {}).await;
+    let token = world.legacy("").await;
+    let warning = async |secrets: &str| {
+        world.put_with("serviceaccounts", "n", "a", "account-uid", "", secrets).await;
+        world.ask(&token).unwrap().unwrap().warning
+    };
+    assert_eq!(warning("").await, None);
+    assert_eq!(warning(r#","secrets":[{"name":"other"},{}]"#).await, None);
+    let warned = warning(r#","secrets":[{"name":"other"},{"name":"s"}]"#).await.unwrap();
+    assert!(warned.starts_with("Use tokens from the TokenRequest API"), "{warned}");
+    assert!(warned.ends_with("instead of auto-generated secret-based tokens."), "{warned}");
+}
+
+#[tokio::test]
 async fn use_of_a_legacy_token_is_noted_once_a_day() {
     let world = World::new(|_| {}).await;
     let token = world.legacy("").await;

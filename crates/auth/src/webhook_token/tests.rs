@@ -52,7 +52,7 @@ async fn user_of_the_answer_is_the_user_of_the_token() {
         groups: vec!["a".into()],
         extra: vec![("k".into(), vec!["v".into()])],
     };
-    assert_eq!(identity, TokenIdentity { user: jane, audiences: vec!["api".into()] });
+    assert_eq!(identity, TokenIdentity::new(jane, vec!["api".into()]));
     let request = &v1.server.requests()[0];
     assert_eq!(request.path, "/authenticate?timeout=10s");
     assert!(request.body.contains(r#""spec":{"token":"t","audiences":["api","third"]}"#), "{}", request.body);
