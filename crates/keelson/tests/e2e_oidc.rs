@@ -236,7 +236,7 @@ fn planted_tokens_are_in_no_log_no_answer_and_no_file() {
     let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).chain(["planted"]).collect();
     let data = server.folder().join("data");
     for part in &parts {
-        assert_eq!(testkit::files_with(&data, part).unwrap(), [PathBuf::new(); 0]);
+        assert_eq!(testkit::files_with(&data, part).unwrap(), Vec::<PathBuf>::new());
     }
     let log = server.terminate().unwrap().unwrap().log;
     for part in parts {

@@ -209,8 +209,8 @@ fn planted_secrets_are_in_no_log_no_answer_and_no_file() {
     let asked = other.server.requests().into_iter().find(authorize).unwrap();
     assert!(asked.header("authorization") == "Bearer planted-issued" && asked.certificate.is_some());
     let data = server.folder().join("data");
-    assert_eq!(testkit::files_with(&data, "planted").unwrap(), [PathBuf::new(); 0]);
-    assert_eq!(testkit::files_with(&data, &line_of_key).unwrap(), [PathBuf::new(); 0]);
+    assert_eq!(testkit::files_with(&data, "planted").unwrap(), Vec::<PathBuf>::new());
+    assert_eq!(testkit::files_with(&data, &line_of_key).unwrap(), Vec::<PathBuf>::new());
     let log = server.terminate().unwrap().unwrap().log;
     for text in [&log, &answers] {
         // All secrets have it, also when they were cut.
