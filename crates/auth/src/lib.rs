@@ -25,6 +25,8 @@ mod proxy;
 pub mod rbac;
 pub mod service_account;
 pub mod stored;
+#[cfg(test)]
+mod testing;
 mod tokens;
 mod user;
 pub mod webhook;

@@ -1,37 +1,21 @@
 mod histories;
 
 use super::*;
-use cache::{Cache, Change, Field, Options, Spec};
+use crate::testing;
+use cache::{Cache, Change, Field, Spec};
 use std::collections::BTreeSet;
-use store::memory::Memory;
 
-struct Fixture {
-    cache: Cache,
-    node: Node,
-}
+type Fixture = testing::Fixture<Node>;
 
 impl Fixture {
     async fn new() -> Self {
         let pods = Spec::namespaced("pods").unwrap().field(Field::new("spec.nodeName").indexed());
-        let cluster = ["persistentvolumes", "volumeattachments"].map(|name| Spec::cluster(name).unwrap());
-        let specs: Vec<_> = std::iter::once(pods).chain(cluster).collect();
-        let cache = Cache::open(Arc::new(Memory::default()), specs, Options::default()).await.unwrap();
-        let node = node(&cache);
-        Self { cache, node }
-    }
-
-    /// Puts an object: `[namespace/]name`, and the fields besides its name.
-    async fn put(&self, resource: &str, key: &str, fields: &str) {
-        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-        let json = format!(r#"{{"metadata":{{"name":"{name}","namespace":"{namespace}"}},{fields}}}"#);
-        let of = self.cache.resource(resource).unwrap();
-        self.cache.commit(Change::put(&of, namespace, name, json)).await.unwrap();
-    }
-
-    async fn delete(&self, resource: &str, key: &str) {
-        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-        let of = self.cache.resource(resource).unwrap();
-        self.cache.commit(Change::delete(&of, namespace, name)).await.unwrap();
+        let [volumes, attachments] =
+            ["persistentvolumes", "volumeattachments"].map(|name| Spec::cluster(name).unwrap());
+        Self::with([pods, volumes, attachments], |of| {
+            Node::new(of("pods"), of("persistentvolumes"), of("volumeattachments"))
+        })
+        .await
     }
 
     /// Puts a pod of a node: the fields of its spec besides.
@@ -67,12 +51,12 @@ impl Fixture {
         let selector = object::field_selector::Selector::parse(fields).unwrap();
         let fields = selector.requirements().unwrap().to_vec();
         let selectors = (!fields.is_empty()).then(|| Box::new(Selectors { fields, ..Selectors::default() }));
-        shown(&self.node, &user(node), &Attributes { selectors, ..Attributes::new(verb, target) })
+        shown(&self.authorizer, &user(node), &Attributes { selectors, ..Attributes::new(verb, target) })
     }
 
     /// What the graph holds, up to date.
     fn content(&self) -> BTreeSet<String> {
-        self.node.with_graph(Graph::content)
+        self.authorizer.with_graph(Graph::content)
     }
 }
 
@@ -140,7 +124,7 @@ async fn objects_that_pods_refer_to_are_related_to_their_node() {
     }
     assert_eq!(fixture.ask("n1", "create", "serviceaccounts/token", "ns/sa"), "allow");
     assert_eq!(fixture.ask("n2", "create", "serviceaccounts/token", "ns/sa"), unrelated("n2"));
-    let objects = fixture.node.with_graph(|graph| graph.content());
+    let objects = fixture.authorizer.with_graph(|graph| graph.content());
     let held = objects.iter().filter(|line| line.ends_with(" 1")).count();
     assert_eq!(held, all.count(), "each object but the pod, and the service account");
 }
@@ -408,7 +392,7 @@ async fn other_resources_have_rules_for_all_nodes() {
         let expected = if allowed { "allow" } else { "" };
         assert_eq!(fixture.ask("n1", verb, path, "ns/x"), expected, "{verb} {path}");
     }
-    assert_eq!(shown(&fixture.node, &user("n1"), &Attributes::path("get", "/metrics")), "");
+    assert_eq!(shown(&fixture.authorizer, &user("n1"), &Attributes::path("get", "/metrics")), "");
 }
 
 #[tokio::test]
@@ -427,22 +411,22 @@ async fn graph_is_for_requests_of_nodes_alone() {
     let groupless = User { groups: vec![], ..user("n1") };
     let jane = User { name: "jane".into(), ..user("n1") };
     for other in [&groupless, &jane] {
-        assert_eq!(shown(&fixture.node, other, &get), "");
+        assert_eq!(shown(&fixture.authorizer, other, &get), "");
     }
     let nameless = "unknown node for user \"system:node:\"";
-    assert_eq!(shown(&fixture.node, &user(""), &get), nameless);
-    assert!(!fixture.node.state.read().unwrap().is_current(), "nothing was read");
-    assert_eq!(shown(&fixture.node, &user("n1"), &get), "allow");
-    assert!(fixture.node.state.read().unwrap().is_current());
+    assert_eq!(shown(&fixture.authorizer, &user(""), &get), nameless);
+    assert!(!fixture.authorizer.state.read().unwrap().is_current(), "nothing was read");
+    assert_eq!(shown(&fixture.authorizer, &user("n1"), &get), "allow");
+    assert!(fixture.authorizer.state.read().unwrap().is_current());
 }
 
 #[tokio::test]
 async fn rules_of_nodes_are_incomplete() {
     let fixture = Fixture::new().await;
-    let rules = fixture.node.rules(&user("n1"), "ns");
+    let rules = fixture.authorizer.rules(&user("n1"), "ns");
     assert!(rules.is_incomplete && rules.resources.is_empty());
     assert_eq!(rules.error.unwrap(), "node authorizer does not support user rule resolution");
-    assert_eq!(fixture.node.rules(&User::anonymous(), "ns"), Rules::default());
+    assert_eq!(fixture.authorizer.rules(&User::anonymous(), "ns"), Rules::default());
 }
 
 #[tokio::test]

@@ -1,35 +1,18 @@
 use super::*;
-use cache::{Cache, Change, Options, Spec};
-use store::memory::Memory;
+use crate::testing;
+use cache::Spec;
 
-struct Fixture {
-    cache: Cache,
-    rbac: Rbac,
-}
+type Fixture = testing::Fixture<Rbac>;
 
 impl Fixture {
     async fn new() -> Self {
-        let specs = ["roles", "rolebindings"].map(|name| Spec::namespaced(name).unwrap());
-        let cluster = ["clusterroles", "clusterrolebindings"].map(|name| Spec::cluster(name).unwrap());
-        let specs: Vec<_> = specs.into_iter().chain(cluster).collect();
-        let cache = Cache::open(Arc::new(Memory::default()), specs, Options::default()).await.unwrap();
-        let of = |name| cache.resource(name).unwrap();
-        let rbac = Rbac::new(of("roles"), of("clusterroles"), of("rolebindings"), of("clusterrolebindings"));
-        Self { cache, rbac }
-    }
-
-    /// Puts an object: `[namespace/]name`, and the fields besides its metadata.
-    async fn put(&self, resource: &str, key: &str, fields: &str) {
-        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-        let json = format!(r#"{{"metadata":{{"name":"{name}","namespace":"{namespace}"}},{fields}}}"#);
-        let of = self.cache.resource(resource).unwrap();
-        self.cache.commit(Change::put(&of, namespace, name, json)).await.unwrap();
-    }
-
-    async fn delete(&self, resource: &str, key: &str) {
-        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-        let of = self.cache.resource(resource).unwrap();
-        self.cache.commit(Change::delete(&of, namespace, name)).await.unwrap();
+        let [roles, bindings] = ["roles", "rolebindings"].map(|name| Spec::namespaced(name).unwrap());
+        let [cluster_roles, cluster_bindings] =
+            ["clusterroles", "clusterrolebindings"].map(|name| Spec::cluster(name).unwrap());
+        Self::with([roles, bindings, cluster_roles, cluster_bindings], |of| {
+            Rbac::new(of("roles"), of("clusterroles"), of("rolebindings"), of("clusterrolebindings"))
+        })
+        .await
     }
 
     async fn role(&self, key: &str, verb: &str, resource: &str) {
@@ -63,7 +46,7 @@ impl Fixture {
             namespace: namespace.into(),
             name: String::new(),
         };
-        let verdict = self.rbac.decide(user, &Attributes::new(verb, target)).wait().await;
+        let verdict = self.authorizer.decide(user, &Attributes::new(verb, target)).wait().await;
         assert_eq!(verdict.error, None);
         match verdict.decision {
             crate::Decision::Allow => verdict.reason.to_string(),
@@ -237,7 +220,7 @@ async fn paths_are_granted_by_cluster_role_bindings_alone() {
         ("jane", "get", "/other", false),
         ("joe", "get", "/metrics", false),
     ] {
-        let verdict = fixture.rbac.decide(&user(name, &[]), &Attributes::path(verb, path)).wait().await;
+        let verdict = fixture.authorizer.decide(&user(name, &[]), &Attributes::path(verb, path)).wait().await;
         assert_eq!(verdict.decision == crate::Decision::Allow, allowed, "{name} {verb} {path}");
     }
 }
@@ -255,7 +238,7 @@ async fn rules_are_listed_in_the_order_of_bindings_with_the_errors() {
     fixture.bind("z", "ClusterRole/both", &["Group dev", "User jane"]).await;
     fixture.bind("b", "ClusterRole/early", &["User jane"]).await;
     fixture.bind("n/l", "Role/lost", &["User jane"]).await;
-    let listed = fixture.rbac.rules(&jane, "n");
+    let listed = fixture.authorizer.rules(&jane, "n");
     let resources = listed.resources.iter().map(|rule| rule.resources.join(","));
     assert_eq!(resources.collect::<Vec<_>>(), ["nodes", "pods", "secrets"]);
     assert_eq!(listed.resources[1].groups, ["", "x"]);
@@ -263,5 +246,5 @@ async fn rules_are_listed_in_the_order_of_bindings_with_the_errors() {
     assert_eq!(listed.paths, [PathRule { verbs: vec!["get".into()], paths: vec!["/healthz".into()] }]);
     assert!(!listed.is_incomplete);
     assert_eq!(listed.error.unwrap(), "role.rbac.authorization.k8s.io \"lost\" not found");
-    assert_eq!(fixture.rbac.rules(&jane, "m").resources.len(), 2);
+    assert_eq!(fixture.authorizer.rules(&jane, "m").resources.len(), 2);
 }
