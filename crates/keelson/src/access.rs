@@ -56,10 +56,50 @@ pub(crate) enum Error {
     Missing(&'static str),
 }
 
+/// The files with authorities of certificates, as they are at the start.
+pub(crate) struct AuthorityFiles {
+    /// `--client-ca-file`.
+    client: Option<String>,
+    /// `--requestheader-client-ca-file`.
+    proxy: Option<String>,
+}
+
+impl AuthorityFiles {
+    pub(crate) fn read(options: &Options) -> Result<Self, Error> {
+        Ok(Self {
+            client: options.client_ca_file.as_deref().map(read).transpose()?,
+            proxy: options.proxy.client_ca_file.as_deref().map(read).transpose()?,
+        })
+    }
+
+    /// The authorities of client certificates, in PEM.
+    pub(crate) fn client_authorities(&self, own: &str) -> String {
+        format!("{own}{}", self.client.as_deref().unwrap_or_default())
+    }
+
+    /// What servers behind this one need to know of the proxies that it trusts.
+    pub(crate) fn proxy_info(&self, options: &ProxyOptions) -> Vec<(&'static str, String)> {
+        let Some(authorities) = &self.proxy else { return Vec::new() };
+        let list = |values: &[String]| {
+            let texts: Vec<String> = values.iter().map(|value| json::string(value)).collect();
+            format!("[{}]", texts.join(","))
+        };
+        vec![
+            ("requestheader-client-ca-file", authorities.clone()),
+            ("requestheader-allowed-names", list(&options.allowed_names)),
+            ("requestheader-extra-headers-prefix", list(&options.extra_prefixes)),
+            ("requestheader-group-headers", list(&options.group_headers)),
+            ("requestheader-uid-headers", list(&options.uid_headers)),
+            ("requestheader-username-headers", list(&options.username_headers)),
+        ]
+    }
+}
+
 /// The methods of authentication: the authority of the data directory, `--client-ca-file`, the kubeconfig's token,
 /// `--token-auth-file`, `--requestheader-*`, service account tokens, bootstrap tokens, issuers, webhooks.
 pub(crate) fn authenticators(
     options: &Options,
+    files: &AuthorityFiles,
     loaded: &Loaded,
     cache: &Cache,
     service_accounts: ServiceAccountTokens,
@@ -71,12 +111,12 @@ pub(crate) fn authenticators(
         tokens.extend(parsed.map_err(|cause| Error::Tokens { path: path.clone(), cause })?);
     }
     let own = loaded.client_authority.clone();
-    let given = options.client_ca_file.as_deref().map(read).transpose()?;
+    let given = files.client.as_deref();
     let path = options.client_ca_file.clone().unwrap_or_else(|| PathBuf::from("pki/ca.crt"));
-    if let Some(given) = &given {
+    if let Some(given) = given {
         authorities(&path, given)?;
     }
-    let trusted = authorities(&path, &format!("{own}\n{}", given.as_deref().unwrap_or_default()))?;
+    let trusted = authorities(&path, &format!("{own}\n{}", given.unwrap_or_default()))?;
     let certificates =
         ClientAuthority::new(trusted).map_err(|error| Error::Authorities { path, why: error.to_string() })?;
     let audiences = options.audiences();
@@ -91,19 +131,19 @@ pub(crate) fn authenticators(
     // Last: what other methods know needs no question to another server.
     methods.extend(token_webhook(&options.token_webhook, &audiences)?);
     let authenticators = Arc::new(Authenticators {
-        proxy: proxy(&options.proxy)?,
+        proxy: proxy(&options.proxy, files.proxy.as_deref())?,
         certificates: Some(certificates),
         tokens: methods,
         audiences,
         anonymous: oidc.anonymous.unwrap_or_else(|| anonymous(options)),
     });
     if let Some((path, content)) = options.client_ca_file.clone().zip(given) {
-        reload_authorities(&path, content, authenticators.clone(), move |methods, content| {
+        reload_authorities(&path, content.to_owned(), authenticators.clone(), move |methods, content| {
             (methods.certificates.as_ref().map(ClientAuthority::authorities), format!("{own}\n{content}"))
         });
     }
-    if let Some(path) = &options.proxy.client_ca_file {
-        reload_authorities(path, read(path)?, authenticators.clone(), |methods, content| {
+    if let Some((path, content)) = options.proxy.client_ca_file.as_ref().zip(files.proxy.clone()) {
+        reload_authorities(path, content, authenticators.clone(), |methods, content| {
             (methods.proxy.as_ref().map(|proxy| &proxy.authorities), content.to_owned())
         });
     }
@@ -131,34 +171,11 @@ fn token_webhook(
     Ok(Some(Box::new(WebhookTokens::new(server, config)?)))
 }
 
-/// The authorities of client certificates, in PEM.
-pub(crate) fn client_authorities(options: &Options, own: &str) -> Result<String, Error> {
-    let given = options.client_ca_file.as_deref().map(read).transpose()?.unwrap_or_default();
-    Ok(format!("{own}{given}"))
-}
-
 /// The authorities that the TLS handshake names, so that clients choose a fitting certificate. Where authorities come from files,
 /// which can change, it names none, and clients show what they have.
 pub(crate) fn announced_authorities(options: &Options, own: &str) -> String {
     let is_given = options.client_ca_file.is_some() || options.proxy.client_ca_file.is_some();
     if is_given { String::new() } else { own.to_owned() }
-}
-
-/// What servers behind this one need to know of the proxies that it trusts.
-pub(crate) fn proxy_info(options: &ProxyOptions) -> Result<Vec<(&'static str, String)>, Error> {
-    let Some(path) = &options.client_ca_file else { return Ok(Vec::new()) };
-    let list = |values: &[String]| {
-        let texts: Vec<String> = values.iter().map(|value| json::string(value)).collect();
-        format!("[{}]", texts.join(","))
-    };
-    Ok(vec![
-        ("requestheader-client-ca-file", read(path)?),
-        ("requestheader-allowed-names", list(&options.allowed_names)),
-        ("requestheader-extra-headers-prefix", list(&options.extra_prefixes)),
-        ("requestheader-group-headers", list(&options.group_headers)),
-        ("requestheader-uid-headers", list(&options.uid_headers)),
-        ("requestheader-username-headers", list(&options.username_headers)),
-    ])
 }
 
 /// Whether requests without credentials are let in: as with the reference, not where everybody may do everything.
@@ -197,8 +214,8 @@ fn reload_authorities(
     });
 }
 
-/// The authenticating proxy of the flags `--requestheader-*`.
-fn proxy(options: &ProxyOptions) -> Result<Option<Proxy>, Error> {
+/// The authenticating proxy of the flags `--requestheader-*`, with the content of the file with its authorities.
+fn proxy(options: &ProxyOptions, file: Option<&str>) -> Result<Option<Proxy>, Error> {
     let lists = [
         ("requestheader-username-headers", &options.username_headers),
         ("requestheader-group-headers", &options.group_headers),
@@ -224,7 +241,7 @@ fn proxy(options: &ProxyOptions) -> Result<Option<Proxy>, Error> {
             );
         }
     }
-    let Some(path) = &options.client_ca_file else {
+    let Some((path, file)) = options.client_ca_file.as_ref().zip(file) else {
         return match lists.iter().find(|(_, values)| !values.is_empty()) {
             Some((flag, _)) => {
                 Err(Error::Flag(format!("--{flag} has no effect without --requestheader-client-ca-file")))
@@ -236,7 +253,7 @@ fn proxy(options: &ProxyOptions) -> Result<Option<Proxy>, Error> {
         let why = "--requestheader-client-ca-file has no effect without --requestheader-username-headers";
         return Err(Error::Flag(why.into()));
     }
-    let trusted = authorities(path, &read(path)?)?;
+    let trusted = authorities(path, file)?;
     let authorities = Certificates::new(trusted)
         .map_err(|error| Error::Authorities { path: path.clone(), why: error.to_string() })?;
     let names = |values: &[String]| values.iter().map(|value| header(value)).collect::<Result<Vec<_>, _>>();
@@ -268,18 +285,11 @@ pub(crate) fn read(path: &Path) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::AuthorizationOptions;
-
-    fn with_modes(modes: &[&str]) -> Options {
-        let modes = modes.iter().map(|mode| (*mode).to_owned()).collect();
-        let authorization = AuthorizationOptions { modes: Some(modes), ..AuthorizationOptions::default() };
-        Options { authorization, ..Options::default() }
-    }
 
     #[test]
     fn anonymous_requests_are_refused_where_everybody_may_do_everything() {
         assert_eq!(anonymous(&Options::default()), Anonymous::Allowed);
-        assert_eq!(anonymous(&with_modes(&["RBAC", "AlwaysAllow"])), Anonymous::Refused);
+        assert_eq!(anonymous(&Options::with_modes(&["RBAC", "AlwaysAllow"])), Anonymous::Refused);
         let refused = Options { anonymous: Some(false), ..Options::default() };
         assert_eq!(anonymous(&refused), Anonymous::Refused);
     }
@@ -300,7 +310,7 @@ mod tests {
     #[test]
     fn flags_of_a_proxy_that_cannot_take_effect_are_errors() {
         let names = || vec!["X-Remote-User".to_owned()];
-        let error = |options: ProxyOptions| proxy(&options).map(drop).unwrap_err().to_string();
+        let error = |options: ProxyOptions| proxy(&options, Some("")).map(drop).unwrap_err().to_string();
         let alone = ProxyOptions { username_headers: names(), ..ProxyOptions::default() };
         assert!(error(alone).contains("without --requestheader-client-ca-file"));
         let nameless = ProxyOptions { client_ca_file: Some("x".into()), ..ProxyOptions::default() };
@@ -309,6 +319,6 @@ mod tests {
         assert_eq!(error(empty), "empty value in \"requestheader-group-headers\"");
         let uid = ProxyOptions { uid_headers: vec!["X-Uid".into()], ..ProxyOptions::default() };
         assert!(error(uid).contains("standard X-Remote-Uid header"));
-        assert!(proxy(&ProxyOptions::default()).unwrap().is_none());
+        assert!(proxy(&ProxyOptions::default(), None).unwrap().is_none());
     }
 }

@@ -190,27 +190,21 @@ mod tests {
     use super::*;
     use auth::User;
 
-    fn with_modes(modes: &[&str]) -> Options {
-        let modes = modes.iter().map(|mode| (*mode).to_owned()).collect();
-        let authorization = AuthorizationOptions { modes: Some(modes), ..AuthorizationOptions::default() };
-        Options { authorization, ..Options::default() }
-    }
-
     #[test]
     fn wrong_modes_are_all_named() {
         let error = |options: &Options| check_modes(options).unwrap_err().to_string();
-        assert_eq!(error(&with_modes(&[])), "at least one authorization-mode must be passed");
-        assert_eq!(error(&with_modes(&["rbac"])), "authorization-mode \"rbac\" is not a valid mode");
+        assert_eq!(error(&Options::with_modes(&[])), "at least one authorization-mode must be passed");
+        assert_eq!(error(&Options::with_modes(&["rbac"])), "authorization-mode \"rbac\" is not a valid mode");
         assert_eq!(
-            error(&with_modes(&["RBAC", "ABAC"])),
+            error(&Options::with_modes(&["RBAC", "ABAC"])),
             "authorization-mode ABAC's authorization policy file not passed"
         );
         assert_eq!(
-            error(&with_modes(&["Node", "", "Node"])),
+            error(&Options::with_modes(&["Node", "", "Node"])),
             "[authorization-mode \"\" is not a valid mode, \
              authorization-mode [\"Node\" \"\" \"Node\"] has mode specified more than once]"
         );
-        let mut unused = with_modes(&["Node", "RBAC"]);
+        let mut unused = Options::with_modes(&["Node", "RBAC"]);
         assert!(check_modes(&unused).is_ok());
         unused.authorization.policy_file = Some("policies".into());
         assert_eq!(error(&unused), "cannot specify --authorization-policy-file without mode ABAC");
@@ -231,7 +225,7 @@ mod tests {
     fn policy_file_is_read_and_its_faults_have_its_name() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("policies");
-        let mut options = with_modes(&["ABAC"]);
+        let mut options = Options::with_modes(&["ABAC"]);
         options.authorization.policy_file = Some(path.clone());
         assert!(abac(&options).unwrap_err().to_string().contains("cannot be read"));
         std::fs::write(&path, "{\"user\":\"jane\"}\n{]\n").unwrap();
@@ -244,10 +238,10 @@ mod tests {
 
     #[test]
     fn flags_of_the_webhook_that_cannot_take_effect_are_errors() {
-        let mut options = with_modes(&["Webhook"]);
+        let mut options = Options::with_modes(&["Webhook"]);
         let error = check_modes(&options).unwrap_err().to_string();
         assert_eq!(error, "authorization-mode Webhook's authorization config file not passed");
-        options = with_modes(&["RBAC"]);
+        options = Options::with_modes(&["RBAC"]);
         options.authorization.webhook.config_file = Some("x".into());
         let error = check_modes(&options).unwrap_err().to_string();
         assert_eq!(error, "cannot specify --authorization-webhook-config-file without mode Webhook");

@@ -277,6 +277,16 @@ pub(crate) enum Show {
     Version,
 }
 
+#[cfg(test)]
+impl Options {
+    /// The usual options with these authorization modes.
+    pub(crate) fn with_modes(modes: &[&str]) -> Self {
+        let modes = modes.iter().map(|mode| (*mode).to_owned()).collect();
+        let authorization = AuthorizationOptions { modes: Some(modes), ..AuthorizationOptions::default() };
+        Self { authorization, ..Self::default() }
+    }
+}
+
 impl Options {
     /// Whether a controller runs, by its name or its alias: the first entry that names it decides, otherwise whether `*` is there.
     pub(crate) fn runs_controller(&self, name: &str, alias: &str) -> bool {

@@ -20,7 +20,7 @@ use store::embedded::{self, Embedded};
 use store::memory::Memory;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::access;
+use crate::access::{self, AuthorityFiles};
 use crate::aggregation;
 use crate::authorization;
 use crate::boot::{Hooks, SystemValues};
@@ -118,7 +118,8 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let cache = Arc::new(cache(options, store).await?);
     let last_uses = LastUses::default();
     let tokens = service_accounts.authenticator(options, &cache, last_uses.clone())?;
-    let authenticators = access::authenticators(options, &loaded, &cache, tokens)?;
+    let files = AuthorityFiles::read(options)?;
+    let authenticators = access::authenticators(options, &files, &loaded, &cache, tokens)?;
     let writer = admission::Writer::default();
     let registry = registry(options, cache, authenticators.clone(), service_accounts.issuing, &writer)?;
     let registry = Arc::new(registry);
@@ -141,8 +142,8 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         advertise,
         port: server.address().port(),
         services: options.service_range,
-        client_authority: access::client_authorities(options, &loaded.client_authority)?,
-        proxy: access::proxy_info(&options.proxy)?,
+        client_authority: files.client_authorities(&loaded.client_authority),
+        proxy: files.proxy_info(&options.proxy),
     };
     tokio::spawn(health::log_changes(registry.clone()));
     tokio::spawn({
