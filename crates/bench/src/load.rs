@@ -14,6 +14,7 @@ mod scenario;
 pub(crate) mod settings;
 pub(crate) mod start;
 pub(crate) mod target;
+mod user;
 mod watch;
 
 use crate::{
@@ -204,6 +205,11 @@ async fn of_scenario(scenario: &Scenario, target: &mut Target) -> Result<Vec<Fig
             target.need_pods().await?;
             let measured = target.drive(work(&target.plan)).await?;
             Ok(figures::requests(&measured, target.processes.memory()?))
+        }
+        Run::User => {
+            target.need_pods().await?;
+            let compared = user::compare(target).await?;
+            Ok(figures::compared(&compared, target.processes.memory()?))
         }
         Run::Watch => {
             target.need_pods().await?;

@@ -1,6 +1,6 @@
 //! Figures of one scenario, and how those of two servers compare.
 
-use super::{measure::Measured, watch::Watched};
+use super::{measure::Measured, user::Compared, watch::Watched};
 use crate::report::Row;
 use std::time::Duration;
 
@@ -52,6 +52,22 @@ pub(crate) fn watched(watched: &Watched, memory: Option<u64>) -> Vec<Figure> {
     figures.push(more("deliveries", deliveries / with.elapsed.as_secs_f64(), "/s"));
     figures.extend(latencies(with));
     figures.push(plain("body", with.bytes as f64 / deliveries).unit("B"));
+    figures.extend(memory.map(in_megabytes));
+    figures
+}
+
+/// The figures of the reads of two clients.
+pub(crate) fn compared(compared: &Compared, memory: Option<u64>) -> Vec<Figure> {
+    let Compared { administrator, user } = compared;
+    let cpu_of = |measured: &Measured| Some(micros(measured.cpu?) / measured.operations.max(1) as f64);
+    let mut figures = vec![plain("operations", user.operations.max(1) as f64)];
+    if let Some((given, own)) = cpu_of(administrator).zip(cpu_of(user)) {
+        figures.push(less("cpu as administrator", given, "us"));
+        figures.push(less("as user", own, "us"));
+        figures.push(plain("difference", own - given).unit("us"));
+    }
+    figures.push(more("rate", user.operations as f64 / user.elapsed.as_secs_f64(), "/s"));
+    figures.extend(latencies(user));
     figures.extend(memory.map(in_megabytes));
     figures
 }
@@ -164,6 +180,22 @@ mod tests {
             "bench": "get", "server": "server", "operations": 10.0, "cpu_us": 1000.0, "client_cpu_us": 200.0,
             "rate_per_s": 500.0, "p50_ms": 2.0, "p90_ms": 2.0, "p99_ms": 2.0, "max_ms": 2.0, "body_B": 100.0,
             "memory_MB": 3.0,
+        });
+        assert_eq!(row, wanted);
+    }
+
+    #[test]
+    fn clients_are_compared_by_all_their_rounds() {
+        let mut reads = Compared::default();
+        for round in [1, 3] {
+            reads.administrator.add(measured(round));
+            reads.user.add(measured(round * 2));
+        }
+        let row = json(&row("get-user", "server", &compared(&reads, None)));
+        let wanted = serde_json::json!({
+            "bench": "get-user", "server": "server", "operations": 20.0, "cpu_as_administrator_us": 1000.0,
+            "as_user_us": 2000.0, "difference_us": 1000.0, "rate_per_s": 250.0, "p50_ms": 2.0, "p90_ms": 6.0,
+            "p99_ms": 6.0, "max_ms": 6.0,
         });
         assert_eq!(row, wanted);
     }

@@ -43,6 +43,20 @@ pub(crate) struct Measured {
     pub(crate) bytes: u64,
 }
 
+impl Measured {
+    /// Adds what other requests took.
+    pub(crate) fn add(&mut self, other: Self) {
+        let is_first = self.operations == 0;
+        self.operations += other.operations;
+        self.elapsed += other.elapsed;
+        self.cpu = if is_first { other.cpu } else { self.cpu.zip(other.cpu).map(|(one, two)| one + two) };
+        self.client += other.client;
+        let all = std::mem::take(&mut self.latencies).0;
+        self.latencies = Latencies::new(all.into_iter().chain(other.latencies.0).collect());
+        self.bytes += other.bytes;
+    }
+}
+
 /// How long each request took, in order of time.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies(Vec<Duration>);

@@ -28,6 +28,8 @@ pub(crate) enum Run {
     Loaded,
     /// Requests, with the pods there.
     Requests(fn(&Plan) -> Work),
+    /// Reads of pods by two clients.
+    User,
     /// Changes of pods that many watch.
     Watch,
     /// The pods are deleted.
@@ -66,6 +68,11 @@ pub(crate) const ALL: &[Scenario] = &[
     Scenario { name: "create", about: "POST of pods, 5.4 kB each once stored", run: Run::Load },
     Scenario { name: "loaded", about: "the same as idle, with the pods", run: Run::Loaded },
     Scenario { name: "get", about: "GET of a pod", run: Run::Requests(get) },
+    Scenario {
+        name: "get-user",
+        about: "GET of a pod, as given and by a user whom a role lets read pods, in turn",
+        run: Run::User,
+    },
     Scenario { name: "get-any", about: "GET of a pod, resourceVersion=0", run: Run::Requests(get_any) },
     Scenario { name: "list", about: "LIST of all pods in JSON", run: Run::Requests(list) },
     Scenario {
@@ -127,6 +134,11 @@ pub(crate) fn delete(plan: &Plan) -> Work {
 /// Pods are changed, as many as there are events to be watched.
 pub(crate) fn changes(plan: &Plan) -> Work {
     Work { operations: plan.operations(2000), ..patch(plan) }
+}
+
+/// Pods are read, as often as in one of several rounds.
+pub(crate) fn reads(plan: &Plan) -> Work {
+    Work { operations: plan.operations(10_000), ..get(plan) }
 }
 
 fn get(plan: &Plan) -> Work {

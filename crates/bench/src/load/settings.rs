@@ -15,9 +15,10 @@ the server:
   --client-certificate FILE  who asks; with --client-key FILE
   --ca FILE                  the certificates that vouch for the server
   --insecure                 trust any server
+  --user-kubeconfig FILE     another client, for get-user: a role of its own lets it read pods
   --pids N,N                 the processes whose CPU time and memory are the server's
   --start COMMAND            start the server here; {port} and {dir} in its options are a free port and a new folder;
-                             the word keelson stands for the binary beside this one
+                             the word keelson stands for the binary beside this one, with both options and such a client
 another to compare with, given the same requests:
   --against URL, --against-kubeconfig FILE, --against-token TOKEN, ... (each of the above with --against-)
 the work:
@@ -32,6 +33,9 @@ the figures:
   --json                     JSON lines instead of a table
   --json-file FILE           JSON lines as well
 ";
+
+/// The server beside this program.
+pub(crate) const KEELSON: &str = "keelson";
 
 /// What to do, and with whom.
 #[derive(Debug)]
@@ -73,6 +77,7 @@ pub(crate) struct Server {
     pub(crate) client_key: Option<String>,
     pub(crate) ca: Option<String>,
     pub(crate) insecure: bool,
+    pub(crate) user_kubeconfig: Option<String>,
     pub(crate) pids: Vec<u32>,
     pub(crate) start: Option<String>,
 }
@@ -120,13 +125,23 @@ impl LoadOptions {
         }
         let started =
             settings.server.start.is_some() || settings.against.as_ref().is_some_and(|a| a.start.is_some());
+        let with_user = [Some(&settings.server), settings.against.as_ref()]
+            .into_iter()
+            .flatten()
+            .all(|server| server.user_kubeconfig.is_some() || server.is_keelson());
+        let possible = |scenario: &&Scenario| match scenario.run {
+            Run::Start => started,
+            Run::User => with_user,
+            _ => true,
+        };
         if settings.scenarios.is_empty() {
-            let wanted = |scenario: &&Scenario| started || !matches!(scenario.run, Run::Start);
-            settings.scenarios = scenario::ALL.iter().filter(wanted).collect();
-        } else if !started && settings.scenarios.iter().any(|scenario| matches!(scenario.run, Run::Start)) {
-            return Err("the scenario start needs --start COMMAND".into());
+            settings.scenarios = scenario::ALL.iter().filter(possible).collect();
         }
-        Ok(settings)
+        match settings.scenarios.iter().find(|scenario| !possible(scenario)).map(|scenario| scenario.run) {
+            None => Ok(settings),
+            Some(Run::Start) => Err("the scenario start needs --start COMMAND".into()),
+            Some(_) => Err("the scenario get-user needs --user-kubeconfig FILE for each server".into()),
+        }
     }
 }
 
@@ -145,11 +160,23 @@ impl Server {
             "client-key" => self.client_key = Some(value()?),
             "ca" => self.ca = Some(value()?),
             "insecure" => self.insecure = true,
+            "user-kubeconfig" => self.user_kubeconfig = Some(value()?),
             "start" => self.start = Some(value()?),
             "pids" => self.pids = pids(&value()?)?,
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Whether the server beside this program is to be started.
+    pub(crate) fn is_keelson(&self) -> bool {
+        self.start.as_deref().and_then(|line| line.split_whitespace().next()) == Some(KEELSON)
+    }
+
+    /// The same server for the other client.
+    pub(crate) fn of_user(&self) -> Option<Self> {
+        let kubeconfig = Some(self.user_kubeconfig.clone()?);
+        Some(Self { kubeconfig, token: None, client_certificate: None, client_key: None, ..self.clone() })
     }
 
     /// `url` and `prefix` are how the options of this server begin.
@@ -179,6 +206,7 @@ impl Server {
             client_key: place(&self.client_key),
             ca: place(&self.ca),
             insecure: self.insecure,
+            user_kubeconfig: place(&self.user_kubeconfig),
             pids: self.pids.clone(),
             start: place(&self.start),
         }

@@ -4,8 +4,9 @@ use super::{
     access::Access,
     client::{Call, Connection, Endpoint},
     measure::Processes,
-    settings::{Protocol, Server},
+    settings::{KEELSON, Protocol, Server},
 };
+use http::StatusCode;
 use nix::{
     sys::signal::{Signal, kill, killpg},
     unistd::Pid,
@@ -14,7 +15,7 @@ use std::{
     fs::File,
     net::TcpListener,
     os::unix::process::CommandExt as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Arc,
     time::{Duration, Instant},
@@ -30,8 +31,6 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 /// Between two looks whether it is ready, at least; and for one that takes long, this part of the time it has had.
 const PAUSE: Duration = Duration::from_millis(1);
 const PART: u32 = 100;
-/// The server beside this program.
-const KEELSON: &str = "keelson";
 
 /// A server that runs as long as this value lives, in a folder that goes away with it.
 pub(crate) struct Started {
@@ -51,10 +50,12 @@ impl Started {
         let folder = tempfile::tempdir()?;
         // Free now; another process is not likely to take it before the server does.
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let keelson = server.start.as_deref() == Some(KEELSON);
         let mut server = server.clone();
-        if keelson {
-            server.start = Some(format!("{} --secure-port={{port}} --data-dir={{dir}}", beside()?.display()));
+        let keelson = server.is_keelson().then(beside).transpose()?;
+        if let Some(keelson) = &keelson {
+            let given = server.start.as_deref().and_then(|line| line.trim().strip_prefix(KEELSON));
+            let (program, given) = (keelson.display(), given.unwrap_or_default());
+            server.start = Some(format!("{program} --secure-port={{port}} --data-dir={{dir}}{given}"));
             if server.kubeconfig.is_none() && server.token.is_none() {
                 server.kubeconfig = Some("{dir}/kubeconfig".into());
             }
@@ -79,6 +80,9 @@ impl Started {
         started.wait().await?;
         started.ready = begun.elapsed();
         started.cpu = started.processes().cpu()?.unwrap_or_default();
+        if let (Some(keelson), None) = (keelson, &started.server.user_kubeconfig) {
+            started.server.user_kubeconfig = Some(started.user_kubeconfig(&keelson)?);
+        }
         Ok(started)
     }
 
@@ -92,17 +96,39 @@ impl Started {
         self.folder.path().join("data")
     }
 
+    /// Makes the kubeconfig of a user who has no permissions.
+    fn user_kubeconfig(&self, keelson: &Path) -> Result<String, Failure> {
+        let path = self.folder.path().join("user.kubeconfig");
+        let made = Command::new(keelson)
+            .args(["kubeconfig", "--user=bench", "--group=bench"])
+            .arg(format!("--data-dir={}", self.data().display()))
+            .arg(format!("--output={}", path.display()))
+            .output()?;
+        match made.status.success() {
+            true => Ok(path.display().to_string()),
+            false => Err(String::from_utf8_lossy(&made.stderr).into()),
+        }
+    }
+
     async fn wait(&mut self) -> Result<(), Failure> {
         let access = Access { url: self.server.url.clone().unwrap_or_default(), ..Access::default() };
-        let endpoint = Arc::new(Endpoint::new(&access, Protocol::Http1)?);
+        let mut endpoint = Arc::new(Endpoint::new(&access, Protocol::Http1)?);
         let begun = Instant::now();
         let mut connection = None;
         loop {
             if let Some(status) = self.child.try_wait()? {
                 return Err(format!("the server ended ({status}); it wrote:\n{}", self.output()).into());
             }
-            if let Ok(true) = ready(&endpoint, &mut connection).await {
-                return Ok(());
+            match ready(&endpoint, &mut connection).await {
+                Ok(StatusCode::OK) => return Ok(()),
+                // Not for anonymous requests. The credentials may be in a file that the server writes.
+                Ok(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+                    if let Ok(access) = Access::of(&self.server) {
+                        endpoint = Arc::new(Endpoint::new(&access, Protocol::Http1)?);
+                        connection = None;
+                    }
+                }
+                _ => {}
             }
             if begun.elapsed() > PATIENCE {
                 let patience = PATIENCE.as_secs();
@@ -138,12 +164,12 @@ impl Drop for Started {
 }
 
 /// Asks once, on the connection that there is, so that asking costs the server little.
-async fn ready(endpoint: &Arc<Endpoint>, connection: &mut Option<Connection>) -> Result<bool, Failure> {
+async fn ready(endpoint: &Arc<Endpoint>, connection: &mut Option<Connection>) -> Result<StatusCode, Failure> {
     let connection = match connection {
         Some(connection) => connection,
         None => connection.insert(endpoint.connect().await?),
     };
-    Ok(connection.ask(&Call::get("/readyz".into())).await?.status.is_success())
+    Ok(connection.ask(&Call::get("/readyz".into())).await?.status)
 }
 
 /// The path of the server that was built with this program.

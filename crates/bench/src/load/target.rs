@@ -12,6 +12,7 @@ use super::{
     scenario::{self, Work},
     settings::{Protocol, Server, Size},
     start::Started,
+    user::RBAC,
 };
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -28,6 +29,8 @@ const REMOVAL: Duration = Duration::from_secs(5);
 /// A server.
 pub(crate) struct Target {
     pub(crate) endpoint: Arc<Endpoint>,
+    /// The same server for another client.
+    pub(crate) user: Option<Arc<Endpoint>>,
     pub(crate) processes: Processes,
     pub(crate) plan: Plan,
     namespace: Stage,
@@ -55,6 +58,8 @@ impl Target {
         protocol: Protocol,
     ) -> Result<Self, Failure> {
         let endpoint = Arc::new(Endpoint::new(&Access::of(server)?, protocol)?);
+        let user =
+            server.of_user().map(|server| Endpoint::new(&Access::of(&server)?, protocol)).transpose()?;
         let processes = match &started {
             Some(started) => started.processes(),
             None => Processes::Given(server.pids.clone()),
@@ -67,6 +72,7 @@ impl Target {
         }
         Ok(Self {
             endpoint,
+            user: user.map(Arc::new),
             processes,
             plan: Plan::new(namespace, size)?,
             namespace: Stage::Absent,
@@ -155,6 +161,8 @@ impl Target {
             self.plan.group_path("apis/apps/v1", "deployments"),
             self.plan.path("configmaps"),
             self.plan.path("serviceaccounts"),
+            self.plan.group_path(RBAC, "rolebindings"),
+            self.plan.group_path(RBAC, "roles"),
         ];
         for collection in collections {
             remove(&mut connection, &(collection + "?gracePeriodSeconds=0")).await?;

@@ -14,8 +14,8 @@ fn a_url_alone_is_enough_and_means_everything_but_the_start() {
     let settings = parse("--server https://127.0.0.1:6443").unwrap();
     assert_eq!(settings.size, Size { pods: 10_000, fill: 0, connections: 16, watchers: 100, work: 1.0 });
     assert_eq!(settings.protocol, Protocol::Http1);
-    assert_eq!(names(&settings).len(), scenario::ALL.len() - 1);
-    assert!(!names(&settings).contains(&"start"));
+    assert_eq!(names(&settings).len(), scenario::ALL.len() - 2);
+    assert!(!names(&settings).contains(&"start") && !names(&settings).contains(&"get-user"));
     assert!(settings.against.is_none());
 }
 
@@ -64,6 +64,35 @@ fn with_a_command_to_start_the_start_is_measured() {
 }
 
 #[test]
+fn get_user_needs_a_client_which_a_started_keelson_has() {
+    for line in [
+        "--start keelson",
+        "--start keelson --against https://a --against-user-kubeconfig k",
+        "--server https://a --user-kubeconfig k",
+    ] {
+        assert!(names(&parse(line).unwrap()).contains(&"get-user"), "{line}");
+    }
+    let keelson =
+        Server { start: Some("keelson --authorization-mode=AlwaysAllow".into()), ..Server::default() };
+    assert!(keelson.is_keelson());
+    assert!(!Server { start: Some("./keelson".into()), ..Server::default() }.is_keelson());
+}
+
+#[test]
+fn other_client_has_only_the_credentials_of_its_kubeconfig() {
+    let server = Server {
+        kubeconfig: Some("admin".into()),
+        token: Some("t".into()),
+        ca: Some("ca".into()),
+        ..Server::default()
+    };
+    assert_eq!(server.of_user(), None);
+    let user = Server { user_kubeconfig: Some("user".into()), ..server }.of_user().unwrap();
+    let given = (user.kubeconfig.as_deref(), user.token, user.ca.as_deref());
+    assert_eq!(given, (Some("user"), None, Some("ca")));
+}
+
+#[test]
 fn contradicting_options_are_refused_by_name() {
     for (line, words) in [
         ("", "give --server URL"),
@@ -76,6 +105,8 @@ fn contradicting_options_are_refused_by_name() {
         ("--server https://a --scenario get,fly", "no scenario \"fly\""),
         ("--server https://a --scenario ,", "names none"),
         ("--server https://a --scenario start", "needs --start"),
+        ("--server https://a --scenario get-user", "needs --user-kubeconfig"),
+        ("--start keelson --against https://a --scenario get-user", "needs --user-kubeconfig"),
         ("--server https://a --pods 0", "--pods needs a number from 1"),
         ("--server https://a --work nan", "--work needs a number above 0"),
         ("--server https://a --pids 1,x", "\"x\" is not the number of a process"),
