@@ -13,7 +13,7 @@ use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use object::excerpt::shorten_to;
 use object::{Map, Value};
-use outbound::{Backoff, Endpoint, Shared, withhold};
+use outbound::{Backoff, Endpoint, Shared};
 use schema::view::View as _;
 use schema::views::authentication::{v1, v1beta1};
 use std::collections::HashMap;
@@ -159,10 +159,10 @@ impl Inner {
         let empty = Map::new();
         let status = answer.get("status").and_then(Value::as_map).unwrap_or(&empty);
         // The status has the same form in both versions.
-        self.identity(v1::TokenReviewStatus::of(status), token, audiences)
+        self.identity(v1::TokenReviewStatus::of(status), audiences)
     }
 
-    fn identity(&self, status: v1::TokenReviewStatus<'_>, token: &str, asked: &[String]) -> TokenOutcome {
+    fn identity(&self, status: v1::TokenReviewStatus<'_>, asked: &[String]) -> TokenOutcome {
         let named: Vec<&str> = status.audiences().iter().collect();
         let is_for = |audience: &String| match named.is_empty() {
             true => self.config.audiences.contains(audience),
@@ -175,8 +175,7 @@ impl Inner {
         if !status.authenticated() {
             return match status.error() {
                 "" => Ok(None),
-                // The server knows the token.
-                error => Err(InvalidToken(shorten_to(MOST_ERROR, withhold(error, token)))),
+                error => Err(InvalidToken(shorten_to(MOST_ERROR, error))),
             };
         }
         let user = status.user();

@@ -2,12 +2,10 @@
 
 use crate::Error;
 use crate::client::{Answer, Bounds, Client};
-use crate::credentials::{Credentials, Reread};
-use crate::secret::withhold;
+use crate::credentials::{Credentials, Reread, Shown};
 use crate::tls::{Identity, Tls, TlsError};
 use bytes::Bytes;
 use http::{StatusCode, Uri};
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::timeout_at;
@@ -51,8 +49,13 @@ impl Endpoint {
         crate::client::shown(&self.url)
     }
 
-    /// Sends JSON to the address of the server, with a query. An answer that repeats the token comes back without it.
-    pub async fn post_json(&self, query: &str, body: Bytes, bounds: Bounds) -> Result<Answer, Error> {
+    /// Sends JSON to the address of the server, with a query. With the answer come the credentials that were sent.
+    pub(crate) async fn post_json(
+        &self,
+        query: &str,
+        body: Bytes,
+        bounds: Bounds,
+    ) -> Result<(Answer, Shown), Error> {
         let url = self.with_query(query)?;
         let prepared = timeout_at(bounds.deadline, async {
             let shown = self.credentials.next().await.map_err(Error::Credentials)?;
@@ -65,17 +68,11 @@ impl Endpoint {
         let (client, shown) = prepared.await.unwrap_or_else(|_| {
             Err(Error::Credentials("there were none before the deadline of the request".into()))
         })?;
-        let mut answer = client.post_json(&url, shown.header.as_ref(), body, bounds).await?;
-        if let Some(token) = shown.token()
-            && let text = String::from_utf8_lossy(&answer.body)
-            && let Cow::Owned(text) = withhold(&text, token)
-        {
-            answer.body = text.into();
-        }
+        let answer = client.post_json(&url, shown.header.as_ref(), body, bounds).await?;
         if answer.status == StatusCode::UNAUTHORIZED {
             self.credentials.refused(&shown);
         }
-        Ok(answer)
+        Ok((answer, shown))
     }
 
     /// The address with a query in place of its own.

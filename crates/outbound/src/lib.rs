@@ -26,7 +26,6 @@ pub use client::{Answer, Bounds, Client};
 pub use endpoint::Endpoint;
 pub use error::Error;
 pub use kubeconfig::{Kubeconfig, KubeconfigError};
-pub use secret::withhold;
 pub use shared::Shared;
 pub use tls::{Identity, Tls, TlsError, Trust};
 pub use webhook::Webhook;

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 pub(crate) const WITHHELD: &str = "[withheld]";
 
 /// A text without a secret. An empty secret is none.
-pub fn withhold<'a>(text: &'a str, secret: &str) -> Cow<'a, str> {
+pub(crate) fn withhold<'a>(text: &'a str, secret: &str) -> Cow<'a, str> {
     match !secret.is_empty() && text.contains(secret) {
         true => text.replace(secret, WITHHELD).into(),
         false => text.into(),

@@ -12,6 +12,7 @@ use object::{Value, duration};
 use schema::view::View as _;
 use schema::views::meta::v1::Status;
 use schema::{Limits, Type, json};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// The most bytes of an answer.
@@ -34,8 +35,8 @@ impl Webhook {
         Self { endpoint, backoff, timeout }
     }
 
-    /// Sends an object of a built-in kind, and returns what comes back: an object of the same kind. Errors have what the server
-    /// said, without `secret`, which the object may contain.
+    /// Sends an object of a built-in kind, and returns what comes back: an object of the same kind. What the server says to
+    /// people, there and in errors, comes without the credentials that were sent, and without `secret`, which the object may have.
     pub async fn review(
         &self,
         ty: &'static Type,
@@ -48,17 +49,17 @@ impl Webhook {
         let bounds = Bounds::within(self.timeout, MOST_BYTES);
         let query = format!("timeout={}", duration::Duration::from(self.timeout));
         let attempt = || async {
-            let answer = self.endpoint.post_json(&query, body.clone(), bounds).await?;
-            read(ty, answer, secret.unwrap_or_default())
+            let (answer, shown) = self.endpoint.post_json(&query, body.clone(), bounds).await?;
+            read(ty, answer, [secret, shown.token()].map(Option::unwrap_or_default))
         };
         self.backoff.retry(bounds.deadline, attempt).await
     }
 }
 
 /// The object in an answer.
-fn read(ty: &'static Type, answer: Answer, secret: &str) -> Result<Value, Error> {
+fn read(ty: &'static Type, answer: Answer, secrets: [&str; 2]) -> Result<Value, Error> {
     let Answer { status, content_type, retry_after, body } = answer;
-    let short = |text: &str| short(text, secret);
+    let short = |text: &str| shorten_to(MOST_TEXT, withhold_all(text, secrets));
     if !(200..=206).contains(&status.as_u16()) {
         let message =
             said(&body).map_or_else(|| usual(status.as_u16(), &body, short), |message| short(&message));
@@ -74,11 +75,12 @@ fn read(ty: &'static Type, answer: Answer, secret: &str) -> Result<Value, Error>
     let wanted = ty.kind.as_ref().map(|kind| (kind.kind.as_str().to_owned(), kind.api_version().to_string()));
     let (kind, version) = wanted.unwrap_or_default();
     let why = match json::decode(ty, &body, &Limits { bytes: MOST_BYTES, ..Limits::REQUEST }) {
-        Ok(decoded) => {
+        Ok(mut decoded) => {
             let text = |key: &str| decoded.value.get(key).and_then(Value::as_str).unwrap_or_default();
             let (own_kind, own_version) = (text("kind"), text("apiVersion"));
             // An answer that does not say what it is is what was asked for.
             if ["", &kind].contains(&own_kind) && ["", &version].contains(&own_version) {
+                withhold_in_status(&mut decoded.value, secrets);
                 return Ok(decoded.value);
             }
             format!(
@@ -94,9 +96,24 @@ fn read(ty: &'static Type, answer: Answer, secret: &str) -> Result<Value, Error>
     Err(Error::Answer(said(&body).map_or(why, |message| short(&message))))
 }
 
-/// The beginning of a text of the server, without a secret.
-fn short(text: &str, secret: &str) -> String {
-    shorten_to(MOST_TEXT, withhold(text, secret))
+fn withhold_all<'a>(text: &'a str, secrets: [&str; 2]) -> Cow<'a, str> {
+    secrets.iter().fold(text.into(), |text, secret| match withhold(&text, secret) {
+        Cow::Owned(shorter) => shorter.into(),
+        Cow::Borrowed(_) => text,
+    })
+}
+
+/// Takes secrets out of the texts of a review that are for people.
+fn withhold_in_status(review: &mut Value, secrets: [&str; 2]) {
+    let status = review.as_map_mut().and_then(|review| review.get_mut("status")?.as_map_mut());
+    let Some(status) = status else { return };
+    for field in ["error", "reason", "evaluationError"] {
+        if let Some(value) = status.get_mut(field)
+            && let Cow::Owned(text) = withhold_all(value.as_str().unwrap_or_default(), secrets)
+        {
+            *value = text.into();
+        }
+    }
 }
 
 /// The message of a `Status` that says that something failed.

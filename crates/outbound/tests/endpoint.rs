@@ -145,12 +145,19 @@ async fn answers_that_are_no_reviews_are_errors() {
 async fn answer_that_repeats_the_credentials_comes_back_without_them() {
     let setup = setup(|request| {
         let sent = request.header("authorization");
+        if sent == "Bearer authorization" {
+            return Reply::ok(ALLOWED.replace("true", &format!(r#"false,"reason":"no {sent}""#)));
+        }
         Reply::Json(403, format!(r#"{{"kind":"Status","status":"Failure","message":"{sent} is unknown"}}"#))
     });
     let error = review(&setup.webhook("{token: hush-hush}")).await.unwrap_err();
     assert_eq!(error.to_string(), "Bearer [withheld] is unknown");
     let error = review(&setup.webhook("{username: jane, password: hush}")).await.unwrap_err();
     assert_eq!(error.to_string(), "Basic [withheld] is unknown");
+    // Only in texts for people: the group of the review has the same word.
+    let answer = review(&setup.webhook("{token: authorization}")).await.unwrap();
+    let reason = answer.get("status").and_then(|status| status.get("reason")?.as_str());
+    assert_eq!(reason, Some("no Bearer [withheld]"));
 }
 
 #[tokio::test]
