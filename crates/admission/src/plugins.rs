@@ -10,13 +10,16 @@ mod default_class;
 mod default_ingress_class;
 mod default_storage_class;
 mod deny_service_external_ips;
+mod errors;
 mod event_rate_limit;
 mod image_policy_webhook;
+mod limit_ranger;
 mod namespace_auto_provision;
 mod namespace_exists;
 mod namespace_lifecycle;
 mod owner_references_permission_enforcement;
 mod persistent_volume_claim_resize;
+mod pod;
 mod pod_security;
 mod signers;
 mod storage;
@@ -33,6 +36,7 @@ pub use default_storage_class::DefaultStorageClass;
 pub use deny_service_external_ips::DenyServiceExternalIPs;
 pub use event_rate_limit::EventRateLimit;
 pub use image_policy_webhook::ImagePolicyWebhook;
+pub use limit_ranger::LimitRanger;
 pub use namespace_auto_provision::NamespaceAutoProvision;
 pub use namespace_exists::NamespaceExists;
 pub use namespace_lifecycle::NamespaceLifecycle;
@@ -116,6 +120,7 @@ pub const PLUGINS: &[Row] = &[
     row::<NamespaceAutoProvision>(false),
     row::<NamespaceLifecycle>(true),
     row::<NamespaceExists>(false),
+    row::<LimitRanger>(true),
     row::<ImagePolicyWebhook>(false),
     row::<PodSecurity>(true),
     row::<EventRateLimit>(false),

@@ -1,0 +1,101 @@
+//! `LimitRanger`: containers get the default requests and limits of the limit ranges of their namespace, and containers, pods and
+//! claims keep within their bounds.
+
+mod amounts;
+mod range;
+#[cfg(test)]
+mod tests;
+
+use super::{Builtin, Parts, pod};
+use crate::{Attributes, Known, Operation, Plugin, Reservation};
+use auth::Deferred;
+use object::Value;
+use range::Range;
+use schema::Status;
+use schema::view::View as _;
+use schema::views::core::v1::{LimitRange, PersistentVolumeClaim};
+use schema::views::meta::v1::ObjectMeta;
+
+/// The plugin.
+pub struct LimitRanger {
+    ranges: Known<Range>,
+    pod_level_resources: bool,
+}
+
+impl Builtin for LimitRanger {
+    const NAME: &'static str = "LimitRanger";
+
+    fn make(parts: &Parts<'_>) -> Result<Self, String> {
+        let read = |range: &object::Map| Some(Range::of(LimitRange::of(range)));
+        let ranges = Known::new(parts.resource("limitranges")?, LimitRange::schema(), read);
+        Ok(Self { ranges, pod_level_resources: parts.gates.pod_level_resources })
+    }
+}
+
+/// Whether limit ranges have a say: the resources of a pod change when it is made and when it is resized. What is being deleted
+/// is left alone.
+fn concerns(attributes: &Attributes<'_>) -> bool {
+    let is_update = attributes.operation == Operation::Update;
+    let is_limited = match attributes.subresource {
+        "" => {
+            let is_pod = attributes.is_resource("", "pods") && !is_update;
+            is_pod || attributes.is_resource("", "persistentvolumeclaims")
+        }
+        "resize" => attributes.is_resource("", "pods") && is_update,
+        _ => false,
+    };
+    is_limited && !attributes.old.is_some_and(is_deleting)
+}
+
+fn is_deleting(object: &Value) -> bool {
+    let metadata = object.get("metadata").and_then(Value::as_map);
+    metadata.is_some_and(|metadata| ObjectMeta::of(metadata).deletion_timestamp().is_some())
+}
+
+impl Plugin for LimitRanger {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn handles(&self, operation: Operation) -> bool {
+        matches!(operation, Operation::Create | Operation::Update)
+    }
+
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'_>,
+        object: Option<&'a mut Value>,
+    ) -> Deferred<'a, Result<(), Status>> {
+        if concerns(attributes)
+            && attributes.is_resource("", "pods")
+            && let Some(pod) = object.and_then(Value::as_map_mut)
+        {
+            let ranges = self.ranges.in_namespace(attributes.namespace);
+            ranges.iter().for_each(|range| range.fill(pod));
+        }
+        Deferred::Now(Ok(()))
+    }
+
+    fn validate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'_>,
+        object: Option<&'a Value>,
+    ) -> Deferred<'a, Result<Option<Reservation>, Status>> {
+        if !concerns(attributes) {
+            return Deferred::Now(Ok(None));
+        }
+        for range in self.ranges.in_namespace(attributes.namespace) {
+            let refused = match attributes.is_resource("", "pods") {
+                true => pod::of(object).and_then(|pod| range.check_pod(pod, self.pod_level_resources)),
+                false => object
+                    .and_then(Value::as_map)
+                    .map(PersistentVolumeClaim::of)
+                    .and_then(|claim| range.check_claim(claim)),
+            };
+            if let Some(why) = refused {
+                return Deferred::Now(Err(attributes.forbidden(object, &why)));
+            }
+        }
+        Deferred::Now(Ok(None))
+    }
+}
