@@ -21,6 +21,7 @@ mod owner_references_permission_enforcement;
 mod persistent_volume_claim_resize;
 mod pod;
 mod pod_security;
+mod service_account;
 mod signers;
 mod storage;
 mod storage_object_in_use_protection;
@@ -43,6 +44,7 @@ pub use namespace_lifecycle::NamespaceLifecycle;
 pub use owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement;
 pub use persistent_volume_claim_resize::PersistentVolumeClaimResize;
 pub use pod_security::PodSecurity;
+pub use service_account::ServiceAccount;
 pub use storage_object_in_use_protection::StorageObjectInUseProtection;
 
 use crate::{Plugin, Writer};
@@ -121,6 +123,7 @@ pub const PLUGINS: &[Row] = &[
     row::<NamespaceLifecycle>(true),
     row::<NamespaceExists>(false),
     row::<LimitRanger>(true),
+    row::<ServiceAccount>(true),
     row::<ImagePolicyWebhook>(false),
     row::<PodSecurity>(true),
     row::<EventRateLimit>(false),

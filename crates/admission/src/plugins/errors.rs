@@ -1,6 +1,8 @@
-//! Errors of several causes.
+//! Errors of several causes, and errors without a reason.
 
 use object::field::more;
+use schema::Status;
+use schema::status::Reason;
 use std::collections::HashSet;
 
 /// The most messages that are kept.
@@ -35,6 +37,17 @@ impl Errors {
             [only] => Some(only.clone()),
             several => Some(format!("[{}]", several.join(", "))),
         }
+    }
+}
+
+/// 500 for an error that the reference passes on without a reason.
+pub(super) fn without_reason(message: impl Into<String>) -> Status {
+    Status {
+        code: 500,
+        reason: Reason::Unknown,
+        message: message.into(),
+        details: None,
+        token: String::new(),
     }
 }
 
