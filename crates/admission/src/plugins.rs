@@ -21,6 +21,7 @@ mod owner_references_permission_enforcement;
 mod persistent_volume_claim_resize;
 mod pod;
 mod pod_security;
+mod priority;
 mod service_account;
 mod signers;
 mod storage;
@@ -44,6 +45,7 @@ pub use namespace_lifecycle::NamespaceLifecycle;
 pub use owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement;
 pub use persistent_volume_claim_resize::PersistentVolumeClaimResize;
 pub use pod_security::PodSecurity;
+pub use priority::Priority;
 pub use service_account::ServiceAccount;
 pub use storage_object_in_use_protection::StorageObjectInUseProtection;
 
@@ -126,6 +128,7 @@ pub const PLUGINS: &[Row] = &[
     row::<ServiceAccount>(true),
     row::<ImagePolicyWebhook>(false),
     row::<PodSecurity>(true),
+    row::<Priority>(true),
     row::<EventRateLimit>(false),
     row::<DefaultStorageClass>(true),
     row::<StorageObjectInUseProtection>(true),
