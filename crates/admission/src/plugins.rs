@@ -9,6 +9,7 @@ mod cluster_trust_bundle_attest;
 mod default_class;
 mod default_ingress_class;
 mod default_storage_class;
+mod default_toleration_seconds;
 mod deny_service_external_ips;
 mod errors;
 mod event_rate_limit;
@@ -22,10 +23,13 @@ mod persistent_volume_claim_resize;
 mod pod;
 mod pod_security;
 mod priority;
+mod runtime_class;
 mod service_account;
 mod signers;
 mod storage;
 mod storage_object_in_use_protection;
+mod taint_nodes_by_condition;
+mod tolerations;
 
 pub use always_admit::AlwaysAdmit;
 pub use always_deny::AlwaysDeny;
@@ -46,8 +50,12 @@ pub use owner_references_permission_enforcement::OwnerReferencesPermissionEnforc
 pub use persistent_volume_claim_resize::PersistentVolumeClaimResize;
 pub use pod_security::PodSecurity;
 pub use priority::Priority;
+pub use runtime_class::RuntimeClass;
 pub use service_account::ServiceAccount;
 pub use storage_object_in_use_protection::StorageObjectInUseProtection;
+pub use taint_nodes_by_condition::TaintNodesByCondition;
+
+pub use default_toleration_seconds::{DefaultTolerationSeconds, TolerationSeconds};
 
 use crate::{Plugin, Writer};
 use auth::Authorizer;
@@ -64,6 +72,8 @@ pub struct Parts<'a> {
     pub writer: &'a Writer,
     /// The feature gates that plugins depend on.
     pub gates: Gates,
+    /// How long pods stay on nodes that fail, if they say nothing else.
+    pub toleration_seconds: TolerationSeconds,
     /// The plugin's part of the file of `--admission-control-config-file`.
     pub configuration: Option<&'a [u8]>,
 }
@@ -126,14 +136,17 @@ pub const PLUGINS: &[Row] = &[
     row::<NamespaceExists>(false),
     row::<LimitRanger>(true),
     row::<ServiceAccount>(true),
+    row::<TaintNodesByCondition>(true),
     row::<ImagePolicyWebhook>(false),
     row::<PodSecurity>(true),
     row::<Priority>(true),
+    row::<DefaultTolerationSeconds>(true),
     row::<EventRateLimit>(false),
     row::<DefaultStorageClass>(true),
     row::<StorageObjectInUseProtection>(true),
     row::<OwnerReferencesPermissionEnforcement>(false),
     row::<PersistentVolumeClaimResize>(true),
+    row::<RuntimeClass>(true),
     row::<CertificateApproval>(true),
     row::<CertificateSigning>(true),
     row::<ClusterTrustBundleAttest>(true),

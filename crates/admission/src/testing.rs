@@ -1,6 +1,6 @@
 //! What tests of plugins share: a cache with the objects of all built-in kinds, and writes as a plugin sees them.
 
-use crate::plugins::{Builtin, Gates, Parts};
+use crate::plugins::{Builtin, Gates, Parts, TolerationSeconds};
 use crate::{Attributes, Operation, Plugin, Request, Reservation, Warnings, Writer};
 use auth::{Authorizer, BoxFuture, User};
 use cache::{Cache, Change, Field, Options, Spec};
@@ -16,6 +16,7 @@ pub(crate) struct Fixture {
     pub(crate) authorizer: Authorizer,
     pub(crate) writer: Writer,
     pub(crate) gates: Gates,
+    pub(crate) toleration_seconds: TolerationSeconds,
 }
 
 impl Fixture {
@@ -42,6 +43,7 @@ impl Fixture {
             authorizer: Authorizer::always_allow(),
             writer: Writer::default(),
             gates: Gates::default(),
+            toleration_seconds: TolerationSeconds::default(),
         }
     }
 
@@ -65,6 +67,7 @@ impl Fixture {
             authorizer: &self.authorizer,
             writer: &self.writer,
             gates: self.gates,
+            toleration_seconds: self.toleration_seconds,
             configuration: configuration.map(str::as_bytes),
         })
     }
