@@ -18,6 +18,7 @@ mod limit_ranger;
 mod namespace_auto_provision;
 mod namespace_exists;
 mod namespace_lifecycle;
+mod node_restriction;
 mod owner_references_permission_enforcement;
 mod persistent_volume_claim_resize;
 mod pod;
@@ -46,6 +47,7 @@ pub use limit_ranger::LimitRanger;
 pub use namespace_auto_provision::NamespaceAutoProvision;
 pub use namespace_exists::NamespaceExists;
 pub use namespace_lifecycle::NamespaceLifecycle;
+pub use node_restriction::NodeRestriction;
 pub use owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement;
 pub use persistent_volume_claim_resize::PersistentVolumeClaimResize;
 pub use pod_security::PodSecurity;
@@ -136,6 +138,7 @@ pub const PLUGINS: &[Row] = &[
     row::<NamespaceExists>(false),
     row::<LimitRanger>(true),
     row::<ServiceAccount>(true),
+    row::<NodeRestriction>(false),
     row::<TaintNodesByCondition>(true),
     row::<ImagePolicyWebhook>(false),
     row::<PodSecurity>(true),

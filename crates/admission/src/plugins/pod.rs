@@ -80,3 +80,22 @@ fn volume_refers_to_secrets(volume: Volume<'_>) -> bool {
             secrets.any(|secret| !secret.name().is_empty())
         })
 }
+
+/// Whether a pod names config maps.
+pub(super) fn refers_to_config_maps(spec: PodSpec<'_>) -> bool {
+    let of_env = |env_from: Items<'_, EnvFromSource<'_>>, env: Items<'_, EnvVar<'_>>| {
+        env_from.iter().any(|source| source.config_map_ref().is_some_and(|map| !map.name().is_empty()))
+            || env.iter().any(|variable| {
+                let map = variable.value_from().and_then(|source| source.config_map_key_ref());
+                map.is_some_and(|map| !map.name().is_empty())
+            })
+    };
+    spec.init_containers().iter().any(|container| of_env(container.env_from(), container.env()))
+        || spec.containers().iter().any(|container| of_env(container.env_from(), container.env()))
+        || spec.ephemeral_containers().iter().any(|container| of_env(container.env_from(), container.env()))
+        || spec.volumes().iter().any(|volume| {
+            let projected = volume.projected().into_iter().flat_map(|projected| projected.sources().iter());
+            volume.config_map().is_some_and(|map| !map.name().is_empty())
+                || projected.filter_map(|source| source.config_map()).any(|map| !map.name().is_empty())
+        })
+}
