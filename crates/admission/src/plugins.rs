@@ -23,6 +23,7 @@ mod owner_references_permission_enforcement;
 mod persistent_volume_claim_resize;
 mod pod;
 mod pod_security;
+mod pod_topology_labels;
 mod priority;
 mod runtime_class;
 mod service_account;
@@ -51,6 +52,7 @@ pub use node_restriction::NodeRestriction;
 pub use owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement;
 pub use persistent_volume_claim_resize::PersistentVolumeClaimResize;
 pub use pod_security::PodSecurity;
+pub use pod_topology_labels::PodTopologyLabels;
 pub use priority::Priority;
 pub use runtime_class::RuntimeClass;
 pub use service_account::ServiceAccount;
@@ -156,6 +158,7 @@ pub const PLUGINS: &[Row] = &[
     row::<CertificateSubjectRestriction>(true),
     row::<DefaultIngressClass>(true),
     row::<DenyServiceExternalIPs>(false),
+    row::<PodTopologyLabels>(true),
     row::<AlwaysDeny>(false),
 ];
 
