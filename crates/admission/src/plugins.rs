@@ -2,6 +2,7 @@
 
 mod always_admit;
 mod always_deny;
+mod always_pull_images;
 mod certificate_approval;
 mod certificate_signing;
 mod certificate_subject_restriction;
@@ -13,7 +14,9 @@ mod default_toleration_seconds;
 mod deny_service_external_ips;
 mod errors;
 mod event_rate_limit;
+mod extended_resource_toleration;
 mod image_policy_webhook;
+mod limit_pod_hard_anti_affinity_topology;
 mod limit_ranger;
 mod namespace_auto_provision;
 mod namespace_exists;
@@ -35,6 +38,7 @@ mod tolerations;
 
 pub use always_admit::AlwaysAdmit;
 pub use always_deny::AlwaysDeny;
+pub use always_pull_images::AlwaysPullImages;
 pub use certificate_approval::CertificateApproval;
 pub use certificate_signing::CertificateSigning;
 pub use certificate_subject_restriction::CertificateSubjectRestriction;
@@ -43,7 +47,9 @@ pub use default_ingress_class::DefaultIngressClass;
 pub use default_storage_class::DefaultStorageClass;
 pub use deny_service_external_ips::DenyServiceExternalIPs;
 pub use event_rate_limit::EventRateLimit;
+pub use extended_resource_toleration::ExtendedResourceToleration;
 pub use image_policy_webhook::ImagePolicyWebhook;
+pub use limit_pod_hard_anti_affinity_topology::LimitPodHardAntiAffinityTopology;
 pub use limit_ranger::LimitRanger;
 pub use namespace_auto_provision::NamespaceAutoProvision;
 pub use namespace_exists::NamespaceExists;
@@ -138,15 +144,18 @@ pub const PLUGINS: &[Row] = &[
     row::<NamespaceAutoProvision>(false),
     row::<NamespaceLifecycle>(true),
     row::<NamespaceExists>(false),
+    row::<LimitPodHardAntiAffinityTopology>(false),
     row::<LimitRanger>(true),
     row::<ServiceAccount>(true),
     row::<NodeRestriction>(false),
     row::<TaintNodesByCondition>(true),
+    row::<AlwaysPullImages>(false),
     row::<ImagePolicyWebhook>(false),
     row::<PodSecurity>(true),
     row::<Priority>(true),
     row::<DefaultTolerationSeconds>(true),
     row::<EventRateLimit>(false),
+    row::<ExtendedResourceToleration>(false),
     row::<DefaultStorageClass>(true),
     row::<StorageObjectInUseProtection>(true),
     row::<OwnerReferencesPermissionEnforcement>(false),
