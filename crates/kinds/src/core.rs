@@ -28,6 +28,8 @@ mod service;
 mod service_account;
 mod service_update;
 
+pub use qos::class as pod_qos_class;
+
 /// The rows, in the order of discovery.
 pub(crate) const KINDS: &[&Kind] = &[
     &binding::KIND,

@@ -36,6 +36,7 @@ mod strategy;
 mod table;
 mod template;
 
+pub use core::pod_qos_class;
 pub use kind::{
     Action, Conversion, Deleted, Dependents, Generation, Kind, MetadataRules, Part, Refusal, ScalePaths,
     Scope, SelectableFields, SelectableRow, Storage, Subresource, SubresourceBody, Traffic, Verb, Version,

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 /// `Guaranteed` if every container has limits and equal requests, `BestEffort` if no container has any, `Burstable`
 /// otherwise.
-pub(super) fn class(spec: PodSpec<'_>) -> Value {
+pub fn class(spec: PodSpec<'_>) -> Value {
     let (mut requests, mut limits) = (Amounts::default(), Amounts::default());
     let mut all_limited = true;
     for container in spec.containers().iter().chain(spec.init_containers().iter()) {
