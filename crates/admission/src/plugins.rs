@@ -25,7 +25,9 @@ mod node_restriction;
 mod owner_references_permission_enforcement;
 mod persistent_volume_claim_resize;
 mod pod;
+mod pod_node_selector;
 mod pod_security;
+mod pod_toleration_restriction;
 mod pod_topology_labels;
 mod priority;
 mod runtime_class;
@@ -57,7 +59,9 @@ pub use namespace_lifecycle::NamespaceLifecycle;
 pub use node_restriction::NodeRestriction;
 pub use owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement;
 pub use persistent_volume_claim_resize::PersistentVolumeClaimResize;
+pub use pod_node_selector::PodNodeSelector;
 pub use pod_security::PodSecurity;
+pub use pod_toleration_restriction::PodTolerationRestriction;
 pub use pod_topology_labels::PodTopologyLabels;
 pub use priority::Priority;
 pub use runtime_class::RuntimeClass;
@@ -152,8 +156,10 @@ pub const PLUGINS: &[Row] = &[
     row::<AlwaysPullImages>(false),
     row::<ImagePolicyWebhook>(false),
     row::<PodSecurity>(true),
+    row::<PodNodeSelector>(false),
     row::<Priority>(true),
     row::<DefaultTolerationSeconds>(true),
+    row::<PodTolerationRestriction>(false),
     row::<EventRateLimit>(false),
     row::<ExtendedResourceToleration>(false),
     row::<DefaultStorageClass>(true),
