@@ -4,6 +4,7 @@ mod always_admit;
 mod always_deny;
 mod always_pull_images;
 mod certificate_approval;
+mod certificate_request;
 mod certificate_signing;
 mod certificate_subject_restriction;
 mod cluster_trust_bundle_attest;
@@ -151,7 +152,7 @@ pub const PLUGINS: &[Row] = &[
     row::<LimitPodHardAntiAffinityTopology>(false),
     row::<LimitRanger>(true),
     row::<ServiceAccount>(true),
-    row::<NodeRestriction>(false),
+    row::<NodeRestriction>(true),
     row::<TaintNodesByCondition>(true),
     row::<AlwaysPullImages>(false),
     row::<ImagePolicyWebhook>(false),

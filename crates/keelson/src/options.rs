@@ -94,6 +94,7 @@ pub(crate) struct AdmissionOptions {
     pub(crate) enabled: Option<Vec<String>>,
     pub(crate) disabled: Option<Vec<String>>,
     pub(crate) config_file: Option<PathBuf>,
+    pub(crate) toleration: admission::plugins::TolerationSeconds,
 }
 
 /// The flags `--authorization-webhook-*`, as far as they were given.

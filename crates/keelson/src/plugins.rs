@@ -41,7 +41,14 @@ pub(crate) fn chain(
     let mut plugins = Vec::new();
     for row in PLUGINS.iter().filter(|row| is_on(row, &options.admission)) {
         let configuration = configurations.get(row.name).map(Vec::as_slice);
-        let parts = Parts { cache, authorizer, writer, gates: options.gates.admission, configuration };
+        let parts = Parts {
+            cache,
+            authorizer,
+            writer,
+            gates: options.gates.admission,
+            toleration_seconds: options.admission.toleration,
+            configuration,
+        };
         let plugin = (row.make)(&parts);
         plugins.push(plugin.map_err(|why| Error::Plugin { name: row.name, why })?);
     }

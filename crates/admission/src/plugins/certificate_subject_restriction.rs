@@ -1,5 +1,6 @@
 //! `CertificateSubjectRestriction`: nobody gets a client certificate of the group that may do everything.
 
+use super::certificate_request::subject;
 use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin, Reservation};
 use auth::Deferred;
@@ -7,8 +8,6 @@ use object::Value;
 use schema::Status;
 use schema::view::View as _;
 use schema::views::certificates::v1::CertificateSigningRequest;
-use x509_parser::certification_request::X509CertificationRequest;
-use x509_parser::prelude::FromDer as _;
 
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const MASTERS: &str = "system:masters";
@@ -52,25 +51,11 @@ fn check(request: CertificateSigningRequest<'_>) -> Result<(), String> {
     if request.spec().signer_name() != SIGNER {
         return Ok(());
     }
-    let groups =
-        organizations(request.spec().request()).map_err(|why| format!("failed to parse CSR: {why}"))?;
-    match groups.iter().any(|group| group == MASTERS) {
+    let subject = subject(request.spec().request()).map_err(|why| format!("failed to parse CSR: {why}"))?;
+    match subject.organizations.iter().any(|group| group == MASTERS) {
         true => Err(format!("use of {SIGNER} signer with {MASTERS} group is not allowed")),
         false => Ok(()),
     }
-}
-
-/// The organizations of the subject of a request in PEM.
-fn organizations(pem: &[u8]) -> Result<Vec<String>, String> {
-    let no_block = || "PEM block type must be CERTIFICATE REQUEST".to_owned();
-    let (_, block) = x509_parser::pem::parse_x509_pem(pem).map_err(|_| no_block())?;
-    if block.label != "CERTIFICATE REQUEST" {
-        return Err(no_block());
-    }
-    let (_, parsed) =
-        X509CertificationRequest::from_der(&block.contents).map_err(|error| error.to_string())?;
-    let subject = &parsed.certification_request_info.subject;
-    Ok(subject.iter_organization().filter_map(|part| part.as_str().ok()).map(str::to_owned).collect())
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ impl ImagePolicyWebhook {
         key.iter_mut().zip(digest(&SHA256, &text).as_ref()).for_each(|(to, from)| *to = *from);
         let answer = match self.kept.get(&key) {
             Some(kept) => kept,
-            None => match self.webhook.review(ImageReview::schema(), &review).await {
+            None => match self.webhook.review(ImageReview::schema(), &review, None).await {
                 Ok(answered) => {
                     let answer = Answer::of(&answered);
                     let time = if answer.allowed { self.allowed_for } else { self.denied_for };

@@ -4,12 +4,12 @@
 //! default, which is on.
 
 mod audience;
-mod csr;
 mod nodes;
 mod pods;
 #[cfg(test)]
 mod tests;
 
+use super::certificate_request::subject;
 use super::{Builtin, Parts};
 use crate::plugins::Gates;
 use crate::{Attributes, Operation, Plugin};
@@ -249,9 +249,9 @@ impl NodeRequest<'_> {
             return Ok(());
         }
         let node = self.node;
-        match csr::common_name(spec.request()) {
+        match subject(spec.request()) {
             Err(error) => self.forbid(format!("unable to parse csr: {error}")),
-            Ok(name) if name.strip_prefix(auth::User::NODE_PREFIX) == Some(node) => Ok(()),
+            Ok(subject) if subject.common_name.strip_prefix(auth::User::NODE_PREFIX) == Some(node) => Ok(()),
             Ok(_) => self.forbid(format!("can only create a node CSR with CN=system:node:{node}")),
         }
     }

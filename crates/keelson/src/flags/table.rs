@@ -635,6 +635,26 @@ pub(super) const FLAGS: &[Flag] = &[
         }),
     },
     Flag {
+        name: "default-not-ready-toleration-seconds",
+        group: Group::Admission,
+        kind: ValueType::Integer,
+        default: "300",
+        help: "How many seconds pods stay on a node that is not ready, if they do not say so themselves.",
+        effect: Effect::Set(|options, value| {
+            value::integer(value).map(|seconds| options.admission.toleration.not_ready = seconds)
+        }),
+    },
+    Flag {
+        name: "default-unreachable-toleration-seconds",
+        group: Group::Admission,
+        kind: ValueType::Integer,
+        default: "300",
+        help: "How many seconds pods stay on a node that cannot be reached, if they do not say so themselves.",
+        effect: Effect::Set(|options, value| {
+            value::integer(value).map(|seconds| options.admission.toleration.unreachable = seconds)
+        }),
+    },
+    Flag {
         name: "requestheader-client-ca-file",
         group: Group::Authentication,
         kind: ValueType::Text,
@@ -811,8 +831,6 @@ pub(super) const FLAGS: &[Flag] = &[
     later("storage-media-type", Group::Storage, ValueType::Text, "application/vnd.kubernetes.protobuf"),
     later("watch-cache", Group::Storage, ValueType::Switch, "true"),
     later("watch-cache-sizes", Group::Storage, ValueType::List, ""),
-    later("default-not-ready-toleration-seconds", Group::Admission, ValueType::Integer, "300"),
-    later("default-unreachable-toleration-seconds", Group::Admission, ValueType::Integer, "300"),
     later("audit-log-batch-buffer-size", Group::Audit, ValueType::Integer, "10000"),
     later("audit-log-batch-max-size", Group::Audit, ValueType::Integer, "1"),
     later("audit-log-batch-max-wait", Group::Audit, ValueType::Duration, ""),

@@ -9,7 +9,7 @@ use super::ValueType;
 pub(super) fn check(kind: ValueType, value: &str) -> Result<(), String> {
     match kind {
         ValueType::Switch => switch(value).map(drop),
-        ValueType::Integer => value.parse::<i64>().map(drop).map_err(|_| "not a whole number".into()),
+        ValueType::Integer => integer(value).map(drop),
         ValueType::Float => value.parse::<f64>().map(drop).map_err(|_| "not a number".into()),
         ValueType::Duration => duration(value).map(drop),
         ValueType::Address => address(value).map(drop),
@@ -24,6 +24,11 @@ pub(super) fn switch(value: &str) -> Result<bool, String> {
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
         _ => Err("neither true nor false".into()),
     }
+}
+
+/// A whole number.
+pub(super) fn integer(value: &str) -> Result<i64, String> {
+    value.parse().map_err(|_| "not a whole number".into())
 }
 
 /// An IP address.
