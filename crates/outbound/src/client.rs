@@ -71,6 +71,9 @@ pub struct Answer {
     pub body: Bytes,
 }
 
+/// Finds the address of a server, as host and port, whenever a connection is opened: that of a service of the cluster.
+pub type Resolve = Arc<dyn Fn() -> Result<String, String> + Send + Sync>;
+
 /// A client. Clones share its connections.
 #[derive(Clone)]
 pub struct Client {
@@ -87,6 +90,11 @@ impl fmt::Debug for Client {
 impl Client {
     /// A client with a TLS identity. It has no connections yet.
     pub fn new(tls: &Tls) -> Result<Self, TlsError> {
+        Self::with_resolver(tls, None)
+    }
+
+    /// A client whose connections go to the address that `resolve` finds, whatever the host in the address of a request.
+    pub fn with_resolver(tls: &Tls, resolve: Option<Resolve>) -> Result<Self, TlsError> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -106,7 +114,7 @@ impl Client {
             .http2_keep_alive_timeout(PING_TIMEOUT)
             .http2_max_header_list_size(MOST_HEADER_BYTES)
             .http1_max_buf_size(MOST_HEADER_BYTES as usize)
-            .build(Connector(connector));
+            .build(Connector { https: connector, resolve });
         Ok(Self { http, under_way: Arc::new(Semaphore::new(MOST_REQUESTS)) })
     }
 
@@ -241,7 +249,10 @@ fn is_malformed(error: &legacy::Error) -> bool {
 
 /// Opens connections, each in a bounded time.
 #[derive(Clone)]
-struct Connector(HttpsConnector<HttpConnector>);
+struct Connector {
+    https: HttpsConnector<HttpConnector>,
+    resolve: Option<Resolve>,
+}
 
 impl Service<Uri> for Connector {
     type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
@@ -249,16 +260,51 @@ impl Service<Uri> for Connector {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.0.poll_ready(context)
+        self.https.poll_ready(context)
     }
 
     fn call(&mut self, url: Uri) -> Self::Future {
-        let connecting = self.0.call(url);
+        let url = match &self.resolve {
+            None => url,
+            Some(resolve) => match resolved(url, resolve) {
+                Ok(url) => url,
+                Err(why) => return Box::pin(std::future::ready(Err(why.into()))),
+            },
+        };
+        let address = address(&url);
+        let connecting = self.https.call(url);
         Box::pin(async move {
             match timeout(CONNECT, connecting).await {
-                Ok(outcome) => outcome,
+                Ok(outcome) => outcome.map_err(|error| match refused(&*error) {
+                    Some(why) => format!("dial tcp {address}: connect: {why}").into(),
+                    None => error,
+                }),
                 Err(_) => Err(format!("no connection within {} s", CONNECT.as_secs()).into()),
             }
         })
     }
+}
+
+/// An address with the host and port that were found for it.
+fn resolved(url: Uri, resolve: &Resolve) -> Result<Uri, String> {
+    let authority = resolve()?;
+    let mut parts = url.into_parts();
+    parts.authority = Some(authority.parse().map_err(|error| format!("{authority}: {error}"))?);
+    Uri::from_parts(parts).map_err(|error| error.to_string())
+}
+
+/// Host and port.
+fn address(url: &Uri) -> String {
+    let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("http") { 80 } else { 443 });
+    format!("{}:{port}", url.host().unwrap_or_default())
+}
+
+/// What the system said about a connection that it did not open, in the words of the reference.
+fn refused(error: &(dyn StdError + 'static)) -> Option<String> {
+    if error.to_string() != "tcp connect error" {
+        return None;
+    }
+    let why = cause(error);
+    let why = why.split(" (os error").next().unwrap_or_default();
+    Some(why.to_ascii_lowercase())
 }

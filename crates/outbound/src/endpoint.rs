@@ -1,20 +1,50 @@
 //! A server with the credentials for it.
 
 use crate::Error;
-use crate::client::{Answer, Bounds, Client};
+use crate::client::{Answer, Bounds, Client, Resolve};
 use crate::credentials::{Credentials, Reread, Shown};
-use crate::tls::{Identity, Tls, TlsError};
+use crate::tls::{Identity, Tls, TlsError, Trust};
 use bytes::Bytes;
 use http::{StatusCode, Uri};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::timeout_at;
 
+/// A server that is not in a kubeconfig.
+#[derive(Clone)]
+pub struct Peer {
+    /// Its address.
+    pub url: Uri,
+    /// The authorities that its certificate may be of, in PEM; those of the host if there are none.
+    pub authorities: Vec<u8>,
+    /// The name that its certificate has to be for, if it is not that of its address.
+    pub server_name: Option<String>,
+    /// Finds where to connect to, if that is not its address.
+    pub resolve: Option<Resolve>,
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl Peer {
+    pub(crate) fn tls(&self) -> Result<Tls, TlsError> {
+        let trust = match self.authorities.is_empty() {
+            true => Trust::System,
+            false => Trust::from_pem(&self.authorities)?,
+        };
+        Ok(Tls { trust, server_name: self.server_name.clone(), identity: None })
+    }
+}
+
 /// A server with the credentials for it, as a kubeconfig describes them. Another certificate makes new connections; another token
 /// does not.
 pub struct Endpoint {
     url: Uri,
     tls: Tls,
+    resolve: Option<Resolve>,
     credentials: Credentials,
     certificate: Option<Reread<Identity>>,
     client: Mutex<Current>,
@@ -41,7 +71,24 @@ impl Endpoint {
         certificate: Option<Reread<Identity>>,
     ) -> Result<Self, TlsError> {
         let client = Mutex::new(Current { identity: None, client: Client::new(&tls)? });
-        Ok(Self { url, tls, credentials, certificate, client })
+        Ok(Self { url, tls, resolve: None, credentials, certificate, client })
+    }
+
+    /// A server that gets no credentials.
+    pub fn without_credentials(peer: Peer) -> Result<Self, TlsError> {
+        Self::of_peer(peer, Credentials::None, None)
+    }
+
+    pub(crate) fn of_peer(
+        peer: Peer,
+        credentials: Credentials,
+        certificate: Option<Reread<Identity>>,
+    ) -> Result<Self, TlsError> {
+        let tls = peer.tls()?;
+        let Peer { url, resolve, .. } = peer;
+        let client = Client::with_resolver(&tls, resolve.clone())?;
+        let client = Mutex::new(Current { identity: None, client });
+        Ok(Self { url, tls, resolve, credentials, certificate, client })
     }
 
     /// The address, for people.
@@ -56,7 +103,18 @@ impl Endpoint {
         body: Bytes,
         bounds: Bounds,
     ) -> Result<(Answer, Shown), Error> {
-        let url = self.with_query(query)?;
+        self.post_json_to(self.url.path().trim_end_matches('/'), query, body, bounds).await
+    }
+
+    /// Sends JSON to a path of the server, with a query. With the answer come the credentials that were sent.
+    pub(crate) async fn post_json_to(
+        &self,
+        path: &str,
+        query: &str,
+        body: Bytes,
+        bounds: Bounds,
+    ) -> Result<(Answer, Shown), Error> {
+        let url = self.at(path, query)?;
         let prepared = timeout_at(bounds.deadline, async {
             let shown = self.credentials.next().await.map_err(Error::Credentials)?;
             let identity = match &self.certificate {
@@ -75,12 +133,9 @@ impl Endpoint {
         Ok((answer, shown))
     }
 
-    /// The address with a query in place of its own.
-    fn with_query(&self, query: &str) -> Result<Uri, Error> {
-        let path = match self.url.path().trim_end_matches('/') {
-            "" => "/",
-            path => path,
-        };
+    /// The address with a path and a query in place of its own.
+    fn at(&self, path: &str, query: &str) -> Result<Uri, Error> {
+        let path = if path.is_empty() { "/" } else { path };
         let mut parts = self.url.clone().into_parts();
         let path = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
         parts.path_and_query = Some(path.parse().map_err(|error| Error::Request(format!("{error}")))?);
@@ -92,7 +147,8 @@ impl Endpoint {
         let mut current = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         if current.identity != identity {
             let tls = Tls { identity: identity.clone(), ..self.tls.clone() };
-            let client = Client::new(&tls).map_err(|error| Error::Credentials(error.to_string()))?;
+            let client = Client::with_resolver(&tls, self.resolve.clone());
+            let client = client.map_err(|error| Error::Credentials(error.to_string()))?;
             *current = Current { identity, client };
         }
         Ok(current.client.clone())

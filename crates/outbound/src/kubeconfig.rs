@@ -1,9 +1,9 @@
 //! Kubeconfig files: which server to talk to, and with which credentials.
 
-use crate::credentials::{self, Credentials, Source};
-use crate::endpoint::Endpoint;
+use crate::credentials::{self, Credentials, Reread, Source};
+use crate::endpoint::{Endpoint, Peer};
 use crate::exec::{GROUP, InteractiveMode, Plugin, Settings};
-use crate::tls::{Tls, Trust};
+use crate::tls::{Identity, Tls, Trust};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderValue, Uri};
@@ -66,6 +66,12 @@ impl Kubeconfig {
         self.try_endpoint().map_err(|why| KubeconfigError::Invalid { path: self.path.clone(), why })
     }
 
+    /// A server that is not in the file, with the credentials of the user that is named like it: `HOST:PORT`, `*.` and the end of
+    /// that, the same without the port 443, or `*`; else of the user of the current context, or none.
+    pub fn endpoint_of(&self, peer: Peer) -> Result<Endpoint, KubeconfigError> {
+        self.try_endpoint_of(peer).map_err(|why| KubeconfigError::Invalid { path: self.path.clone(), why })
+    }
+
     fn parse(path: &Path, text: &[u8]) -> Result<Self, String> {
         let decoded =
             yaml::decode(Config::schema(), text, &Limits::REQUEST).map_err(|error| error.to_string())?;
@@ -126,22 +132,56 @@ impl Kubeconfig {
             server_name: (!server_name.is_empty()).then(|| server_name.to_owned()),
             identity: None,
         };
-        let of_user = |why: String| format!("user {}: {why}", Quoted(context.user()));
+        let Shown { credentials, certificate } =
+            self.shown(user, context.user(), cluster, authorities.as_deref())?;
+        Endpoint::new(url, tls, credentials, certificate).map_err(|error| error.to_string())
+    }
+
+    fn try_endpoint_of(&self, peer: Peer) -> Result<Endpoint, String> {
+        let empty = Map::new();
+        let config = Config::of(self.config.as_map().unwrap_or(&empty));
+        let port = peer.url.port_u16().unwrap_or(443);
+        let host = peer.url.host().unwrap_or_default();
+        let users = || config.users().iter().map(|named| (named.name(), named.user()));
+        let current = config.contexts().iter().find(|named| named.name() == config.current_context());
+        let names = names_of(host, port).into_iter();
+        let names = names.chain(current.map(|named| named.context().user().to_owned()));
+        for name in names.filter(|name| !name.is_empty()) {
+            let Some(user) = only(users(), &name)? else { continue };
+            let mut cluster = Map::new();
+            cluster.insert(Cluster::SERVER, peer.url.to_string());
+            if let Some(name) = &peer.server_name {
+                cluster.insert(Cluster::TLS_SERVER_NAME, name.as_str());
+            }
+            let authorities = (!peer.authorities.is_empty()).then_some(peer.authorities.as_slice());
+            let Shown { credentials, certificate } =
+                self.shown(user, &name, Cluster::of(&cluster), authorities)?;
+            return Endpoint::of_peer(peer, credentials, certificate).map_err(|error| error.to_string());
+        }
+        Endpoint::without_credentials(peer).map_err(|error| error.to_string())
+    }
+
+    /// What a user shows to a server.
+    fn shown(
+        &self,
+        user: AuthInfo<'_>,
+        name: &str,
+        cluster: Cluster<'_>,
+        authorities: Option<&[u8]>,
+    ) -> Result<Shown, String> {
+        let of_user = |why: String| format!("user {}: {why}", Quoted(name));
         let certificate = self.certificate(user).map_err(of_user)?;
         let credentials = self.credentials(user).map_err(of_user)?;
         let credentials = match (credentials, user.exec()) {
             // Other credentials come before those of a plugin.
             (Credentials::None, Some(exec)) if certificate.is_none() => {
-                let settings = self.plugin(exec, cluster, authorities.as_deref()).map_err(of_user)?;
+                let settings = self.plugin(exec, cluster, authorities).map_err(of_user)?;
                 Credentials::Plugin(Arc::new(Plugin::new(settings)))
             }
             (credentials, _) => credentials,
         };
-        let certificate = certificate
-            .map(|(chain, key)| credentials::certificate(chain, key))
-            .transpose()
-            .map_err(of_user)?;
-        Endpoint::new(url, tls, credentials, certificate).map_err(|error| error.to_string())
+        let certificate = certificate.map(|(chain, key)| credentials::certificate(chain, key));
+        Ok(Shown { credentials, certificate: certificate.transpose().map_err(of_user)? })
     }
 
     /// A path in the file, from the folder of the file.
@@ -256,6 +296,26 @@ impl Kubeconfig {
             cluster: exec.provide_cluster_info().then(|| plugin_cluster(cluster, authorities)),
         })
     }
+}
+
+/// What a user shows to a server.
+struct Shown {
+    credentials: Credentials,
+    certificate: Option<Reread<Identity>>,
+}
+
+/// The names of the users that are for a server, the best first.
+fn names_of(host: &str, port: u16) -> Vec<String> {
+    let mut names = Vec::new();
+    let with_port = format!("{host}:{port}");
+    let without_port = (port == 443).then_some(host);
+    for target in std::iter::once(with_port.as_str()).chain(without_port) {
+        names.push(target.to_owned());
+        let ends = target.match_indices('.').filter_map(|(at, _)| target.get(at..));
+        names.extend(ends.map(|end| format!("*{end}")));
+    }
+    names.push("*".to_owned());
+    names
 }
 
 /// What a plugin is told about the server.

@@ -22,8 +22,8 @@ mod tls;
 mod webhook;
 
 pub use backoff::Backoff;
-pub use client::{Answer, Bounds, Client};
-pub use endpoint::Endpoint;
+pub use client::{Answer, Bounds, Client, Resolve};
+pub use endpoint::{Endpoint, Peer};
 pub use error::Error;
 pub use kubeconfig::{Kubeconfig, KubeconfigError};
 pub use shared::Shared;

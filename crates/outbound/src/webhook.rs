@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 /// The most bytes of an answer.
-const MOST_BYTES: usize = Limits::REQUEST.bytes;
+pub(crate) const MOST_BYTES: usize = Limits::REQUEST.bytes;
 
 /// The most bytes of a text of the server within an error.
 const MOST_TEXT: usize = 1 << 10;
@@ -48,16 +48,33 @@ impl Webhook {
         let body = Bytes::from(body);
         let bounds = Bounds::within(self.timeout, MOST_BYTES);
         let query = format!("timeout={}", duration::Duration::from(self.timeout));
+        let version = ty.kind.as_ref().map(|kind| kind.api_version().to_string()).unwrap_or_default();
         let attempt = || async {
             let (answer, shown) = self.endpoint.post_json(&query, body.clone(), bounds).await?;
-            read(ty, answer, [secret, shown.token()].map(Option::unwrap_or_default))
+            read_review(ty, &version, answer, [secret, shown.token()].map(Option::unwrap_or_default))
         };
         self.backoff.retry(bounds.deadline, attempt).await
     }
 }
 
-/// The object in an answer.
-fn read(ty: &'static Type, answer: Answer, secrets: [&str; 2]) -> Result<Value, Error> {
+impl Endpoint {
+    /// Sends a review to a path of the server, once, and returns what comes back: an object of a built-in kind in this version. What
+    /// the server says in errors comes without the credentials that were sent.
+    pub async fn review(
+        &self,
+        path: &str,
+        query: &str,
+        body: Bytes,
+        bounds: Bounds,
+        (ty, version): (&'static Type, &str),
+    ) -> Result<Value, Error> {
+        let (answer, shown) = self.post_json_to(path, query, body, bounds).await?;
+        read_review(ty, version, answer, [shown.token().unwrap_or_default(), ""])
+    }
+}
+
+/// The object in an answer, which is of a built-in kind in this version or does not say what it is.
+fn read_review(ty: &'static Type, version: &str, answer: Answer, secrets: [&str; 2]) -> Result<Value, Error> {
     let Answer { status, content_type, retry_after, body } = answer;
     let short = |text: &str| shorten_to(MOST_TEXT, withhold_all(text, secrets));
     if !(200..=206).contains(&status.as_u16()) {
@@ -72,14 +89,13 @@ fn read(ty: &'static Type, answer: Answer, secrets: [&str; 2]) -> Result<Value, 
             short(&content_type)
         )));
     }
-    let wanted = ty.kind.as_ref().map(|kind| (kind.kind.as_str().to_owned(), kind.api_version().to_string()));
-    let (kind, version) = wanted.unwrap_or_default();
+    let kind = ty.kind.as_ref().map(|kind| kind.kind.as_str()).unwrap_or_default();
     let why = match json::decode(ty, &body, &Limits { bytes: MOST_BYTES, ..Limits::REQUEST }) {
         Ok(mut decoded) => {
             let text = |key: &str| decoded.value.get(key).and_then(Value::as_str).unwrap_or_default();
             let (own_kind, own_version) = (text("kind"), text("apiVersion"));
             // An answer that does not say what it is is what was asked for.
-            if ["", &kind].contains(&own_kind) && ["", &version].contains(&own_version) {
+            if ["", kind].contains(&own_kind) && ["", version].contains(&own_version) {
                 withhold_in_status(&mut decoded.value, secrets);
                 return Ok(decoded.value);
             }
@@ -87,8 +103,8 @@ fn read(ty: &'static Type, answer: Answer, secrets: [&str; 2]) -> Result<Value, 
                 "the answer is a {} in version {}, not a {} in version {}",
                 Quoted(&short(own_kind)),
                 Quoted(&short(own_version)),
-                Quoted(&kind),
-                Quoted(&version)
+                Quoted(kind),
+                Quoted(version)
             )
         }
         Err(error) => format!("the answer is not a {kind}: {}", short(&error.to_string())),
@@ -126,19 +142,26 @@ fn said(body: &[u8]) -> Option<String> {
 
 /// The text for a status code without more information.
 fn usual(code: u16, body: &[u8], short: impl Fn(&str) -> String) -> String {
+    let said = || short(String::from_utf8_lossy(body).trim());
     match code {
+        400 => "the server rejected our request for an unknown reason".to_owned(),
         401 => "the server has asked for the client to provide credentials".to_owned(),
-        403 => "the server does not allow access to the requested resource".to_owned(),
+        // These say what is wrong.
+        403 | 415 => said(),
         404 => "the server could not find the requested resource".to_owned(),
         405 => "the server does not allow this method on the requested resource".to_owned(),
+        406 if said().is_empty() => {
+            "the server was unable to respond with a content type that the client supports".to_owned()
+        }
+        406 => said(),
+        409 => "the server reported a conflict".to_owned(),
+        422 => "the server rejected our request due to an error in our request".to_owned(),
         429 => "the server has received too many requests and has asked us to try again later".to_owned(),
         503 => "the server is currently unable to handle the request".to_owned(),
         504 => "the server was unable to return a response in the time allotted, but may still be processing the request"
             .to_owned(),
         500.. => {
-            let body = String::from_utf8_lossy(body);
-            let body = Quoted(&short(body.trim())).to_string();
-            format!("an error on the server ({body}) has prevented the request from succeeding")
+            format!("an error on the server ({}) has prevented the request from succeeding", Quoted(&said()))
         }
         _ => format!("the server responded with the status code {code} but did not return more information"),
     }

@@ -128,3 +128,10 @@ fn interactive_mode_is_required_in_v1_only() {
         mode("v1", ", interactiveMode: Maybe").unwrap_err().starts_with("invalid interactiveMode: \"Maybe\"")
     );
 }
+
+#[test]
+fn users_of_servers_are_found_by_host_and_port_with_wildcards() {
+    let names = names_of("a.b.svc", 443);
+    assert_eq!(names, ["a.b.svc:443", "*.b.svc:443", "*.svc:443", "a.b.svc", "*.b.svc", "*.svc", "*"]);
+    assert_eq!(names_of("x", 8443), ["x:8443", "*"]);
+}
