@@ -12,6 +12,7 @@ mod mutating_webhook_configuration;
 mod validating_admission_policy;
 mod validating_admission_policy_binding;
 mod validating_webhook_configuration;
+mod webhooks;
 
 /// The rows, in the order of discovery.
 pub(crate) const KINDS: &[&Kind] = &[

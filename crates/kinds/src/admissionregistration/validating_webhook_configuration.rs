@@ -1,10 +1,11 @@
 //! `validatingwebhookconfigurations`.
 
-use super::webhook;
+use super::{webhook, webhooks};
 use crate::cells::count;
 use crate::defaults::each;
 use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Scope, Strategy};
 use object::Map;
+use object::field::List;
 use schema::view::View;
 use schema::views::admissionregistration::v1::ValidatingWebhookConfiguration;
 
@@ -47,6 +48,14 @@ impl Strategy for ValidatingWebhookConfigurationStrategy {
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+
+    fn validate_create(&self, object: &Map) -> List {
+        webhooks::validate(object, None)
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map) -> List {
+        webhooks::validate(new, Some(old))
+    }
 
     fn allow_unconditional_update(&self) -> bool {
         false

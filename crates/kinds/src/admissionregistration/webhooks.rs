@@ -1,0 +1,274 @@
+//! The rules for webhook configurations.
+//!
+//! The webhooks of both kinds have the same fields, but for `reinvocationPolicy`, and are read with the view of one of them.
+
+mod rules;
+mod url;
+
+use crate::label_selector::{self, Values};
+use object::Map;
+use object::field::{BadValue, Error, List, Path};
+use object::name::domain::fully_qualified_name;
+use object::name::{dns1035_label, dns1123_subdomain, invalid, port_number, qualified_name};
+use object::quote::quote_each;
+use schema::view::{Items, View};
+use schema::views::admissionregistration::v1::{
+    MatchCondition, MutatingWebhook, ServiceReference, WebhookClientConfig,
+};
+use std::collections::HashSet;
+
+/// The versions of reviews that the server speaks.
+const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
+/// The side effects that a webhook of a new configuration may have.
+const NO_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
+/// The most match conditions of a webhook.
+const MOST_CONDITIONS: usize = 64;
+
+type Webhooks<'a> = Items<'a, MutatingWebhook<'a>>;
+
+/// What an object that has it already may keep.
+struct Rules {
+    conditions: Conditions,
+    effects: &'static [&'static str],
+    is_review_required: bool,
+    are_names_unique: bool,
+    values: Values,
+}
+
+/// Whether match conditions are checked: those that did not change are not.
+#[derive(PartialEq)]
+enum Conditions {
+    Checked,
+    Unchanged,
+}
+
+/// The field errors of a configuration, which takes the place of `old`.
+pub(super) fn validate(object: &Map, old: Option<&Map>) -> List {
+    let new = webhooks(object);
+    let rules = Rules::after(old.map(webhooks), new);
+    let path = Path::new("webhooks");
+    let mut errors = List::new();
+    let mut names = HashSet::new();
+    for (at, webhook) in new.iter().enumerate() {
+        let path = path.index(at);
+        errors.append(validate_webhook(webhook, &rules, &path));
+        let versions = webhook.admission_review_versions();
+        errors.append(review_versions(versions, &rules, &path.child("admissionReviewVersions")));
+        let name = webhook.name();
+        if rules.are_names_unique && !name.is_empty() && !names.insert(name) {
+            errors.push(Error::duplicate(&path.child("name"), name));
+        }
+    }
+    errors
+}
+
+fn webhooks(configuration: &Map) -> Webhooks<'_> {
+    schema::views::admissionregistration::v1::MutatingWebhookConfiguration::of(configuration).webhooks()
+}
+
+impl Rules {
+    fn after(old: Option<Webhooks<'_>>, new: Webhooks<'_>) -> Self {
+        let Some(old) = old else {
+            return Self {
+                conditions: Conditions::Checked,
+                effects: &NO_EFFECTS,
+                is_review_required: true,
+                are_names_unique: true,
+                values: Values::Checked,
+            };
+        };
+        let has_no_effects =
+            |hook: MutatingWebhook<'_>| hook.side_effects().is_some_and(|of| NO_EFFECTS.contains(&of));
+        let has_review = |hook: MutatingWebhook<'_>| {
+            let versions = hook.admission_review_versions();
+            versions.is_empty() || versions.iter().any(|version| REVIEWS.contains(&version))
+        };
+        let mut names = HashSet::new();
+        let is_unchanged = old.len() == new.len()
+            && old
+                .iter()
+                .zip(new.iter())
+                .all(|(old, new)| old.match_conditions().values() == new.match_conditions().values());
+        Self {
+            conditions: if is_unchanged { Conditions::Unchanged } else { Conditions::Checked },
+            effects: match old.iter().all(has_no_effects) {
+                true => &NO_EFFECTS,
+                false => &["None", "NoneOnDryRun", "Some", "Unknown"],
+            },
+            is_review_required: old.iter().all(has_review),
+            are_names_unique: old.iter().all(|hook| hook.name().is_empty() || names.insert(hook.name())),
+            values: match old.iter().any(has_invalid_selector) {
+                true => Values::Unchecked,
+                false => Values::Checked,
+            },
+        }
+    }
+}
+
+fn has_invalid_selector(hook: MutatingWebhook<'_>) -> bool {
+    [hook.namespace_selector(), hook.object_selector()]
+        .into_iter()
+        .flatten()
+        .any(|selector| !label_selector::validate(selector, Values::Checked, &Path::UNSET).is_empty())
+}
+
+fn validate_webhook(hook: MutatingWebhook<'_>, rules: &Rules, path: &Path<'_>) -> List {
+    let mut errors = fully_qualified_name(&path.child("name"), hook.name());
+    let of_rules = path.child("rules");
+    for (at, rule) in hook.rules().iter().enumerate() {
+        errors.append(rules::validate(rule, &of_rules.index(at)));
+    }
+    errors.append(one_of(path, "failurePolicy", hook.failure_policy(), &["Fail", "Ignore"]));
+    errors.append(one_of(path, "matchPolicy", hook.match_policy(), &["Equivalent", "Exact"]));
+    match hook.side_effects() {
+        None => {
+            let why = format!("must specify one of {}", rules.effects.join(", "));
+            errors.push(Error::required(&path.child("sideEffects"), why));
+        }
+        effects => errors.append(one_of(path, "sideEffects", effects, rules.effects)),
+    }
+    if let Some(seconds) = hook.timeout_seconds()
+        && !(1..=30).contains(&seconds)
+    {
+        let why = "the timeout value must be between 1 and 30 seconds";
+        errors.push(Error::invalid(&path.child("timeoutSeconds"), seconds, why));
+    }
+    let selectors =
+        [("namespaceSelector", hook.namespace_selector()), ("objectSelector", hook.object_selector())];
+    for (name, selector) in selectors {
+        if let Some(selector) = selector {
+            errors.append(label_selector::validate(selector, rules.values, &path.child(name)));
+        }
+    }
+    errors.append(one_of(path, "reinvocationPolicy", hook.reinvocation_policy(), &["IfNeeded", "Never"]));
+    errors.append(client_config(hook.client_config(), &path.child("clientConfig")));
+    if rules.conditions == Conditions::Checked {
+        errors.append(match_conditions(hook.match_conditions(), &path.child("matchConditions")));
+    }
+    errors
+}
+
+fn one_of(path: &Path<'_>, name: &str, value: Option<&str>, known: &[&str]) -> List {
+    match value {
+        Some(value) if !known.contains(&value) => {
+            Error::not_supported(&path.child(name), value, known.iter().copied()).into()
+        }
+        _ => List::new(),
+    }
+}
+
+fn client_config(config: WebhookClientConfig<'_>, path: &Path<'_>) -> List {
+    match (config.url(), config.service()) {
+        (Some(address), None) => url::validate(address, &path.child("url")),
+        (None, Some(reference)) => service(reference, &path.child("service")),
+        _ => Error::required(path, "exactly one of url or service is required").into(),
+    }
+}
+
+fn service(service: ServiceReference<'_>, path: &Path<'_>) -> List {
+    let mut errors = List::new();
+    // The reference takes the one for the other.
+    if service.namespace().is_empty() {
+        errors.push(Error::required(&path.child("name"), "service name is required"));
+    }
+    if service.name().is_empty() {
+        errors.push(Error::required(&path.child("namespace"), "service namespace is required"));
+    }
+    let port = service.port().unwrap_or_default();
+    let wrong = port_number(port);
+    if !wrong.is_empty() {
+        let why = format!("port is not valid: {}", wrong.join(", "));
+        errors.push(Error::invalid(&path.child("port"), port, why));
+    }
+    if let Some(of_service) = service.path() {
+        errors.append(service_path(of_service, &path.child("path")));
+    }
+    errors
+}
+
+fn service_path(text: &str, path: &Path<'_>) -> List {
+    let mut errors = List::new();
+    if matches!(text, "" | "/") {
+        return errors;
+    }
+    if text == "//" {
+        return Error::invalid(path, text, "segment[0] may not be empty").into();
+    }
+    if !text.starts_with('/') {
+        errors.push(Error::invalid(path, text, "must start with a '/'"));
+    }
+    // The reference looks past the first byte, whatever it is.
+    let mut rest = text.chars();
+    rest.next();
+    let rest = rest.as_str();
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    for (at, step) in rest.split('/').enumerate() {
+        if step.is_empty() {
+            errors.push_with(|| Error::invalid(path, text, format!("segment[{at}] may not be empty")));
+            continue;
+        }
+        for why in dns1123_subdomain(step) {
+            errors.push_with(|| Error::invalid(path, text, format!("segment[{at}]: {why}")));
+        }
+    }
+    errors
+}
+
+fn review_versions(versions: Items<'_, &str>, rules: &Rules, path: &Path<'_>) -> List {
+    let mut errors = List::new();
+    let known = REVIEWS.join(", ");
+    if versions.is_empty() {
+        return Error::required(path, format!("must specify one of {known}")).into();
+    }
+    let mut seen = HashSet::new();
+    for (at, version) in versions.iter().enumerate() {
+        if !seen.insert(version) {
+            errors.push_with(|| Error::invalid(&path.index(at), version, "duplicate version"));
+            continue;
+        }
+        errors.append(invalid(&path.index(at), version, dns1035_label(version)));
+    }
+    if rules.is_review_required && !versions.iter().any(|version| REVIEWS.contains(&version)) {
+        let why = format!("must include at least one of {known}");
+        errors.push(Error::invalid(path, strings("[]string", versions), why));
+    }
+    errors
+}
+
+/// A list of texts, as the Go types of the reference print.
+fn strings(ty: &str, texts: Items<'_, &str>) -> BadValue {
+    BadValue::Raw(format!("{ty}{{{}}}", quote_each(texts.iter())))
+}
+
+/// The rules for match conditions, but for the expressions themselves.
+fn match_conditions(conditions: Items<'_, MatchCondition<'_>>, path: &Path<'_>) -> List {
+    let mut errors = List::new();
+    if conditions.len() > MOST_CONDITIONS {
+        errors.push(Error::too_many(path, Some(conditions.len()), Some(MOST_CONDITIONS)));
+    }
+    let mut names = HashSet::new();
+    for (at, condition) in conditions.iter().enumerate() {
+        let path = path.index(at);
+        if condition.expression().trim().is_empty() {
+            errors.push(Error::required(&path.child("expression"), ""));
+        }
+        let (name, path) = (condition.name(), path.child("name"));
+        if name.is_empty() {
+            errors.push(Error::required(&path, ""));
+            continue;
+        }
+        errors.append(invalid(&path, name, qualified_name(name)));
+        if !names.insert(name) {
+            errors.push(Error::duplicate(&path, name));
+        }
+    }
+    errors
+}
+
+/// Whether a list has an asterisk beside other items.
+fn has_needless_items(items: Items<'_, &str>) -> bool {
+    items.len() > 1 && items.iter().any(|item| item == "*")
+}
+
+#[cfg(test)]
+mod tests;
