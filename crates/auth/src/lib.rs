@@ -28,6 +28,7 @@ pub mod stored;
 #[cfg(test)]
 mod testing;
 mod tokens;
+mod uid;
 mod user;
 pub mod webhook;
 pub mod webhook_token;
@@ -50,4 +51,5 @@ pub use expiring::{Digest, Expiring};
 pub use impersonate::{ImpersonationError, impersonate};
 pub use proxy::Proxy;
 pub use tokens::{StaticToken, StaticTokens, TokenFileError, Tokens};
+pub use uid::random_uid;
 pub use user::User;

@@ -57,7 +57,6 @@ pub use escalation::Escalation;
 pub use hooks::{WriteHook, WriteHooks};
 pub use merge::managed::Force;
 pub use merge::{FieldValidation, Patch};
-pub use object_meta::random_uid;
 pub use options::{DeleteOptions, Forced, Gate, ListOptions, Pairs, WriteKind, WriteOptions};
 pub use plugin_writer::PluginWriter;
 pub use registry::{Config, CustomKind, CustomVersion, Error, Registry, Selection, specs};

@@ -9,7 +9,6 @@ use object::quote::quote_each;
 use object::time::Time;
 use object::{Map, Text, Value};
 use schema::Status;
-use std::cell::RefCell;
 use std::collections::HashSet;
 
 /// The most bytes of all annotations of an object together.
@@ -79,40 +78,7 @@ pub(crate) fn wipe_system_fields(object: &mut Map) {
 /// Sets what only the server sets on a new object.
 pub(crate) fn fill_system_fields(object: &mut Map, now: Time) {
     set(object, "creationTimestamp", now.text());
-    set(object, "uid", random_uid());
-}
-
-/// A random UUID of version 4.
-pub fn random_uid() -> Text {
-    const HYPHENS: [u32; 4] = [96, 80, 64, 48];
-    let bits = (random_bits() & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
-    let mut text = String::with_capacity(36);
-    for shift in (0..128).step_by(4).rev() {
-        text.extend(char::from_digit((bits >> shift) as u32 & 0xf, 16));
-        if HYPHENS.contains(&shift) {
-            text.push('-');
-        }
-    }
-    text.into()
-}
-
-/// Bits of the generator of secrets, which is asked for many of them at once: each call costs it a microsecond.
-fn random_bits() -> u128 {
-    const AT_ONCE: usize = 32;
-    thread_local! {
-        static POOL: RefCell<Vec<[u8; 16]>> = const { RefCell::new(Vec::new()) };
-    }
-    let taken = POOL.with_borrow_mut(|pool| {
-        if pool.is_empty() {
-            pool.resize(AT_ONCE, [0; 16]);
-            if aws_lc_rs::rand::fill(pool.as_flattened_mut()).is_err() {
-                pool.clear();
-            }
-        }
-        pool.pop()
-    });
-    // The generator fails only where the system has none; a name is still unique enough then.
-    taken.map_or_else(|| fastrand::u128(..), u128::from_ne_bytes)
+    set(object, "uid", auth::random_uid());
 }
 
 /// A name from a prefix: cut to 58 characters, with five random ones after it.
@@ -471,15 +437,6 @@ mod tests {
         let long = generate_name(&"x".repeat(80));
         assert_eq!(long.len(), 63);
         assert_eq!(generate_name(&"é".repeat(40)).chars().count(), 29 + 5);
-    }
-
-    #[test]
-    fn a_uid_is_a_random_uuid() {
-        let uid = random_uid();
-        let parts: Vec<_> = uid.split('-').map(str::len).collect();
-        assert_eq!(parts, [8, 4, 4, 4, 12]);
-        assert!(uid.as_bytes()[14] == b'4' && b"89ab".contains(&uid.as_bytes()[19]), "{uid}");
-        assert_ne!(uid, random_uid());
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(crate) fn name_object(target: &Target<'_>, object: &mut Map) {
     let strategy = &target.served.strategy;
     let prefix = object_meta::text(object, "generateName");
     let name = match (strategy.names_itself(), strategy.name_rule()) {
-        (true, _) => object_meta::random_uid().to_string(),
+        (true, _) => auth::random_uid().to_string(),
         _ if prefix.is_empty() => return,
         (false, NameRule::IpAddress) => prefix.to_owned(),
         (false, _) => object_meta::generate_name(prefix),

@@ -283,6 +283,6 @@ fn grant(
         issued: now.unix(),
         lifetime: if is_extended { EXTENDED_LIFETIME } else { lifetime },
         warn_after: is_extended.then_some(lifetime),
-        id: object_meta::random_uid().to_string(),
+        id: auth::random_uid().to_string(),
     }
 }

@@ -56,19 +56,32 @@ pub struct Cause {
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// The reasons of failures; each is written as its name.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum Reason {
             /// No reason.
             Unknown,
+            /// A reason that an admission webhook gave.
+            Other(Box<str>),
             $($(#[$doc])* $name,)*
         }
 
         impl Reason {
             /// The text; empty for [`Reason::Unknown`].
-            pub fn as_str(self) -> &'static str {
+            pub fn as_str(&self) -> &str {
                 match self {
                     Self::Unknown => "",
+                    Self::Other(text) => text,
                     $(Self::$name => stringify!($name),)*
+                }
+            }
+        }
+
+        impl From<&str> for Reason {
+            fn from(text: &str) -> Self {
+                match text {
+                    "" => Self::Unknown,
+                    $(stringify!($name) => Self::$name,)*
+                    other => Self::Other(other.into()),
                 }
             }
         }
