@@ -7,6 +7,7 @@ use kinds::ResourceType;
 use object::{Map, Value, semantic};
 use schema::{GroupVersionKind, Status};
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// What a write does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,6 +66,9 @@ pub struct Attributes<'a> {
 pub trait Request: Send + Sync {
     /// The options, as an object of `meta.k8s.io/v1`: `CreateOptions`, `UpdateOptions` or `DeleteOptions`, by the operation.
     fn options(&self, operation: Operation) -> Value;
+
+    /// When the request has to be answered; never for those of the server itself.
+    fn deadline(&self) -> Option<Instant>;
 
     /// Every resource through which the objects can be written: the requested one, its other versions, and looks at the same
     /// objects in other groups.

@@ -171,6 +171,7 @@ fn deletion(
         return Ok(DeleteOptions {
             dry_run: asked.iter().map(|&value| value.to_owned()).collect(),
             warnings: options.warnings.clone(),
+            deadline: options.deadline,
             ..DeleteOptions::default()
         });
     };

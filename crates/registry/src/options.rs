@@ -12,6 +12,7 @@ use object::field::{self, Path};
 use object::{Map, field_selector, label};
 use schema::Status;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// The parameters of a request, decoded, in their order.
 pub type Pairs<'a> = [(std::borrow::Cow<'a, str>, std::borrow::Cow<'a, str>)];
@@ -60,6 +61,8 @@ pub struct WriteOptions {
     pub empty: Vec<object::path::Path>,
     /// Where warnings for the client are collected.
     pub warnings: Warnings,
+    /// When the request has to be answered.
+    pub deadline: Option<Instant>,
 }
 
 /// How a delete is asked for.
@@ -79,6 +82,8 @@ pub struct DeleteOptions {
     pub dry_run: Vec<String>,
     /// Where warnings for the client are collected.
     pub warnings: Warnings,
+    /// When the request has to be answered.
+    pub deadline: Option<Instant>,
 }
 
 /// The kind of a write, for the name of its options.
@@ -273,6 +278,7 @@ impl WriteOptions {
             names_validation: !validation.is_empty(),
             empty: Vec::new(),
             warnings,
+            deadline: None,
         })
     }
 }
@@ -330,6 +336,7 @@ impl DeleteOptions {
                 .map(|(_, value)| value.to_string())
                 .collect(),
             warnings: Warnings::default(),
+            deadline: None,
         })
     }
 
@@ -350,6 +357,7 @@ impl DeleteOptions {
                 .map(|list| list.iter().filter_map(text).collect())
                 .unwrap_or_default(),
             warnings: Warnings::default(),
+            deadline: None,
         }
     }
 

@@ -9,6 +9,7 @@ use merge::FieldValidation;
 use object::{Map, Value};
 use schema::{GroupVersionKind, Status};
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// What is asked for, and how.
 pub(crate) struct WriteRequest<'a> {
@@ -79,6 +80,13 @@ impl Request for WriteRequest<'_> {
             Options::Delete(options) => delete_options(options, &mut object),
         }
         object.into()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        match self.options {
+            Options::Write(options) => options.deadline,
+            Options::Delete(options) => options.deadline,
+        }
     }
 
     fn equivalents(&self) -> Vec<Arc<ResourceType>> {

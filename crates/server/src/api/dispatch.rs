@@ -36,11 +36,14 @@ struct VerbRequest<'a> {
     user_agent: &'a str,
     body: Bytes,
     warnings: Warnings,
+    /// When it has to be answered.
+    until: Option<Instant>,
 }
 
 impl VerbRequest<'_> {
     fn write_options(&self, write: WriteKind) -> Result<WriteOptions, Status> {
-        WriteOptions::read(&pairs(self.query), write, self.user_agent, self.warnings.clone())
+        let options = WriteOptions::read(&pairs(self.query), write, self.user_agent, self.warnings.clone())?;
+        Ok(WriteOptions { deadline: self.until, ..options })
     }
 }
 
@@ -138,6 +141,7 @@ impl Api {
             user_agent: request.header(USER_AGENT),
             body,
             warnings,
+            until,
         };
         let is_write = matches!(
             info.verb,
@@ -300,7 +304,7 @@ impl Api {
             let body = decode::delete_options(&request.body, format)?;
             body.as_map().map(DeleteOptions::from_body).unwrap_or_default()
         };
-        Ok(DeleteOptions { warnings: request.warnings.clone(), ..options })
+        Ok(DeleteOptions { warnings: request.warnings.clone(), deadline: request.until, ..options })
     }
 
     /// How the objects of the response are encoded.
