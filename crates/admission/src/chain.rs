@@ -1,6 +1,6 @@
 //! The chain of plugins, and the proof that a write has passed it.
 
-use crate::{Attributes, Operation};
+use crate::{Attributes, Operation, managed_fields, webhook};
 use auth::Deferred;
 use object::Value;
 use schema::Status;
@@ -108,6 +108,8 @@ impl Admitted {
 pub struct Passes {
     is_second: AtomicBool,
     again: AtomicBool,
+    /// What the plugin for mutating webhooks remembers.
+    pub(crate) webhooks: webhook::Memory,
 }
 
 impl Passes {
@@ -134,7 +136,7 @@ impl Chain {
         Self { plugins: plugins.into_iter().collect() }
     }
 
-    /// Mutating admission. `object` is the new state, absent for a delete.
+    /// Mutating admission. `object` is the new state, absent for a delete. Managed fields that are malformed afterwards are put back.
     pub async fn mutate(
         &self,
         attributes: &Attributes<'_>,
@@ -142,11 +144,13 @@ impl Chain {
     ) -> Result<(), Status> {
         let passes = Passes::default();
         let attributes = Attributes { passes: Some(&passes), ..*attributes };
+        let managed_fields = managed_fields::of(object.as_deref());
         self.pass(&attributes, object.as_deref_mut()).await?;
         if passes.again.load(Ordering::Relaxed) {
             passes.is_second.store(true, Ordering::Relaxed);
-            self.pass(&attributes, object).await?;
+            self.pass(&attributes, object.as_deref_mut()).await?;
         }
+        managed_fields::restore(managed_fields, object, attributes.warnings);
         Ok(())
     }
 

@@ -13,10 +13,12 @@
 mod attributes;
 mod chain;
 mod known;
+mod managed_fields;
 pub mod plugins;
 #[cfg(test)]
 mod testing;
 mod warnings;
+pub mod webhook;
 mod writer;
 
 pub use attributes::{Attributes, Operation, Request, differ_in_ownership_only};

@@ -72,6 +72,7 @@ pub use taint_nodes_by_condition::TaintNodesByCondition;
 
 pub use default_toleration_seconds::{DefaultTolerationSeconds, TolerationSeconds};
 
+use crate::webhook::{MutatingAdmissionWebhook, Settings, ValidatingAdmissionWebhook};
 use crate::{Plugin, Writer};
 use auth::Authorizer;
 use cache::{Cache, Resource};
@@ -89,6 +90,8 @@ pub struct Parts<'a> {
     pub gates: Gates,
     /// How long pods stay on nodes that fail, if they say nothing else.
     pub toleration_seconds: TolerationSeconds,
+    /// What flags say about webhooks.
+    pub webhooks: &'a Settings,
     /// The plugin's part of the file of `--admission-control-config-file`.
     pub configuration: Option<&'a [u8]>,
 }
@@ -175,6 +178,8 @@ pub const PLUGINS: &[Row] = &[
     row::<DefaultIngressClass>(true),
     row::<DenyServiceExternalIPs>(false),
     row::<PodTopologyLabels>(true),
+    row::<MutatingAdmissionWebhook>(true),
+    row::<ValidatingAdmissionWebhook>(true),
     row::<AlwaysDeny>(false),
 ];
 

@@ -1,6 +1,7 @@
 //! What tests of plugins share: a cache with the objects of all built-in kinds, and writes as a plugin sees them.
 
 use crate::plugins::{Builtin, Gates, Parts, TolerationSeconds};
+use crate::webhook::Settings;
 use crate::{Attributes, Operation, Plugin, Request, Reservation, Warnings, Writer};
 use auth::{Authorizer, BoxFuture, User};
 use cache::{Cache, Change, Field, Options, Spec};
@@ -9,6 +10,7 @@ use object::Value;
 use schema::{GroupVersionKind, Limits, Status, json};
 use std::sync::Arc;
 use store::memory::Memory;
+use tokio::time::Instant;
 
 /// The parts of a server that plugins are made of.
 pub(crate) struct Fixture {
@@ -17,6 +19,7 @@ pub(crate) struct Fixture {
     pub(crate) writer: Writer,
     pub(crate) gates: Gates,
     pub(crate) toleration_seconds: TolerationSeconds,
+    pub(crate) webhooks: Settings,
 }
 
 impl Fixture {
@@ -44,6 +47,7 @@ impl Fixture {
             writer: Writer::default(),
             gates: Gates::default(),
             toleration_seconds: TolerationSeconds::default(),
+            webhooks: Settings::default(),
         }
     }
 
@@ -68,6 +72,7 @@ impl Fixture {
             writer: &self.writer,
             gates: self.gates,
             toleration_seconds: self.toleration_seconds,
+            webhooks: &self.webhooks,
             configuration: configuration.map(str::as_bytes),
         })
     }
@@ -174,6 +179,10 @@ impl<'a> Write<'a> {
 impl Request for Write<'_> {
     fn options(&self, _operation: Operation) -> Value {
         Value::Null
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        None
     }
 
     fn equivalents(&self) -> Vec<Arc<ResourceType>> {

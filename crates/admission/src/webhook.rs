@@ -1,0 +1,115 @@
+//! Admission webhooks: other servers that change or refuse writes, as configurations in the API say.
+//!
+//! 1. **A configuration is read when it changes**, into rules that a write is compared with without allocating anything. A write that no
+//!    webhook is asked about waits for nothing.
+//! 2. **Nobody is locked out**: no webhook is asked about webhook configurations and policies.
+//! 3. **Everything is bounded**: a call by the time of its webhook, by 30 s and by the deadline of the request, an answer by 3 MiB. Redirects
+//!    are refused.
+//!
+//! | step | module |
+//! |---|---|
+//! | read configurations | `configuration`, `rules`, `conditions` |
+//! | find the webhooks for a write | `matching` |
+//! | make a review of it | `review` |
+//! | ask, within the bounds | `call`, `clients`, `services`, `breaker` |
+//! | check the answer | `answer` |
+//! | change the object, or refuse the write | `mutating`, `validating` |
+
+mod answer;
+mod breaker;
+mod call;
+mod clients;
+mod conditions;
+mod configuration;
+mod matching;
+mod mutating;
+mod review;
+mod rules;
+mod services;
+#[cfg(test)]
+mod tests;
+mod validating;
+
+pub use breaker::Breakers;
+pub(crate) use mutating::Memory;
+pub use mutating::MutatingAdmissionWebhook;
+pub use validating::ValidatingAdmissionWebhook;
+
+use crate::Known;
+use crate::plugins::Parts;
+use answer::Role;
+use clients::Clients;
+use configuration::Configuration;
+use matching::{Namespaces, read_labels};
+use outbound::Kubeconfig;
+use schema::config_file;
+use schema::view::View as _;
+use schema::views::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
+use schema::views::apiserver::v1::WebhookAdmission;
+use schema::views::core::v1::Namespace;
+use services::Services;
+use std::num::NonZeroU32;
+use std::path::Path;
+
+/// What flags say about webhooks.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The failures in a row that open the circuit breaker of a webhook; without it there are no breakers.
+    pub breaker_failures: Option<NonZeroU32>,
+    /// The breakers.
+    pub breakers: Breakers,
+    /// Whether webhooks are skipped for members of `system:masters`.
+    pub break_glass: bool,
+    /// Whether webhooks behind services are reached by their endpoints, not by the address of the service.
+    pub endpoint_routing: bool,
+}
+
+/// What both plugins have in common.
+struct Webhooks {
+    role: Role,
+    configurations: Known<Configuration>,
+    namespaces: Namespaces,
+    clients: Clients,
+    settings: Settings,
+}
+
+impl Webhooks {
+    fn make(parts: &Parts<'_>, role: Role) -> Result<Self, String> {
+        let (prefix, ty) = match role {
+            Role::Mutating => ("mutatingwebhookconfigurations", MutatingWebhookConfiguration::schema()),
+            Role::Validating => ("validatingwebhookconfigurations", ValidatingWebhookConfiguration::schema()),
+        };
+        let configurations = parts.resource(&format!("{prefix}.admissionregistration.k8s.io"))?;
+        let kubeconfig = parts.configuration.map(kubeconfig).transpose()?;
+        let endpoints = parts.webhooks.endpoint_routing.then(|| parts.resource("endpoints")).transpose()?;
+        let services = Services::new(parts.resource("services")?, endpoints);
+        Ok(Self {
+            role,
+            configurations: Known::new(configurations, ty, Configuration::read),
+            namespaces: Known::new(parts.resource("namespaces")?, Namespace::schema(), read_labels),
+            clients: Clients::new(kubeconfig, services),
+            settings: parts.webhooks.clone(),
+        })
+    }
+}
+
+/// The credentials that a `WebhookAdmissionConfiguration` names.
+fn kubeconfig(text: &[u8]) -> Result<Kubeconfig, String> {
+    let ty = WebhookAdmission::schema();
+    let v1 = format!("{}/v1", config_file::GROUP);
+    let alpha = format!("{}/v1alpha1", config_file::GROUP);
+    let decoded = config_file::decode(text, "WebhookAdmissionConfiguration", &[&v1], ty);
+    // The older version has another name for it.
+    let decoded = decoded
+        .or_else(|why| config_file::decode(text, "WebhookAdmission", &[&alpha], ty).map_err(|_| why))?;
+    let empty = object::Map::new();
+    let path = WebhookAdmission::of(decoded.as_map().unwrap_or(&empty)).kube_config_file();
+    if !Path::new(path).is_absolute() {
+        let path_of_field = object::field::Path::new("kubeConfigFile");
+        let error = object::field::Error::invalid(&path_of_field, path, "must be an absolute file path");
+        return Err(error.to_string());
+    }
+    Kubeconfig::read(Path::new(path)).map_err(|error| error.to_string())
+}

@@ -1,0 +1,195 @@
+//! Asks one webhook, and says what became of it.
+
+use super::Webhooks;
+use super::answer::{Answer, Role};
+use super::configuration::{FailurePolicy, SideEffects, Webhook};
+use super::matching::Matched;
+use super::review::Versioned;
+use crate::Attributes;
+use bytes::Bytes;
+use object::quote::Quoted;
+use object::{Value, duration};
+use outbound::{Bounds, Endpoint, Error, read_review};
+use schema::view::View as _;
+use schema::views::admission::v1::AdmissionReview;
+use schema::{Limits, Status};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The most bytes of an answer.
+const MOST_BYTES: usize = Limits::REQUEST.bytes;
+/// The longest time for an answer, whatever the webhook allows itself.
+const LONGEST: Duration = Duration::from_secs(30);
+/// How often a webhook is asked again that says when to come back.
+const RETRIES: usize = 10;
+
+/// Why a webhook did not let a request pass.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// There is no answer that can be used: its failure policy decides. The text says why.
+    Calling(String),
+    /// The request is refused, whatever the failure policy is.
+    Refused(Box<Status>),
+}
+
+impl Failure {
+    /// 500 whatever the failure policy is.
+    pub(crate) fn internal(why: &str) -> Self {
+        Self::Refused(Box::new(Status::internal_error(why)))
+    }
+}
+
+impl Webhooks {
+    /// Asks a webhook. Its warnings are recorded, also if it refuses.
+    pub(super) async fn ask(
+        &self,
+        matched: &Matched,
+        attributes: &Attributes<'_>,
+        versioned: &Versioned,
+    ) -> Result<Answer, Failure> {
+        let webhook = &*matched.webhook;
+        check_dry_run(webhook, attributes)?;
+        let version = webhook.review_version.ok_or_else(|| {
+            let why = "webhook does not accept known AdmissionReview versions (v1, v1beta1)";
+            Failure::Calling(format!("could not create admission objects: {why}"))
+        })?;
+        let endpoint = webhook.connections.get_or_init(|| self.clients.get(&webhook.server));
+        let endpoint =
+            endpoint.as_ref().map_err(|why| Failure::Calling(format!("could not get REST client: {why}")))?;
+        let uid = auth::random_uid();
+        let exchange = self.guarded(webhook, attributes, async {
+            let body = versioned.review(&uid, version);
+            let review = post(endpoint, webhook, body, version.api_version(), attributes).await;
+            let review = review.map_err(|error| format!("failed to call webhook: {error}"))?;
+            Answer::read(&review, &uid, webhook, version, self.role)
+                .map_err(|why| format!("received invalid webhook response: {why}"))
+        });
+        let answer = exchange.await.map_err(Failure::Calling)?;
+        attributes.warnings.extend(answer.warnings.iter().cloned());
+        Ok(answer)
+    }
+
+    /// Asks, unless the breaker of the webhook is open, and tells the breaker how it went.
+    async fn guarded(
+        &self,
+        webhook: &Webhook,
+        attributes: &Attributes<'_>,
+        exchange: impl Future<Output = Result<Answer, String>>,
+    ) -> Result<Answer, String> {
+        let Some(most) = self.settings.breaker_failures else { return exchange.await };
+        let role = match self.role {
+            Role::Mutating => "mutating",
+            Role::Validating => "validating",
+        };
+        let name = format!("{} of {role} configuration {}", webhook.name, webhook.configuration);
+        let breakers = &self.settings.breakers;
+        if let Err(why) = breakers.check(&name) {
+            let shown = Quoted(&webhook.name);
+            attributes.warnings.extend([format!("admission webhook {shown} was not called: {why}")]);
+            return Err(why);
+        }
+        let outcome = exchange.await;
+        match &outcome {
+            Ok(_) => breakers.succeeded(&name),
+            Err(why) => breakers.failed(&name, most, why),
+        }
+        outcome
+    }
+
+    /// What becomes of a request, and of others, after a webhook that was asked at `start` did not let it pass: nothing if its failures
+    /// are ignored. The log says which webhook it was, how long it took, and why.
+    pub(super) fn refusal(
+        &self,
+        webhook: &Webhook,
+        attributes: &Attributes<'_>,
+        start: Instant,
+        failure: Failure,
+    ) -> Result<(), Status> {
+        let (name, configuration) = (webhook.name.as_str(), webhook.configuration.as_str());
+        let milliseconds = start.elapsed().as_millis() as u64;
+        let resource = shown(attributes);
+        match failure {
+            Failure::Calling(why) if webhook.failure_policy == FailurePolicy::Ignore => {
+                log::warn!(webhook = name, configuration, resource = resource.as_str(), milliseconds, error = why.as_str(); "a webhook failed, which is ignored");
+                match attributes.request.deadline() {
+                    Some(deadline) if deadline <= Instant::now() => {
+                        Err(Status::timeout("request did not complete within requested timeout"))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Failure::Calling(why) => {
+                log::warn!(webhook = name, configuration, resource = resource.as_str(), milliseconds, error = why.as_str(); "a webhook failed, which refuses the request");
+                let why = format!("failed calling webhook {}: {why}", Quoted(name));
+                Err(Status::internal_error(&why))
+            }
+            Failure::Refused(status) => {
+                log::warn!(webhook = name, configuration, resource = resource.as_str(), milliseconds, code = status.code, error = status.message.as_str(); "a webhook refused a request");
+                Err(*status)
+            }
+        }
+    }
+
+    /// Whether a webhook is skipped because an administrator has broken the glass.
+    pub(super) fn skips(&self, webhook: &Webhook, attributes: &Attributes<'_>) -> bool {
+        let skips = self.settings.break_glass && attributes.user.is_in(auth::User::MASTERS);
+        if skips {
+            let (name, configuration) = (webhook.name.as_str(), webhook.configuration.as_str());
+            let user = attributes.user.name.as_str();
+            log::warn!(user, operation = attributes.operation.name(), resource:% = shown(attributes), webhook = name, configuration; "a webhook is skipped, because --break-glass-skip-webhooks is on");
+        }
+        skips
+    }
+}
+
+/// A webhook with side effects is not asked about a dry run.
+fn check_dry_run(webhook: &Webhook, attributes: &Attributes<'_>) -> Result<(), Failure> {
+    match webhook.side_effects {
+        _ if !attributes.dry_run => Ok(()),
+        SideEffects::NoneOnDryRun => Ok(()),
+        SideEffects::NotGiven => Err(Failure::Calling("Webhook SideEffects is nil".to_owned())),
+        SideEffects::Some => {
+            let why = format!("admission webhook {} does not support dry run", Quoted(&webhook.name));
+            Err(Failure::Refused(Box::new(Status::bad_request(why))))
+        }
+    }
+}
+
+/// Sends a review, within the time of the webhook and of the request.
+async fn post(
+    endpoint: &Endpoint,
+    webhook: &Webhook,
+    body: Bytes,
+    version: &str,
+    attributes: &Attributes<'_>,
+) -> Result<Value, Error> {
+    let now = Instant::now();
+    let until = now + webhook.timeout.unwrap_or(LONGEST).min(LONGEST);
+    let deadline = attributes.request.deadline().map_or(until, |deadline| deadline.min(until));
+    let bounds = Bounds { deadline, most_bytes: MOST_BYTES };
+    let left = Duration::from_secs(deadline.duration_since(now).as_millis().div_ceil(1000) as u64);
+    let query = match left.is_zero() {
+        true => String::new(),
+        false => format!("timeout={}", duration::Duration::from(left)),
+    };
+    for _ in 0..RETRIES {
+        let answer = endpoint.post_json_to(&webhook.server.path, &query, body.clone(), bounds).await?;
+        let error = match read_review(AdmissionReview::schema(), version, answer) {
+            Err(error @ Error::Status { code: 429 | 500.., retry_after: Some(_), .. }) => error,
+            outcome => return outcome,
+        };
+        let next = error.retry_after().and_then(|wait| Instant::now().checked_add(wait));
+        let Some(next) = next.filter(|next| *next < deadline) else { return Err(error) };
+        tokio::time::sleep_until(next).await;
+    }
+    let answer = endpoint.post_json_to(&webhook.server.path, &query, body, bounds).await?;
+    read_review(AdmissionReview::schema(), version, answer)
+}
+
+/// What a write is about, for the log: `pods.NAMESPACE/NAME`.
+fn shown(attributes: &Attributes<'_>) -> String {
+    let Attributes { resource, subresource, namespace, name, .. } = attributes;
+    let slash = if subresource.is_empty() { "" } else { "/" };
+    let group = if resource.group.is_empty() { "" } else { "." };
+    format!("{}{slash}{subresource}{group}{} {namespace}/{name}", resource.resource, resource.group)
+}

@@ -1,0 +1,194 @@
+//! `MutatingAdmissionWebhook`: webhooks that may change an object, one after another.
+
+use super::Webhooks;
+use super::answer::{JSON_PATCH, Patch, Role};
+use super::call::Failure;
+use super::configuration::{Configuration, Reinvocation, Webhook};
+use super::matching::{Matched, Matcher, is_exempt, webhooks};
+use super::review::Versioned;
+use crate::plugins::{Builtin, Parts};
+use crate::{Attributes, Operation, Plugin};
+use auth::Deferred;
+use merge::FieldValidation;
+use object::quote::Quoted;
+use object::{Text, Value};
+use schema::{Limits, Status};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::time::Instant;
+
+/// The plugin.
+pub struct MutatingAdmissionWebhook(Webhooks);
+
+/// What is remembered between the passes of mutating admission over a write.
+#[derive(Debug, Default)]
+pub(crate) struct Memory(Mutex<Invoked>);
+
+#[derive(Debug, Default)]
+struct Invoked {
+    /// Webhooks that are asked again if the object changes after them.
+    candidates: BTreeSet<Text>,
+    /// Webhooks that are asked in the second pass.
+    again: BTreeSet<Text>,
+    /// The object after the last webhook.
+    output: Option<Value>,
+}
+
+impl Memory {
+    fn lock(&self) -> MutexGuard<'_, Invoked> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Invoked {
+    /// The object has changed: what was asked before is asked again.
+    fn changed(&mut self) {
+        self.again.append(&mut self.candidates);
+    }
+}
+
+impl MutatingAdmissionWebhook {
+    /// Asks the webhooks from the one at `first` on.
+    async fn dispatch(
+        &self,
+        all: Arc<[Arc<Configuration>]>,
+        first: usize,
+        attributes: &Attributes<'_>,
+        mut object: Option<&mut Value>,
+    ) -> Result<(), Status> {
+        if let Some(passes) = attributes.passes.filter(|passes| passes.is_second()) {
+            let mut memory = passes.webhooks.lock();
+            if memory.output.as_ref() != object.as_deref() {
+                // A plugin changed it in between.
+                memory.changed();
+            }
+        }
+        let mut matcher = Matcher::new(&self.0.namespaces);
+        for webhook in webhooks(&all).skip(first) {
+            let Some(matched) = matcher.find(webhook, attributes, object.as_deref())? else { continue };
+            let is_left_out = attributes.passes.is_some_and(|passes| {
+                passes.is_second() && !passes.webhooks.lock().again.contains(&webhook.id)
+            });
+            if is_left_out || self.0.skips(webhook, attributes) {
+                continue;
+            }
+            let start = Instant::now();
+            let outcome = self.call(&matched, attributes, object.as_deref_mut()).await;
+            if let Some(passes) = attributes.passes {
+                let mut memory = passes.webhooks.lock();
+                if matches!(outcome, Ok(Effect::Changed)) {
+                    memory.changed();
+                    passes.again();
+                }
+                if webhook.reinvocation == Reinvocation::IfNeeded {
+                    memory.candidates.insert(webhook.id.clone());
+                }
+            }
+            if let Err(failure) = outcome {
+                self.0.refusal(webhook, attributes, start, failure)?;
+            }
+        }
+        if let Some(passes) = attributes.passes {
+            passes.webhooks.lock().output = object.as_deref().cloned();
+        }
+        Ok(())
+    }
+
+    async fn call(
+        &self,
+        matched: &Matched,
+        attributes: &Attributes<'_>,
+        object: Option<&mut Value>,
+    ) -> Result<Effect, Failure> {
+        let resource = matched.resource(attributes);
+        let failed = |status: Status| Failure::internal(&status.message);
+        let versioned = Versioned::new(attributes, resource, object.as_deref()).await.map_err(failed)?;
+        let answer = self.0.ask(matched, attributes, &versioned).await?;
+        answer.allowed.map_err(Failure::Refused)?;
+        let Some(patch) = answer.patch.filter(|patch| !is_empty(&patch.bytes)) else {
+            return Ok(Effect::None);
+        };
+        let (Some(target), Some(before)) = (object, &versioned.object) else {
+            let name = Quoted(&matched.webhook.name);
+            return Err(Failure::internal(&format!(
+                "admission webhook {name} attempted to modify the object, which is not supported for this operation"
+            )));
+        };
+        let patched = apply(&matched.webhook, &patch, &versioned, before)?;
+        if patched == *before {
+            return Ok(Effect::None);
+        }
+        *target = attributes.request.to_storage(patched, resource).await.map_err(failed)?;
+        Ok(Effect::Changed)
+    }
+}
+
+/// What a webhook did to an object.
+#[derive(Debug, PartialEq, Eq)]
+enum Effect {
+    None,
+    Changed,
+}
+
+/// Whether a patch has no operations.
+fn is_empty(patch: &[u8]) -> bool {
+    let mut text = patch.iter().filter(|byte| !byte.is_ascii_whitespace());
+    text.by_ref().take(5).eq(b"[]") || patch.trim_ascii() == b"null"
+}
+
+/// What a patch makes of an object.
+fn apply(webhook: &Webhook, patch: &Patch, versioned: &Versioned, before: &Value) -> Result<Value, Failure> {
+    if patch.ty != JSON_PATCH {
+        return Err(Failure::Calling(format!("unsupported patch type {}", Quoted(&patch.ty))));
+    }
+    let (ty, limits) = (&versioned.ty, &Limits::REQUEST);
+    let patched = merge::json_patch::apply(ty, before, &patch.bytes, FieldValidation::Ignore, limits);
+    let patched = patched.map_err(|error| match error {
+        merge::Error::Invalid { detail, .. } => Failure::internal(&detail),
+        other => Failure::internal(&other.to_string()),
+    })?;
+    if patched.ty.name != ty.name {
+        let name = Quoted(&webhook.name);
+        let why = format!("admission webhook {name} attempted to change the kind or version of the object");
+        return Err(Failure::internal(&why));
+    }
+    Ok(patched.value)
+}
+
+impl Builtin for MutatingAdmissionWebhook {
+    const NAME: &'static str = "MutatingAdmissionWebhook";
+
+    fn make(parts: &Parts<'_>) -> Result<Self, String> {
+        Webhooks::make(parts, Role::Mutating).map(Self)
+    }
+}
+
+impl Plugin for MutatingAdmissionWebhook {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn handles(&self, _operation: Operation) -> bool {
+        true
+    }
+
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'_>,
+        object: Option<&'a mut Value>,
+    ) -> Deferred<'a, Result<(), Status>> {
+        let all = self.0.configurations.all();
+        if all.is_empty() || is_exempt(attributes) {
+            return Deferred::Now(Ok(()));
+        }
+        let mut matcher = Matcher::new(&self.0.namespaces);
+        let mut found = webhooks(&all).map(|webhook| matcher.find(webhook, attributes, object.as_deref()));
+        match found.position(|found| !matches!(found, Ok(None))) {
+            None => Deferred::Now(Ok(())),
+            Some(first) => {
+                drop(found);
+                Deferred::later(async move { self.dispatch(all, first, attributes, object).await })
+            }
+        }
+    }
+}
