@@ -72,7 +72,7 @@ pub use taint_nodes_by_condition::TaintNodesByCondition;
 
 pub use default_toleration_seconds::{DefaultTolerationSeconds, TolerationSeconds};
 
-use crate::webhook::{MutatingAdmissionWebhook, Settings, ValidatingAdmissionWebhook};
+use crate::webhook::{Breakers, MutatingAdmissionWebhook, Settings, ValidatingAdmissionWebhook};
 use crate::{Plugin, Writer};
 use auth::Authorizer;
 use cache::{Cache, Resource};
@@ -91,7 +91,9 @@ pub struct Parts<'a> {
     /// How long pods stay on nodes that fail, if they say nothing else.
     pub toleration_seconds: TolerationSeconds,
     /// What flags say about webhooks.
-    pub webhooks: &'a Settings,
+    pub webhooks: Settings,
+    /// The circuit breakers of webhooks.
+    pub breakers: &'a Breakers,
     /// The plugin's part of the file of `--admission-control-config-file`.
     pub configuration: Option<&'a [u8]>,
 }

@@ -1,7 +1,7 @@
 //! What tests of plugins share: a cache with the objects of all built-in kinds, and writes as a plugin sees them.
 
 use crate::plugins::{Builtin, Gates, Parts, TolerationSeconds};
-use crate::webhook::Settings;
+use crate::webhook::{Breakers, Settings};
 use crate::{Attributes, Operation, Plugin, Request, Reservation, Warnings, Writer};
 use auth::{Authorizer, BoxFuture, User};
 use cache::{Cache, Change, Field, Options, Spec};
@@ -20,6 +20,7 @@ pub(crate) struct Fixture {
     pub(crate) gates: Gates,
     pub(crate) toleration_seconds: TolerationSeconds,
     pub(crate) webhooks: Settings,
+    pub(crate) breakers: Breakers,
 }
 
 impl Fixture {
@@ -48,6 +49,7 @@ impl Fixture {
             gates: Gates::default(),
             toleration_seconds: TolerationSeconds::default(),
             webhooks: Settings::default(),
+            breakers: Breakers::default(),
         }
     }
 
@@ -72,7 +74,8 @@ impl Fixture {
             writer: &self.writer,
             gates: self.gates,
             toleration_seconds: self.toleration_seconds,
-            webhooks: &self.webhooks,
+            webhooks: self.webhooks,
+            breakers: &self.breakers,
             configuration: configuration.map(str::as_bytes),
         })
     }

@@ -54,12 +54,10 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 /// What flags say about webhooks.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// The failures in a row that open the circuit breaker of a webhook; without it there are no breakers.
     pub breaker_failures: Option<NonZeroU32>,
-    /// The breakers.
-    pub breakers: Breakers,
     /// Whether webhooks are skipped for members of `system:masters`.
     pub break_glass: bool,
     /// Whether webhooks behind services are reached by their endpoints, not by the address of the service.
@@ -73,6 +71,7 @@ struct Webhooks {
     namespaces: Namespaces,
     clients: Clients,
     settings: Settings,
+    breakers: Breakers,
 }
 
 impl Webhooks {
@@ -90,7 +89,8 @@ impl Webhooks {
             configurations: Known::new(configurations, ty, Configuration::read),
             namespaces: Known::new(parts.resource("namespaces")?, Namespace::schema(), read_labels),
             clients: Clients::new(kubeconfig, services),
-            settings: parts.webhooks.clone(),
+            settings: parts.webhooks,
+            breakers: parts.breakers.clone(),
         })
     }
 }
@@ -98,12 +98,13 @@ impl Webhooks {
 /// The credentials that a `WebhookAdmissionConfiguration` names.
 fn kubeconfig(text: &[u8]) -> Result<Kubeconfig, String> {
     let ty = WebhookAdmission::schema();
-    let v1 = format!("{}/v1", config_file::GROUP);
-    let alpha = format!("{}/v1alpha1", config_file::GROUP);
-    let decoded = config_file::decode(text, "WebhookAdmissionConfiguration", &[&v1], ty);
+    let decoded =
+        config_file::decode(text, "WebhookAdmissionConfiguration", &["apiserver.config.k8s.io/v1"], ty);
     // The older version has another name for it.
-    let decoded = decoded
-        .or_else(|why| config_file::decode(text, "WebhookAdmission", &[&alpha], ty).map_err(|_| why))?;
+    let decoded = decoded.or_else(|why| {
+        config_file::decode(text, "WebhookAdmission", &["apiserver.config.k8s.io/v1alpha1"], ty)
+            .map_err(|_| why)
+    })?;
     let empty = object::Map::new();
     let path = WebhookAdmission::of(decoded.as_map().unwrap_or(&empty)).kube_config_file();
     if !Path::new(path).is_absolute() {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::webhook::Breakers;
 use cache::Cache;
 use registry::Registry;
 use server::Lifecycle;
@@ -52,6 +53,7 @@ pub(crate) fn checks(
     registry: &Arc<Registry>,
     hooks: &Arc<Hooks>,
     lifecycle: &Lifecycle,
+    breakers: Breakers,
 ) -> Result<Checks, Duplicate> {
     let mut checks = Checks::new();
     checks.add(Check::ping())?;
@@ -75,7 +77,7 @@ pub(crate) fn checks(
     checks.add(Check::shutdown(lifecycle.clone()))?;
     checks.note({
         let registry = registry.clone();
-        move || damage(registry.cache())
+        move || damage(registry.cache()).into_iter().chain(breakers.open()).collect()
     });
     Ok(checks)
 }

@@ -95,6 +95,8 @@ pub(crate) struct AdmissionOptions {
     pub(crate) disabled: Option<Vec<String>>,
     pub(crate) config_file: Option<PathBuf>,
     pub(crate) toleration: admission::plugins::TolerationSeconds,
+    /// What flags say about webhooks.
+    pub(crate) webhooks: admission::webhook::Settings,
 }
 
 /// The flags `--authorization-webhook-*`, as far as they were given.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use admission::plugins::{PLUGINS, Parts, Row, WITHOUT_EFFECT};
+use admission::webhook::Breakers;
 use admission::{Chain, Writer};
 use auth::Authorizer;
 use cache::Cache;
@@ -32,8 +33,9 @@ pub(crate) fn chain(
     cache: &Cache,
     authorizer: &Authorizer,
     writer: &Writer,
+    breakers: &Breakers,
 ) -> Result<Chain, Error> {
-    let AdmissionOptions { config_file, .. } = &options.admission;
+    let AdmissionOptions { config_file, webhooks, .. } = &options.admission;
     let configurations = match config_file {
         Some(path) => configurations(path)?,
         None => BTreeMap::new(),
@@ -47,6 +49,8 @@ pub(crate) fn chain(
             writer,
             gates: options.gates.admission,
             toleration_seconds: options.admission.toleration,
+            webhooks: *webhooks,
+            breakers,
             configuration,
         };
         let plugin = (row.make)(&parts);

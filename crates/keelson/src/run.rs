@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use admission::webhook::Breakers;
 use auth::{Authenticators, SystemIdentity};
 use cache::Cache;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -121,7 +122,9 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let files = AuthorityFiles::read(options)?;
     let authenticators = access::authenticators(options, &files, &loaded, &cache, tokens)?;
     let writer = admission::Writer::default();
-    let registry = registry(options, cache, authenticators.clone(), service_accounts.issuing, &writer)?;
+    let breakers = Breakers::default();
+    let registry =
+        registry(options, cache, authenticators.clone(), service_accounts.issuing, &writer, &breakers)?;
     let registry = Arc::new(registry);
     writer.connect(Arc::new(registry::PluginWriter::new(&registry)));
     last_uses.start(&registry);
@@ -137,7 +140,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     }));
 
     let hooks = Arc::new(Hooks::new());
-    let checks = Arc::new(health::checks(&registry, &hooks, &lifecycle)?);
+    let checks = Arc::new(health::checks(&registry, &hooks, &lifecycle, breakers)?);
     let values = SystemValues {
         advertise,
         port: server.address().port(),
@@ -207,6 +210,7 @@ fn registry(
     authenticators: Arc<Authenticators>,
     tokens: registry::TokenIssuing,
     writer: &admission::Writer,
+    breakers: &Breakers,
 ) -> Result<Registry, Error> {
     let rbac = authorization::rbac(&cache)?;
     let authorizer = authorization::authorizer(options, &cache, &rbac)?;
@@ -215,7 +219,7 @@ fn registry(
         watch_list: options.gates.watch_list,
         authenticators,
         tokens: Some(tokens),
-        admission: plugins::chain(options, &cache, &authorizer, writer)?,
+        admission: plugins::chain(options, &cache, &authorizer, writer, breakers)?,
         authorizer,
         hooks: Escalation::add_to(WriteHooks::default(), &rbac),
         ..registry::Config::new(&cache)?

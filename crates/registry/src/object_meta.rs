@@ -7,7 +7,7 @@ use object::field::{self, BadValue, Path};
 use object::name::{self, Messages, Mode};
 use object::quote::quote_each;
 use object::time::Time;
-use object::{Map, Text, Value};
+use object::{Map, Value};
 use schema::Status;
 use std::collections::HashSet;
 

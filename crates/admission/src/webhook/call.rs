@@ -82,7 +82,7 @@ impl Webhooks {
             Role::Validating => "validating",
         };
         let name = format!("{} of {role} configuration {}", webhook.name, webhook.configuration);
-        let breakers = &self.settings.breakers;
+        let breakers = &self.breakers;
         if let Err(why) = breakers.check(&name) {
             let shown = Quoted(&webhook.name);
             attributes.warnings.extend([format!("admission webhook {shown} was not called: {why}")]);

@@ -3,6 +3,7 @@
 use super::{Effect, Flag, Group, ValueType, value};
 use crate::options::{LogFormat, Options, ServiceRange, Show, Storage};
 use server::tls::{Oldest, Protocols};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// The table.
@@ -655,6 +656,42 @@ pub(super) const FLAGS: &[Flag] = &[
         }),
     },
     Flag {
+        name: "webhook-circuit-breaker",
+        group: Group::Admission,
+        kind: ValueType::Integer,
+        default: "0",
+        help: "After how many failures in a row an admission webhook is left alone for 10 s; 0 for never. Its failure policy \
+               decides about requests meanwhile, and /readyz?verbose names it.",
+        effect: Effect::Set(|options, value| {
+            let failures: u32 = value.parse().map_err(|_| "not a number of failures")?;
+            options.admission.webhooks.breaker_failures = NonZeroU32::new(failures);
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "break-glass-skip-webhooks",
+        group: Group::Admission,
+        kind: ValueType::Switch,
+        default: "",
+        help: "Skips admission webhooks for requests of members of system:masters. For emergencies; each skipped webhook is \
+               logged.",
+        effect: Effect::Set(|options, value| {
+            options.admission.webhooks.break_glass = value::switch(value)?;
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "enable-aggregator-routing",
+        group: Group::Peers,
+        kind: ValueType::Switch,
+        default: "",
+        help: "Connects to the endpoints of services that webhooks are behind, not to the addresses of the services.",
+        effect: Effect::Set(|options, value| {
+            options.admission.webhooks.endpoint_routing = value::switch(value)?;
+            Ok(())
+        }),
+    },
+    Flag {
         name: "requestheader-client-ca-file",
         group: Group::Authentication,
         kind: ValueType::Text,
@@ -864,7 +901,6 @@ pub(super) const FLAGS: &[Flag] = &[
     later("audit-webhook-version", Group::Audit, ValueType::Text, ""),
     later("aggregator-reject-forwarding-redirect", Group::Peers, ValueType::Switch, "true"),
     later("egress-selector-config-file", Group::Peers, ValueType::Text, ""),
-    later("enable-aggregator-routing", Group::Peers, ValueType::Switch, ""),
     later("kubelet-certificate-authority", Group::Peers, ValueType::Text, ""),
     later("kubelet-client-certificate", Group::Peers, ValueType::Text, ""),
     later("kubelet-client-key", Group::Peers, ValueType::Text, ""),
