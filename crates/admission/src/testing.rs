@@ -133,6 +133,19 @@ impl<'a> Write<'a> {
         plugin.validate(&self.attributes(&resource, &shown, old.as_ref()), new.as_ref()).wait().await
     }
 
+    /// What something makes of the new object, which sees the write as plugins do.
+    pub(crate) async fn through<T>(
+        &self,
+        step: impl AsyncFnOnce(&Attributes<'_>, &mut Value) -> Result<T, Status>,
+    ) -> Result<(T, Value), Status> {
+        let resource = self.resource_type();
+        let (old, new) = (self.tree(&resource, self.old), self.tree(&resource, self.new));
+        let shown = new.clone().or_else(|| old.clone()).unwrap_or_default();
+        let mut object = shown.clone();
+        let outcome = step(&self.attributes(&resource, &shown, old.as_ref()), &mut object).await?;
+        Ok((outcome, object))
+    }
+
     fn resource_type(&self) -> ResourceType {
         let kind = kinds::all().find(|kind| kind.group == self.group && kind.resource == self.resource);
         let Some(kind) = kind else {

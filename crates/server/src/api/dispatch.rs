@@ -148,7 +148,7 @@ impl Api {
             Verb::Resource(KindVerb::Create | KindVerb::Update | KindVerb::Patch | KindVerb::Delete)
         );
         if is_write && self.is_large(&verb_request).await {
-            return self.large.run(until, self.verb(verb_request, info)).await;
+            return self.large.run(self.verb(verb_request, info)).await;
         }
         self.verb(verb_request, info).await
     }

@@ -4,15 +4,16 @@
 //! Objects that are encoded one after another count together: up to [`LARGE`] bytes of a list, or of a batch of a watch, are
 //! encoded on the event loop, the others beside it. Objects whose encoding is in the cache do not count.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::thread::available_parallelism;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout_at};
 
-use crate::{Error, Status};
+use crate::Status;
 
 /// A body or an object of more bytes is large.
 pub(crate) const LARGE: usize = 64 << 10;
@@ -35,24 +36,18 @@ impl Default for LargeWork {
 }
 
 impl LargeWork {
-    /// Runs a request on a thread that the event loop does without meanwhile. The caller's own time-out cannot interrupt it, so it
-    /// ends at `until` by itself.
-    pub(super) async fn run<T>(
-        &self,
-        until: Option<Instant>,
-        request: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        let _permit = self.permits.acquire().await;
-        let handle = Handle::current();
-        let request = async {
-            match until {
-                Some(until) => timeout_at(until, request).await.unwrap_or_else(|_| Err(timed_out().into())),
-                None => request.await,
+    /// Runs a request on a thread that the event loop does without meanwhile. While the request waits for something, such as an
+    /// admission webhook, others run in its place.
+    pub(super) async fn run<T>(&self, request: impl Future<Output = T>) -> T {
+        let mut request = pin!(request);
+        loop {
+            let permit = self.permits.acquire().await;
+            let polled = poll_fn(|context| Poll::Ready(in_place(|| request.as_mut().poll(context)))).await;
+            drop(permit);
+            match polled {
+                Poll::Ready(outcome) => return outcome,
+                Poll::Pending => woken().await,
             }
-        };
-        match handle.runtime_flavor() {
-            RuntimeFlavor::CurrentThread => request.await,
-            _ => tokio::task::block_in_place(|| handle.block_on(request)),
         }
     }
 
@@ -60,6 +55,12 @@ impl LargeWork {
     pub(crate) async fn permit(&self, first: usize) -> Permit {
         Permit { _held: self.permits.clone().acquire_owned().await.ok(), allowance: first.max(BATCH) }
     }
+}
+
+/// Waits until the task is woken.
+async fn woken() {
+    let mut is_first = true;
+    poll_fn(|_| if std::mem::take(&mut is_first) { Poll::Pending } else { Poll::Ready(()) }).await;
 }
 
 /// The permission to encode a batch of objects beside the event loop.
@@ -103,4 +104,24 @@ impl LargeWork {
 /// 504 for a request that took too long.
 pub(super) fn timed_out() -> Status {
     Status::timeout("request did not complete within the allotted timeout")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn requests_that_wait_make_room_for_others() {
+        let work = LargeWork { permits: Arc::new(Semaphore::new(1)) };
+        let (sender, receiver) = tokio::sync::oneshot::channel::<u8>();
+        let waiting = tokio::spawn({
+            let work = work.clone();
+            async move { work.run(receiver).await }
+        });
+        let other = tokio::time::timeout(Duration::from_secs(20), work.run(async { 7 }));
+        assert_eq!(other.await, Ok(7));
+        sender.send(8).unwrap();
+        assert_eq!(waiting.await.unwrap(), Ok(8));
+    }
 }
