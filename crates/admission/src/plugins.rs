@@ -48,6 +48,7 @@ pub use certificate_subject_restriction::CertificateSubjectRestriction;
 pub use cluster_trust_bundle_attest::ClusterTrustBundleAttest;
 pub use default_ingress_class::DefaultIngressClass;
 pub use default_storage_class::DefaultStorageClass;
+pub use default_toleration_seconds::{DefaultTolerationSeconds, TolerationSeconds};
 pub use deny_service_external_ips::DenyServiceExternalIPs;
 pub use event_rate_limit::EventRateLimit;
 pub use extended_resource_toleration::ExtendedResourceToleration;
@@ -69,8 +70,6 @@ pub use runtime_class::RuntimeClass;
 pub use service_account::ServiceAccount;
 pub use storage_object_in_use_protection::StorageObjectInUseProtection;
 pub use taint_nodes_by_condition::TaintNodesByCondition;
-
-pub use default_toleration_seconds::{DefaultTolerationSeconds, TolerationSeconds};
 
 use crate::webhook::{Breakers, MutatingAdmissionWebhook, Settings, ValidatingAdmissionWebhook};
 use crate::{Plugin, Writer};

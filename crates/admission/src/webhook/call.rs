@@ -9,7 +9,7 @@ use crate::Attributes;
 use bytes::Bytes;
 use object::quote::Quoted;
 use object::{Value, duration};
-use outbound::{Bounds, Endpoint, Error, read_review};
+use outbound::{Bounds, Endpoint, Error};
 use schema::view::View as _;
 use schema::views::admission::v1::AdmissionReview;
 use schema::{Limits, Status};
@@ -172,9 +172,10 @@ async fn post(
         true => String::new(),
         false => format!("timeout={}", duration::Duration::from(left)),
     };
+    let of = (AdmissionReview::schema(), version);
+    let ask = |body: Bytes| endpoint.review(&webhook.server.path, &query, body, bounds, of);
     for _ in 0..RETRIES {
-        let answer = endpoint.post_json_to(&webhook.server.path, &query, body.clone(), bounds).await?;
-        let error = match read_review(AdmissionReview::schema(), version, answer) {
+        let error = match ask(body.clone()).await {
             Err(error @ Error::Status { code: 429 | 500.., retry_after: Some(_), .. }) => error,
             outcome => return outcome,
         };
@@ -182,8 +183,7 @@ async fn post(
         let Some(next) = next.filter(|next| *next < deadline) else { return Err(error) };
         tokio::time::sleep_until(next).await;
     }
-    let answer = endpoint.post_json_to(&webhook.server.path, &query, body, bounds).await?;
-    read_review(AdmissionReview::schema(), version, answer)
+    ask(body).await
 }
 
 /// What a write is about, for the log: `pods.NAMESPACE/NAME`.
