@@ -1,6 +1,7 @@
 //! Measurements: `cargo run --release -p bench -- <what>`. Each subcommand is a module that prints a table, or JSON
 //! lines with `--json`. Figures are printed, never asserted: they belong to a machine.
 
+mod admission;
 mod authz;
 mod codec;
 mod fanout;
@@ -26,6 +27,7 @@ struct Subcommand {
 }
 
 const SUBCOMMANDS: &[Subcommand] = &[
+    Subcommand { name: "admission", about: admission::ABOUT, run: admission::run },
     Subcommand { name: "authz", about: authz::ABOUT, run: authz::run },
     Subcommand { name: "codec", about: codec::ABOUT, run: codec::run },
     Subcommand { name: "fanout", about: fanout::ABOUT, run: fanout::run },

@@ -1,0 +1,185 @@
+//! `bench admission`: the default chain on a create of a pod of 5.4 kB, without webhooks, and with 50 configurations of webhooks that are
+//! about something else. Times are CPU times of this process.
+
+use crate::Outcome;
+use crate::process::cpu_time;
+use crate::report::{Row, Style};
+use admission::plugins::{Gates, PLUGINS, Parts, TolerationSeconds};
+use admission::webhook::{Breakers, Settings};
+use admission::{Attributes, Chain, Operation, Request, Warnings, Writer};
+use auth::{Authorizer, BoxFuture, User};
+use cache::{Cache, Change, Options};
+use kinds::ResourceType;
+use object::Value;
+use schema::{GroupVersionKind, Limits, Status, json};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Duration;
+use store::memory::Memory;
+
+/// The line of help.
+pub(crate) const ABOUT: &str = "the chain of admission plugins on a pod, with and without webhooks";
+
+const POD: &str = include_str!("pod.json");
+const WRITES: usize = 50_000;
+const BATCH: usize = 50;
+const CONFIGURATIONS: usize = 50;
+
+/// Runs and prints.
+pub(crate) fn run(arguments: &[String]) -> Outcome {
+    let style =
+        if arguments.iter().any(|argument| argument == "--json") { Style::Json } else { Style::Table };
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(measure(style))
+}
+
+async fn measure(style: Style) -> Outcome {
+    let cache = Cache::open(Arc::new(Memory::default()), registry::specs()?, Options::default()).await?;
+    let kind = kinds::all().find(|kind| kind.group.is_empty() && kind.resource == "pods");
+    let version = kind.and_then(|kind| Some((kind, kind.versions.first()?)));
+    let resource = version.and_then(|(kind, version)| ResourceType::builtin(kind, version));
+    let resource = Arc::new(resource.ok_or("there is no such kind")?);
+    let pod =
+        json::decode(&resource.ty, POD.as_bytes(), &Limits::REQUEST).map_err(|error| error.to_string())?;
+    let write = Write { resource, pod: pod.value };
+
+    put(&cache, "namespaces", "", &write.namespace(), "v1", "Namespace", "").await?;
+    put(&cache, "serviceaccounts", &write.namespace(), "default", "v1", "ServiceAccount", "").await?;
+    let chain = chain(&cache)?;
+    let without = write.cost(&chain).await?;
+    Row::new("default chain").figure("cpu", without, "us").print(style)?;
+
+    for at in 0..CONFIGURATIONS {
+        for kind in ["Mutating", "Validating"] {
+            let prefix = format!("{}webhookconfigurations.admissionregistration.k8s.io", kind.to_lowercase());
+            let rest = format!(
+                r#","webhooks":[{{"name":"w{at}.example.com","clientConfig":{{"url":"https://127.0.0.1:1/"}},"rules":[{{"operations":["CREATE","UPDATE"],"apiGroups":["group{at}.example.com"],"apiVersions":["*"],"resources":["*"],"scope":"*"}}],"matchPolicy":"Equivalent","namespaceSelector":{{}},"objectSelector":{{}},"failurePolicy":"Fail","sideEffects":"None","admissionReviewVersions":["v1"]}}]"#
+            );
+            let (group, kind) = ("admissionregistration.k8s.io/v1", format!("{kind}WebhookConfiguration"));
+            put(&cache, &prefix, "", &format!("c{at}"), group, &kind, &rest).await?;
+        }
+    }
+    let with = write.cost(&chain).await?;
+    Row::new(format!("with {CONFIGURATIONS} configurations of each kind that do not match"))
+        .figure("cpu", with, "us")
+        .figure("more", with - without, "us")
+        .print(style)?;
+    Ok(())
+}
+
+async fn put(
+    cache: &Cache,
+    prefix: &str,
+    namespace: &str,
+    name: &str,
+    api_version: &str,
+    kind: &str,
+    rest: &str,
+) -> Outcome {
+    let resource = cache.resource(prefix).ok_or("a type is missing")?;
+    let json = format!(
+        r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{{"name":"{name}","namespace":"{namespace}","uid":"u"}}{rest}}}"#
+    );
+    cache.commit(Change::put(&resource, namespace, name, json)).await?;
+    Ok(())
+}
+
+fn chain(cache: &Cache) -> Result<Chain, String> {
+    let parts = Parts {
+        cache,
+        authorizer: &Authorizer::always_allow(),
+        writer: &Writer::default(),
+        gates: Gates::default(),
+        toleration_seconds: TolerationSeconds::default(),
+        webhooks: Settings::default(),
+        breakers: &Breakers::default(),
+        configuration: None,
+    };
+    let on = PLUGINS.iter().filter(|row| row.by_default);
+    Ok(Chain::new(on.map(|row| (row.make)(&parts)).collect::<Result<Vec<_>, _>>()?))
+}
+
+/// A create of the pod.
+struct Write {
+    resource: Arc<ResourceType>,
+    pod: Value,
+}
+
+impl Write {
+    fn text(&self, key: &str) -> String {
+        let metadata = self.pod.get("metadata").and_then(|metadata| metadata.get(key));
+        metadata.and_then(Value::as_str).unwrap_or_default().to_owned()
+    }
+
+    fn namespace(&self) -> String {
+        self.text("namespace")
+    }
+
+    /// What both steps of the chain take, in microseconds.
+    async fn cost(&self, chain: &Chain) -> Result<f64, Box<dyn std::error::Error + Send + Sync>> {
+        let (namespace, name) = (self.namespace(), self.text("name"));
+        let user = User { name: "bench".into(), groups: vec![User::AUTHENTICATED.into()], ..User::default() };
+        let warnings = Warnings::default();
+        let attributes = Attributes {
+            operation: Operation::Create,
+            resource: &self.resource,
+            subresource: "",
+            namespace: &namespace,
+            name: &name,
+            old: None,
+            user: &user,
+            dry_run: false,
+            warnings: &warnings,
+            request: self,
+            passes: None,
+        };
+        let mut spent = Duration::ZERO;
+        for _ in 0..WRITES / BATCH {
+            let mut pods: Vec<Value> = Vec::new();
+            for _ in 0..BATCH {
+                pods.push(json::decode(&self.resource.ty, POD.as_bytes(), &Limits::REQUEST)?.value);
+            }
+            let start = cpu_time()?;
+            for pod in &mut pods {
+                chain.mutate(&attributes, Some(pod)).await.map_err(|refused| refused.message)?;
+                let admitted = chain.validate(&attributes, Some(pod)).await;
+                black_box(admitted.map_err(|refused| refused.message)?).committed();
+            }
+            spent += cpu_time()? - start;
+        }
+        Ok(spent.as_secs_f64() * 1e6 / WRITES as f64)
+    }
+}
+
+impl Request for Write {
+    fn options(&self, _operation: Operation) -> Value {
+        Value::Null
+    }
+
+    fn deadline(&self) -> Option<tokio::time::Instant> {
+        None
+    }
+
+    fn equivalents(&self) -> Vec<Arc<ResourceType>> {
+        vec![self.resource.clone()]
+    }
+
+    fn resources_of(&self, _kind: &GroupVersionKind) -> Vec<Arc<ResourceType>> {
+        Vec::new()
+    }
+
+    fn to_version<'a>(
+        &'a self,
+        object: Value,
+        _resource: &'a ResourceType,
+    ) -> BoxFuture<'a, Result<Value, Status>> {
+        Box::pin(std::future::ready(Ok(object)))
+    }
+
+    fn to_storage<'a>(
+        &'a self,
+        object: Value,
+        _resource: &'a ResourceType,
+    ) -> BoxFuture<'a, Result<Value, Status>> {
+        Box::pin(std::future::ready(Ok(object)))
+    }
+}
