@@ -1,8 +1,8 @@
 //! POST of a binding: a pod gets the node that a scheduler picked for it.
 //!
 //! The steps of the pipeline are about the binding: it is admitted once, and is no object that is stored. Its effect, the node
-//! of the pod, the annotations that the binding brings along and the condition that the pod was scheduled, is committed past
-//! the rules of pods, and tried again on the newer state after a conflict.
+//! of the pod, the annotations (behind a gate also the labels) that the binding brings along and the condition that the pod was
+//! scheduled, is committed past the rules of pods, and tried again on the newer state after a conflict.
 
 use crate::commit::{Outcome, Oversize, Run};
 use crate::convert::{map, map_mut};
@@ -40,7 +40,11 @@ impl Registry {
                 let (binding, pod) = (map(&binding)?, map_mut(&mut pod)?);
                 check_uid(target, binding, Some(pod), run)?;
                 check_version(target, binding, pod, run)?;
-                assign(target, pod, binding, node)?;
+                assign(target, pod, node)?;
+                copy_texts(pod, binding, "annotations");
+                if self.config().binding_labels {
+                    copy_texts(pod, binding, "labels");
+                }
             }
             let attempt;
             (attempt, admitted) = admitted.split();
@@ -87,7 +91,7 @@ fn check_version(target: &Target<'_>, binding: &Map, pod: &Map, run: Run) -> Res
 }
 
 /// Puts a pod on a node, if it waits for one.
-fn assign(target: &Target<'_>, pod: &mut Map, binding: &Map, node: &str) -> Result<(), Status> {
+fn assign(target: &Target<'_>, pod: &mut Map, node: &str) -> Result<(), Status> {
     let name = target.name;
     let refused = |why: String| Err(Status::conflict("", "pods/binding", name, &why));
     if object_meta::is_deleting(pod) {
@@ -104,18 +108,21 @@ fn assign(target: &Target<'_>, pod: &mut Map, binding: &Map, node: &str) -> Resu
         return refused(format!("pod {name} has non-empty .spec.schedulingGates"));
     }
     spec.insert("nodeName", node);
-    let given = object_meta::metadata(binding).and_then(|metadata| metadata.get("annotations"));
-    if let Some(given) = given.and_then(Value::as_map).filter(|given| !given.is_empty())
-        && let Some(metadata) = object_meta::metadata_mut(pod)
-        && let Some(annotations) =
-            metadata.get_or_insert_with("annotations", || Map::new().into()).as_map_mut()
-    {
-        for (key, value) in given.iter() {
-            annotations.insert(key.clone(), value.clone());
-        }
-    }
     set_scheduled(pod);
     Ok(())
+}
+
+/// Copies the annotations or labels of a binding to its pod, over those that are there.
+fn copy_texts(pod: &mut Map, binding: &Map, key: &'static str) {
+    let given = object_meta::metadata(binding).and_then(|metadata| metadata.get(key));
+    if let Some(given) = given.and_then(Value::as_map).filter(|given| !given.is_empty())
+        && let Some(metadata) = object_meta::metadata_mut(pod)
+        && let Some(texts) = metadata.get_or_insert_with(key, || Map::new().into()).as_map_mut()
+    {
+        for (key, value) in given.iter() {
+            texts.insert(key.clone(), value.clone());
+        }
+    }
 }
 
 /// Says that a pod was scheduled; since when, if it was said before.

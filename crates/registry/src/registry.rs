@@ -28,6 +28,8 @@ pub struct Config {
     pub selection: Selection,
     /// Whether `sendInitialEvents` is taken: the gate WatchList.
     pub watch_list: bool,
+    /// Whether a pod gets the labels of its binding: the gate PodTopologyLabelsAdmission.
+    pub binding_labels: bool,
     /// Says who callers are: for reviews of tokens.
     pub authenticators: Arc<Authenticators>,
     /// Decides what callers may do.
@@ -49,6 +51,7 @@ impl Config {
         Ok(Self {
             selection: Selection::default(),
             watch_list: false,
+            binding_labels: false,
             authenticators: Arc::default(),
             authorizer: Authorizer::always_allow(),
             admission: Chain::new([lifecycle]),

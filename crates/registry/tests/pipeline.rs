@@ -526,6 +526,21 @@ async fn generated_names_are_empty_before_they_are_made_and_admission_sees_the_n
     assert!(calls[1].name.starts_with("a-") && calls[1].name.len() == 7, "{:?}", calls[1].name);
 }
 
+#[tokio::test]
+async fn pods_get_the_labels_of_their_binding_behind_the_gate() {
+    let bind = Way::Create(
+        r#"{"kind":"Binding","apiVersion":"v1","metadata":{"name":"a","labels":{"zone":"z"},"annotations":{"by":"x"}},"target":{"name":"n"}}"#,
+    );
+    for is_on in [false, true] {
+        let api = Api::with("pods", |config| Config { binding_labels: is_on, ..config }).await;
+        api.write(PODS, Way::Create(POD), false).await.unwrap();
+        api.write(PODS.named("a").subresource("binding"), bind, false).await.unwrap();
+        let pod = api.stored("pods", "a").await.unwrap();
+        assert!(pod.contains(r#""annotations":{"by":"x"}"#), "{pod}");
+        assert_eq!(pod.contains(r#""labels":{"zone":"z"}"#), is_on, "{pod}");
+    }
+}
+
 /// Changes the object behind the back of the first attempt.
 struct Meddler {
     registry: Mutex<Option<Arc<Registry>>>,
