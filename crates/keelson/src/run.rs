@@ -217,6 +217,7 @@ fn registry(
     let config = registry::Config {
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
+        binding_labels: options.gates.admission.pod_topology_labels,
         authenticators,
         tokens: Some(tokens),
         admission: plugins::chain(options, &cache, &authorizer, writer, breakers)?,

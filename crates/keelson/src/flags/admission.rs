@@ -67,4 +67,17 @@ mod tests {
         let line = format!("--admission-control={name} --disable-admission-plugins={name}");
         assert_eq!(refusal(&line).as_deref(), Some(exclusive));
     }
+
+    #[test]
+    fn toleration_seconds_are_numbers() {
+        let seconds = |line: &str| {
+            let parsed = parse(line.split_whitespace().map(str::to_owned)).unwrap();
+            let seconds = parsed.options.admission.toleration;
+            (seconds.not_ready, seconds.unreachable)
+        };
+        assert_eq!(seconds(""), (300, 300));
+        let line = "--default-not-ready-toleration-seconds=7 --default-unreachable-toleration-seconds=-1";
+        assert_eq!(seconds(line), (7, -1));
+        assert!(refusal("--default-not-ready-toleration-seconds=x").is_some());
+    }
 }
