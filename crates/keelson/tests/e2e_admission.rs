@@ -76,6 +76,7 @@ fn answer(request: &Request) -> Reply {
         "/inject" => patch(
             r#"[{"op":"add","path":"/spec/containers/-","value":{"name":"proxy","image":"p"}},{"op":"add","path":"/metadata/annotations","value":{"sidecar":"injected"}}]"#,
         ),
+        "/move" => patch(r#"[{"op":"replace","path":"/metadata/namespace","value":"kube-system"}]"#),
         "/mutate" => patch(r#"[{"op":"add","path":"/metadata/labels/approved","value":"yes"}]"#),
         _ if request.body.contains(r#""name":"bad""#) => {
             r#""allowed":false,"status":{"message":"bad is not good","code":403}"#.to_owned()
@@ -134,6 +135,14 @@ fn create(server: &Server, path: &str, body: &str) -> Response {
     call(server, "POST", path, body)
 }
 
+/// A server with the account that pods have.
+fn start(flags: &[&str]) -> Server {
+    let server = Server::start(&binary(), flags).unwrap();
+    let account = r#"{"kind":"ServiceAccount","apiVersion":"v1","metadata":{"name":"default"}}"#;
+    assert_eq!(create(&server, "/api/v1/namespaces/default/serviceaccounts", account).code, 201);
+    server
+}
+
 fn pod(server: &Server, name: &str) -> Response {
     create(server, PODS, &POD.replace("NAME", name))
 }
@@ -143,7 +152,7 @@ const RULE: &str =
 
 #[test]
 fn sidecar_injector_in_the_style_of_istio() {
-    let (webhook, server) = (Webhook::start(), Server::start(&binary(), &[]).unwrap());
+    let (webhook, server) = (Webhook::start(), start(&[]));
     let selectors = r#""reinvocationPolicy":"Never","namespaceSelector":{"matchLabels":{"injection":"enabled"}},"objectSelector":{"matchExpressions":[{"key":"sidecar.example.com/inject","operator":"NotIn","values":["false"]}]},"failurePolicy":"Fail","timeoutSeconds":2"#;
     let configuration = webhook.configuration(
         "MutatingWebhookConfiguration",
@@ -205,7 +214,7 @@ fn patch(server: &Server, path: &str, body: &str) -> Response {
 
 #[test]
 fn mutating_and_validating_pair_in_the_style_of_cert_manager() {
-    let (webhook, server) = (Webhook::start(), Server::start(&binary(), &[]).unwrap());
+    let (webhook, server) = (Webhook::start(), start(&[]));
     // One server for both, all versions of a group, and resources with subresources.
     let rules = r#""rules":[{"operations":["CREATE","UPDATE"],"apiGroups":["autoscaling"],"apiVersions":["v1"],"resources":["*/*"]}],"matchPolicy":"Equivalent","timeoutSeconds":2,"failurePolicy":"Fail""#;
     let pair = [
@@ -275,10 +284,10 @@ fn mutating_and_validating_pair_in_the_style_of_cert_manager() {
 #[test]
 fn policy_engine_in_the_style_of_kyverno() {
     let webhook = Webhook::start();
-    let server = Server::start(&binary(), &["--webhook-circuit-breaker=3"]).unwrap();
-    // Two configurations for everything, one of which may fail; its own namespace is left out.
+    let server = start(&["--webhook-circuit-breaker=3"]);
+    // Two configurations, one of which may fail; its own namespace is left out.
     let own = r#""namespaceSelector":{"matchExpressions":[{"key":"kubernetes.io/metadata.name","operator":"NotIn","values":["kube-system"]}]},"timeoutSeconds":1"#;
-    let rules = r#""rules":[{"operations":["CREATE","UPDATE","DELETE","CONNECT"],"apiGroups":["*"],"apiVersions":["*"],"resources":["*/*"]}]"#;
+    let rules = r#""rules":[{"operations":["CREATE","UPDATE","DELETE","CONNECT"],"apiGroups":["*"],"apiVersions":["*"],"resources":["pods/*","configmaps"],"scope":"Namespaced"}]"#;
     for (name, policy) in [("svc-ignore", "Ignore"), ("svc-fail", "Fail")] {
         let fields = format!(r#"{rules},{own},"failurePolicy":"{policy}""#);
         let configuration =
@@ -328,7 +337,7 @@ fn policy_engine_in_the_style_of_kyverno() {
 #[test]
 fn broken_glass_lets_the_administrator_pass() {
     let webhook = Webhook::start();
-    let server = Server::start(&binary(), &["--break-glass-skip-webhooks"]).unwrap();
+    let server = start(&["--break-glass-skip-webhooks"]);
     let fields = format!(r#"{RULE},"failurePolicy":"Fail","timeoutSeconds":1"#);
     let configuration = webhook.configuration("ValidatingWebhookConfiguration", "dead", "/validate", &fields);
     assert_eq!(create(&server, VALIDATING, &configuration).code, 201);
@@ -341,8 +350,19 @@ fn broken_glass_lets_the_administrator_pass() {
 }
 
 #[test]
+fn webhook_cannot_move_an_object_to_another_namespace() {
+    let (webhook, server) = (Webhook::start(), start(&[]));
+    let configuration = webhook.configuration("MutatingWebhookConfiguration", "mover", "/move", RULE);
+    assert_eq!(create(&server, MUTATING, &configuration).code, 201);
+    let refused = pod(&server, "moved");
+    assert_eq!(refused.code, 400, "{}", refused.body);
+    let why = "the namespace of the provided object does not match the namespace sent on the request";
+    assert!(refused.body.contains(why), "{}", refused.body);
+}
+
+#[test]
 fn timeout_of_the_request_bounds_the_webhook() {
-    let (webhook, server) = (Webhook::start(), Server::start(&binary(), &[]).unwrap());
+    let (webhook, server) = (Webhook::start(), start(&[]));
     webhook.set(State::Slow);
     let fields = format!(r#"{RULE},"failurePolicy":"Ignore","timeoutSeconds":30"#);
     let configuration = webhook.configuration("ValidatingWebhookConfiguration", "slow", "/validate", &fields);

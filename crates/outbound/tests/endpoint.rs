@@ -208,7 +208,7 @@ async fn server_that_accepts_and_says_nothing_costs_the_time_of_the_request() {
     drop(listener);
     let error = client.get(&url, "*/*", Bounds::within(Duration::from_secs(20), 100)).await.unwrap_err();
     assert!(matches!(&error, Error::Connect { .. }) && !error.is_transient(), "{error}");
-    assert!(error.to_string().contains("Connection refused"), "{error}");
+    assert!(error.to_string().contains("connect: connection refused"), "{error}");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@
 //! | 4 build | the new state from the old one: the body itself, or what a patch or an applied configuration makes of it |
 //! | 5 managed fields | before admission, so that the writer owns what it sent and not what plugins set |
 //! | 6 mutating admission | sees the state that the client asked for |
-//! | 7 owner references | once more, because a plugin may have repeated one |
+//! | 7 owner references, namespace | once more, because a plugin may have changed them |
 //! | 7 further permissions of the kind | a role may grant only what its author holds: as admission left it, before anything else is refused |
 //! | 8 resource version | a stale one is a conflict, whatever else is wrong with the object |
 //! | 9 the kind's hook | reserves what the state needs; released unless the change is committed |
@@ -209,6 +209,10 @@ impl<'a> Write<'a> {
             self.registry.config().admission.mutate(&attributes, Some(&mut new)).await?;
             let repeated = object_meta::dedup_owners(map_mut(&mut new)?, Stage::AfterAdmission);
             self.options.warnings.extend(repeated);
+            if self.scale.is_none() {
+                // A plugin may have moved it.
+                object_meta::fit_namespace(map_mut(&mut new)?, self.target.namespace)?;
+            }
             self.authorize(&attributes, &new).await?;
             let outcome = match &old {
                 Some(old) => self.replace(old, self.put_back(&old.object, new)?, &attributes).await?,

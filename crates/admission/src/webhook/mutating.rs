@@ -12,6 +12,7 @@ use auth::Deferred;
 use merge::FieldValidation;
 use object::quote::Quoted;
 use object::{Text, Value};
+use schema::status::Reason;
 use schema::{Limits, Status};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -149,8 +150,11 @@ fn apply(webhook: &Webhook, patch: &Patch, versioned: &Versioned, before: &Value
     })?;
     if patched.ty.name != ty.name {
         let name = Quoted(&webhook.name);
-        let why = format!("admission webhook {name} attempted to change the kind or version of the object");
-        return Err(Failure::internal(&why));
+        let message =
+            format!("admission webhook {name} attempted to change the kind or version of the object");
+        // As in the reference, without a reason.
+        let (reason, token) = (Reason::Unknown, String::new());
+        return Err(Failure::Refused(Box::new(Status { code: 500, reason, message, details: None, token })));
     }
     Ok(patched.value)
 }
