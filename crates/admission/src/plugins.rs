@@ -31,6 +31,7 @@ mod pod_security;
 mod pod_toleration_restriction;
 mod pod_topology_labels;
 mod priority;
+mod resource_quota;
 mod runtime_class;
 mod service_account;
 mod signers;
@@ -66,6 +67,7 @@ pub use pod_security::PodSecurity;
 pub use pod_toleration_restriction::PodTolerationRestriction;
 pub use pod_topology_labels::PodTopologyLabels;
 pub use priority::Priority;
+pub use resource_quota::{Quotas, ResourceQuota};
 pub use runtime_class::RuntimeClass;
 pub use service_account::ServiceAccount;
 pub use storage_object_in_use_protection::StorageObjectInUseProtection;
@@ -85,6 +87,8 @@ pub struct Parts<'a> {
     pub authorizer: &'a Authorizer,
     /// The way to write objects.
     pub writer: &'a Writer,
+    /// The resource quotas, and what is charged to them.
+    pub quotas: &'a Quotas,
     /// The feature gates that plugins depend on.
     pub gates: Gates,
     /// How long pods stay on nodes that fail, if they say nothing else.
@@ -181,6 +185,7 @@ pub const PLUGINS: &[Row] = &[
     row::<PodTopologyLabels>(true),
     row::<MutatingAdmissionWebhook>(true),
     row::<ValidatingAdmissionWebhook>(true),
+    row::<ResourceQuota>(true),
     row::<AlwaysDeny>(false),
 ];
 

@@ -1,6 +1,6 @@
 //! What tests of plugins share: a cache with the objects of all built-in kinds, and writes as a plugin sees them.
 
-use crate::plugins::{Builtin, Gates, Parts, TolerationSeconds};
+use crate::plugins::{Builtin, Gates, Parts, Quotas, TolerationSeconds};
 use crate::webhook::{Breakers, Settings};
 use crate::{Attributes, Operation, Plugin, Request, Reservation, Warnings, Writer};
 use auth::{Authorizer, BoxFuture, User};
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 /// The parts of a server that plugins are made of.
 pub(crate) struct Fixture {
-    pub(crate) cache: Cache,
+    pub(crate) cache: Arc<Cache>,
     pub(crate) authorizer: Authorizer,
     pub(crate) writer: Writer,
     pub(crate) gates: Gates,
@@ -43,7 +43,7 @@ impl Fixture {
         });
         let cache = Cache::open(Arc::new(Memory::default()), specs, Options::default()).await;
         Self {
-            cache: cache.unwrap(),
+            cache: Arc::new(cache.unwrap()),
             authorizer: Authorizer::always_allow(),
             writer: Writer::default(),
             gates: Gates::default(),
@@ -72,6 +72,7 @@ impl Fixture {
             cache: &self.cache,
             authorizer: &self.authorizer,
             writer: &self.writer,
+            quotas: &Quotas::new(&self.cache, self.gates).unwrap(),
             gates: self.gates,
             toleration_seconds: self.toleration_seconds,
             webhooks: self.webhooks,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use admission::plugins::{PLUGINS, Parts, Row, WITHOUT_EFFECT};
+use admission::plugins::{PLUGINS, Parts, Quotas, Row, WITHOUT_EFFECT};
 use admission::webhook::Breakers;
 use admission::{Chain, Writer};
 use auth::Authorizer;
@@ -22,6 +22,24 @@ const VERSIONS: [&str; 2] = ["apiserver.config.k8s.io/v1", "apiserver.config.k8s
 const UNVERSIONED: [(&str, &str); 2] =
     [("ImagePolicyWebhook", "imagePolicy"), ("PodNodeSelector", "podNodeSelectorPluginConfig")];
 
+/// What plugins have in common with other parts of the server.
+pub(crate) struct Shared {
+    pub(crate) writer: Writer,
+    pub(crate) quotas: Quotas,
+    pub(crate) breakers: Breakers,
+}
+
+impl Shared {
+    pub(crate) fn new(options: &Options, cache: &Cache) -> Result<Self, Error> {
+        let quotas = Quotas::new(cache, options.gates.admission);
+        Ok(Self {
+            writer: Writer::default(),
+            quotas: quotas.map_err(|why| Error::Plugin { name: "ResourceQuota", why })?,
+            breakers: Breakers::default(),
+        })
+    }
+}
+
 /// Whether a plugin of this name can be turned on and off.
 pub(crate) fn is_known(name: &str) -> bool {
     PLUGINS.iter().any(|row| row.name == name) || WITHOUT_EFFECT.contains(&name)
@@ -32,9 +50,9 @@ pub(crate) fn chain(
     options: &Options,
     cache: &Cache,
     authorizer: &Authorizer,
-    writer: &Writer,
-    breakers: &Breakers,
+    shared: &Shared,
 ) -> Result<Chain, Error> {
+    let Shared { writer, quotas, breakers } = shared;
     let AdmissionOptions { config_file, webhooks, .. } = &options.admission;
     let configurations = match config_file {
         Some(path) => configurations(path)?,
@@ -47,6 +65,7 @@ pub(crate) fn chain(
             cache,
             authorizer,
             writer,
+            quotas,
             gates: options.gates.admission,
             toleration_seconds: options.admission.toleration,
             webhooks: *webhooks,

@@ -6,11 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use admission::webhook::Breakers;
 use auth::{Authenticators, SystemIdentity};
 use cache::Cache;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use registry::{Client, Escalation, Registry, WriteHooks};
+use registry::{Client, Escalation, PluginWriter, Registry, WriteHooks};
 use server::api::{self, Api};
 use server::health::{Duplicate, Endpoint};
 use server::tls::{self, Files, Identity, TlsConfig};
@@ -121,12 +120,10 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let tokens = service_accounts.authenticator(options, &cache, last_uses.clone())?;
     let files = AuthorityFiles::read(options)?;
     let authenticators = access::authenticators(options, &files, &loaded, &cache, tokens)?;
-    let writer = admission::Writer::default();
-    let breakers = Breakers::default();
-    let registry =
-        registry(options, cache, authenticators.clone(), service_accounts.issuing, &writer, &breakers)?;
+    let shared = plugins::Shared::new(options, &cache)?;
+    let registry = registry(options, cache, authenticators.clone(), service_accounts.issuing, &shared)?;
     let registry = Arc::new(registry);
-    writer.connect(Arc::new(registry::PluginWriter::new(&registry)));
+    shared.writer.connect(Arc::new(PluginWriter::new(&registry)));
     last_uses.start(&registry);
     let identity = Identity::new(loaded.serving)?;
     let tls = identity.server_config(&TlsConfig {
@@ -140,7 +137,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     }));
 
     let hooks = Arc::new(Hooks::new());
-    let checks = Arc::new(health::checks(&registry, &hooks, &lifecycle, breakers)?);
+    let checks = Arc::new(health::checks(&registry, &hooks, &lifecycle, shared.breakers.clone())?);
     let values = SystemValues {
         advertise,
         port: server.address().port(),
@@ -209,8 +206,7 @@ fn registry(
     cache: Arc<Cache>,
     authenticators: Arc<Authenticators>,
     tokens: registry::TokenIssuing,
-    writer: &admission::Writer,
-    breakers: &Breakers,
+    shared: &plugins::Shared,
 ) -> Result<Registry, Error> {
     let rbac = authorization::rbac(&cache)?;
     let authorizer = authorization::authorizer(options, &cache, &rbac)?;
@@ -220,7 +216,7 @@ fn registry(
         binding_labels: options.gates.admission.pod_topology_labels,
         authenticators,
         tokens: Some(tokens),
-        admission: plugins::chain(options, &cache, &authorizer, writer, breakers)?,
+        admission: plugins::chain(options, &cache, &authorizer, shared)?,
         authorizer,
         hooks: Escalation::add_to(WriteHooks::default(), &rbac),
         ..registry::Config::new(&cache)?
