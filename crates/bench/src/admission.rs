@@ -4,7 +4,7 @@
 use crate::Outcome;
 use crate::process::cpu_time;
 use crate::report::{Row, Style};
-use admission::plugins::{Gates, PLUGINS, Parts, TolerationSeconds};
+use admission::plugins::{Gates, PLUGINS, Parts, Quotas, TolerationSeconds};
 use admission::webhook::{Breakers, Settings};
 use admission::{Attributes, Chain, Operation, Request, Warnings, Writer};
 use auth::{Authorizer, BoxFuture, User};
@@ -88,6 +88,7 @@ fn chain(cache: &Cache) -> Result<Chain, String> {
         cache,
         authorizer: &Authorizer::always_allow(),
         writer: &Writer::default(),
+        quotas: &Quotas::new(cache, Gates::default())?,
         gates: Gates::default(),
         toleration_seconds: TolerationSeconds::default(),
         webhooks: Settings::default(),
