@@ -3,13 +3,13 @@
 use super::Webhooks;
 use super::answer::{JSON_PATCH, Patch, Role};
 use super::call::Failure;
-use super::configuration::{Configuration, Reinvocation, Webhook};
+use super::configuration::{Configuration, Reinvocation};
 use super::matching::{Matched, Matcher, is_exempt, webhooks};
 use super::review::Versioned;
 use crate::plugins::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin};
 use auth::Deferred;
-use merge::FieldValidation;
+use merge::{FieldValidation, Patched};
 use object::quote::Quoted;
 use object::{Text, Value};
 use schema::status::Reason;
@@ -115,11 +115,20 @@ impl MutatingAdmissionWebhook {
                 "admission webhook {name} attempted to modify the object, which is not supported for this operation"
             )));
         };
-        let patched = apply(&matched.webhook, &patch, &versioned, before)?;
-        if patched == *before {
+        let patched = apply(&patch, &versioned, before)?;
+        if patched.value == *before {
             return Ok(Effect::None);
         }
-        *target = attributes.request.to_storage(patched, resource).await.map_err(failed)?;
+        let to_storage = |resource| attributes.request.to_storage(patched.value, resource);
+        *target = if patched.ty.name == versioned.ty.name {
+            to_storage(resource).await
+        } else {
+            // The patch has put another version into the object.
+            let all = attributes.request.equivalents();
+            let found = all.iter().find(|other| other.ty.name == patched.ty.name);
+            to_storage(found.map_or(resource, |found| &**found)).await
+        }
+        .map_err(failed)?;
         Ok(Effect::Changed)
     }
 }
@@ -138,25 +147,21 @@ fn is_empty(patch: &[u8]) -> bool {
 }
 
 /// What a patch makes of an object.
-fn apply(webhook: &Webhook, patch: &Patch, versioned: &Versioned, before: &Value) -> Result<Value, Failure> {
+fn apply(patch: &Patch, versioned: &Versioned, before: &Value) -> Result<Patched, Failure> {
     if patch.ty != JSON_PATCH {
         return Err(Failure::Calling(format!("unsupported patch type {}", Quoted(&patch.ty))));
     }
     let (ty, limits) = (&versioned.ty, &Limits::REQUEST);
     let patched = merge::json_patch::apply(ty, before, &patch.bytes, FieldValidation::Ignore, limits);
-    let patched = patched.map_err(|error| match error {
+    patched.map_err(|error| match error {
         merge::Error::Invalid { detail, .. } => Failure::internal(&detail),
+        // The object is of another kind now.
+        merge::Error::Internal(message) => {
+            let (reason, token) = (Reason::Unknown, String::new());
+            Failure::Refused(Box::new(Status { code: 500, reason, message, details: None, token }))
+        }
         other => Failure::internal(&other.to_string()),
-    })?;
-    if patched.ty.name != ty.name {
-        let name = Quoted(&webhook.name);
-        let message =
-            format!("admission webhook {name} attempted to change the kind or version of the object");
-        // As in the reference, without a reason.
-        let (reason, token) = (Reason::Unknown, String::new());
-        return Err(Failure::Refused(Box::new(Status { code: 500, reason, message, details: None, token })));
-    }
-    Ok(patched.value)
+    })
 }
 
 impl Builtin for MutatingAdmissionWebhook {
