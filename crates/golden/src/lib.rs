@@ -40,6 +40,7 @@ pub fn start_server(binary: &Path) -> Result<Server, testkit::Error> {
             "--service-cluster-ip-range=10.0.0.0/16",
             "--controllers=-*",
             "--enable-bootstrap-token-auth",
+            "--enable-admission-plugins=NodeRestriction",
         ],
     )
 }
