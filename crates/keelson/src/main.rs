@@ -13,6 +13,7 @@ mod logging;
 mod oidc;
 mod options;
 mod plugins;
+mod quota_status;
 mod reload;
 mod run;
 mod service_accounts;

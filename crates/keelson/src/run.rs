@@ -29,6 +29,7 @@ use crate::data_dir::{self, DataDir};
 use crate::health;
 use crate::options::{LogFormat, Options, Storage};
 use crate::plugins;
+use crate::quota_status;
 use crate::service_accounts::{self, LastUses, ServiceAccounts};
 
 /// File descriptors that are reserved for other uses than connections.
@@ -155,6 +156,13 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     {
         let client = Client::new(registry.clone(), SystemIdentity::ApiServer, aggregation::NAME);
         tokio::spawn(async move { Box::pin(aggregation::run(client, roles)).await });
+    }
+    if options.runs_controller(quota_status::NAME, quota_status::ALIAS)
+        && registry.catalog().find("", "v1", "resourcequotas").is_some()
+    {
+        let writer = PluginWriter::named(&registry, quota_status::NAME);
+        let cache = registry.cache().clone();
+        tokio::spawn(async move { Box::pin(quota_status::run(cache, quotas, writer)).await });
     }
     let authorizer = registry.config().authorizer.clone();
     let api = Api::new(registry, lifecycle.clone(), api_config(options));

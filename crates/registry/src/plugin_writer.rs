@@ -8,17 +8,26 @@ use schema::Status;
 use std::sync::{Arc, Weak};
 
 /// Writes as the server itself.
-pub struct PluginWriter(Weak<Registry>);
+pub struct PluginWriter {
+    registry: Weak<Registry>,
+    field_manager: &'static str,
+}
 
 impl PluginWriter {
     /// Writes to a registry, for as long as it is there.
     pub fn new(registry: &Arc<Registry>) -> Self {
-        Self(Arc::downgrade(registry))
+        Self::named(registry, "kube-apiserver")
+    }
+
+    /// The same under another name in managed fields.
+    pub fn named(registry: &Arc<Registry>, field_manager: &'static str) -> Self {
+        Self { registry: Arc::downgrade(registry), field_manager }
     }
 
     fn client(&self) -> Result<Client, Status> {
-        let registry = self.0.upgrade().ok_or_else(|| Status::internal_error("the server is stopping"))?;
-        Ok(Client::new(registry, SystemIdentity::ApiServer, "kube-apiserver"))
+        let registry = self.registry.upgrade();
+        let registry = registry.ok_or_else(|| Status::internal_error("the server is stopping"))?;
+        Ok(Client::new(registry, SystemIdentity::ApiServer, self.field_manager))
     }
 }
 
