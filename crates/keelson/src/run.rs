@@ -162,7 +162,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     {
         let writer = PluginWriter::named(&registry, quota_status::NAME);
         let cache = registry.cache().clone();
-        tokio::spawn(async move { Box::pin(quota_status::run(cache, quotas, writer)).await });
+        tokio::spawn(async move { Box::pin(quota_status::run(cache, shared.quotas, writer)).await });
     }
     let authorizer = registry.config().authorizer.clone();
     let api = Api::new(registry, lifecycle.clone(), api_config(options));
