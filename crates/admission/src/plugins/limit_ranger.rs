@@ -1,7 +1,6 @@
 //! `LimitRanger`: containers get the default requests and limits of the limit ranges of their namespace, and containers, pods and
 //! claims keep within their bounds.
 
-mod amounts;
 mod range;
 #[cfg(test)]
 mod tests;

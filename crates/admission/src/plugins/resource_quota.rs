@@ -13,7 +13,6 @@ mod pods;
 mod quota;
 mod quotas;
 mod recompute;
-mod resource_list;
 mod scope;
 mod services;
 #[cfg(test)]

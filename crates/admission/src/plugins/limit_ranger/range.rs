@@ -2,11 +2,14 @@
 
 use super::super::errors::Errors;
 use super::super::pod::each;
-use super::amounts::Amounts;
+use super::super::pod_sum::sum;
+use super::super::resource_list::ResourceList;
 use object::quantity::Quantity;
 use object::{Key, Map, Text, Value};
 use schema::view::{Entries, View as _};
-use schema::views::core::v1::{Container, LimitRange, LimitRangeItem, PersistentVolumeClaim, Pod};
+use schema::views::core::v1::{
+    Container, LimitRange, LimitRangeItem, PersistentVolumeClaim, Pod, PodSpec, ResourceRequirements,
+};
 use std::collections::BTreeMap;
 
 /// The annotation of a pod that says what was set.
@@ -14,6 +17,9 @@ const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
 /// The largest amount whose thousandths fit into 64 bits.
 const MOST_FOR_MILLI: i64 = i64::MAX / 1000;
+
+/// The resources that a pod can have requests and limits of its own for.
+const OF_PODS: [&str; 2] = ["cpu", "memory"];
 
 /// The bounds and defaults of a limit range.
 pub(super) struct Range {
@@ -116,13 +122,15 @@ impl Range {
                 Bounded::Container => {
                     for container in spec.containers().iter().chain(spec.init_containers().iter()) {
                         let resources = container.resources();
-                        let (requests, limits) =
-                            (Amounts::of(resources.requests()), Amounts::of(resources.limits()));
+                        let (requests, limits) = (
+                            ResourceList::read(resources.requests()),
+                            ResourceList::read(resources.limits()),
+                        );
                         bounds.check(&requests, &limits, &mut errors);
                     }
                 }
                 Bounded::Pod => {
-                    let of_pod = |select| Amounts::of_pod(spec, pod_level_resources, select);
+                    let of_pod = |select| of_pod(spec, pod_level_resources, select);
                     let requests = of_pod(|resources| resources.requests());
                     let limits = of_pod(|resources| resources.limits());
                     bounds.check(&requests, &limits, &mut errors);
@@ -135,7 +143,7 @@ impl Range {
 
     /// What is wrong with a claim. Its limits do not count.
     pub(super) fn check_claim(&self, claim: PersistentVolumeClaim<'_>) -> Option<String> {
-        let requests = Amounts::of(claim.spec().resources().requests());
+        let requests = ResourceList::read(claim.spec().resources().requests());
         let mut errors = Errors::default();
         for bounds in self.bounds.iter().filter(|bounds| bounds.of == Bounded::PersistentVolumeClaim) {
             for (resource, least) in &bounds.least {
@@ -157,7 +165,7 @@ impl Bounds {
         Some(Self { of, least, most, ratio: quantities(item.max_limit_request_ratio()) })
     }
 
-    fn check(&self, requests: &Amounts<'_>, limits: &Amounts<'_>, errors: &mut Errors) {
+    fn check(&self, requests: &ResourceList, limits: &ResourceList, errors: &mut Errors) {
         for (resource, least) in &self.least {
             errors.extend(self.check_least(resource, least, requests.get(resource), limits.get(resource)));
         }
@@ -266,4 +274,21 @@ fn quantities(list: Entries<'_, &str>) -> Vec<(Text, Quantity)> {
         list.iter().filter_map(|(resource, amount)| Some((resource.into(), amount.parse().ok()?))).collect();
     read.sort_by(|(one, _), (other, _)| one.as_str().cmp(other.as_str()));
     read
+}
+
+/// What a pod requests, or its limits, as `select` says.
+fn of_pod<'a>(
+    spec: PodSpec<'a>,
+    pod_level_resources: bool,
+    select: fn(ResourceRequirements<'a>) -> Entries<'a, &'a str>,
+) -> ResourceList {
+    let of_container = |container: Container<'a>| ResourceList::read(select(container.resources()));
+    let mut all = sum(spec, of_container, of_container);
+    if pod_level_resources && let Some(resources) = spec.resources() {
+        let own = ResourceList::read(select(resources));
+        own.iter().filter(|(name, _)| OF_PODS.contains(name)).for_each(|(name, amount)| {
+            all.set(name, amount.clone());
+        });
+    }
+    all
 }

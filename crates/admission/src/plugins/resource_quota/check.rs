@@ -1,9 +1,9 @@
 //! Whether a write fits into the quotas of its namespace, and what it uses of them.
 
+use super::super::resource_list::ResourceList;
 use super::configuration::Limited;
 use super::evaluator::Evaluator;
 use super::quota::Quota;
-use super::resource_list::ResourceList;
 use super::scope::Scope;
 use crate::{Attributes, Operation};
 use object::{Map, Value};

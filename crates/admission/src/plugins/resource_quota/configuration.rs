@@ -1,7 +1,7 @@
 //! The configuration: resources that can be used only where a quota limits them.
 
+use super::super::resource_list::ResourceList;
 use super::evaluator::Evaluator;
-use super::resource_list::ResourceList;
 use super::scope::Scope;
 use object::Map;
 use object::field::{Aggregate, Error, List, Path};

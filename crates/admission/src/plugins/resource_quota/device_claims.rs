@@ -1,6 +1,6 @@
 //! What resource claims use: themselves, and devices of classes.
 
-use super::resource_list::{ResourceList, count};
+use super::super::resource_list::{ResourceList, count};
 use object::quantity::{Format, Quantity};
 use schema::views::resource::v1beta1::ResourceClaim;
 

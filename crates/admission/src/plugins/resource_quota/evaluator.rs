@@ -1,7 +1,7 @@
 //! How objects of a resource are counted.
 
+use super::super::resource_list::{ResourceList, count};
 use super::pod_resources::PodLevel;
-use super::resource_list::{ResourceList, count};
 use super::scope::Scope;
 use super::{device_claims, pods, services, volume_claims};
 use crate::plugins::Gates;

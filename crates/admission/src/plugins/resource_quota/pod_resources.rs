@@ -1,7 +1,8 @@
 //! What a pod requests and is limited to: the sum of its containers, or what its init containers need before them, with the overhead
 //! of running it.
 
-use super::resource_list::ResourceList;
+use super::super::pod_sum::sum;
+use super::super::resource_list::ResourceList;
 use schema::view::Entries;
 use schema::views::core::v1::{Container, ContainerStatus, Pod};
 use std::collections::HashMap;
@@ -22,7 +23,7 @@ pub(super) enum PodLevel {
 
 /// The resources of a pod.
 pub(super) fn of(pod: Pod<'_>, side: Side, level: PodLevel) -> ResourceList {
-    let mut sum = containers(pod, side);
+    let mut all = containers(pod, side);
     if level == PodLevel::Counts {
         let is_set = match side {
             Side::Requests => pod.spec().resources().is_some_and(|own| has_supported(own.requests())),
@@ -34,20 +35,20 @@ pub(super) fn of(pod: Pod<'_>, side: Side, level: PodLevel) -> ResourceList {
         });
         for (name, amount) in own.map(ResourceList::read).unwrap_or_default().iter() {
             if is_supported(name) {
-                sum.set(name, amount.clone());
+                all.set(name, amount.clone());
             }
         }
     }
     let overhead = ResourceList::read(pod.spec().overhead());
     match side {
-        Side::Requests => sum.add(&overhead),
+        Side::Requests => all.add(&overhead),
         // Where there is no limit, the overhead does not make one.
         Side::Limits => {
-            let limited = overhead.only(|name| sum.get(name).is_some_and(|limit| !limit.is_zero()));
-            sum.add(&limited);
+            let limited = overhead.only(|name| all.get(name).is_some_and(|limit| !limit.is_zero()));
+            all.add(&limited);
         }
     }
-    sum
+    all
 }
 
 /// Whether the pod as a whole has resources that count.
@@ -64,33 +65,16 @@ fn is_supported(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
 
-/// The resources of all containers: those that run together, or, if that is more, an init container and the sidecars that are
-/// started before it.
+/// The resources of all containers.
 fn containers(pod: Pod<'_>, side: Side) -> ResourceList {
     let (spec, status) = (pod.spec(), pod.status());
     let statuses = status.container_statuses().iter().chain(status.init_container_statuses().iter());
     let statuses: HashMap<&str, ContainerStatus<'_>> =
         statuses.map(|status| (status.name(), status)).collect();
     let is_infeasible = is_resize_infeasible(pod);
-    let mut sum = ResourceList::default();
-    for container in spec.containers().iter() {
-        sum.add(&resized(container, side, statuses.get(container.name()), is_infeasible));
-    }
-    let (mut sidecars, mut init) = (ResourceList::default(), ResourceList::default());
-    for container in spec.init_containers().iter() {
-        if container.restart_policy() == Some("Always") {
-            let own = resized(container, side, statuses.get(container.name()), is_infeasible);
-            sum.add(&own);
-            sidecars.add(&own);
-            init.raise(&sidecars);
-        } else {
-            let mut own = declared(container, side);
-            own.add(&sidecars);
-            init.raise(&own);
-        }
-    }
-    sum.raise(&init);
-    sum
+    let running =
+        |container: Container<'_>| resized(container, side, statuses.get(container.name()), is_infeasible);
+    sum(spec, running, |container| declared(container, side))
 }
 
 fn declared(container: Container<'_>, side: Side) -> ResourceList {

@@ -1,7 +1,7 @@
 //! What pods use: themselves while they live, and what they request and are limited to.
 
+use super::super::resource_list::{ResourceList, count};
 use super::pod_resources::{self, PodLevel, Side};
-use super::resource_list::{ResourceList, count};
 use super::scope::Scope;
 use object::duration::Duration;
 use object::name::qualified_name;

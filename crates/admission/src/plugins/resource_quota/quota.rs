@@ -1,7 +1,7 @@
 //! A resource quota, as it is read once when it changes.
 
+use super::super::resource_list::ResourceList;
 use super::evaluator::Evaluator;
-use super::resource_list::ResourceList;
 use super::scope::Scope;
 use object::{Map, Value};
 use schema::view::View as _;

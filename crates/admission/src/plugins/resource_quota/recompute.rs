@@ -3,10 +3,10 @@
 //! Writes that are under way count as well: for their objects, the most that any of the states uses that they are in or may come to.
 //! Only what is left by writes that were given up, and by objects that are gone, is taken away.
 
+use super::super::resource_list::{ResourceList, count};
 use super::evaluator::Evaluator;
 use super::quota::Quota;
 use super::quotas::{Namespace, Pending, Quotas};
-use super::resource_list::{ResourceList, count};
 use crate::Write;
 use auth::stored;
 use cache::{Cache, Entry, Filter, Freshness, Query, Scoped};

@@ -1,6 +1,6 @@
 //! What services use: themselves, node ports and load balancers.
 
-use super::resource_list::{ResourceList, count};
+use super::super::resource_list::{ResourceList, count};
 use schema::views::core::v1::Service;
 
 const NAMES: [&str; 4] = ["count/services", "services", "services.nodeports", "services.loadbalancers"];

@@ -1,7 +1,7 @@
 //! What persistent volume claims use: themselves and storage, of all classes and of their own.
 
+use super::super::resource_list::{ResourceList, count};
 use super::super::storage::class;
-use super::resource_list::{ResourceList, count};
 use super::scope::Scope;
 use object::quantity::{Quantity, Scale};
 use schema::views::core::v1::PersistentVolumeClaim;
