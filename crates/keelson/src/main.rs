@@ -6,6 +6,7 @@ mod authorization;
 mod boot;
 mod certificates;
 mod data_dir;
+mod default_accounts;
 mod flags;
 mod health;
 mod kubeconfig;

@@ -194,7 +194,8 @@ impl Due {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use admission::plugins::{Builtin, Gates, NamespaceLifecycle, Parts, ResourceQuota};
+    use admission::plugins::{Builtin, Gates, NamespaceLifecycle, Parts, ResourceQuota, TolerationSeconds};
+    use admission::webhook::{Breakers, Settings};
     use admission::{Chain, Plugin};
     use auth::{Authorizer, SystemIdentity};
     use object::Value;
@@ -219,6 +220,9 @@ mod tests {
                 writer: &writer,
                 quotas: &quotas,
                 gates: Gates::default(),
+                toleration_seconds: TolerationSeconds::default(),
+                webhooks: Settings::default(),
+                breakers: &Breakers::default(),
                 configuration: None,
             });
             let plugins: [Box<dyn Plugin>; 2] = [

@@ -26,6 +26,7 @@ use crate::authorization;
 use crate::boot::{Hooks, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
 use crate::data_dir::{self, DataDir};
+use crate::default_accounts;
 use crate::health;
 use crate::options::{LogFormat, Options, Storage};
 use crate::plugins;
@@ -156,6 +157,11 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     {
         let client = Client::new(registry.clone(), SystemIdentity::ApiServer, aggregation::NAME);
         tokio::spawn(async move { Box::pin(aggregation::run(client, roles)).await });
+    }
+    if options.runs_controller(default_accounts::NAME, default_accounts::ALIAS) {
+        let client = Client::new(registry.clone(), SystemIdentity::ApiServer, default_accounts::NAME);
+        let cache = registry.cache().clone();
+        tokio::spawn(async move { Box::pin(default_accounts::run(client, cache)).await });
     }
     if options.runs_controller(quota_status::NAME, quota_status::ALIAS)
         && registry.catalog().find("", "v1", "resourcequotas").is_some()
