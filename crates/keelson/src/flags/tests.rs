@@ -162,8 +162,20 @@ fn table_has_all_flags_of_the_reference_and_each_name_once() {
     names.dedup();
     assert_eq!(names.len(), count);
     // 167 of the reference, and --data-dir, --storage, --history-retention, --controllers,
-    // --response-stall-timeout.
-    assert_eq!(count, 172);
+    // --response-stall-timeout, --webhook-circuit-breaker, --break-glass-skip-webhooks.
+    assert_eq!(count, 174);
+}
+
+#[test]
+fn webhooks_have_breakers_and_a_way_out() {
+    let webhooks = |line: &str| options(line).admission.webhooks;
+    assert_eq!(webhooks(""), Options::default().admission.webhooks);
+    assert_eq!(webhooks("--webhook-circuit-breaker=0").breaker_failures, None);
+    let all =
+        webhooks("--webhook-circuit-breaker=5 --break-glass-skip-webhooks --enable-aggregator-routing=true");
+    assert_eq!(all.breaker_failures.map(std::num::NonZeroU32::get), Some(5));
+    assert!(all.break_glass && all.endpoint_routing);
+    assert!(error("--webhook-circuit-breaker=-1").contains("not a number of failures"));
 }
 
 #[test]
