@@ -196,8 +196,8 @@ pub(super) const FLAGS: &[Flag] = &[
         group: Group::Api,
         kind: ValueType::List,
         default: "*",
-        help: "Which controllers run: * for all that are on by default, name for one, -name for none of that name. There is \
-               clusterrole-aggregation-controller.",
+        help: "Which controllers run: * for all that are on by default, name for one, -name for none of that name. There are \
+               clusterrole-aggregation-controller, resourcequota-controller and serviceaccount-controller.",
         effect: Effect::Set(|options, value| add(options.controllers.get_or_insert_default(), value)),
     },
     Flag {
