@@ -233,7 +233,6 @@ fn registry(
         admission: plugins::chain(options, &cache, &authorizer, shared)?,
         authorizer,
         hooks: Escalation::add_to(WriteHooks::default(), &rbac),
-        ..registry::Config::new(&cache)?
     };
     Ok(Registry::new(cache, config)?)
 }
