@@ -67,7 +67,7 @@ impl<T: Clone> Expiring<T> {
     }
 
     #[cfg(test)]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         let generations = self.generations.lock().unwrap();
         generations.young.len() + generations.old.len()
     }
