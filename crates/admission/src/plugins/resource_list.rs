@@ -99,7 +99,7 @@ impl ResourceList {
         self.only(|name| self.get(name).is_some_and(|amount| !amount.is_zero()))
     }
 
-    /// The names of amounts that are larger than those of another list that has them.
+    /// The names of amounts that are larger than those of another list that has them, in order.
     pub(super) fn exceeding<'a>(&'a self, most: &Self) -> Vec<&'a str> {
         let over = |(name, amount): &(&'a str, &Quantity)| most.get(name).is_some_and(|most| *amount > most);
         self.iter().filter(over).map(|(name, _)| name).collect()

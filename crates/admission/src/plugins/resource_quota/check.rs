@@ -149,7 +149,7 @@ impl Check<'_> {
         let exceeded = concerned.exceeding(&quota.hard);
         // What a status says is a fact, and counts without being asked for.
         if self.attributes.subresource != "status" && !exceeded.is_empty() {
-            let only = |list: &ResourceList| list.only(|name| exceeded.contains(&name));
+            let only = |list: &ResourceList| list.only(|name| exceeded.binary_search(&name).is_ok());
             let why = format!(
                 "exceeded quota: {}, requested: {}, used: {}, limited: {}",
                 quota.name,
