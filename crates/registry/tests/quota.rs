@@ -7,7 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use admission::plugins::{Builtin, Gates, NamespaceLifecycle, Parts, Quotas, ResourceQuota};
+use admission::plugins::{
+    Builtin, Gates, NamespaceLifecycle, Parts, Quotas, ResourceQuota, TolerationSeconds,
+};
+use admission::webhook::{Breakers, Settings};
 use admission::{Attributes, Chain, Operation, Plugin, Reservation};
 use auth::{Authorizer, Deferred, SystemIdentity};
 use cache::{Cache, Cursor, Entry, Filter, Freshness, Query, Update};
@@ -78,6 +81,9 @@ impl Server {
             writer: &writer,
             quotas: &quotas,
             gates: Gates::default(),
+            toleration_seconds: TolerationSeconds::default(),
+            webhooks: Settings::default(),
+            breakers: &Breakers::default(),
             configuration: None,
         });
         let plugins: [Box<dyn Plugin>; 3] = [
