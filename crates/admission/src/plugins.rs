@@ -75,7 +75,7 @@ pub use service_account::ServiceAccount;
 pub use storage_object_in_use_protection::StorageObjectInUseProtection;
 pub use taint_nodes_by_condition::TaintNodesByCondition;
 
-use crate::webhook::{Breakers, MutatingAdmissionWebhook, Settings, ValidatingAdmissionWebhook};
+use crate::webhook::{self, Breakers, MutatingAdmissionWebhook, ValidatingAdmissionWebhook};
 use crate::{Plugin, Writer};
 use auth::Authorizer;
 use cache::{Cache, Resource};
@@ -87,20 +87,41 @@ pub struct Parts<'a> {
     pub cache: &'a Cache,
     /// Decides what callers may do.
     pub authorizer: &'a Authorizer,
+    /// What plugins share with the rest of the server.
+    pub shared: &'a Shared,
+    /// What flags say.
+    pub settings: Settings,
+    /// The plugin's part of the file of `--admission-control-config-file`.
+    pub configuration: Option<&'a [u8]>,
+}
+
+/// What plugins share with the rest of the server.
+pub struct Shared {
     /// The way to write objects.
-    pub writer: &'a Writer,
+    pub writer: Writer,
     /// The resource quotas, and what is charged to them.
-    pub quotas: &'a Quotas,
+    pub quotas: Quotas,
+    /// The circuit breakers of webhooks.
+    pub breakers: Breakers,
+}
+
+impl Shared {
+    /// What is shared by the plugins over a cache.
+    pub fn new(cache: &Cache, gates: Gates) -> Result<Self, String> {
+        let quotas = Quotas::new(cache, gates)?;
+        Ok(Self { writer: Writer::default(), quotas, breakers: Breakers::default() })
+    }
+}
+
+/// What flags say about plugins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
     /// The feature gates that plugins depend on.
     pub gates: Gates,
     /// How long pods stay on nodes that fail, if they say nothing else.
-    pub toleration_seconds: TolerationSeconds,
-    /// What flags say about webhooks.
-    pub webhooks: Settings,
-    /// The circuit breakers of webhooks.
-    pub breakers: &'a Breakers,
-    /// The plugin's part of the file of `--admission-control-config-file`.
-    pub configuration: Option<&'a [u8]>,
+    pub toleration: TolerationSeconds,
+    /// About webhooks.
+    pub webhooks: webhook::Settings,
 }
 
 impl Parts<'_> {

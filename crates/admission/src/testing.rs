@@ -1,8 +1,7 @@
 //! What tests of plugins share: a cache with the objects of all built-in kinds, and writes as a plugin sees them.
 
-use crate::plugins::{Builtin, Gates, Parts, Quotas, TolerationSeconds};
-use crate::webhook::{Breakers, Settings};
-use crate::{Attributes, Operation, Plugin, Request, Reservation, Warnings, Writer};
+use crate::plugins::{Builtin, Parts, Settings, Shared};
+use crate::{Attributes, Operation, Plugin, Request, Reservation, Warnings};
 use auth::{Authorizer, BoxFuture, User};
 use cache::{Cache, Change, Field, Options, Spec};
 use kinds::{ResourceType, Scope, Storage};
@@ -16,11 +15,8 @@ use tokio::time::Instant;
 pub(crate) struct Fixture {
     pub(crate) cache: Arc<Cache>,
     pub(crate) authorizer: Authorizer,
-    pub(crate) writer: Writer,
-    pub(crate) gates: Gates,
-    pub(crate) toleration_seconds: TolerationSeconds,
-    pub(crate) webhooks: Settings,
-    pub(crate) breakers: Breakers,
+    pub(crate) shared: Shared,
+    pub(crate) settings: Settings,
 }
 
 impl Fixture {
@@ -42,15 +38,9 @@ impl Fixture {
             })
         });
         let cache = Cache::open(Arc::new(Memory::default()), specs, Options::default()).await;
-        Self {
-            cache: Arc::new(cache.unwrap()),
-            authorizer: Authorizer::always_allow(),
-            writer: Writer::default(),
-            gates: Gates::default(),
-            toleration_seconds: TolerationSeconds::default(),
-            webhooks: Settings::default(),
-            breakers: Breakers::default(),
-        }
+        let (cache, settings) = (Arc::new(cache.unwrap()), Settings::default());
+        let shared = Shared::new(&cache, settings.gates).unwrap();
+        Self { cache, authorizer: Authorizer::always_allow(), shared, settings }
     }
 
     /// Stores an object as it is: `put("limitranges", json)`. Its kind and version have to come first.
@@ -71,12 +61,8 @@ impl Fixture {
         P::make(&Parts {
             cache: &self.cache,
             authorizer: &self.authorizer,
-            writer: &self.writer,
-            quotas: &Quotas::new(&self.cache, self.gates).unwrap(),
-            gates: self.gates,
-            toleration_seconds: self.toleration_seconds,
-            webhooks: self.webhooks,
-            breakers: &self.breakers,
+            shared: &self.shared,
+            settings: self.settings,
             configuration: configuration.map(str::as_bytes),
         })
     }

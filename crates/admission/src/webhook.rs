@@ -82,15 +82,16 @@ impl Webhooks {
         };
         let configurations = parts.resource(&format!("{prefix}.admissionregistration.k8s.io"))?;
         let kubeconfig = parts.configuration.map(kubeconfig).transpose()?;
-        let endpoints = parts.webhooks.endpoint_routing.then(|| parts.resource("endpoints")).transpose()?;
+        let endpoints =
+            parts.settings.webhooks.endpoint_routing.then(|| parts.resource("endpoints")).transpose()?;
         let services = Services::new(parts.resource("services")?, endpoints);
         Ok(Self {
             role,
             configurations: Known::new(configurations, ty, Configuration::read),
             namespaces: Known::new(parts.resource("namespaces")?, Namespace::schema(), read_labels),
             clients: Clients::new(kubeconfig, services),
-            settings: parts.webhooks,
-            breakers: parts.breakers.clone(),
+            settings: parts.settings.webhooks,
+            breakers: parts.shared.breakers.clone(),
         })
     }
 }

@@ -4,9 +4,8 @@
 use crate::Outcome;
 use crate::process::cpu_time;
 use crate::report::{Row, Style};
-use admission::plugins::{Gates, PLUGINS, Parts, Quotas, TolerationSeconds};
-use admission::webhook::{Breakers, Settings};
-use admission::{Attributes, Chain, Operation, Request, Warnings, Writer};
+use admission::plugins::{Gates, PLUGINS, Parts, Settings, Shared};
+use admission::{Attributes, Chain, Operation, Request, Warnings};
 use auth::{Authorizer, BoxFuture, User};
 use cache::{Cache, Change, Options};
 use kinds::ResourceType;
@@ -87,12 +86,8 @@ fn chain(cache: &Cache) -> Result<Chain, String> {
     let parts = Parts {
         cache,
         authorizer: &Authorizer::always_allow(),
-        writer: &Writer::default(),
-        quotas: &Quotas::new(cache, Gates::default())?,
-        gates: Gates::default(),
-        toleration_seconds: TolerationSeconds::default(),
-        webhooks: Settings::default(),
-        breakers: &Breakers::default(),
+        shared: &Shared::new(cache, Gates::default())?,
+        settings: Settings::default(),
         configuration: None,
     };
     let on = PLUGINS.iter().filter(|row| row.by_default);

@@ -94,9 +94,8 @@ pub(crate) struct AdmissionOptions {
     pub(crate) enabled: Option<Vec<String>>,
     pub(crate) disabled: Option<Vec<String>>,
     pub(crate) config_file: Option<PathBuf>,
-    pub(crate) toleration: admission::plugins::TolerationSeconds,
-    /// What flags say about webhooks.
-    pub(crate) webhooks: admission::webhook::Settings,
+    /// What other flags and gates say about plugins.
+    pub(crate) settings: admission::plugins::Settings,
 }
 
 /// The flags `--authorization-webhook-*`, as far as they were given.

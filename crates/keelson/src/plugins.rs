@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use admission::plugins::{PLUGINS, Parts, Quotas, Row, WITHOUT_EFFECT};
-use admission::webhook::Breakers;
-use admission::{Chain, Writer};
+use admission::Chain;
+use admission::plugins::{PLUGINS, Parts, Row, Settings, Shared, WITHOUT_EFFECT};
 use auth::Authorizer;
 use cache::Cache;
 use object::{Map, Value};
@@ -22,22 +21,9 @@ const VERSIONS: [&str; 2] = ["apiserver.config.k8s.io/v1", "apiserver.config.k8s
 const UNVERSIONED: [(&str, &str); 2] =
     [("ImagePolicyWebhook", "imagePolicy"), ("PodNodeSelector", "podNodeSelectorPluginConfig")];
 
-/// What plugins have in common with other parts of the server.
-pub(crate) struct Shared {
-    pub(crate) writer: Writer,
-    pub(crate) quotas: Quotas,
-    pub(crate) breakers: Breakers,
-}
-
-impl Shared {
-    pub(crate) fn new(options: &Options, cache: &Cache) -> Result<Self, Error> {
-        let quotas = Quotas::new(cache, options.gates.admission);
-        Ok(Self {
-            writer: Writer::default(),
-            quotas: quotas.map_err(|why| Error::Plugin { name: "ResourceQuota", why })?,
-            breakers: Breakers::default(),
-        })
-    }
+/// What plugins share with the rest of the server.
+pub(crate) fn shared(options: &Options, cache: &Cache) -> Result<Shared, Error> {
+    Shared::new(cache, options.gates.admission).map_err(|why| Error::Plugin { name: "ResourceQuota", why })
 }
 
 /// Whether a plugin of this name can be turned on and off.
@@ -52,8 +38,8 @@ pub(crate) fn chain(
     authorizer: &Authorizer,
     shared: &Shared,
 ) -> Result<Chain, Error> {
-    let Shared { writer, quotas, breakers } = shared;
-    let AdmissionOptions { config_file, webhooks, .. } = &options.admission;
+    let AdmissionOptions { config_file, settings, .. } = &options.admission;
+    let settings = Settings { gates: options.gates.admission, ..*settings };
     let configurations = match config_file {
         Some(path) => configurations(path)?,
         None => BTreeMap::new(),
@@ -61,17 +47,7 @@ pub(crate) fn chain(
     let mut plugins = Vec::new();
     for row in PLUGINS.iter().filter(|row| is_on(row, &options.admission)) {
         let configuration = configurations.get(row.name).map(Vec::as_slice);
-        let parts = Parts {
-            cache,
-            authorizer,
-            writer,
-            quotas,
-            gates: options.gates.admission,
-            toleration_seconds: options.admission.toleration,
-            webhooks: *webhooks,
-            breakers,
-            configuration,
-        };
+        let parts = Parts { cache, authorizer, shared, settings, configuration };
         let plugin = (row.make)(&parts);
         plugins.push(plugin.map_err(|why| Error::Plugin { name: row.name, why })?);
     }

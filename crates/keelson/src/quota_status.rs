@@ -194,8 +194,7 @@ impl Due {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use admission::plugins::{Builtin, Gates, NamespaceLifecycle, Parts, ResourceQuota, TolerationSeconds};
-    use admission::webhook::{Breakers, Settings};
+    use admission::plugins::{Builtin, Gates, NamespaceLifecycle, Parts, ResourceQuota, Settings, Shared};
     use admission::{Chain, Plugin};
     use auth::{Authorizer, SystemIdentity};
     use object::Value;
@@ -212,17 +211,12 @@ mod tests {
         async fn new(store: Arc<Memory>) -> Self {
             let cache = Cache::open(store, registry::specs().unwrap(), cache::Options::default());
             let cache = Arc::new(cache.await.unwrap());
-            let quotas = Quotas::new(&cache, Gates::default()).unwrap();
-            let writer = admission::Writer::default();
+            let shared = Shared::new(&cache, Gates::default()).unwrap();
             let plugin = ResourceQuota::make(&Parts {
                 cache: &cache,
                 authorizer: &Authorizer::always_allow(),
-                writer: &writer,
-                quotas: &quotas,
-                gates: Gates::default(),
-                toleration_seconds: TolerationSeconds::default(),
-                webhooks: Settings::default(),
-                breakers: &Breakers::default(),
+                shared: &shared,
+                settings: Settings::default(),
                 configuration: None,
             });
             let plugins: [Box<dyn Plugin>; 2] = [
@@ -232,10 +226,14 @@ mod tests {
             let config =
                 registry::Config { admission: Chain::new(plugins), ..registry::Config::new(&cache).unwrap() };
             let registry = Arc::new(Registry::new(cache.clone(), config).unwrap());
-            writer.connect(Arc::new(PluginWriter::new(&registry)));
+            shared.writer.connect(Arc::new(PluginWriter::new(&registry)));
             let own = PluginWriter::named(&registry, NAME);
-            let task = Task(tokio::spawn(run(cache, quotas.clone(), own)));
-            Self { client: Client::new(registry, SystemIdentity::ApiServer, "test"), quotas, _task: task }
+            let task = Task(tokio::spawn(run(cache, shared.quotas.clone(), own)));
+            Self {
+                client: Client::new(registry, SystemIdentity::ApiServer, "test"),
+                quotas: shared.quotas,
+                _task: task,
+            }
         }
 
         async fn create(&self, resource: &str, text: &str) {

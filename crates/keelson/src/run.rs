@@ -122,7 +122,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let tokens = service_accounts.authenticator(options, &cache, last_uses.clone())?;
     let files = AuthorityFiles::read(options)?;
     let authenticators = access::authenticators(options, &files, &loaded, &cache, tokens)?;
-    let shared = plugins::Shared::new(options, &cache)?;
+    let shared = plugins::shared(options, &cache)?;
     let registry = registry(options, cache, authenticators.clone(), service_accounts.issuing, &shared)?;
     let registry = Arc::new(registry);
     shared.writer.connect(Arc::new(PluginWriter::new(&registry)));
@@ -220,7 +220,7 @@ fn registry(
     cache: Arc<Cache>,
     authenticators: Arc<Authenticators>,
     tokens: registry::TokenIssuing,
-    shared: &plugins::Shared,
+    shared: &admission::plugins::Shared,
 ) -> Result<Registry, Error> {
     let rbac = authorization::rbac(&cache)?;
     let authorizer = authorization::authorizer(options, &cache, &rbac)?;

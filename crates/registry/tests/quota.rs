@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use admission::plugins::{
-    Builtin, Gates, NamespaceLifecycle, Parts, Quotas, ResourceQuota, TolerationSeconds,
+    Builtin, Gates, NamespaceLifecycle, Parts, Quotas, ResourceQuota, Settings, Shared,
 };
-use admission::webhook::{Breakers, Settings};
 use admission::{Attributes, Chain, Operation, Plugin, Reservation};
 use auth::{Authorizer, Deferred, SystemIdentity};
 use cache::{Cache, Cursor, Entry, Filter, Freshness, Query, Update};
@@ -73,17 +72,12 @@ impl Server {
     async fn open(store: Arc<Memory>) -> Self {
         let cache = Cache::open(store, specs().unwrap(), cache::Options::default());
         let cache = Arc::new(cache.await.unwrap());
-        let quotas = Quotas::new(&cache, Gates::default()).unwrap();
-        let writer = admission::Writer::default();
+        let shared = Shared::new(&cache, Gates::default()).unwrap();
         let quota = ResourceQuota::make(&Parts {
             cache: &cache,
             authorizer: &Authorizer::always_allow(),
-            writer: &writer,
-            quotas: &quotas,
-            gates: Gates::default(),
-            toleration_seconds: TolerationSeconds::default(),
-            webhooks: Settings::default(),
-            breakers: &Breakers::default(),
+            shared: &shared,
+            settings: Settings::default(),
             configuration: None,
         });
         let plugins: [Box<dyn Plugin>; 3] = [
@@ -93,8 +87,8 @@ impl Server {
         ];
         let config = Config { admission: Chain::new(plugins), ..Config::new(&cache).unwrap() };
         let registry = Arc::new(Registry::new(cache, config).unwrap());
-        writer.connect(Arc::new(PluginWriter::new(&registry)));
-        Self { client: Client::new(registry, SystemIdentity::ApiServer, "test"), quotas }
+        shared.writer.connect(Arc::new(PluginWriter::new(&registry)));
+        Self { client: Client::new(registry, SystemIdentity::ApiServer, "test"), quotas: shared.quotas }
     }
 
     async fn create(&self, resource: &str, namespace: &str, text: &str) -> Result<Value, Status> {

@@ -31,7 +31,7 @@ impl Builtin for DefaultTolerationSeconds {
     const NAME: &'static str = "DefaultTolerationSeconds";
 
     fn make(parts: &Parts<'_>) -> Result<Self, String> {
-        Ok(Self { seconds: parts.toleration_seconds })
+        Ok(Self { seconds: parts.settings.toleration })
     }
 }
 
@@ -84,7 +84,7 @@ mod tests {
     #[tokio::test]
     async fn pods_get_the_tolerations_that_they_do_not_have() {
         let mut fixture = Fixture::new().await;
-        fixture.toleration_seconds = TolerationSeconds { not_ready: 7, unreachable: 8 };
+        fixture.settings.toleration = TolerationSeconds { not_ready: 7, unreachable: 8 };
         let plugin: DefaultTolerationSeconds = fixture.make(None).unwrap();
         let keys = async |tolerations: &str| {
             let pod = format!(

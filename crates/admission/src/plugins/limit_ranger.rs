@@ -27,7 +27,7 @@ impl Builtin for LimitRanger {
     fn make(parts: &Parts<'_>) -> Result<Self, String> {
         let read = |range: &object::Map| Some(Range::of(LimitRange::of(range)));
         let ranges = Known::new(parts.resource("limitranges")?, LimitRange::schema(), read);
-        Ok(Self { ranges, pod_level_resources: parts.gates.pod_level_resources })
+        Ok(Self { ranges, pod_level_resources: parts.settings.gates.pod_level_resources })
     }
 }
 

@@ -41,7 +41,7 @@ impl Builtin for NamespaceAutoProvision {
     const NAME: &'static str = "NamespaceAutoProvision";
 
     fn make(parts: &Parts<'_>) -> Result<Self, String> {
-        Ok(Self { namespaces: parts.resource("namespaces")?, writer: parts.writer.clone() })
+        Ok(Self { namespaces: parts.resource("namespaces")?, writer: parts.shared.writer.clone() })
     }
 }
 
@@ -96,7 +96,7 @@ mod tests {
     async fn missing_namespaces_are_made() {
         let fixture = Fixture::new().await;
         let made = Arc::new(Made::default());
-        fixture.writer.connect(made.clone());
+        fixture.shared.writer.connect(made.clone());
         let plugin: NamespaceAutoProvision = fixture.make(None).unwrap();
         let namespace = r#"{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"here"}}"#;
         fixture.put("namespaces", namespace).await;

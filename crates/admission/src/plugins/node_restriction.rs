@@ -53,7 +53,7 @@ impl Builtin for NodeRestriction {
                 drivers: parts.resource("csidrivers.storage.k8s.io")?,
             },
             authorizer: parts.authorizer.clone(),
-            gates: parts.gates,
+            gates: parts.settings.gates,
         })
     }
 }

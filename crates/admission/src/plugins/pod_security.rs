@@ -290,7 +290,7 @@ impl Builtin for PodSecurity {
             config: Config::parse(parts.configuration)?,
             namespaces: parts.resource("namespaces")?,
             pods: parts.resource("pods")?,
-            relaxes_user_namespaces: parts.gates.user_namespaces_pod_security,
+            relaxes_user_namespaces: parts.settings.gates.user_namespaces_pod_security,
         })
     }
 }

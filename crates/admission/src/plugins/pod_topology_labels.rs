@@ -23,7 +23,7 @@ impl Builtin for PodTopologyLabels {
     const NAME: &'static str = "PodTopologyLabels";
 
     fn make(parts: &Parts<'_>) -> Result<Self, String> {
-        Ok(Self { nodes: parts.resource("nodes")?, is_on: parts.gates.pod_topology_labels })
+        Ok(Self { nodes: parts.resource("nodes")?, is_on: parts.settings.gates.pod_topology_labels })
     }
 }
 
@@ -96,7 +96,7 @@ mod tests {
             .await;
         let off: PodTopologyLabels = fixture.make(None).unwrap();
         assert!(!off.handles(Operation::Create));
-        fixture.gates.pod_topology_labels = true;
+        fixture.settings.gates.pod_topology_labels = true;
         let plugin: PodTopologyLabels = fixture.make(None).unwrap();
         assert!(plugin.handles(Operation::Create) && !plugin.handles(Operation::Update));
         let labels = async |write: Write<'_>| {

@@ -104,7 +104,7 @@ impl Builtin for ResourceQuota {
 
     fn make(parts: &Parts<'_>) -> Result<Self, String> {
         let limited = configuration::read(parts.configuration)?;
-        Ok(Self { quotas: parts.quotas.clone(), writer: parts.writer.clone(), limited })
+        Ok(Self { quotas: parts.shared.quotas.clone(), writer: parts.shared.writer.clone(), limited })
     }
 }
 

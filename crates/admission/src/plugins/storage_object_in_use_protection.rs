@@ -35,7 +35,7 @@ impl Builtin for StorageObjectInUseProtection {
     const NAME: &'static str = "StorageObjectInUseProtection";
 
     fn make(parts: &Parts<'_>) -> Result<Self, String> {
-        Ok(Self { gates: parts.gates })
+        Ok(Self { gates: parts.settings.gates })
     }
 }
 
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(finalizers(&plugin, "", "configmaps", "").await, "");
         let (group, classes) = ("storage.k8s.io", "volumeattributesclasses");
         assert_eq!(finalizers(&plugin, group, classes, "").await, "");
-        fixture.gates.volume_attributes_class = true;
+        fixture.settings.gates.volume_attributes_class = true;
         let plugin: StorageObjectInUseProtection = fixture.make(None).unwrap();
         assert_eq!(finalizers(&plugin, group, classes, "").await, "kubernetes.io/vac-protection");
     }

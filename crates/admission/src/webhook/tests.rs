@@ -323,7 +323,7 @@ async fn services_are_reached_by_their_address_and_known_by_their_name() {
         assert!(found.ends_with(why), "{found}");
     }
     assert_eq!(setup.server.requests()[0].header("host"), format!("hook.ns.svc:{port}"));
-    setup.fixture.webhooks.endpoint_routing = true;
+    setup.fixture.settings.webhooks.endpoint_routing = true;
     setup
         .fixture
         .put(
@@ -549,7 +549,7 @@ async fn thousand_requests_at_once_are_all_answered_over_few_connections() {
 #[tokio::test]
 async fn open_breaker_applies_the_failure_policy_at_once_and_says_so() {
     let mut setup = Setup::new().await;
-    setup.fixture.webhooks.breaker_failures = NonZeroU32::new(2);
+    setup.fixture.settings.webhooks.breaker_failures = NonZeroU32::new(2);
     setup.put(Role::Validating, "a", "closes", "").await;
     let plugin = setup.validating();
     let write = create();
@@ -570,7 +570,7 @@ async fn open_breaker_applies_the_failure_policy_at_once_and_says_so() {
         "{warned:?}"
     );
     let line = "circuit breaker of webhook a.example.com of validating configuration a is open after 2 failures in a row";
-    assert_eq!(setup.fixture.breakers.open(), [line]);
+    assert_eq!(setup.fixture.shared.breakers.open(), [line]);
     // Refusals are no failures.
     setup.put(Role::Validating, "a", "allow", "").await;
     setup.put(Role::Mutating, "b", "deny", "").await;
@@ -583,7 +583,7 @@ async fn open_breaker_applies_the_failure_policy_at_once_and_says_so() {
 #[tokio::test]
 async fn broken_glass_skips_webhooks_for_administrators_only() {
     let mut setup = Setup::new().await;
-    setup.fixture.webhooks.break_glass = true;
+    setup.fixture.settings.webhooks.break_glass = true;
     setup.put(Role::Validating, "a", "deny", "").await;
     setup.put(Role::Mutating, "a", "deny", "").await;
     let user = User { name: "root".into(), groups: vec![User::MASTERS.into()], ..User::default() };

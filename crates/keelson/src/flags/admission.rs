@@ -72,7 +72,7 @@ mod tests {
     fn toleration_seconds_are_numbers() {
         let seconds = |line: &str| {
             let parsed = parse(line.split_whitespace().map(str::to_owned)).unwrap();
-            let seconds = parsed.options.admission.toleration;
+            let seconds = parsed.options.admission.settings.toleration;
             (seconds.not_ready, seconds.unreachable)
         };
         assert_eq!(seconds(""), (300, 300));

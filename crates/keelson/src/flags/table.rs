@@ -642,7 +642,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "300",
         help: "How many seconds pods stay on a node that is not ready, if they do not say so themselves.",
         effect: Effect::Set(|options, value| {
-            value::integer(value).map(|seconds| options.admission.toleration.not_ready = seconds)
+            value::integer(value).map(|seconds| options.admission.settings.toleration.not_ready = seconds)
         }),
     },
     Flag {
@@ -652,7 +652,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "300",
         help: "How many seconds pods stay on a node that cannot be reached, if they do not say so themselves.",
         effect: Effect::Set(|options, value| {
-            value::integer(value).map(|seconds| options.admission.toleration.unreachable = seconds)
+            value::integer(value).map(|seconds| options.admission.settings.toleration.unreachable = seconds)
         }),
     },
     Flag {
@@ -664,7 +664,7 @@ pub(super) const FLAGS: &[Flag] = &[
                decides about requests meanwhile, and /readyz?verbose names it.",
         effect: Effect::Set(|options, value| {
             let failures: u32 = value.parse().map_err(|_| "not a number of failures")?;
-            options.admission.webhooks.breaker_failures = NonZeroU32::new(failures);
+            options.admission.settings.webhooks.breaker_failures = NonZeroU32::new(failures);
             Ok(())
         }),
     },
@@ -676,7 +676,7 @@ pub(super) const FLAGS: &[Flag] = &[
         help: "Skips admission webhooks for requests of members of system:masters. For emergencies; each skipped webhook is \
                logged.",
         effect: Effect::Set(|options, value| {
-            options.admission.webhooks.break_glass = value::switch(value)?;
+            options.admission.settings.webhooks.break_glass = value::switch(value)?;
             Ok(())
         }),
     },
@@ -687,7 +687,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "Connects to the endpoints of services that webhooks are behind, not to the addresses of the services.",
         effect: Effect::Set(|options, value| {
-            options.admission.webhooks.endpoint_routing = value::switch(value)?;
+            options.admission.settings.webhooks.endpoint_routing = value::switch(value)?;
             Ok(())
         }),
     },

@@ -168,8 +168,8 @@ fn table_has_all_flags_of_the_reference_and_each_name_once() {
 
 #[test]
 fn webhooks_have_breakers_and_a_way_out() {
-    let webhooks = |line: &str| options(line).admission.webhooks;
-    assert_eq!(webhooks(""), Options::default().admission.webhooks);
+    let webhooks = |line: &str| options(line).admission.settings.webhooks;
+    assert_eq!(webhooks(""), Options::default().admission.settings.webhooks);
     assert_eq!(webhooks("--webhook-circuit-breaker=0").breaker_failures, None);
     let all =
         webhooks("--webhook-circuit-breaker=5 --break-glass-skip-webhooks --enable-aggregator-routing=true");

@@ -164,7 +164,7 @@ async fn resources_of_the_pod_itself_count_behind_their_gate() {
         container("c", r#""limits":{"cpu":"1"}"#)
     ));
     assert_eq!(why(&plugin, &whole).await, "");
-    fixture.gates.pod_level_resources = true;
+    fixture.settings.gates.pod_level_resources = true;
     let plugin = fixture.make(None).unwrap();
     assert_eq!(
         why(&plugin, &whole).await,

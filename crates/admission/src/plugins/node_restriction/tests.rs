@@ -313,9 +313,9 @@ async fn nodes_get_tokens_for_the_audiences_of_their_pods() {
         ask(&plugin, r#""b""#, &mine).await,
         r#"audience "b" not found in pod spec volume, system:node:n1 is not authorized to request tokens for this audience"#
     );
-    fixture.gates.node_audience_restriction = false;
+    fixture.settings.gates.node_audience_restriction = false;
     assert_eq!(ask(&fixture.make(None).unwrap(), r#""b""#, &mine).await, "");
-    fixture.gates.node_audience_restriction = true;
+    fixture.settings.gates.node_audience_restriction = true;
     fixture.authorizer = Authorizer::always_allow();
     assert_eq!(ask(&fixture.make(None).unwrap(), r#""b""#, &mine).await, "");
 }
@@ -392,9 +392,9 @@ async fn nodes_ask_for_certificates_in_their_own_name() {
         assert_eq!(create(&plugin, &request("system:node:n1", signer)).await, "");
         let other = request("system:node:n2", signer);
         assert_eq!(create(&plugin, &other).await, "can only create a node CSR with CN=system:node:n1");
-        fixture.gates.insecure_kubelet_requests = true;
+        fixture.settings.gates.insecure_kubelet_requests = true;
         assert_eq!(create(&fixture.make(None).unwrap(), &other).await, "");
-        fixture.gates.insecure_kubelet_requests = false;
+        fixture.settings.gates.insecure_kubelet_requests = false;
     }
     assert_eq!(create(&plugin, &request("anybody", "example.com/s")).await, "");
     assert_eq!(

@@ -77,9 +77,9 @@ impl Server {
             written: AtomicUsize::new(0),
             disturbed: Mutex::default(),
         });
-        fixture.writer.connect(statuses.clone());
+        fixture.shared.writer.connect(statuses.clone());
         let limited = configuration::read(configuration.map(str::as_bytes)).unwrap();
-        let plugin = ResourceQuota { quotas: quotas.clone(), writer: fixture.writer.clone(), limited };
+        let plugin = ResourceQuota { quotas: quotas.clone(), writer: fixture.shared.writer.clone(), limited };
         Self { fixture, quotas, statuses, plugin }
     }
 
