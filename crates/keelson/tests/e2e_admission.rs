@@ -135,12 +135,8 @@ fn create(server: &Server, path: &str, body: &str) -> Response {
     call(server, "POST", path, body)
 }
 
-/// A server with the account that pods have.
 fn start(flags: &[&str]) -> Server {
-    let server = Server::start(&binary(), flags).unwrap();
-    let account = r#"{"kind":"ServiceAccount","apiVersion":"v1","metadata":{"name":"default"}}"#;
-    assert_eq!(create(&server, "/api/v1/namespaces/default/serviceaccounts", account).code, 201);
-    server
+    Server::start(&binary(), flags).unwrap()
 }
 
 fn pod(server: &Server, name: &str) -> Response {

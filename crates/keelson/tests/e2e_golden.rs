@@ -48,7 +48,8 @@ fn access_equals_that_of_the_reference() {
 
 #[test]
 fn admission_equals_that_of_the_reference() {
-    replay("admission");
+    // Its scenarios make default classes, which count for all namespaces.
+    replay_at_once("admission", NonZeroUsize::MIN);
 }
 
 #[test]
@@ -86,7 +87,7 @@ fn replay_at_once(area: &str, at_once: NonZeroUsize) {
     }
     assert!(broken.is_empty(), "answers that are not those of the reference:\n{broken}");
     assert!(holding.is_empty(), "these hold now; take them out of {list}:\n{holding}");
-    assert!(took < Duration::from_secs(120), "the replay took {took:?}");
+    assert!(took < Duration::from_secs(240), "the replay took {took:?}");
 }
 
 #[test]

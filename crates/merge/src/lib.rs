@@ -24,6 +24,7 @@ mod result;
 pub mod strategic;
 
 pub use error::{Error, Status};
+pub use result::UNKNOWN_CONVERSION;
 
 use object::Value;
 use schema::{Limits, Ref, Type};

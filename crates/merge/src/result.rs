@@ -187,8 +187,11 @@ fn read(ty: &Ref<Type>, root: &Node<'_>, text: &str, limits: &Limits) -> Result<
         return Ok(read);
     }
     let (package, own) = (internal_package(own), &own.kind);
-    Err(format!("converting ({version}.{kind}) to ({package}.{own}): unknown conversion"))
+    Err(format!("converting ({version}.{kind}) to ({package}.{own}): {UNKNOWN_CONVERSION}"))
 }
+
+/// The end of the text about a document that is an object of another kind.
+pub const UNKNOWN_CONVERSION: &str = "unknown conversion";
 
 /// A document without a version is read by the reference as its internal type, which knows none of the names.
 fn without_version(ty: &Ref<Type>, doc: &Doc<'_>) -> Read {

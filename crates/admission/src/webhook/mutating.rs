@@ -153,13 +153,17 @@ fn apply(patch: &Patch, versioned: &Versioned, before: &Value) -> Result<Patched
     }
     let (ty, limits) = (&versioned.ty, &Limits::REQUEST);
     let patched = merge::json_patch::apply(ty, before, &patch.bytes, FieldValidation::Ignore, limits);
+    let unforeseen = |message| {
+        let (reason, token) = (Reason::Unknown, String::new());
+        Failure::Refused(Box::new(Status { code: 500, reason, message, details: None, token }))
+    };
     patched.map_err(|error| match error {
-        merge::Error::Invalid { detail, .. } => Failure::internal(&detail),
-        // The object is of another kind now.
-        merge::Error::Internal(message) => {
-            let (reason, token) = (Reason::Unknown, String::new());
-            Failure::Refused(Box::new(Status { code: 500, reason, message, details: None, token }))
+        // The object is of another kind now, which the reference finds out later.
+        merge::Error::Invalid { detail, .. } if detail.ends_with(merge::UNKNOWN_CONVERSION) => {
+            unforeseen(detail)
         }
+        merge::Error::Invalid { detail, .. } => Failure::internal(&detail),
+        merge::Error::Internal(message) => unforeseen(message),
         other => Failure::internal(&other.to_string()),
     })
 }
