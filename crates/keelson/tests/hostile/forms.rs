@@ -7,8 +7,8 @@ use super::{Caller, PATIENCE, megabytes, resident, start};
 
 /// The levels of nesting.
 const DEPTH: usize = 490;
-/// The most memory that one form may take. Whole, the shortest of these tests would be 30 MB.
-const BOUND: u64 = 22_000_000;
+/// The most memory that one form may take. Whole, the shortest of these tests would be 35 MB.
+const BOUND: u64 = 30_000_000;
 
 const COLLECTION: &str = "/apis/apps/v1/namespaces/default/controllerrevisions";
 
@@ -48,7 +48,7 @@ fn indented_and_yaml_forms_take_no_more_memory_than_their_object() {
     let mut caller = Caller::new(&server);
     caller.still_served();
     let before = resident(&server);
-    const ZEROS: usize = 30_000;
+    const ZEROS: usize = 50_000;
     let object = amplifying(DEPTH, ZEROS);
     let json = "Content-Type: application/json\r\n";
     let (mut connection, mut head) =
@@ -56,7 +56,7 @@ fn indented_and_yaml_forms_take_no_more_memory_than_their_object() {
     assert_eq!(head.status, 201);
     let (bytes, lines) = measure(&mut connection, &mut head);
     println!("created with {}, answered with {}", megabytes(object.len() as u64), megabytes(bytes as u64));
-    assert!(bytes > 29_000_000 && lines > ZEROS, "{bytes} bytes, {lines} lines");
+    assert!(bytes > 48_000_000 && lines > ZEROS, "{bytes} bytes, {lines} lines");
     for (path, headers) in [
         (format!("{COLLECTION}/deep"), "User-Agent: curl/8\r\n"),
         (format!("{COLLECTION}/deep?pretty=true"), ""),
@@ -73,7 +73,7 @@ fn indented_and_yaml_forms_take_no_more_memory_than_their_object() {
         let (bytes, lines) = measure(&mut connection, &mut head);
         let grown = resident(&server).saturating_sub(before);
         println!("{path} {headers:?}: {}, {} more memory", megabytes(bytes as u64), megabytes(grown));
-        assert!(bytes > 29_000_000 && lines >= ZEROS, "{path}: {bytes} bytes, {lines} lines");
+        assert!(bytes > 48_000_000 && lines >= ZEROS, "{path}: {bytes} bytes, {lines} lines");
         assert!(grown < BOUND, "{path}: {}", megabytes(grown));
     }
     caller.still_served();
