@@ -8,9 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One plugin. Most do one of the two steps.
 pub trait Plugin: Send + Sync {
-    /// The name in flags and configuration: `NamespaceLifecycle`.
-    fn name(&self) -> &'static str;
-
     /// Whether it has anything to do with an operation.
     fn handles(&self, operation: Operation) -> bool;
 

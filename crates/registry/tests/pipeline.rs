@@ -90,10 +90,6 @@ impl Recorder {
 struct Shared(Arc<Recorder>);
 
 impl Plugin for Shared {
-    fn name(&self) -> &'static str {
-        "Recorder"
-    }
-
     fn handles(&self, _operation: Operation) -> bool {
         true
     }

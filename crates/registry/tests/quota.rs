@@ -26,10 +26,6 @@ const CPUS: usize = 24;
 struct Moody;
 
 impl Plugin for Moody {
-    fn name(&self) -> &'static str {
-        "Moody"
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         operation == Operation::Create
     }

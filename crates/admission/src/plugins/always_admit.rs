@@ -16,10 +16,6 @@ impl Builtin for AlwaysAdmit {
 }
 
 impl Plugin for AlwaysAdmit {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, _operation: Operation) -> bool {
         false
     }

@@ -19,10 +19,6 @@ impl Builtin for AlwaysDeny {
 }
 
 impl Plugin for AlwaysDeny {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, _operation: Operation) -> bool {
         true
     }

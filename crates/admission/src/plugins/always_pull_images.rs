@@ -57,10 +57,6 @@ fn fields<'a>(
 }
 
 impl Plugin for AlwaysPullImages {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }

@@ -23,10 +23,6 @@ impl Builtin for CertificateApproval {
 }
 
 impl Plugin for CertificateApproval {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         operation == Operation::Update
     }

@@ -23,10 +23,6 @@ impl Builtin for CertificateSigning {
 }
 
 impl Plugin for CertificateSigning {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         operation == Operation::Update
     }

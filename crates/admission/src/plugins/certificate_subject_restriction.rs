@@ -24,10 +24,6 @@ impl Builtin for CertificateSubjectRestriction {
 }
 
 impl Plugin for CertificateSubjectRestriction {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         operation == Operation::Create
     }

@@ -21,10 +21,6 @@ impl Builtin for ClusterTrustBundleAttest {
 }
 
 impl Plugin for ClusterTrustBundleAttest {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }

@@ -25,10 +25,6 @@ impl Builtin for DefaultIngressClass {
 }
 
 impl Plugin for DefaultIngressClass {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         operation == Operation::Create
     }

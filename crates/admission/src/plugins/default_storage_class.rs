@@ -27,10 +27,6 @@ impl Builtin for DefaultStorageClass {
 }
 
 impl Plugin for DefaultStorageClass {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         operation == Operation::Create
     }

@@ -43,10 +43,6 @@ fn tolerates(spec: PodSpec<'_>, taint: &str) -> bool {
 }
 
 impl Plugin for DefaultTolerationSeconds {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }

@@ -152,10 +152,6 @@ impl Builtin for EventRateLimit {
 }
 
 impl Plugin for EventRateLimit {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }

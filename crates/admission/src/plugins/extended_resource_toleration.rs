@@ -35,10 +35,6 @@ fn extended_resources(spec: PodSpec<'_>) -> BTreeMap<String, bool> {
 }
 
 impl Plugin for ExtendedResourceToleration {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }

@@ -189,10 +189,6 @@ impl Builtin for ImagePolicyWebhook {
 }
 
 impl Plugin for ImagePolicyWebhook {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }

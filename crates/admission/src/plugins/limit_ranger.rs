@@ -52,10 +52,6 @@ fn is_deleting(object: &Value) -> bool {
 }
 
 impl Plugin for LimitRanger {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }

@@ -46,10 +46,6 @@ impl Builtin for NamespaceAutoProvision {
 }
 
 impl Plugin for NamespaceAutoProvision {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         operation == Operation::Create
     }

@@ -22,10 +22,6 @@ impl Builtin for NamespaceExists {
 }
 
 impl Plugin for NamespaceExists {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update | Operation::Delete)
     }

@@ -57,10 +57,6 @@ impl Builtin for NamespaceLifecycle {
 }
 
 impl Plugin for NamespaceLifecycle {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update | Operation::Delete)
     }

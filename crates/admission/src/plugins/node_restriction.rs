@@ -258,10 +258,6 @@ impl NodeRequest<'_> {
 }
 
 impl Plugin for NodeRestriction {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update | Operation::Delete)
     }

@@ -137,10 +137,6 @@ impl Builtin for OwnerReferencesPermissionEnforcement {
 }
 
 impl Plugin for OwnerReferencesPermissionEnforcement {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }

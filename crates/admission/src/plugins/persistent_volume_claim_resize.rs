@@ -55,10 +55,6 @@ impl Builtin for PersistentVolumeClaimResize {
 }
 
 impl Plugin for PersistentVolumeClaimResize {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         operation == Operation::Update
     }

@@ -139,10 +139,6 @@ impl PodNodeSelector {
 }
 
 impl Plugin for PodNodeSelector {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         operation == Operation::Create
     }

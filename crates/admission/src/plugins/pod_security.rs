@@ -296,10 +296,6 @@ impl Builtin for PodSecurity {
 }
 
 impl Plugin for PodSecurity {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }

@@ -186,10 +186,6 @@ fn qos_class(pod: v1::Pod<'_>) -> String {
 }
 
 impl Plugin for PodTolerationRestriction {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }

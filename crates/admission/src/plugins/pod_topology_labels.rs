@@ -53,10 +53,6 @@ fn copy(node: &Entry, object: &mut Map) {
 }
 
 impl Plugin for PodTopologyLabels {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         self.is_on && operation == Operation::Create
     }

@@ -111,10 +111,6 @@ fn keep(old: PodSpec<'_>, object: &mut Value) {
 }
 
 impl Plugin for Priority {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }

@@ -109,10 +109,6 @@ impl Builtin for ResourceQuota {
 }
 
 impl Plugin for ResourceQuota {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }

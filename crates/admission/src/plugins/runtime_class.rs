@@ -150,10 +150,6 @@ impl RuntimeClass {
 }
 
 impl Plugin for RuntimeClass {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         operation == Operation::Create
     }

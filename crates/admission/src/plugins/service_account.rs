@@ -177,10 +177,6 @@ fn check_mirror(attributes: &Attributes<'_>, object: &Value, pod: Pod<'_>) -> Re
 }
 
 impl Plugin for ServiceAccount {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }

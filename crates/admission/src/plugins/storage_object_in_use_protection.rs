@@ -40,10 +40,6 @@ impl Builtin for StorageObjectInUseProtection {
 }
 
 impl Plugin for StorageObjectInUseProtection {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         operation == Operation::Create
     }

@@ -20,10 +20,6 @@ impl Builtin for TaintNodesByCondition {
 }
 
 impl Plugin for TaintNodesByCondition {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, operation: Operation) -> bool {
         operation == Operation::Create
     }

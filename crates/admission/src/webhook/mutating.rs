@@ -177,10 +177,6 @@ impl Builtin for MutatingAdmissionWebhook {
 }
 
 impl Plugin for MutatingAdmissionWebhook {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, _operation: Operation) -> bool {
         true
     }

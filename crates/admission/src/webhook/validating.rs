@@ -79,10 +79,6 @@ impl Builtin for ValidatingAdmissionWebhook {
 }
 
 impl Plugin for ValidatingAdmissionWebhook {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     fn handles(&self, _operation: Operation) -> bool {
         true
     }
