@@ -4,7 +4,6 @@ use super::{Builtin, Parts, signers};
 use crate::{Attributes, Operation, Plugin, Reservation};
 use auth::{Authorizer, Deferred};
 use object::Value;
-use object::quote::quote;
 use schema::Status;
 use schema::view::View as _;
 use schema::views::certificates::v1::CertificateSigningRequest;
@@ -39,13 +38,8 @@ impl Plugin for CertificateApproval {
         };
         // The signer of the state before: this way of writing cannot change it.
         let signer = CertificateSigningRequest::of(old).spec().signer_name();
-        Deferred::later(async move {
-            if signers::may(&self.authorizer, attributes.user, "approve", signer).await {
-                return Ok(None);
-            }
-            let why = format!("user not permitted to approve requests with signerName {}", quote(signer));
-            Err(attributes.forbidden(object, &why))
-        })
+        let asked = ("approve", "approve requests with");
+        Deferred::later(signers::check(&self.authorizer, attributes, object, asked, signer))
     }
 }
 

@@ -4,7 +4,6 @@ use super::{Builtin, Parts, signers};
 use crate::{Attributes, Operation, Plugin, Reservation, differ_in_ownership_only};
 use auth::{Authorizer, Deferred};
 use object::Value;
-use object::quote::quote;
 use schema::Status;
 
 /// The plugin. Bundles are not built in: it is about those that somebody defines under their name.
@@ -40,13 +39,8 @@ impl Plugin for ClusterTrustBundleAttest {
         if signer.is_empty() || old.is_some_and(|old| differ_in_ownership_only(bundle, old)) {
             return Deferred::Now(Ok(None));
         }
-        Deferred::later(async move {
-            if signers::may(&self.authorizer, attributes.user, "attest", signer).await {
-                return Ok(None);
-            }
-            let why = format!("user not permitted to attest for signerName {}", quote(signer));
-            Err(attributes.forbidden(object, &why))
-        })
+        let asked = ("attest", "attest for");
+        Deferred::later(signers::check(&self.authorizer, attributes, object, asked, signer))
     }
 }
 

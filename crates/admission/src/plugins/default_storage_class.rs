@@ -1,7 +1,7 @@
 //! `DefaultStorageClass`: a claim that names no class gets the default one.
 
 use super::default_class::{DefaultClasses, storage_class};
-use super::storage::{SPEC, has_class};
+use super::storage::has_class;
 use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin};
 use auth::Deferred;
@@ -40,7 +40,8 @@ impl Plugin for DefaultStorageClass {
             && let Some(claim) = object.and_then(Value::as_map_mut)
             && !has_class(PersistentVolumeClaim::of(claim))
             && let Some(class) = self.classes.newest()
-            && let Some(spec) = claim.get_or_insert_with(SPEC, || Map::new().into()).as_map_mut()
+            && let Some(spec) =
+                claim.get_or_insert_with(PersistentVolumeClaim::SPEC, || Map::new().into()).as_map_mut()
         {
             spec.insert(PersistentVolumeClaimSpec::STORAGE_CLASS_NAME, class);
         }

@@ -1,9 +1,7 @@
 //! What plugins about storage share.
 
-use object::Key;
 use schema::views::core::v1::PersistentVolumeClaim;
 
-pub(super) const SPEC: Key = PersistentVolumeClaim::SPEC;
 /// The annotation that named the class of a claim before the field did. It still counts before the field.
 const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
