@@ -18,6 +18,7 @@ mod pod;
 mod pod_defaults;
 pub(crate) mod pod_gates;
 mod pod_row;
+pub(crate) mod pod_rules;
 pub(crate) mod pod_spec;
 mod pod_template;
 mod qos;

@@ -15,6 +15,7 @@ mod autoscaling;
 mod batch;
 mod cells;
 mod certificates;
+mod checks;
 mod coordination;
 mod core;
 mod defaults;
@@ -25,6 +26,7 @@ mod kind;
 pub mod label_selector;
 mod networking;
 mod node;
+pub mod object_meta;
 mod policy;
 mod rbac;
 mod resets;
@@ -47,8 +49,8 @@ pub use resource_type::{
     SubresourceAction, SubresourceType, api_version,
 };
 pub use strategy::{
-    Caller, Context, NameRule, Strategy, WithStatus, WithoutStatus, differs_but_for, keep, keep_all_but,
-    keep_metadata, map_at,
+    Caller, Context, Custom, NameRule, Rules, Strategy, WithStatus, WithoutStatus, differs_but_for, keep,
+    keep_all_but, keep_metadata, map_at,
 };
 pub use table::{About, Cell, Column, Columns, Condition, Row, age, human_duration, metadata};
 
@@ -83,5 +85,7 @@ pub fn all() -> impl Iterator<Item = &'static Kind> {
     GROUPS.iter().flat_map(|group| group.iter().copied())
 }
 
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;

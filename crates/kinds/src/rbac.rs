@@ -2,7 +2,7 @@
 
 use crate::cells::joined;
 use crate::defaults::{each, fill_text, within};
-use crate::{Cell, Context, Kind, NameRule, Row, Scope, Strategy};
+use crate::{Cell, Context, Kind, NameRule, Row, Rules, Scope, Strategy};
 use object::field::List;
 use object::{Map, Value};
 use schema::view::{Items, View};
@@ -49,12 +49,18 @@ impl Strategy for RoleStrategy {
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
-    fn validate_create(&self, object: &Map) -> List {
-        self.validate(object, None)
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(self.validate(object, None));
+        errors
     }
 
-    fn validate_update(&self, new: &Map, old: &Map) -> List {
-        twice(self.validate(new, Some(old)))
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(new);
+        errors.append(self.validate(new, Some(old)));
+        let mut errors = twice(errors);
+        errors.append(rules.metadata_update(new, old));
+        errors
     }
 
     fn name_rule(&self) -> NameRule {
@@ -95,20 +101,23 @@ impl Strategy for BindingStrategy {
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
-    fn validate_create(&self, object: &Map) -> List {
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
         let role = self.role_ref(object);
-        match self {
+        errors.append(match self {
             Self::RoleBinding => {
                 validate::binding(role, RoleBinding::of(object).subjects(), Scope::Namespaced)
             }
             Self::ClusterRoleBinding => {
                 validate::binding(role, ClusterRoleBinding::of(object).subjects(), Scope::Cluster)
             }
-        }
+        });
+        errors
     }
 
-    fn validate_update(&self, new: &Map, old: &Map) -> List {
-        let mut errors = twice(self.validate_create(new));
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = twice(self.validate_create(new, rules));
+        errors.append(rules.metadata_update(new, old));
         errors.append(validate::same_role(self.role_ref(new), self.role_ref(old)));
         errors
     }

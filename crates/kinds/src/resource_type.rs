@@ -278,7 +278,7 @@ impl ResourceType {
             metadata_rules: MetadataRules::General,
             key_prefix: format!("{}/{resource}", kind.group).into(),
             resets: Vec::new(),
-            strategy: Ref::Static(&crate::WithoutStatus),
+            strategy: Ref::Static(&crate::Custom),
         }
     }
 

@@ -2,8 +2,11 @@
 //!
 //! The steps are numbered as in the table at the top of `crates/registry/src/write.rs`.
 
+use crate::object_meta;
+use crate::{MetadataRules, ResourceType};
 use object::field;
 use object::{Map, Value};
+use schema::Type;
 
 /// What a hook may know of the request.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +30,51 @@ pub struct Caller<'a> {
     pub extra: &'a [(String, Vec<String>)],
 }
 
+/// The rules that a validation hook finds ready: those for metadata, and those that the schema declares.
+#[derive(Clone, Copy)]
+pub struct Rules<'a> {
+    served: &'a ResourceType,
+    stored: &'a Type,
+}
+
+impl<'a> Rules<'a> {
+    /// For writes of a resource type whose objects are stored as `stored`.
+    pub fn new(served: &'a ResourceType, stored: &'a Type) -> Self {
+        Self { served, stored }
+    }
+
+    /// The group version of the request.
+    pub fn api_version(&self) -> &'a str {
+        &self.served.api_version
+    }
+
+    /// The errors of the metadata, with the kind's rule for names.
+    pub fn metadata(&self, object: &Map) -> field::List {
+        let mut errors = object_meta::validate(object, self.served.scope, self.served.strategy.name_rule());
+        errors.append(self.finalizer_names(object));
+        errors
+    }
+
+    /// The errors of a change of the metadata.
+    pub fn metadata_update(&self, new: &Map, old: &Map) -> field::List {
+        let mut errors = object_meta::validate_update(new, old);
+        errors.append(self.finalizer_names(new));
+        errors
+    }
+
+    fn finalizer_names(&self, object: &Map) -> field::List {
+        match self.served.metadata_rules {
+            MetadataRules::Core => object_meta::validate_finalizer_names(object),
+            MetadataRules::General => field::List::new(),
+        }
+    }
+
+    /// The errors of the constraints that the schema declares. Immutable fields are compared with `old`.
+    pub fn declared(&self, new: &Map, old: Option<&Map>) -> field::List {
+        schema::validate(self.stored, new, old, &field::Path::UNSET)
+    }
+}
+
 /// What a kind adds to the writes of its objects.
 ///
 /// | step of the write pipeline | hooks |
@@ -37,7 +85,7 @@ pub struct Caller<'a> {
 /// | 8 resource version | [`allow_unconditional_update`](Self::allow_unconditional_update) |
 /// | 9, before it: the name of a new object | [`names_itself`](Self::names_itself), [`name_rule`](Self::name_rule) |
 /// | 10 preparation | [`prepare_create`](Self::prepare_create), or one of [`prepare_update`](Self::prepare_update), [`prepare_status`](Self::prepare_status) and [`prepare_part`](Self::prepare_part), then [`bumps_generation`](Self::bumps_generation) |
-/// | 11 validation | [`name_rule`](Self::name_rule), then the `validate_` hook of the same name |
+/// | 11 validation | the `validate_` hook of the same name, then [`warnings`](Self::warnings) |
 /// | 14 commit | [`may_be_removed`](Self::may_be_removed), for an object with a `deletionTimestamp` |
 ///
 /// A delete calls [`grace`](Self::grace), [`deletes_in_two_phases`](Self::deletes_in_two_phases),
@@ -115,36 +163,50 @@ pub trait Strategy: Send + Sync {
         differs_but_for(new, old, &["apiVersion", "kind", "metadata", "status"])
     }
 
-    /// The field errors of a new object.
+    /// The field errors of a new object, all of them, in the order of the reference: it begins with those of the metadata
+    /// ([`Rules::metadata`]) in almost every kind.
     ///
-    /// Runs in step 11 of a create, after the rules for metadata and the constraints that the schema declares; it does
-    /// not repeat those.
-    fn validate_create(&self, _object: &Map) -> field::List {
-        field::List::default()
+    /// Runs in step 11 of a create. The default implementation has the rules for metadata and those that the schema
+    /// declares.
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> field::List {
+        let mut errors = rules.metadata(object);
+        errors.append(rules.declared(object, None));
+        errors
     }
 
     /// The field errors of an update of the object itself.
     ///
-    /// Runs in step 11 after [`prepare_update`](Self::prepare_update), after the rules for metadata and the constraints
-    /// that the schema declares.
-    fn validate_update(&self, _new: &Map, _old: &Map) -> field::List {
-        field::List::default()
+    /// Runs in step 11 after [`prepare_update`](Self::prepare_update). The registry puts the errors of any update of metadata
+    /// before them; most kinds check the metadata once more ([`Rules::metadata_update`]), and the new object as if it
+    /// were created.
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> field::List {
+        let mut errors = rules.metadata_update(new, old);
+        errors.append(rules.metadata(new));
+        errors.append(rules.declared(new, Some(old)));
+        errors
     }
 
     /// The field errors of an update of `status`.
     ///
     /// Runs in step 11 after [`prepare_status`](Self::prepare_status), in place of
     /// [`validate_update`](Self::validate_update).
-    fn validate_status(&self, _new: &Map, _old: &Map) -> field::List {
-        field::List::default()
+    fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> field::List {
+        rules.metadata_update(new, old)
     }
 
     /// The field errors of an update through another subresource.
     ///
     /// Runs in step 11 after [`prepare_part`](Self::prepare_part), in place of
     /// [`validate_update`](Self::validate_update).
-    fn validate_part(&self, _part: crate::Part, _new: &Map, _old: &Map) -> field::List {
-        field::List::default()
+    fn validate_part(&self, _part: crate::Part, new: &Map, old: &Map, rules: &Rules<'_>) -> field::List {
+        rules.metadata_update(new, old)
+    }
+
+    /// The warnings for a valid new state: deprecated fields, values that are allowed and hardly meant.
+    ///
+    /// Runs at the end of step 11 of a create, without `old`, and of an update of the object itself.
+    fn warnings(&self, _new: &Map, _old: Option<&Map>) -> Vec<String> {
+        Vec::new()
     }
 
     /// The format of `metadata.name`.
@@ -228,6 +290,20 @@ impl Strategy for WithoutStatus {
 pub struct WithStatus;
 
 impl Strategy for WithStatus {}
+
+/// The strategy of custom kinds: their metadata has only the general rules.
+#[derive(Debug)]
+pub struct Custom;
+
+impl Strategy for Custom {
+    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
+    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> field::List {
+        let mut errors = rules.metadata_update(new, old);
+        errors.append(rules.declared(new, Some(old)));
+        errors
+    }
+}
 
 /// The formats of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

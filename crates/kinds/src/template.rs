@@ -1,7 +1,12 @@
 //! The pod template of a workload: what every write does with it.
 
 use crate::core::pod_gates;
+use crate::core::pod_rules::{self, Options};
+use crate::object_meta;
+use object::field::{Error, List, Path};
 use object::{Map, Value};
+use schema::view::View;
+use schema::views::core::v1::PodTemplateSpec;
 
 /// The field path of the pod spec of a workload.
 pub(crate) const POD_SPEC: &[&str] = &["spec", "template", "spec"];
@@ -20,4 +25,27 @@ pub(crate) fn differs(new: &Map, old: &Map) -> bool {
         object.get("spec")?.get("template")
     }
     template(new) != template(old)
+}
+
+/// The field errors of a pod template at `path`.
+pub(crate) fn validate(template: PodTemplateSpec<'_>, options: &Options, path: &Path<'_>) -> List {
+    let metadata = Some(template.metadata().map());
+    let mut errors = object_meta::labels(metadata, &path.child("labels"));
+    errors.append(object_meta::annotations(metadata, &path.child("annotations")));
+    let spec = path.child("spec");
+    errors.append(pod_rules::spec(template.spec(), None, options, &spec));
+    if !template.spec().ephemeral_containers().is_empty() {
+        let why = "ephemeral containers not allowed in pod template";
+        errors.push(Error::forbidden(&spec.child("ephemeralContainers"), why));
+    }
+    errors
+}
+
+/// The warnings for a pod template at `path`. `old` is the template before, if there was one.
+pub(crate) fn warnings(
+    _template: PodTemplateSpec<'_>,
+    _old: Option<PodTemplateSpec<'_>>,
+    _path: &Path<'_>,
+) -> Vec<String> {
+    Vec::new()
 }

@@ -223,9 +223,6 @@ pub enum Forced {
     No,
 }
 
-/// The longest name of a field manager.
-const LONGEST_MANAGER: usize = 128;
-
 impl WriteOptions {
     /// Reads and checks the options of a write.
     ///
@@ -247,7 +244,7 @@ impl WriteOptions {
                 "may not be specified for non-apply patch",
             ));
         }
-        check_manager(&Path::new("fieldManager"), &manager, &mut errors);
+        kinds::object_meta::check_manager(&Path::new("fieldManager"), &manager, &mut errors);
         let dry_run: Vec<_> =
             pairs.iter().filter(|(key, _)| key == "dryRun").map(|(_, value)| value.as_ref()).collect();
         let is_dry = check_dry_run(&dry_run, &mut errors);
@@ -288,27 +285,12 @@ fn agent_name(agent: &str) -> String {
     let mut name = String::new();
     let known = agent.split('/').next().unwrap_or_default();
     for character in known.chars().filter(|character| object::quote::is_printable(*character)) {
-        if name.len() + character.len_utf8() > LONGEST_MANAGER {
+        if name.len() + character.len_utf8() > kinds::object_meta::LONGEST_MANAGER {
             break;
         }
         name.push(character);
     }
     name
-}
-
-/// The rules for the name of a manager.
-pub(crate) fn check_manager(path: &Path<'_>, manager: &str, errors: &mut field::List) {
-    if manager.len() > LONGEST_MANAGER {
-        errors.push(field::Error::too_long(path, Some(LONGEST_MANAGER)));
-    }
-    for (at, character) in manager.char_indices() {
-        if !object::quote::is_printable(character) {
-            errors.push_with(|| {
-                let why = format!("invalid character U+{:04X} (at position {at})", u32::from(character));
-                field::Error::invalid(path, manager, why)
-            });
-        }
-    }
 }
 
 /// Whether the values ask for a dry run.

@@ -415,7 +415,7 @@ impl<'a> Write<'a> {
         let before = Attributes { old: Some(&old.object), ..*attributes };
         let reserved = self.before_write(&before, &mut new).await?;
         prepare_update(target, map_mut(&mut new)?, map(&old.object)?);
-        validate::update(target, &new, &old.object)?;
+        validate::update(target, &new, &old.object, self.options)?;
         if target.part().is_some() && target.stored()?.is_storage_version {
             // What was put together of two objects may lack what neither of them had to say: the reference fills it in when it
             // reads what it has stored.
@@ -469,7 +469,7 @@ impl<'a> Write<'a> {
         let target = self.target;
         let reserved = self.before_write(attributes, &mut new).await?;
         prepare_create(target, map_mut(&mut new)?);
-        validate::create(target, &new)?;
+        validate::create(target, &new, self.options)?;
         if !matches!(self.body, Body::New(_)) {
             let Config { authorizer, .. } = self.registry.config();
             authorizer.check(target.proof.user(), &target.attributes_for("create")).await?;

@@ -34,7 +34,7 @@ pub use model::{
     Shape, Topology, Type, Union,
 };
 pub use status::Status;
-pub use validate::validate;
+pub use validate::{bad_value, validate};
 
 /// Typed views of the built-in types: `core::v1::Pod::of(map).spec().containers()`.
 #[rustfmt::skip]

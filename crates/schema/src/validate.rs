@@ -9,12 +9,10 @@ use object::quote::Quoted;
 use object::{Map, Text, Value, name};
 use std::collections::HashMap;
 
-/// Checks `new`; immutable fields are compared with `old`.
-pub fn validate(ty: &Type, new: &Value, old: Option<&Value>) -> List {
+/// Checks `new`, an object or a part of one at `path`; immutable fields are compared with `old`.
+pub fn validate(ty: &Type, new: &Map, old: Option<&Map>, path: &Path<'_>) -> List {
     let mut errors = List::new();
-    if let Some(map) = new.as_map() {
-        check_struct(ty, map, old.and_then(Value::as_map), &Path::UNSET, &mut errors);
-    }
+    check_struct(ty, new, old, path, &mut errors);
     errors
 }
 
@@ -41,7 +39,7 @@ fn check_struct(ty: &Type, new: &Map, old: Option<&Map>, path: &Path<'_>, errors
                 if old.is_some() && value != before {
                     errors.push(Error::invalid(
                         &path,
-                        value.map_or(BadValue::Null, bad),
+                        value.map_or(BadValue::Null, bad_value),
                         "field is immutable",
                     ));
                 }
@@ -170,7 +168,7 @@ fn key_text(keys: &[Text], element: &Value) -> String {
 
 fn check_rule(rule: &Rule, field: &Field, value: &Value, path: &Path<'_>, errors: &mut List) {
     let number = value.as_i64();
-    let out_of = |wrong: bool, detail: String| wrong.then(|| Error::invalid(path, bad(value), detail));
+    let out_of = |wrong: bool, detail: String| wrong.then(|| Error::invalid(path, bad_value(value), detail));
     match rule {
         Rule::Required | Rule::Immutable => {}
         Rule::Listed => {
@@ -255,16 +253,16 @@ fn check_unique(key: Option<&str>, value: &Value, path: &Path<'_>, errors: &mut 
         };
         if !seen.insert(json_text(identity)) {
             let error = match key {
-                Some(key) => Error::duplicate(&place.child(key), bad(identity)),
-                None => Error::duplicate(&place, bad(identity)),
+                Some(key) => Error::duplicate(&place.child(key), bad_value(identity)),
+                None => Error::duplicate(&place, bad_value(identity)),
             };
             errors.push(error);
         }
     }
 }
 
-/// A value as an error shows it.
-fn bad(value: &Value) -> BadValue {
+/// A value as an error shows it: a list or a map as JSON.
+pub fn bad_value(value: &Value) -> BadValue {
     match value {
         Value::Null => BadValue::Null,
         Value::Bool(flag) => BadValue::Bool(*flag),

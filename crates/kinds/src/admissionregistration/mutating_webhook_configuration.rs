@@ -3,7 +3,7 @@
 use super::{webhook, webhooks};
 use crate::cells::count;
 use crate::defaults::{each, fill_text};
-use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Scope, Strategy};
+use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Scope, Strategy};
 use object::Map;
 use object::field::List;
 use schema::view::View;
@@ -52,12 +52,16 @@ impl Strategy for MutatingWebhookConfigurationStrategy {
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
-    fn validate_create(&self, object: &Map) -> List {
-        webhooks::validate(object, None)
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(webhooks::validate(object, None));
+        errors
     }
 
-    fn validate_update(&self, new: &Map, old: &Map) -> List {
-        webhooks::validate(new, Some(old))
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(new);
+        errors.append(webhooks::validate(new, Some(old)));
+        errors
     }
 
     fn allow_unconditional_update(&self) -> bool {

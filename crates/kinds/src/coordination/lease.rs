@@ -1,8 +1,9 @@
 //! `leases`.
 
 use crate::defaults::at;
-use crate::{About, Cell, Column, Columns, Context, Kind, MetadataRules, Row, Strategy};
+use crate::{About, Cell, Column, Columns, Context, Kind, MetadataRules, Row, Rules, Strategy};
 use object::Map;
+use object::field::List;
 use schema::view::View;
 use schema::views::coordination::v1::Lease;
 
@@ -43,6 +44,10 @@ impl Strategy for LeaseStrategy {
         at(new, "spec", |spec| {
             spec.retain(|key, _| !ELECTION.contains(&key.as_str()) || old.contains_key(key));
         });
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        rules.metadata_update(new, old)
     }
 
     fn allow_create_on_update(&self) -> bool {

@@ -1,7 +1,8 @@
 //! `leasecandidates`.
 
-use crate::{About, Cell, Column, Columns, Context, Kind, MetadataRules, Row, Strategy, Version};
+use crate::{About, Cell, Column, Columns, Context, Kind, MetadataRules, Row, Rules, Strategy, Version};
 use object::Map;
+use object::field::List;
 use schema::view::View;
 use schema::views::coordination::v1beta1::LeaseCandidate;
 
@@ -45,6 +46,10 @@ impl Strategy for LeaseCandidateStrategy {
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        rules.metadata_update(new, old)
+    }
 
     fn allow_create_on_update(&self) -> bool {
         true

@@ -2,8 +2,9 @@
 
 use crate::defaults::{fill_text, within};
 use crate::{
-    About, Action, Cell, Column, Columns, Context, Deleted, Kind, NameRule, Part, Refusal, Row, Scope,
+    About, Action, Cell, Column, Columns, Context, Deleted, Kind, NameRule, Part, Refusal, Row, Rules, Scope,
     SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, keep, map_at,
+    object_meta,
 };
 use object::field::{Error, List, Path};
 use object::name::{invalid, qualified_name};
@@ -84,42 +85,37 @@ impl Strategy for NamespaceStrategy {
         }
     }
 
-    fn validate_create(&self, namespace: &Map) -> List {
+    fn validate_create(&self, namespace: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(namespace);
         let path = Path::new("spec");
         let path = path.child("finalizers");
-        Namespace::of(namespace)
-            .spec()
-            .finalizers()
-            .iter()
-            .map(|name| validate_finalizer(&path, name))
-            .collect()
+        let finalizers = Namespace::of(namespace).spec().finalizers();
+        finalizers.iter().for_each(|name| errors.append(validate_finalizer(&path, name)));
+        errors
     }
 
-    fn validate_update(&self, new: &Map, _old: &Map) -> List {
-        self.validate_create(new)
-    }
-
-    fn validate_status(&self, new: &Map, _old: &Map) -> List {
+    fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
         let namespace = Namespace::of(new);
         let (phase, problem) = match namespace.metadata().deletion_timestamp() {
             None => ("Active", "may only be 'Active' if `deletionTimestamp` is empty"),
             Some(_) => ("Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty"),
         };
-        if namespace.status().phase() == phase {
-            return List::new();
+        if namespace.status().phase() != phase {
+            let path = Path::new("status");
+            errors.push(Error::invalid(&path.child("Phase"), namespace.status().phase(), problem));
         }
-        let path = Path::new("status");
-        Error::invalid(&path.child("Phase"), namespace.status().phase(), problem).into()
+        errors
     }
 
-    fn validate_part(&self, part: Part, new: &Map, _old: &Map) -> List {
-        if part != Part::Finalize {
-            return List::new();
-        }
+    fn validate_part(&self, _part: Part, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
         let path = Path::new("spec");
         let path = path.child("finalizers");
-        let finalizers = Namespace::of(new).spec().finalizers().iter().enumerate();
-        finalizers.map(|(at, name)| validate_finalizer(&path.index(at), name)).collect()
+        for (at, name) in Namespace::of(new).spec().finalizers().iter().enumerate() {
+            errors.append(validate_finalizer(&path.index(at), name));
+        }
+        errors
     }
 
     fn name_rule(&self) -> NameRule {
@@ -144,15 +140,9 @@ impl Strategy for NamespaceStrategy {
 /// The finalizer in `spec.finalizers`: it stays while the namespace has content.
 const FINALIZER: &str = "kubernetes";
 
-/// The standard finalizer names, which need no domain.
-const STANDARD_FINALIZERS: &[&str] = &[FINALIZER, "orphan", "foregroundDeletion"];
-
 fn validate_finalizer(path: &Path<'_>, name: &str) -> List {
     let mut errors = invalid(path, name, qualified_name(name));
-    if !name.contains('/') && !STANDARD_FINALIZERS.contains(&name) {
-        let problem = "name is neither a standard finalizer name nor is it fully qualified";
-        errors.push(Error::invalid(path, name, problem));
-    }
+    errors.extend(object_meta::finalizer(name, path));
     errors
 }
 

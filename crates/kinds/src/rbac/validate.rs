@@ -148,27 +148,16 @@ pub(super) fn same_role(new: RoleRef<'_>, old: RoleRef<'_>) -> List {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BindingStrategy, RoleStrategy};
-    use crate::Strategy;
-    use object::Map;
-    use object::field::List;
-    use schema::{Limits, json};
+    use crate::testing::{create, update};
 
-    fn object(kind: &str, text: &str) -> Map {
-        let ty = schema::builtin::by_kind("rbac.authorization.k8s.io", "v1", kind).unwrap();
-        let decoded = json::decode(ty, text.as_bytes(), &Limits::REQUEST).unwrap();
-        decoded.value.as_map().unwrap().clone()
-    }
-
-    fn texts(errors: &List) -> Vec<String> {
-        errors.iter().map(ToString::to_string).collect()
+    fn object(kind: &str, fields: &str) -> String {
+        format!(r#"{{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"{kind}",{fields}}}"#)
     }
 
     #[test]
     fn rules_are_about_resources_or_about_paths() {
-        let rules = r#"{"rules":[{"verbs":[]},{"verbs":["get"],"nonResourceURLs":["/x"],"resources":["pods"]},
-            {"verbs":["get"],"apiGroups":[""],"resources":["pods"]}]}"#;
-        let errors = RoleStrategy::Role.validate_create(&object("Role", rules));
+        let rules = r#""rules":[{"verbs":[]},{"verbs":["get"],"nonResourceURLs":["/x"],"resources":["pods"]},
+            {"verbs":["get"],"apiGroups":[""],"resources":["pods"]}]"#;
         let both = "rules cannot apply to both regular resources and non-resource URLs";
         let expected = [
             "rules[0].verbs: Required value: verbs must contain at least one value",
@@ -177,21 +166,18 @@ mod tests {
             r#"rules[1].nonResourceURLs: Invalid value: []string{"/x"}: namespaced rules cannot apply to non-resource URLs"#,
             &format!(r#"rules[1].nonResourceURLs: Invalid value: []string{{"/x"}}: {both}"#),
         ];
-        assert_eq!(texts(&errors), expected);
-        assert_eq!(RoleStrategy::ClusterRole.validate_create(&object("ClusterRole", rules)).len(), 4);
-        let update = RoleStrategy::Role.validate_update(&object("Role", rules), &Map::new());
-        assert_eq!(update.len(), 10, "an update is checked twice");
+        let role = object("Role", rules);
+        assert_eq!(create(&role), expected);
+        assert_eq!(create(&object("ClusterRole", rules)).len(), 4);
+        assert_eq!(update(&role, &role).len(), 10, "an update is checked twice");
     }
 
     #[test]
     fn selectors_of_an_aggregation_rule_are_checked_unless_they_were_wrong_before() {
         let role = |selectors: &str| {
-            object(
-                "ClusterRole",
-                &format!(r#"{{"aggregationRule":{{"clusterRoleSelectors":[{selectors}]}}}}"#),
-            )
+            object("ClusterRole", &format!(r#""aggregationRule":{{"clusterRoleSelectors":[{selectors}]}}"#))
         };
-        let create = |selectors: &str| texts(&RoleStrategy::ClusterRole.validate_create(&role(selectors)));
+        let create = |selectors: &str| create(&role(selectors));
         let path = "aggregationRule.clusterRoleSelectors";
         let why = "at least one clusterRoleSelector required if aggregationRule is non-nil";
         assert_eq!(create(""), [format!("{path}: Required value: {why}")]);
@@ -215,18 +201,18 @@ mod tests {
                 format!("{path}[0]: Invalid value: \"null\": invalid label selector."),
             ]
         );
-        let bad = role(r#"{"matchExpressions":[{"key":"a","operator":"In","values":["-"]}]}"#);
-        assert_eq!(RoleStrategy::ClusterRole.validate_create(&bad).len(), 2);
-        assert_eq!(RoleStrategy::ClusterRole.validate_update(&bad, &bad).len(), 2);
-        assert_eq!(RoleStrategy::ClusterRole.validate_update(&bad, &Map::new()).len(), 4);
+        let selector = r#"{"matchExpressions":[{"key":"a","operator":"In","values":["-"]}]}"#;
+        assert_eq!(create(selector).len(), 2);
+        let bad = role(selector);
+        assert_eq!(update(&bad, &bad).len(), 2);
+        assert_eq!(update(&bad, &object("ClusterRole", r#""rules":[]"#)).len(), 4);
     }
 
     #[test]
     fn bindings_name_a_role_and_subjects_of_known_kinds() {
-        let text = r#"{"roleRef":{"apiGroup":"x","kind":"Role","name":""},"subjects":[{"kind":"ServiceAccount","name":"A","apiGroup":"x"},
-            {"kind":"User","name":"","apiGroup":"rbac.authorization.k8s.io"},{"kind":"Robot","name":"x"},{"kind":"Group","name":"g"}]}"#;
-        let errors = BindingStrategy::ClusterRoleBinding.validate_create(&object("ClusterRoleBinding", text));
-        let errors = texts(&errors);
+        let text = r#""roleRef":{"apiGroup":"x","kind":"Role","name":""},"subjects":[{"kind":"ServiceAccount","name":"A","apiGroup":"x"},
+            {"kind":"User","name":"","apiGroup":"rbac.authorization.k8s.io"},{"kind":"Robot","name":"x"},{"kind":"Group","name":"g","apiGroup":"x"}]"#;
+        let errors = create(&object("ClusterRoleBinding", text));
         assert_eq!(
             errors[0],
             r#"roleRef.apiGroup: Unsupported value: "x": supported values: "rbac.authorization.k8s.io""#
@@ -243,7 +229,7 @@ mod tests {
                 "subjects[0].namespace: Required value",
                 "subjects[1].name: Required value",
                 r#"subjects[2].kind: Unsupported value: "Robot": supported values: "ServiceAccount", "User", "Group""#,
-                r#"subjects[3].apiGroup: Unsupported value: "": supported values: "rbac.authorization.k8s.io""#,
+                r#"subjects[3].apiGroup: Unsupported value: "x": supported values: "rbac.authorization.k8s.io""#,
             ]
         );
     }
@@ -252,14 +238,13 @@ mod tests {
     fn role_of_a_binding_cannot_be_changed() {
         let binding = |name: &str| {
             let role = format!(
-                r#"{{"roleRef":{{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"{name}"}}}}"#
+                r#""roleRef":{{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"{name}"}}"#
             );
             object("RoleBinding", &role)
         };
-        let strategy = BindingStrategy::RoleBinding;
-        assert!(strategy.validate_update(&binding("a"), &binding("a")).is_empty());
+        assert!(update(&binding("a"), &binding("a")).is_empty());
         assert_eq!(
-            texts(&strategy.validate_update(&binding("b"), &binding("a"))),
+            update(&binding("b"), &binding("a")),
             [
                 r#"roleRef: Invalid value: rbac.RoleRef{APIGroup:"rbac.authorization.k8s.io", Kind:"Role", Name:"b"}: cannot change roleRef"#
             ]

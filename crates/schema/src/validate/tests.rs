@@ -5,7 +5,10 @@ fn errors(group: &str, version: &str, kind: &str, new: &str, old: Option<&str>) 
     let ty = builtin::by_kind(group, version, kind).expect("a built-in kind");
     let read = |text: &str| json::decode(ty, text.as_bytes(), &Limits::default()).expect("valid JSON").value;
     let old = old.map(read);
-    validate(ty, &read(new), old.as_ref()).iter().map(Error::to_string).collect()
+    validate(ty, read(new).as_map().unwrap(), old.as_ref().and_then(Value::as_map), &Path::UNSET)
+        .iter()
+        .map(Error::to_string)
+        .collect()
 }
 
 #[test]
@@ -77,7 +80,8 @@ fn length_and_item_count_limits_are_enforced() {
     let text = br#"{"text":"long","list":[1,2,1],"few":[1],"most":10}"#;
     let value =
         json::decode_shape(&Shape::Struct(ty.clone()), text, &Limits::default()).expect("valid").value;
-    let errors: Vec<_> = validate(&ty, &value, None).iter().map(Error::to_string).collect();
+    let errors: Vec<_> =
+        validate(&ty, value.as_map().unwrap(), None, &Path::UNSET).iter().map(Error::to_string).collect();
     assert_eq!(
         errors,
         [
@@ -107,7 +111,8 @@ fn union_members_must_match_the_discriminator() {
     let shape = Shape::Struct(ty.clone());
     let value =
         json::decode_shape(&shape, br#"{"type":"A","b":1}"#, &Limits::default()).expect("valid").value;
-    let errors: Vec<_> = validate(&ty, &value, None).iter().map(Error::to_string).collect();
+    let errors: Vec<_> =
+        validate(&ty, value.as_map().unwrap(), None, &Path::UNSET).iter().map(Error::to_string).collect();
     assert_eq!(
         errors,
         [

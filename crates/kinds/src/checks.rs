@@ -1,0 +1,40 @@
+//! The rules for single values that many kinds share. Each gives the error, if there is one.
+
+use object::Value;
+use object::field::{BadValue, Error, List, Path};
+use object::name;
+
+/// Text that has to be there.
+pub(crate) fn required(text: &str, path: &Path<'_>) -> Option<Error> {
+    text.is_empty().then(|| Error::required(path, ""))
+}
+
+/// A number from zero on.
+pub(crate) fn non_negative(number: i64, path: &Path<'_>) -> Option<Error> {
+    (number < 0).then(|| Error::invalid(path, number, "must be greater than or equal to 0"))
+}
+
+/// A number from one on.
+pub(crate) fn positive(number: i64, path: &Path<'_>) -> Option<Error> {
+    (number <= 0).then(|| Error::invalid(path, number, "must be greater than zero"))
+}
+
+/// One of a few texts, which the error lists.
+pub(crate) fn one_of(text: &str, among: &[&str], path: &Path<'_>) -> Option<Error> {
+    (!among.contains(&text)).then(|| Error::not_supported(path, text, among.iter().copied()))
+}
+
+/// A number of a port.
+pub(crate) fn port_number(port: i64, path: &Path<'_>) -> List {
+    name::port_number(port).into_iter().map(|why| Error::invalid(path, port, why)).collect()
+}
+
+/// A value that may not change.
+pub(crate) fn immutable(new: Option<&Value>, old: Option<&Value>, path: &Path<'_>) -> Option<Error> {
+    (new != old).then(|| Error::invalid(path, shown(new), "field is immutable"))
+}
+
+/// A value as an error shows it. The reference shows a list or a map as a Go structure; here it is JSON.
+pub(crate) fn shown(value: Option<&Value>) -> BadValue {
+    value.map_or(BadValue::Null, schema::bad_value)
+}
