@@ -4,7 +4,7 @@ use crate::Warnings;
 use crate::chain::Passes;
 use auth::{BoxFuture, User};
 use kinds::ResourceType;
-use object::{Map, Value, semantic};
+use object::{Map, Value, excerpt, semantic};
 use schema::{GroupVersionKind, Status};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -101,6 +101,17 @@ impl Attributes<'_> {
     /// Whether the write is about a resource or one of its subresources, in any version.
     pub fn is_resource(&self, group: &str, resource: &str) -> bool {
         self.resource.resource == resource && self.resource.group == group
+    }
+
+    /// Notes something about the write for those who audit the cluster: a line in the server's log.
+    pub fn annotate(&self, key: &str, value: &str) {
+        let (key, value) = (excerpt::shorten(key), excerpt::shorten(value));
+        let resource = match self.subresource {
+            "" => self.resource.resource.to_string(),
+            subresource => format!("{}/{subresource}", self.resource.resource),
+        };
+        let (user, operation) = (self.user.name.as_str(), self.operation.name());
+        log::info!(user, operation, resource = resource.as_str(), namespace = self.namespace, name = self.name, key = key.as_str(), value = value.as_str(); "audit annotation");
     }
 
     /// 403 with a reason, for the object that is written.

@@ -81,6 +81,7 @@ fn answer(request: &Request) -> Reply {
         _ if request.body.contains(r#""name":"bad""#) => {
             r#""allowed":false,"status":{"message":"bad is not good","code":403}"#.to_owned()
         }
+        "/annotate" => r#""allowed":true,"auditAnnotations":{"seen":"it passed here"}"#.to_owned(),
         _ => r#""allowed":true"#.to_owned(),
     };
     Reply::ok(format!(
@@ -206,6 +207,25 @@ fn patch(server: &Server, path: &str, body: &str) -> Response {
     let mut head = connection.head("PATCH").unwrap();
     let body = connection.body(&mut head).unwrap();
     Response { code: head.status, warnings: Vec::new(), body: String::from_utf8(body).unwrap() }
+}
+
+#[test]
+fn audit_annotations_are_in_the_log() {
+    let (webhook, server) = (Webhook::start(), start(&[]));
+    let configuration = webhook.configuration("ValidatingWebhookConfiguration", "auditor", "/annotate", RULE);
+    assert_eq!(create(&server, VALIDATING, &configuration).code, 201);
+    let label = r#"{"metadata":{"labels":{"pod-security.kubernetes.io/audit":"restricted"}}}"#;
+    assert_eq!(patch(&server, "/api/v1/namespaces/default", label).code, 200);
+    let made = pod(&server, "lax");
+    assert!(made.code == 201 && made.warnings.is_empty(), "{} {:?}", made.body, made.warnings);
+    let Some(exit) = server.terminate().unwrap() else { return };
+    let lines: Vec<_> = exit.log.lines().filter(|line| line.contains("audit annotation")).collect();
+    assert_eq!(lines.len(), 2, "{}", exit.log);
+    for part in ["auditor.example.com/seen", "it passed here"] {
+        assert!(lines.iter().any(|line| line.contains(part)), "{lines:?}");
+    }
+    let violation = "pod-security.kubernetes.io/audit-violations";
+    assert!(lines.iter().any(|line| line.contains(violation) && line.contains("lax")), "{lines:?}");
 }
 
 #[test]

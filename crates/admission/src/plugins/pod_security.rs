@@ -1,7 +1,7 @@
 //! `PodSecurity`: pods keep to the level that the labels of their namespace ask for.
 //!
 //! What is enforced refuses pods; workloads that make pods are only warned of. A namespace that begins to enforce more is told which
-//! of its pods would violate that. (Audit annotations come with the audit log.)
+//! of its pods would violate that. What violates the level that is audited goes to the server's log.
 
 mod checks;
 mod config;
@@ -210,6 +210,7 @@ impl PodSecurity {
             return Ok(());
         }
         let subject = self.subject(pod.metadata(), pod.spec());
+        audit(attributes, &policy, &subject);
         let violated = violations(policy.enforce, &subject);
         if !violated.is_empty() {
             let (level, found) = (quote(&policy.enforce.to_string()), details(&violated));
@@ -231,11 +232,22 @@ impl PodSecurity {
     fn validate_workload(&self, attributes: &Attributes<'_>, object: &Map) {
         let Some(template) = template(attributes, object) else { return };
         let Some(policy) = self.policy_for(attributes) else { return };
-        if policy.warn.level != Level::Privileged
-            && !self.has_exempt_class(template.spec().runtime_class_name())
-        {
-            self.warn(attributes, &policy, &self.subject(template.metadata(), template.spec()));
+        let is_lax = policy.warn.level == Level::Privileged && policy.audit.level == Level::Privileged;
+        if !is_lax && !self.has_exempt_class(template.spec().runtime_class_name()) {
+            let subject = self.subject(template.metadata(), template.spec());
+            audit(attributes, &policy, &subject);
+            self.warn(attributes, &policy, &subject);
         }
+    }
+}
+
+/// Notes what violates the audited level.
+fn audit(attributes: &Attributes<'_>, policy: &Policy, subject: &Subject<'_>) {
+    let violated = violations(policy.audit, subject);
+    if !violated.is_empty() {
+        let (level, found) = (quote(&policy.audit.to_string()), details(&violated));
+        let why = format!("would violate PodSecurity {level}: {found}");
+        attributes.annotate("pod-security.kubernetes.io/audit-violations", &why);
     }
 }
 

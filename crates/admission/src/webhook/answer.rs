@@ -24,6 +24,8 @@ pub(crate) struct Answer {
     pub(crate) allowed: Result<(), Box<Status>>,
     pub(crate) patch: Option<Patch>,
     pub(crate) warnings: Vec<String>,
+    /// For audits: keys and values.
+    pub(crate) annotations: Vec<(String, String)>,
 }
 
 #[derive(Debug)]
@@ -63,7 +65,10 @@ impl Answer {
             true => Ok(()),
             false => Err(Box::new(refusal(&webhook.name, response.status()))),
         };
-        Ok(Self { allowed, patch, warnings: response.warnings().iter().map(str::to_owned).collect() })
+        let warnings = response.warnings().iter().map(str::to_owned).collect();
+        let annotations = response.audit_annotations().iter();
+        let annotations = annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        Ok(Self { allowed, patch, warnings, annotations })
     }
 }
 

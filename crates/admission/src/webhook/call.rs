@@ -40,7 +40,7 @@ impl Failure {
 }
 
 impl Webhooks {
-    /// Asks a webhook. Its warnings are recorded, also if it refuses.
+    /// Asks a webhook. Its warnings and audit annotations are recorded, also if it refuses.
     pub(super) async fn ask(
         &self,
         matched: &Matched,
@@ -66,6 +66,9 @@ impl Webhooks {
         });
         let answer = exchange.await.map_err(Failure::Calling)?;
         attributes.warnings.extend(answer.warnings.iter().cloned());
+        for (key, value) in &answer.annotations {
+            attributes.annotate(&format!("{}/{key}", webhook.name), value);
+        }
         Ok(answer)
     }
 
