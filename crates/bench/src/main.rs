@@ -10,6 +10,7 @@ mod process;
 mod report;
 mod soak;
 mod store;
+mod validate;
 
 use std::{io::Write, process::ExitCode};
 
@@ -34,6 +35,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { name: "load", about: load::ABOUT, run: load::run },
     Subcommand { name: "soak", about: soak::ABOUT, run: soak::run },
     Subcommand { name: "store", about: store::ABOUT, run: store::run },
+    Subcommand { name: "validate", about: validate::ABOUT, run: validate::run },
 ];
 
 fn main() -> ExitCode {
