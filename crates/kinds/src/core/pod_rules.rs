@@ -1,5 +1,10 @@
 //! The rules for pod specs: of pods, and of every template.
 
+pub(in crate::core) mod containers;
+pub(in crate::core) mod mounts;
+pub(in crate::core) mod security;
+pub(in crate::core) mod volumes;
+
 use object::field::{List, Path};
 use schema::views::core::v1::{PodSpec, PodTemplateSpec};
 use schema::views::meta::v1::ObjectMeta;
