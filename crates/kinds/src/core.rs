@@ -10,6 +10,7 @@ mod endpoints;
 pub(crate) mod event;
 mod image;
 mod limit_range;
+mod local_path;
 mod namespace;
 mod node;
 mod persistent_volume;
