@@ -25,6 +25,7 @@ mod pod_template;
 mod qos;
 mod replication_controller;
 mod resource_quota;
+pub(crate) mod resources;
 mod secret;
 mod service;
 mod service_account;
