@@ -2,6 +2,7 @@
 
 pub(in crate::core) mod containers;
 pub(in crate::core) mod env;
+pub(in crate::core) mod field_refs;
 pub(in crate::core) mod mounts;
 mod os;
 mod ports;
