@@ -3,12 +3,14 @@
 use object::field::{Error, List, Path};
 use object::label::{self, Expression, Selector};
 use object::name::{invalid, label_key, label_value};
+use schema::view::Entries;
 use schema::views::meta::v1::LabelSelector;
 
 /// Whether values of expressions have to be valid label values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Values {
     /// They have to be.
+    #[default]
     Checked,
     /// An object that has an invalid value already may keep it.
     Unchecked,
@@ -17,11 +19,7 @@ pub enum Values {
 /// The field errors of a selector.
 pub fn validate(selector: LabelSelector<'_>, values: Values, path: &Path<'_>) -> List {
     let mut errors = List::new();
-    let labels = path.child("matchLabels");
-    for (key, value) in selector.match_labels().iter() {
-        errors.append(invalid(&labels, key, label_key(key)));
-        errors.append(invalid(&labels, value, label_value(value)));
-    }
+    errors.append(labels(selector.match_labels(), &path.child("matchLabels")));
     let expressions = path.child("matchExpressions");
     for (at, expression) in selector.match_expressions().iter().enumerate() {
         let path = expressions.index(at);
@@ -46,6 +44,16 @@ pub fn validate(selector: LabelSelector<'_>, values: Values, path: &Path<'_>) ->
                 errors.append(invalid(&values_path.index(at), value, label_value(value)));
             }
         }
+    }
+    errors
+}
+
+/// The field errors of labels that something has to have.
+pub(crate) fn labels(labels: Entries<'_, &str>, path: &Path<'_>) -> List {
+    let mut errors = List::new();
+    for (key, value) in labels.iter() {
+        errors.append(invalid(path, key, label_key(key)));
+        errors.append(invalid(path, value, label_value(value)));
     }
     errors
 }

@@ -32,6 +32,7 @@ mod rbac;
 mod resets;
 mod resource;
 mod resource_type;
+mod same;
 mod scheduling;
 mod seen;
 mod storage;
