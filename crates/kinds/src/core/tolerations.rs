@@ -1,11 +1,10 @@
-//! Tolerations, and the taints that they tolerate.
+//! Tolerations.
 
 use crate::checks;
-use object::field::{BadValue, Error, List, Path};
+use object::field::{Error, List, Path};
 use object::name::{invalid, label_key, label_value};
-use object::quote::Quoted;
 use schema::view::{Item, Items, View};
-use schema::views::core::v1::{Taint, Toleration};
+use schema::views::core::v1::Toleration;
 use schema::{Limits, Ref, Shape, json};
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
@@ -32,7 +31,12 @@ fn toleration(toleration: Toleration<'_>, path: &Path<'_>) -> List {
         errors.push(Error::invalid(&effect, toleration.effect(), why));
     }
     match toleration.operator() {
-        "Equal" | "" => errors.extend(joined(toleration.value(), &operator)),
+        "Equal" | "" => {
+            let messages = label_value(toleration.value());
+            if !messages.is_empty() {
+                errors.push(Error::invalid(&operator, toleration.value(), messages.join(";")));
+            }
+        }
         "Exists" if toleration.value().is_empty() => {}
         "Exists" => {
             let why = "value must be empty when `operator` is 'Exists'";
@@ -44,45 +48,6 @@ fn toleration(toleration: Toleration<'_>, path: &Path<'_>) -> List {
         errors.extend(checks::one_of(toleration.effect(), EFFECTS, &effect));
     }
     errors
-}
-
-/// All that is wrong with a label value, as one error.
-fn joined(value: &str, path: &Path<'_>) -> Option<Error> {
-    let messages = label_value(value);
-    (!messages.is_empty()).then(|| Error::invalid(path, value, messages.join(";")))
-}
-
-/// The field errors of the taints of a node.
-pub(crate) fn taints(taints: Items<'_, Taint<'_>>, path: &Path<'_>) -> List {
-    let mut errors = List::new();
-    let mut seen = HashSet::new();
-    for (at, taint) in taints.iter().enumerate() {
-        let path = path.index(at);
-        errors.append(invalid(&path.child("key"), taint.key(), label_key(taint.key())));
-        errors.extend(joined(taint.value(), &path.child("value")));
-        let effect = path.child("effect");
-        match checks::required(taint.effect(), &effect) {
-            Some(error) => errors.push(error),
-            None => errors.extend(checks::one_of(taint.effect(), EFFECTS, &effect)),
-        }
-        if !seen.insert((taint.effect(), taint.key())) {
-            errors.push(Error {
-                detail: "taints must be unique by key and effect pair".into(),
-                ..Error::duplicate(&path, shown(taint))
-            });
-        }
-    }
-    errors
-}
-
-fn shown(taint: Taint<'_>) -> BadValue {
-    BadValue::Raw(format!(
-        "core.Taint{{Key:{}, Value:{}, Effect:{}, TimeAdded:{}}}",
-        Quoted(taint.key()),
-        Quoted(taint.value()),
-        Quoted(taint.effect()),
-        taint.time_added().unwrap_or("<nil>")
-    ))
 }
 
 /// The error of a change that loses or changes a toleration; only `tolerationSeconds` may change.
