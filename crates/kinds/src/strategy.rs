@@ -217,9 +217,7 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// The warnings for a valid new status.
-    ///
-    /// Runs at the end of step 11 of an update of `status`.
+    /// The warnings for a valid new status. Runs at the end of step 11 of an update of `status`.
     fn status_warnings(&self, _new: &Map) -> Vec<String> {
         Vec::new()
     }
