@@ -4,6 +4,7 @@ use crate::Kind;
 
 mod app_armor;
 mod binding;
+pub(crate) mod claim_warnings;
 mod component_status;
 mod config_map;
 mod endpoints;

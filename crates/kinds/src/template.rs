@@ -29,15 +29,21 @@ pub(crate) fn differs(new: &Map, old: &Map) -> bool {
 
 /// The field errors of a pod template at `path`.
 pub(crate) fn validate(template: PodTemplateSpec<'_>, options: &Options, path: &Path<'_>) -> List {
-    let metadata = Some(template.metadata().map());
-    let mut errors = object_meta::labels(metadata, &path.child("labels"));
-    errors.append(object_meta::annotations(metadata, &path.child("annotations")));
+    let mut errors = validate_metadata(template, options, path);
     let spec = path.child("spec");
     errors.append(pod_rules::spec(template.spec(), None, options, &spec));
     if !template.spec().ephemeral_containers().is_empty() {
         let why = "ephemeral containers not allowed in pod template";
         errors.push(Error::forbidden(&spec.child("ephemeralContainers"), why));
     }
+    errors
+}
+
+/// The field errors of the metadata of a pod template at `path`.
+pub(crate) fn validate_metadata(template: PodTemplateSpec<'_>, _options: &Options, path: &Path<'_>) -> List {
+    let metadata = Some(template.metadata().map());
+    let mut errors = object_meta::labels(metadata, &path.child("labels"));
+    errors.append(object_meta::annotations(metadata, &path.child("annotations")));
     errors
 }
 
