@@ -5,6 +5,7 @@ use crate::Kind;
 mod affinity;
 mod app_armor;
 mod binding;
+pub(crate) mod claim_warnings;
 mod component_status;
 mod config_map;
 mod endpoints;

@@ -30,18 +30,24 @@ pub(crate) fn differs(new: &Map, old: &Map) -> bool {
 
 /// The field errors of a pod template at `path`.
 pub(crate) fn validate(template: PodTemplateSpec<'_>, options: &Options, path: &Path<'_>) -> List {
-    let (metadata, pod_spec) = (template.metadata(), template.spec());
-    let mut errors = object_meta::labels(Some(metadata.map()), &path.child("labels"));
-    let annotations_path = path.child("annotations");
-    errors.append(object_meta::annotations(Some(metadata.map()), &annotations_path));
-    errors.append(annotations::validate(metadata.annotations(), pod_spec, options, &annotations_path));
-    let spec = path.child("spec");
+    let mut errors = validate_metadata(template, options, path);
+    let (pod_spec, spec) = (template.spec(), path.child("spec"));
     errors.append(pod_rules::spec(pod_spec, None, options, &spec));
-    errors.append(annotations::match_fields(metadata.annotations(), pod_spec, &spec));
+    errors.append(annotations::match_fields(template.metadata().annotations(), pod_spec, &spec));
     if !pod_spec.ephemeral_containers().is_empty() {
         let why = "ephemeral containers not allowed in pod template";
         errors.push(Error::forbidden(&spec.child("ephemeralContainers"), why));
     }
+    errors
+}
+
+/// The field errors of the metadata of a pod template at `path`.
+pub(crate) fn validate_metadata(template: PodTemplateSpec<'_>, options: &Options, path: &Path<'_>) -> List {
+    let metadata = template.metadata();
+    let mut errors = object_meta::labels(Some(metadata.map()), &path.child("labels"));
+    let path = path.child("annotations");
+    errors.append(object_meta::annotations(Some(metadata.map()), &path));
+    errors.append(annotations::validate(metadata.annotations(), template.spec(), options, &path));
     errors
 }
 

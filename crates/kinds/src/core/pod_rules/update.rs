@@ -2,12 +2,12 @@
 
 use super::{Options, annotations, metadata_and_spec, scheduling};
 use crate::core::{node_selector, tolerations};
-use crate::{Rules, same};
+use crate::{Rules, label_selector, same};
 use object::field::{BadValue, Error, List, Path};
 use object::name::in_range;
 use object::quote::Quoted;
 use object::{Map, Value};
-use schema::view::{Entries, Item, Items, View};
+use schema::view::{Item, Items, View};
 use schema::views::core::v1::{
     Affinity, Container, EphemeralContainer, NodeAffinity, NodeSelectorTerm, Pod, PodSpec,
 };
@@ -184,7 +184,7 @@ fn constraints(new: PodSpec<'_>, old: PodSpec<'_>, path: &Path<'_>) -> List {
     let text = |value: Option<&&Value>| value.and_then(|value| value.as_str()).map(str::to_owned);
     if before.iter().any(|(key, value)| text(there.get(key)).as_deref() != Some(value)) {
         let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
-        errors.push(Error::invalid(&path.child("nodeSelector"), shown_labels(selector), why));
+        errors.push(Error::invalid(&path.child("nodeSelector"), label_selector::shown_labels(selector), why));
     }
     let path = path.child("affinity");
     errors.append(node_affinity(of_nodes(new), of_nodes(old), &path.child("nodeAffinity")));
@@ -198,17 +198,6 @@ fn of_nodes(spec: PodSpec<'_>) -> Option<NodeAffinity<'_>> {
 fn required_terms<'a>(affinity: Option<NodeAffinity<'a>>) -> Items<'a, NodeSelectorTerm<'a>> {
     let required = affinity.and_then(|of| of.required_during_scheduling_ignored_during_execution());
     required.map_or_else(Items::absent, |required| required.node_selector_terms())
-}
-
-fn shown_labels(labels: Entries<'_, &str>) -> BadValue {
-    if labels.is_empty() {
-        return BadValue::Raw("map[string]string(nil)".into());
-    }
-    let mut labels: Vec<_> = labels.iter().collect();
-    labels.sort_unstable();
-    let labels: Vec<_> =
-        labels.iter().map(|(key, value)| format!("{}:{}", Quoted(key), Quoted(value))).collect();
-    BadValue::Raw(format!("map[string]string{{{}}}", labels.join(", ")))
 }
 
 fn node_affinity(new: Option<NodeAffinity<'_>>, old: Option<NodeAffinity<'_>>, path: &Path<'_>) -> List {
