@@ -2,8 +2,10 @@
 
 use crate::Kind;
 
+mod affinity;
 mod app_armor;
 mod binding;
+pub(crate) mod claim_warnings;
 mod component_status;
 mod config_map;
 mod endpoints;
@@ -13,6 +15,7 @@ mod limit_range;
 mod local_path;
 mod namespace;
 mod node;
+pub(crate) mod node_selector;
 mod persistent_volume;
 mod persistent_volume_claim;
 mod pod;
@@ -22,6 +25,7 @@ mod pod_row;
 pub(crate) mod pod_rules;
 pub(crate) mod pod_spec;
 mod pod_template;
+pub(crate) mod pod_warnings;
 mod qos;
 mod replication_controller;
 mod resource_quota;
@@ -30,6 +34,7 @@ mod secret;
 mod service;
 mod service_account;
 mod service_update;
+pub(crate) mod tolerations;
 
 pub use qos::class as pod_qos_class;
 
