@@ -24,9 +24,22 @@ pub(crate) fn one_of(text: &str, among: &[&str], path: &Path<'_>) -> Option<Erro
     (!among.contains(&text)).then(|| Error::not_supported(path, text, among.iter().copied()))
 }
 
+/// One of a few texts, where empty text counts as absent.
+pub(crate) fn required_one_of(text: &str, among: &[&str], path: &Path<'_>) -> Option<Error> {
+    required(text, path).or_else(|| one_of(text, among, path))
+}
+
 /// A number of a port.
 pub(crate) fn port_number(port: i64, path: &Path<'_>) -> List {
     name::port_number(port).into_iter().map(|why| Error::invalid(path, port, why)).collect()
+}
+
+/// A number or a name of a port.
+pub(crate) fn port(port: Option<&Value>, path: &Path<'_>) -> List {
+    match port.and_then(Value::as_str) {
+        Some(text) => name::invalid(path, text, name::port_name(text)),
+        None => port_number(port.and_then(Value::as_i64).unwrap_or_default(), path),
+    }
 }
 
 /// A value that may not change.

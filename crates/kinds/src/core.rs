@@ -2,16 +2,20 @@
 
 use crate::Kind;
 
+mod affinity;
 mod app_armor;
 mod binding;
+pub(crate) mod claim_warnings;
 mod component_status;
 mod config_map;
 mod endpoints;
 pub(crate) mod event;
 mod image;
 mod limit_range;
+mod local_path;
 mod namespace;
 mod node;
+pub(crate) mod node_selector;
 mod persistent_volume;
 mod persistent_volume_claim;
 mod pod;
@@ -21,13 +25,16 @@ mod pod_row;
 pub(crate) mod pod_rules;
 pub(crate) mod pod_spec;
 mod pod_template;
+pub(crate) mod pod_warnings;
 mod qos;
 mod replication_controller;
 mod resource_quota;
+pub(crate) mod resources;
 mod secret;
 mod service;
 mod service_account;
 mod service_update;
+pub(crate) mod tolerations;
 
 pub use qos::class as pod_qos_class;
 

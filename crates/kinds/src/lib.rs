@@ -22,6 +22,7 @@ mod defaults;
 mod discovery;
 mod events;
 mod flowcontrol;
+mod int_or_percent;
 mod kind;
 pub mod label_selector;
 mod networking;
@@ -32,11 +33,14 @@ mod rbac;
 mod resets;
 mod resource;
 mod resource_type;
+mod same;
 mod scheduling;
+mod seen;
 mod storage;
 mod strategy;
 mod table;
 mod template;
+mod workload;
 
 pub use core::pod_qos_class;
 pub use kind::{

@@ -84,8 +84,8 @@ impl<'a> Rules<'a> {
 /// | 5 managed fields | [`complete`](Self::complete) |
 /// | 8 resource version | [`allow_unconditional_update`](Self::allow_unconditional_update) |
 /// | 9, before it: the name of a new object | [`names_itself`](Self::names_itself), [`name_rule`](Self::name_rule) |
-/// | 10 preparation | [`prepare_create`](Self::prepare_create), or one of [`prepare_update`](Self::prepare_update), [`prepare_status`](Self::prepare_status) and [`prepare_part`](Self::prepare_part), then [`bumps_generation`](Self::bumps_generation) |
-/// | 11 validation | the `validate_` hook of the same name, then [`warnings`](Self::warnings) |
+/// | 10 preparation | [`preparation_warnings`](Self::preparation_warnings) and [`prepare_create`](Self::prepare_create), or one of [`prepare_update`](Self::prepare_update), [`prepare_status`](Self::prepare_status) and [`prepare_part`](Self::prepare_part), then [`bumps_generation`](Self::bumps_generation) |
+/// | 11 validation | the `validate_` hook of the same name, then [`warnings`](Self::warnings) or [`status_warnings`](Self::status_warnings) |
 /// | 14 commit | [`may_be_removed`](Self::may_be_removed), for an object with a `deletionTimestamp` |
 ///
 /// A delete calls [`grace`](Self::grace), [`deletes_in_two_phases`](Self::deletes_in_two_phases),
@@ -206,6 +206,19 @@ pub trait Strategy: Send + Sync {
     ///
     /// Runs at the end of step 11 of a create, without `old`, and of an update of the object itself.
     fn warnings(&self, _new: &Map, _old: Option<&Map>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The warnings for what [`prepare_create`](Self::prepare_create) is about to replace. They go to the client even if the object
+    /// is refused.
+    ///
+    /// Runs at the start of step 10 of a create.
+    fn preparation_warnings(&self, _object: &Map) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The warnings for a valid new status. Runs at the end of step 11 of an update of `status`.
+    fn status_warnings(&self, _new: &Map) -> Vec<String> {
         Vec::new()
     }
 

@@ -1,7 +1,8 @@
 //! The pod template of a workload: what every write does with it.
 
 use crate::core::pod_gates;
-use crate::core::pod_rules::{self, Options};
+use crate::core::pod_rules::{self, Options, annotations};
+use crate::core::pod_warnings;
 use crate::object_meta;
 use object::field::{Error, List, Path};
 use object::{Map, Value};
@@ -29,23 +30,32 @@ pub(crate) fn differs(new: &Map, old: &Map) -> bool {
 
 /// The field errors of a pod template at `path`.
 pub(crate) fn validate(template: PodTemplateSpec<'_>, options: &Options, path: &Path<'_>) -> List {
-    let metadata = Some(template.metadata().map());
-    let mut errors = object_meta::labels(metadata, &path.child("labels"));
-    errors.append(object_meta::annotations(metadata, &path.child("annotations")));
-    let spec = path.child("spec");
-    errors.append(pod_rules::spec(template.spec(), None, options, &spec));
-    if !template.spec().ephemeral_containers().is_empty() {
+    let mut errors = validate_metadata(template, options, path);
+    let (pod_spec, spec) = (template.spec(), path.child("spec"));
+    errors.append(pod_rules::spec(pod_spec, None, options, &spec));
+    errors.append(annotations::match_fields(template.metadata().annotations(), pod_spec, &spec));
+    if !pod_spec.ephemeral_containers().is_empty() {
         let why = "ephemeral containers not allowed in pod template";
         errors.push(Error::forbidden(&spec.child("ephemeralContainers"), why));
     }
     errors
 }
 
-/// The warnings for a pod template at `path`. `old` is the template before, if there was one.
+/// The field errors of the metadata of a pod template at `path`.
+pub(crate) fn validate_metadata(template: PodTemplateSpec<'_>, options: &Options, path: &Path<'_>) -> List {
+    let metadata = template.metadata();
+    let mut errors = object_meta::labels(Some(metadata.map()), &path.child("labels"));
+    let path = path.child("annotations");
+    errors.append(object_meta::annotations(Some(metadata.map()), &path));
+    errors.append(annotations::validate(metadata.annotations(), template.spec(), options, &path));
+    errors
+}
+
+/// The warnings for a pod template at `path`. `old` is the template before, if there was one; what it has is warned of again.
 pub(crate) fn warnings(
-    _template: PodTemplateSpec<'_>,
+    template: PodTemplateSpec<'_>,
     _old: Option<PodTemplateSpec<'_>>,
-    _path: &Path<'_>,
+    path: &Path<'_>,
 ) -> Vec<String> {
-    Vec::new()
+    pod_warnings::of_template(template, path)
 }

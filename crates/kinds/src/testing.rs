@@ -45,6 +45,11 @@ pub(crate) fn warnings(new: &str, old: Option<&str>) -> Vec<String> {
     })
 }
 
+/// The warnings for a new status.
+pub(crate) fn status_warnings(new: &str) -> Vec<String> {
+    with(new, |strategy, new, _| strategy.status_warnings(&new))
+}
+
 /// `old` is taken as it is stored: with its status, and without what a create prepares.
 fn change(
     new: &str,

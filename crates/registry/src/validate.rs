@@ -39,8 +39,10 @@ pub(crate) fn update(
         Some(part) => strategy.validate_part(part, new, old, &rules),
     });
     refuse(target, target.name, &errors)?;
-    if target.part().is_none() {
-        options.warnings.extend(strategy.warnings(new, Some(old)));
+    match target.part() {
+        None => options.warnings.extend(strategy.warnings(new, Some(old))),
+        Some(Part::Status) => options.warnings.extend(strategy.status_warnings(new)),
+        Some(_) => {}
     }
     Ok(())
 }

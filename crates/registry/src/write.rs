@@ -468,6 +468,7 @@ impl<'a> Write<'a> {
     async fn make_named(&self, mut new: Value, attributes: &Attributes<'_>) -> Result<Outcome, Status> {
         let target = self.target;
         let reserved = self.before_write(attributes, &mut new).await?;
+        self.options.warnings.extend(target.served.strategy.preparation_warnings(map(&new)?));
         prepare_create(target, map_mut(&mut new)?);
         validate::create(target, &new, self.options)?;
         if !matches!(self.body, Body::New(_)) {

@@ -1,8 +1,9 @@
 //! `controllerrevisions`.
 
 use crate::cells::NONE;
-use crate::{About, Cell, Column, Columns, Kind, Row, metadata};
-use object::Map;
+use crate::{About, Cell, Column, Columns, Context, Kind, Row, Rules, Strategy, checks, metadata};
+use object::field::{BadValue, Error, List, Path};
+use object::{Map, RawJson};
 use schema::view::View;
 use schema::views::apps::v1::ControllerRevision;
 
@@ -24,6 +25,7 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
+    strategy: &ControllerRevisionStrategy,
     ..Kind::PLAIN
 };
 
@@ -50,4 +52,55 @@ fn controller(object: &Map) -> String {
         (kind, "") => format!("{kind}/{}", owner.name()),
         (kind, group) => format!("{kind}.{}/{}", group.to_lowercase(), owner.name()),
     }
+}
+
+struct ControllerRevisionStrategy;
+
+impl Strategy for ControllerRevisionStrategy {
+    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
+
+    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = validate(object, rules);
+        let path = Path::new("data");
+        match ControllerRevision::of(object).data().map(RawJson::as_str) {
+            None | Some("null") => errors.push(Error::required(&path, "data is mandatory")),
+            Some(text) if !text.starts_with('{') => {
+                errors.push(Error::required(&path, "data must be a valid JSON object"));
+            }
+            Some(_) => {}
+        }
+        errors
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        errors.append(validate(new, rules));
+        let data = |object| ControllerRevision::of(object).data();
+        if data(new) != data(old) {
+            errors.push(Error::invalid(&Path::new("data"), shown(data(new)), "field is immutable"));
+        }
+        errors
+    }
+}
+
+fn validate(object: &Map, rules: &Rules<'_>) -> List {
+    let mut errors = rules.metadata(object);
+    let revision = ControllerRevision::of(object).revision();
+    errors.extend(checks::non_negative(revision, &Path::new("revision")));
+    errors
+}
+
+/// The data as an error shows it: its bytes, as far as an error repeats them.
+fn shown(data: Option<&RawJson>) -> BadValue {
+    const MOST: usize = 16 << 10;
+    let raw = match data {
+        None => "[]uint8(nil)".to_owned(),
+        Some(data) => {
+            let bytes = data.as_str().bytes().take(MOST).map(|byte| format!("{byte:#x}"));
+            format!("[]uint8{{{}}}", crate::cells::joined(bytes, ", "))
+        }
+    };
+    BadValue::Raw(format!("runtime.RawExtension{{Raw:{raw}, Object:runtime.Object(nil)}}"))
 }

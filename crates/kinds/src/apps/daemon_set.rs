@@ -3,17 +3,19 @@
 //! The server counts template changes in an annotation. Clients can set it only at creation.
 
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, labels, selector};
+use crate::core::pod_rules::Options;
 use crate::core::pod_spec;
 use crate::defaults::{at, fill, fill_text, within};
 use crate::resets;
 use crate::template::{self, POD_SPEC};
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, Row, Strategy, Subresource, keep, keep_all_but,
-    map_at, metadata,
+    About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy, Subresource, checks,
+    int_or_percent, keep, keep_all_but, label_selector, map_at, metadata, workload,
 };
+use object::field::{Error, List, Path};
 use object::{Key, Map, Value};
 use schema::view::View;
-use schema::views::apps::v1::DaemonSet;
+use schema::views::apps::v1::{DaemonSet, DaemonSetUpdateStrategy, RollingUpdateDaemonSet};
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -113,6 +115,59 @@ impl Strategy for DaemonSetStrategy {
         keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
         set_template_generation(new, template_generation(old));
     }
+
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(validate_spec(object, None));
+        errors
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(new);
+        let spec = validate_spec(new, Some(old));
+        errors.append(spec.clone());
+        errors.append(rules.metadata_update(new, old));
+        errors.append(spec);
+        let selector = |object| DaemonSet::of(object).spec().selector();
+        let path = Path::new("spec");
+        errors.extend(label_selector::immutable(selector(new), selector(old), &path.child("selector")));
+        errors
+    }
+
+    fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        let path = Path::new("status");
+        let status = DaemonSet::of(new).status();
+        errors.append(workload::counters(
+            &[
+                ("currentNumberScheduled", status.current_number_scheduled()),
+                ("numberMisscheduled", status.number_misscheduled()),
+                ("desiredNumberScheduled", status.desired_number_scheduled()),
+                ("numberReady", status.number_ready()),
+                ("observedGeneration", status.observed_generation()),
+                ("updatedNumberScheduled", status.updated_number_scheduled()),
+                ("numberAvailable", status.number_available()),
+                ("numberUnavailable", status.number_unavailable()),
+                ("collisionCount", status.collision_count().unwrap_or_default()),
+            ],
+            &path,
+        ));
+        let before = DaemonSet::of(old).status().collision_count();
+        errors.extend(workload::collision_count(status.collision_count(), before, &path));
+        errors
+    }
+
+    /// Those for the template, if it is new or has changed.
+    fn warnings(&self, new: &Map, old: Option<&Map>) -> Vec<String> {
+        let path = Path::new("spec");
+        match old {
+            Some(old) if template_generation(new) == template_generation(old) => Vec::new(),
+            old => {
+                let old = old.map(|old| DaemonSet::of(old).spec().template());
+                template::warnings(DaemonSet::of(new).spec().template(), old, &path.child("template"))
+            }
+        }
+    }
 }
 
 fn update_strategy(strategy: &mut Map) {
@@ -138,4 +193,59 @@ fn set_template_generation(object: &mut Map, number: i64) {
     if let Some(annotations) = metadata.and_then(|metadata| map_at(metadata, "annotations")) {
         annotations.insert(Key::known(TEMPLATE_GENERATION), number.to_string());
     }
+}
+
+fn validate_spec(object: &Map, old: Option<&Map>) -> List {
+    let path = Path::new("spec");
+    let spec = DaemonSet::of(object).spec();
+    let old = old.map(|old| DaemonSet::of(old).spec());
+    let (selector, template) = (spec.selector(), spec.template());
+    let (selector_path, template_path) = (path.child("selector"), path.child("template"));
+    let mut errors = List::new();
+    if let Some(selector) = selector {
+        let values = label_selector::values_after(old.and_then(|old| old.selector()));
+        errors.append(label_selector::validate(selector, values, &selector_path));
+    }
+    errors.extend(workload::mismatch(selector, template, &template_path).ok().flatten());
+    errors.extend(workload::empty_selector(selector, "daemonset", &selector_path));
+    let options = Options::of_template(template, old.map(|old| old.template()));
+    errors.append(template::validate(template, &options, &template_path));
+    errors.append(workload::always_restarted(template.spec(), "DaemonSet", &template_path.child("spec")));
+    errors.extend(checks::non_negative(spec.min_ready_seconds(), &path.child("minReadySeconds")));
+    errors.append(validate_strategy(spec.update_strategy(), &path.child("updateStrategy")));
+    let history = spec.revision_history_limit().unwrap_or_default();
+    errors.extend(checks::non_negative(history, &path.child("revisionHistoryLimit")));
+    errors
+}
+
+fn validate_strategy(strategy: DaemonSetUpdateStrategy<'_>, path: &Path<'_>) -> List {
+    let rolling_path = path.child("rollingUpdate");
+    match (strategy.r#type(), strategy.rolling_update()) {
+        ("OnDelete", _) => List::new(),
+        ("RollingUpdate", None) => Error::required(&rolling_path, "").into(),
+        ("RollingUpdate", Some(update)) => validate_rolling_update(update, &rolling_path),
+        _ => {
+            let shown =
+                super::shown_strategy(strategy.map(), "DaemonSetUpdateStrategy", "RollingUpdateDaemonSet");
+            Error::not_supported(path, shown, ["RollingUpdate", "OnDelete"]).into()
+        }
+    }
+}
+
+fn validate_rolling_update(update: RollingUpdateDaemonSet<'_>, path: &Path<'_>) -> List {
+    let (unavailable, surge) = (update.max_unavailable(), update.max_surge());
+    let (unavailable_path, surge_path) = (path.child("maxUnavailable"), path.child("maxSurge"));
+    let mut errors = int_or_percent::validate(unavailable, &unavailable_path);
+    errors.append(int_or_percent::validate(surge, &surge_path));
+    errors.extend(int_or_percent::at_most_all(unavailable, &unavailable_path));
+    errors.extend(int_or_percent::at_most_all(surge, &surge_path));
+    match (int_or_percent::number(unavailable), int_or_percent::number(surge)) {
+        (0, 0) => errors.push(Error::required(&unavailable_path, "cannot be 0 when maxSurge is 0")),
+        (0, _) | (_, 0) => {}
+        _ => {
+            let why = "may not be set when maxUnavailable is non-zero";
+            errors.push(Error::invalid(&surge_path, int_or_percent::shown(surge), why));
+        }
+    }
+    errors
 }

@@ -5,12 +5,13 @@ use crate::core::pod_spec;
 use crate::defaults::{at, fill, fill_text, within};
 use crate::template::{self, POD_SPEC};
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, Row, ScalePaths, Strategy, Subresource,
-    differs_but_for, keep, keep_all_but, map_at,
+    About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, ScalePaths, Strategy, Subresource,
+    checks, differs_but_for, int_or_percent, keep, keep_all_but, label_selector, map_at, workload,
 };
+use object::field::{Error, List, Path};
 use object::{Map, Value};
 use schema::view::View;
-use schema::views::apps::v1::Deployment;
+use schema::views::apps::v1::{Deployment, DeploymentStatus, DeploymentStrategy as UpdateStrategy};
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -102,6 +103,35 @@ impl Strategy for DeploymentStrategy {
         super::drop_terminating(new, old);
     }
 
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(validate_spec(object, None));
+        errors
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        errors.append(validate_spec(new, Some(old)));
+        let selector = |object| Deployment::of(object).spec().selector();
+        let path = Path::new("spec");
+        errors.extend(label_selector::immutable(selector(new), selector(old), &path.child("selector")));
+        errors
+    }
+
+    fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        let path = Path::new("status");
+        let status = Deployment::of(new).status();
+        errors.append(validate_counts(status, &path));
+        let before = Deployment::of(old).status().collision_count();
+        errors.extend(workload::collision_count(status.collision_count(), before, &path));
+        errors
+    }
+
+    fn warnings(&self, new: &Map, old: Option<&Map>) -> Vec<String> {
+        workload::warnings(new, old, |object| Deployment::of(object).spec().template())
+    }
+
     /// A change of annotations counts too.
     fn bumps_generation(&self, new: &Map, old: &Map) -> bool {
         let annotations =
@@ -122,9 +152,11 @@ fn strategy(strategy: &mut Map) {
     }
 }
 
-/// Normalizes the annotation with the revision to roll back to: a number, or no annotation if it is empty.
+/// The annotation with the revision to roll back to.
+const ROLLBACK: &str = "deprecated.deployment.rollback.to";
+
+/// Normalizes the annotation: a number, or no annotation if it is empty.
 fn rollback(metadata: &mut Map) {
-    const ROLLBACK: &str = "deprecated.deployment.rollback.to";
     let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_map_mut) else { return };
     let Some(text) = annotations.get(ROLLBACK).and_then(Value::as_str) else { return };
     if let Ok(number) = text.parse::<i64>() {
@@ -135,4 +167,87 @@ fn rollback(metadata: &mut Map) {
     if annotations.is_empty() {
         metadata.remove("annotations");
     }
+}
+
+fn validate_spec(object: &Map, old: Option<&Map>) -> List {
+    let path = Path::new("spec");
+    let spec = Deployment::of(object).spec();
+    let mut errors = List::new();
+    errors.extend(checks::non_negative(spec.replicas().unwrap_or_default(), &path.child("replicas")));
+    let old = old.map(|old| Deployment::of(old).spec().template());
+    errors.append(super::selector_and_template(spec.selector(), spec.template(), old, &path));
+    errors.append(validate_strategy(spec.strategy(), &path.child("strategy")));
+    let ready = spec.min_ready_seconds();
+    errors.extend(checks::non_negative(ready, &path.child("minReadySeconds")));
+    let history = spec.revision_history_limit().unwrap_or_default();
+    errors.extend(checks::non_negative(history, &path.child("revisionHistoryLimit")));
+    let rollback = crate::metadata(object).annotations().get(ROLLBACK).and_then(|text| text.parse().ok());
+    let revision = rollback.unwrap_or_default();
+    errors.extend(checks::non_negative(revision, &path.child("rollback").child("version")));
+    if let Some(deadline) = spec.progress_deadline_seconds() {
+        let path = path.child("progressDeadlineSeconds");
+        errors.extend(checks::non_negative(deadline, &path));
+        if deadline <= ready {
+            errors.push(Error::invalid(&path, deadline, "must be greater than minReadySeconds"));
+        }
+    }
+    errors
+}
+
+fn validate_strategy(strategy: UpdateStrategy<'_>, path: &Path<'_>) -> List {
+    let mut errors = List::new();
+    let rolling_path = path.child("rollingUpdate");
+    match (strategy.r#type(), strategy.rolling_update()) {
+        ("Recreate", None) => {}
+        ("Recreate", Some(_)) => {
+            let why = "may not be specified when strategy `type` is 'Recreate'";
+            errors.push(Error::forbidden(&rolling_path, why));
+        }
+        ("RollingUpdate", None) => {
+            errors.push(Error::required(&rolling_path, "this should be defaulted and never be nil"));
+        }
+        ("RollingUpdate", Some(update)) => {
+            let (unavailable, surge) = (update.max_unavailable(), update.max_surge());
+            let unavailable_path = rolling_path.child("maxUnavailable");
+            errors.append(int_or_percent::validate(unavailable, &unavailable_path));
+            errors.append(int_or_percent::validate(surge, &rolling_path.child("maxSurge")));
+            if int_or_percent::number(unavailable) == 0 && int_or_percent::number(surge) == 0 {
+                let why = "may not be 0 when `maxSurge` is 0";
+                errors.push(Error::invalid(&unavailable_path, int_or_percent::shown(unavailable), why));
+            }
+            errors.extend(int_or_percent::at_most_all(unavailable, &unavailable_path));
+        }
+        _ => {
+            let shown =
+                super::shown_strategy(strategy.map(), "DeploymentStrategy", "RollingUpdateDeployment");
+            errors.push(Error::not_supported(path, shown, ["Recreate", "RollingUpdate"]));
+        }
+    }
+    errors
+}
+
+fn validate_counts(status: DeploymentStatus<'_>, path: &Path<'_>) -> List {
+    let (updated, ready) = (status.updated_replicas(), status.ready_replicas());
+    let available = status.available_replicas();
+    let mut errors = workload::counters(
+        &[
+            ("observedGeneration", status.observed_generation()),
+            ("replicas", status.replicas()),
+            ("updatedReplicas", updated),
+            ("readyReplicas", ready),
+            ("availableReplicas", available),
+            ("unavailableReplicas", status.unavailable_replicas()),
+            ("terminatingReplicas", status.terminating_replicas().unwrap_or_default()),
+            ("collisionCount", status.collision_count().unwrap_or_default()),
+        ],
+        path,
+    );
+    let replicas = workload::Replicas {
+        all: status.replicas(),
+        parts: &[("updatedReplicas", updated), ("readyReplicas", ready), ("availableReplicas", available)],
+        ready,
+        ready_name: "readyReplicas",
+    };
+    errors.append(workload::replicas(&replicas, path));
+    errors
 }

@@ -6,10 +6,11 @@ use crate::defaults::{fill, within};
 use crate::resets;
 use crate::template::{self, POD_SPEC};
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, Row, ScalePaths, Strategy, Subresource, keep,
-    keep_all_but,
+    About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, ScalePaths, Strategy, Subresource,
+    checks, keep, keep_all_but, label_selector, workload,
 };
 use object::Map;
+use object::field::{List, Path};
 use schema::view::View;
 use schema::views::apps::v1::ReplicaSet;
 
@@ -96,4 +97,58 @@ impl Strategy for ReplicaSetStrategy {
         keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
         super::drop_terminating(new, old);
     }
+
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(validate_spec(object, None));
+        errors
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(new);
+        let spec = validate_spec(new, Some(old));
+        errors.append(spec.clone());
+        errors.append(rules.metadata_update(new, old));
+        errors.append(spec);
+        let selector = |object| ReplicaSet::of(object).spec().selector();
+        let path = Path::new("spec");
+        errors.extend(label_selector::immutable(selector(new), selector(old), &path.child("selector")));
+        errors
+    }
+
+    fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        let path = Path::new("status");
+        let status = ReplicaSet::of(new).status();
+        let (labeled, ready) = (status.fully_labeled_replicas(), status.ready_replicas());
+        let available = status.available_replicas();
+        errors.append(workload::counters(
+            &[
+                ("replicas", status.replicas()),
+                ("fullyLabeledReplicas", labeled),
+                ("readyReplicas", ready),
+                ("availableReplicas", available),
+                ("observedGeneration", status.observed_generation()),
+                ("terminatingReplicas", status.terminating_replicas().unwrap_or_default()),
+            ],
+            &path,
+        ));
+        errors.append(workload::labeled_replicas(status.replicas(), labeled, ready, available, &path));
+        errors
+    }
+
+    fn warnings(&self, new: &Map, old: Option<&Map>) -> Vec<String> {
+        workload::warnings(new, old, |object| ReplicaSet::of(object).spec().template())
+    }
+}
+
+fn validate_spec(object: &Map, old: Option<&Map>) -> List {
+    let path = Path::new("spec");
+    let spec = ReplicaSet::of(object).spec();
+    let mut errors = List::new();
+    errors.extend(checks::non_negative(spec.replicas().unwrap_or_default(), &path.child("replicas")));
+    errors.extend(checks::non_negative(spec.min_ready_seconds(), &path.child("minReadySeconds")));
+    let old = old.map(|old| ReplicaSet::of(old).spec().template());
+    errors.append(super::selector_and_template(spec.selector(), spec.template(), old, &path));
+    errors
 }

@@ -1,17 +1,20 @@
 //! `statefulsets`.
 
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names};
-use crate::core::pod_spec;
+use crate::core::pod_rules::Options;
+use crate::core::{claim_warnings, pod_spec};
 use crate::defaults::{at, each, fill, fill_text, round_up, within};
 use crate::resets;
 use crate::template::{self, POD_SPEC};
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, NameRule, Row, ScalePaths, Strategy,
-    Subresource, keep,
+    About, Cell, Column, Columns, Context, Generation, Kind, NameRule, Row, Rules, ScalePaths, Strategy,
+    Subresource, checks, differs_but_for, int_or_percent, keep, label_selector, workload,
 };
+use object::field::{BadValue, Error, List, Path};
+use object::name::{dns1123_label, invalid};
 use object::{Key, Map};
 use schema::view::View;
-use schema::views::apps::v1::StatefulSet;
+use schema::views::apps::v1::{StatefulSet, StatefulSetStatus, StatefulSetUpdateStrategy};
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -91,6 +94,54 @@ impl Strategy for StatefulSetStrategy {
         template::drop_disabled(new, Some(old), POD_SPEC);
     }
 
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(validate_spec(object, None));
+        errors
+    }
+
+    /// The name is not checked again: those of old objects may have dots.
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        errors.append(validate_spec(new, Some(old)));
+        let (new, old) = (StatefulSet::of(new).spec(), StatefulSet::of(old).spec());
+        if differs_but_for(new.map(), old.map(), MUTABLE) {
+            let why = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
+            errors.push(Error::forbidden(&Path::new("spec"), why));
+        }
+        errors
+    }
+
+    fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let path = Path::new("status");
+        let status = StatefulSet::of(new).status();
+        let mut errors = validate_counts(status, &path);
+        errors.append(rules.metadata_update(new, old));
+        let before = StatefulSet::of(old).status().collision_count();
+        errors.extend(workload::collision_count(status.collision_count(), before, &path));
+        errors
+    }
+
+    fn warnings(&self, new: &Map, old: Option<&Map>) -> Vec<String> {
+        let mut warnings =
+            workload::template_warnings(new, old, |object| StatefulSet::of(object).spec().template());
+        let spec = StatefulSet::of(new).spec();
+        let path = Path::new("spec");
+        let claims = path.child("volumeClaimTemplates");
+        for (at, claim) in spec.volume_claim_templates().iter().enumerate() {
+            let path = claims.index(at);
+            let spec = if old.is_some() { path.child("Spec") } else { path };
+            warnings.extend(claim_warnings::fractions(claim.spec(), &spec));
+        }
+        if spec.revision_history_limit().unwrap_or_default() < 0 {
+            warnings.push(
+                "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
+                    .into(),
+            );
+        }
+        warnings
+    }
+
     fn name_rule(&self) -> NameRule {
         NameRule::Label
     }
@@ -123,4 +174,129 @@ fn drop_max_unavailable(object: &mut Map) {
             at(strategy, "rollingUpdate", |update| drop(update.remove("maxUnavailable")));
         });
     });
+}
+
+/// The fields of the spec that may change.
+const MUTABLE: &[&str] = &[
+    "replicas",
+    "template",
+    "updateStrategy",
+    "minReadySeconds",
+    "ordinals",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+];
+
+fn validate_spec(object: &Map, old: Option<&Map>) -> List {
+    let path = Path::new("spec");
+    let spec = StatefulSet::of(object).spec();
+    let mut errors = List::new();
+    let policy = spec.pod_management_policy();
+    if !matches!(policy, "OrderedReady" | "Parallel") {
+        let why = "must be 'OrderedReady' or 'Parallel'";
+        errors.push(Error::invalid(&path.child("podManagementPolicy"), policy, why));
+    }
+    errors.append(validate_strategy(spec.update_strategy(), &path.child("updateStrategy")));
+    if let Some(policy) = spec.persistent_volume_claim_retention_policy() {
+        let path = path.child("persistentVolumeClaimRetentionPolicy");
+        for (name, value) in [("whenDeleted", policy.when_deleted()), ("whenScaled", policy.when_scaled())] {
+            errors.extend(checks::one_of(value, &["Retain", "Delete"], &path.child(name)));
+        }
+    }
+    errors.extend(checks::non_negative(spec.replicas().unwrap_or_default(), &path.child("replicas")));
+    errors.extend(checks::non_negative(spec.min_ready_seconds(), &path.child("minReadySeconds")));
+    if let Some(ordinals) = spec.ordinals() {
+        errors.extend(checks::non_negative(ordinals.start(), &path.child("ordinals").child("start")));
+    }
+    if old.is_none() && !spec.service_name().is_empty() {
+        let service = spec.service_name();
+        errors.append(invalid(&path.child("serviceName"), service, dns1123_label(service)));
+    }
+    errors.append(validate_template(object, old, &path));
+    errors
+}
+
+fn validate_strategy(strategy: StatefulSetUpdateStrategy<'_>, path: &Path<'_>) -> List {
+    let mut errors = List::new();
+    let rolling_path = path.child("rollingUpdate");
+    match (strategy.r#type(), strategy.rolling_update()) {
+        ("OnDelete" | "RollingUpdate", None) => {}
+        ("OnDelete", Some(update)) => {
+            let shown = BadValue::Raw(format!(
+                "apps.RollingUpdateStatefulSetStrategy{{Partition:{}, MaxUnavailable:(*intstr.IntOrString)(nil)}}",
+                update.partition().unwrap_or_default()
+            ));
+            let why = "only allowed for updateStrategy 'RollingUpdate'";
+            errors.push(Error::invalid(&rolling_path, shown, why));
+        }
+        ("RollingUpdate", Some(update)) => {
+            let partition = update.partition().unwrap_or_default();
+            errors.extend(checks::non_negative(partition, &rolling_path.child("partition")));
+            let unavailable = update.max_unavailable();
+            if unavailable.is_some() {
+                let path = rolling_path.child("maxUnavailable");
+                errors.append(int_or_percent::validate(unavailable, &path));
+                if int_or_percent::number(unavailable) == 0 {
+                    errors.push(Error::invalid(&path, int_or_percent::shown(unavailable), "cannot be 0"));
+                }
+                errors.extend(int_or_percent::at_most_all(unavailable, &path));
+            }
+        }
+        _ => {
+            let (of, rolling) = ("StatefulSetUpdateStrategy", "RollingUpdateStatefulSetStrategy");
+            let why = "must be 'RollingUpdate' or 'OnDelete'";
+            errors.push(Error::invalid(path, super::shown_strategy(strategy.map(), of, rolling), why));
+        }
+    }
+    errors
+}
+
+/// Of the template only the metadata is checked, the restart policy and the deadline: its pods may mount volumes that the claim
+/// templates make.
+fn validate_template(object: &Map, old: Option<&Map>, path: &Path<'_>) -> List {
+    let spec = StatefulSet::of(object).spec();
+    let (selector, template) = (spec.selector(), spec.template());
+    let (selector_path, template_path) = (path.child("selector"), path.child("template"));
+    let mut errors = workload::selector(selector, "statefulset", &selector_path);
+    match workload::mismatch(selector, template, &template_path) {
+        Err(_) => errors.push(Error::invalid(&selector_path, label_selector::shown(selector), "")),
+        Ok(mismatch) => {
+            errors.extend(mismatch);
+            let options =
+                Options::of_template(template, old.map(|old| StatefulSet::of(old).spec().template()));
+            errors.append(template::validate_metadata(template, &options, &template_path));
+        }
+    }
+    errors.append(workload::always_restarted(template.spec(), "StatefulSet", &template_path.child("spec")));
+    errors
+}
+
+fn validate_counts(status: StatefulSetStatus<'_>, path: &Path<'_>) -> List {
+    let (ready, current) = (status.ready_replicas(), status.current_replicas());
+    let (updated, available) = (status.updated_replicas(), status.available_replicas());
+    let mut errors = workload::counters(
+        &[
+            ("replicas", status.replicas()),
+            ("readyReplicas", ready),
+            ("currentReplicas", current),
+            ("updatedReplicas", updated),
+            ("availableReplicas", available),
+            ("observedGeneration", status.observed_generation()),
+            ("collisionCount", status.collision_count().unwrap_or_default()),
+        ],
+        path,
+    );
+    let replicas = workload::Replicas {
+        all: status.replicas(),
+        parts: &[
+            ("readyReplicas", ready),
+            ("currentReplicas", current),
+            ("updatedReplicas", updated),
+            ("availableReplicas", available),
+        ],
+        ready,
+        ready_name: "status.readyReplicas",
+    };
+    errors.append(workload::replicas(&replicas, path));
+    errors
 }

@@ -2,6 +2,7 @@
 //!
 //! A job selects its pods by its own uid, unless `manualSelector` is set.
 
+use super::{job_spec, job_status};
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, selector};
 use crate::core::pod_spec;
 use crate::defaults::{at, each, fill, fill_text, within};
@@ -9,13 +10,18 @@ use crate::resets;
 use crate::table::human_duration;
 use crate::template::{self, POD_SPEC};
 use crate::{
-    About, Cell, Column, Columns, Context, Dependents, Generation, Kind, Refusal, Row, SelectableFields,
-    SelectableRow, Strategy, Subresource, keep, map_at, metadata,
+    About, Cell, Column, Columns, Context, Dependents, Generation, Kind, Refusal, Row, Rules,
+    SelectableFields, SelectableRow, Strategy, Subresource, checks, keep, label_selector, map_at, metadata,
+    workload,
 };
+use object::field::{Error, List, Path};
+use object::label::Set;
+use object::name::dns1123_label;
 use object::time::Time;
-use object::{Key, Map};
+use object::{Key, Map, Value};
 use schema::view::{Items, View};
 use schema::views::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
+use schema::views::core::v1::PodTemplateSpec;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -162,6 +168,38 @@ impl Strategy for JobStrategy {
         keep(new, old, "status");
         template::drop_disabled(new, Some(old), POD_SPEC);
     }
+
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        validate(object, None, rules)
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = validate(new, Some(old), rules);
+        errors.append(rules.metadata_update(new, old));
+        errors.append(validate_change(Job::of(new), Job::of(old)));
+        errors
+    }
+
+    fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        errors.append(job_status::validate(Job::of(new), Job::of(old)));
+        errors
+    }
+
+    fn warnings(&self, new: &Map, old: Option<&Map>) -> Vec<String> {
+        let path = Path::new("spec");
+        let spec = Job::of(new).spec();
+        match old {
+            None => {
+                let name = workload::name_warning(new);
+                name.into_iter().chain(job_spec::warnings(spec, None, &path)).collect()
+            }
+            Some(old) if workload::has_new_generation(new, old) => {
+                job_spec::warnings(spec, Some(Job::of(old).spec()), &path)
+            }
+            Some(_) => Vec::new(),
+        }
+    }
 }
 
 /// Copies the labels of the pod template to a job without labels.
@@ -176,20 +214,144 @@ fn label_as_template(object: &mut Map) {
     }
 }
 
+/// The labels of pods with the name and the uid of their job.
+const NAME: &str = "batch.kubernetes.io/job-name";
+const UID: &str = "batch.kubernetes.io/controller-uid";
+/// The same without a domain.
+const OLD_NAME: &str = "job-name";
+const OLD_UID: &str = "controller-uid";
+
 /// Labels the pod template with the name and uid of the job, and selects pods by the uid.
 fn select_own(object: &mut Map) {
-    const UID: &str = "batch.kubernetes.io/controller-uid";
     let (name, uid) = (metadata(object).name().to_owned(), metadata(object).uid().to_owned());
     let Some(spec) = map_at(object, "spec") else { return };
     let template = map_at(spec, "template").and_then(|template| map_at(template, "metadata"));
     if let Some(labels) = template.and_then(|metadata| map_at(metadata, "labels")) {
-        fill(labels, "job-name", name.as_str());
-        fill(labels, "batch.kubernetes.io/job-name", name.as_str());
-        fill(labels, "controller-uid", uid.as_str());
+        fill(labels, OLD_NAME, name.as_str());
+        fill(labels, NAME, name.as_str());
+        fill(labels, OLD_UID, uid.as_str());
         fill(labels, UID, uid.as_str());
     }
     let selector = map_at(spec, "selector");
     if let Some(labels) = selector.and_then(|selector| map_at(selector, "matchLabels")) {
         fill(labels, UID, uid);
     }
+}
+
+fn validate(object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
+    let job = Job::of(object);
+    let old = old.map(|old| Job::of(old).spec());
+    let mut errors = rules.metadata(object);
+    errors.append(validate_generated_selector(job, old));
+    errors.append(job_spec::validate_with_selector(job.spec(), old, &Path::new("spec")));
+    errors.extend(validate_host_name(job));
+    errors
+}
+
+/// The last pod of an Indexed job has a name that can be the name of a host.
+fn validate_host_name(job: Job<'_>) -> Option<Error> {
+    let completions =
+        job.spec().completions().filter(|count| *count > 0 && job_spec::is_indexed(job.spec()))?;
+    let name = job.metadata().name();
+    let host = format!("{name}-{}", completions - 1);
+    (!dns1123_label(&host).is_empty()).then(|| {
+        let why = format!("will not able to create pod with invalid DNS label: {host}");
+        Error::invalid(&Path::new("metadata").child("name"), name, why)
+    })
+}
+
+/// The selector and the labels that a job has from the server are those of its name and uid.
+fn validate_generated_selector(job: Job<'_>, old: Option<JobSpec<'_>>) -> List {
+    let mut errors = List::new();
+    let spec = job.spec();
+    let Some(selector) = spec.selector().filter(|_| spec.manual_selector() != Some(true)) else {
+        return errors;
+    };
+    let (name, uid) = (job.metadata().name(), job.metadata().uid());
+    if uid.is_empty() {
+        errors.push(Error::required(&Path::new("metadata").child("uid"), ""));
+    }
+    let mut expected = vec![(OLD_UID, uid), (OLD_NAME, name)];
+    // Jobs from before there were these labels do without them.
+    let old = old.map(|old| old.template().metadata().labels());
+    if old.is_none_or(|labels| labels.get(NAME).is_some() && labels.get(UID).is_some()) {
+        expected.extend([(UID, uid), (NAME, name)]);
+    }
+    let path = Path::new("spec");
+    let template_path = path.child("template");
+    let metadata_path = template_path.child("metadata");
+    let labels = spec.template().metadata().labels();
+    for (key, wanted) in &expected {
+        let labels_path = metadata_path.child("labels");
+        let path = labels_path.key(key);
+        let why = || format!("must be '{wanted}'");
+        match labels.get(key) {
+            None => errors.push(Error::required(&path, why())),
+            Some(value) if value != *wanted => {
+                errors.push(Error::invalid(&path, label_selector::shown_labels(labels), why()));
+            }
+            Some(_) => {}
+        }
+    }
+    let expected: Set = expected.into_iter().collect();
+    if label_selector::compile(selector).is_ok_and(|selector| !selector.matches(&expected)) {
+        let shown = label_selector::shown(Some(selector));
+        errors.push(Error::invalid(&path.child("selector"), shown, "`selector` not auto-generated"));
+    }
+    errors
+}
+
+/// The field errors of a change of the spec.
+fn validate_change(new: Job<'_>, old: Job<'_>) -> List {
+    let path = Path::new("spec");
+    let not_started = old.spec().suspend() == Some(true) && old.status().start_time().is_none();
+    let (new, old) = (new.spec(), old.spec());
+    let mut errors = job_spec::validate_with_selector(new, Some(old), &path);
+    errors.extend(validate_completions(new, old, &path.child("completions")));
+    errors.extend(label_selector::immutable(new.selector(), old.selector(), &path.child("selector")));
+    let same = match not_started {
+        true => frozen(new.template()) == frozen(old.template()),
+        false => new.template().map() == old.template().map(),
+    };
+    if !same {
+        let shown = checks::shown(new.map().get("template"));
+        errors.push(Error::invalid(&path.child("template"), shown, "field is immutable"));
+    }
+    for key in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
+        errors.extend(checks::immutable(new.map().get(key), old.map().get(key), &path.child(key)));
+    }
+    errors
+}
+
+/// The completions of an Indexed job may change if they are as many as its pods at a time.
+fn validate_completions(new: JobSpec<'_>, old: JobSpec<'_>, path: &Path<'_>) -> Option<Error> {
+    if !job_spec::is_indexed(new) {
+        return checks::immutable(new.map().get("completions"), old.map().get("completions"), path);
+    }
+    let completions = new.completions().filter(|_| new.completions() != old.completions())?;
+    (Some(completions) != new.parallelism())
+        .then(|| Error::invalid(path, completions, "can only be modified in tandem with spec.parallelism"))
+}
+
+/// What of a template may not change before the job starts: all but its labels and annotations, and what decides about nodes.
+fn frozen(template: PodTemplateSpec<'_>) -> Map {
+    fn drop_if_empty(map: &mut Map, key: &str) {
+        if map.get(key).and_then(Value::as_map).is_some_and(Map::is_empty) {
+            map.remove(key);
+        }
+    }
+    let mut template = template.map().clone();
+    at(&mut template, "metadata", |metadata| {
+        metadata.remove("labels");
+        metadata.remove("annotations");
+    });
+    drop_if_empty(&mut template, "metadata");
+    at(&mut template, "spec", |spec| {
+        for key in ["nodeSelector", "tolerations", "schedulingGates"] {
+            spec.remove(key);
+        }
+        at(spec, "affinity", |affinity| drop(affinity.remove("nodeAffinity")));
+        drop_if_empty(spec, "affinity");
+    });
+    template
 }

@@ -1,14 +1,18 @@
 //! AppArmor profiles of containers: the field, and the annotation that older nodes read.
 
+use super::pod_rules::containers;
 use crate::defaults::each;
 use crate::map_at;
+use object::field::Path;
 use object::{Key, Map, Value};
 use schema::view::View;
 use schema::views::core::v1::{AppArmorProfile, Pod, PodSpec};
 use std::collections::HashMap;
 
 /// Before the name of a container: the annotation with its profile.
-const ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
+pub(super) const ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
+/// What is said of the annotation.
+pub(super) const DEPRECATED: &str = r#"deprecated since v1.30; use the "appArmorProfile" field instead"#;
 /// The longest path of a profile.
 const LONGEST: usize = 4095;
 
@@ -61,6 +65,30 @@ pub(super) fn settle(pod: &mut Map) {
             annotations.insert_at(usize::MAX, key.into(), text.into());
         }
     }
+}
+
+/// The warnings for annotations of a new pod that name no profile, or one that [`settle`] copies to the container.
+pub(super) fn warnings(pod: Pod<'_>) -> Vec<String> {
+    let spec = pod.spec();
+    let annotations = pod.metadata().annotations().iter();
+    let texts: HashMap<_, _> =
+        annotations.filter_map(|(key, text)| Some((key.strip_prefix(ANNOTATION)?, text))).collect();
+    let on_windows = spec.os().is_some_and(|os| os.name() == "windows");
+    let mut warnings = Vec::new();
+    if texts.is_empty() || on_windows {
+        return warnings;
+    }
+    let of_pod = spec.security_context().and_then(|context| context.app_armor_profile());
+    let of_pod = of_pod.map(|profile| profile.map());
+    containers::each(spec, &Path::UNSET, |container, _| {
+        let own = container.security_context().and_then(|context| context.app_armor_profile());
+        let Some(text) = texts.get(container.name()).filter(|_| own.is_none()) else { return };
+        if profile(text).is_none_or(|profile| Some(&profile) != of_pod) {
+            let name = container.name();
+            warnings.push(format!("metadata.annotations[{ANNOTATION}{name}]: {DEPRECATED}"));
+        }
+    });
+    warnings
 }
 
 fn uses_profiles(spec: PodSpec<'_>) -> bool {

@@ -1,12 +1,14 @@
 //! `pods`.
 
-use super::{app_armor, pod_defaults, pod_gates, pod_row, pod_spec, qos};
+use super::pod_rules::{self, resize, status, update};
+use super::{app_armor, pod_defaults, pod_gates, pod_row, pod_spec, pod_warnings, qos};
 use crate::defaults::{at, each, within};
 use crate::{
-    About, Action, Column, Columns, Context, Deleted, Generation, Kind, Part, Refusal, SelectableFields,
-    SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, keep, keep_all_but, keep_metadata,
-    map_at,
+    About, Action, Column, Columns, Context, Deleted, Generation, Kind, Part, Refusal, Rules,
+    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, keep,
+    keep_all_but, keep_metadata, map_at,
 };
+use object::field::List;
 use object::{Key, Map, Value};
 use schema::view::View;
 use schema::views::core::v1::Pod;
@@ -190,10 +192,43 @@ impl Strategy for PodStrategy {
                     None => drop(new.remove("ephemeralContainers")),
                 }
             }),
-            Part::Resize => resize(new, old),
+            Part::Resize => take_resources(new, old),
             Part::Status | Part::Finalize | Part::Approval => return,
         }
         drop_disabled(new, old);
+    }
+
+    fn validate_create(&self, pod: &Map, rules: &Rules<'_>) -> List {
+        pod_rules::create(pod, rules)
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        update::validate(new, old, rules)
+    }
+
+    fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        status::validate(new, old, rules)
+    }
+
+    fn validate_part(&self, part: Part, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        match part {
+            Part::EphemeralContainers => update::ephemeral_containers(new, old, rules),
+            Part::Resize => resize::validate(new, old, rules),
+            Part::Status | Part::Finalize | Part::Approval => rules.metadata_update(new, old),
+        }
+    }
+
+    fn preparation_warnings(&self, pod: &Map) -> Vec<String> {
+        app_armor::warnings(Pod::of(pod))
+    }
+
+    fn status_warnings(&self, new: &Map) -> Vec<String> {
+        pod_warnings::of_status(Pod::of(new).status())
+    }
+
+    /// Only for a new pod: pods are changed by programs, and often.
+    fn warnings(&self, new: &Map, old: Option<&Map>) -> Vec<String> {
+        if old.is_some() { Vec::new() } else { pod_warnings::of_pod(Pod::of(new)) }
     }
 
     fn grace(&self, pod: &Map, requested: Option<i64>) -> Option<i64> {
@@ -263,7 +298,7 @@ fn keep_all_but_spec(new: &mut Map, old: &Map, change: impl FnOnce(&mut Map, &Ma
 
 /// Takes from `new` the resources and resize policies of containers. If the containers differ, the pod stays as
 /// the client sent it, and validation refuses it.
-fn resize(new: &mut Map, old: &Map) {
+fn take_resources(new: &mut Map, old: &Map) {
     let (before, after) = (Pod::of(old).spec(), Pod::of(new).spec());
     if after.containers().len() != before.containers().len()
         || after.init_containers().len() != before.init_containers().len()

@@ -1,9 +1,14 @@
 //! `podtemplates`.
 
+use super::pod_rules::Options;
 use super::replication_controller::{images, names};
 use super::{pod_gates, pod_spec};
 use crate::defaults::{at, within};
-use crate::{About, Cell, Column, Columns, Context, Deleted, Generation, Kind, Row, Strategy, table};
+use crate::{
+    About, Cell, Column, Columns, Context, Deleted, Generation, Kind, Row, Rules, Strategy, table, template,
+    workload,
+};
+use object::field::{List, Path};
 use object::{Map, Value};
 use schema::view::View;
 use schema::views::core::v1::PodTemplate;
@@ -54,4 +59,31 @@ impl Strategy for PodTemplateStrategy {
         let old = old.get("template").and_then(|template| template.get("spec")).and_then(Value::as_map);
         at(new, "template", |template| at(template, "spec", |spec| pod_gates::drop_disabled(spec, old)));
     }
+
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(validate_template(object, None));
+        errors
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        errors.append(validate_template(new, Some(old)));
+        errors
+    }
+
+    fn warnings(&self, new: &Map, old: Option<&Map>) -> Vec<String> {
+        let template = |object| PodTemplate::of(object).template();
+        match old {
+            Some(old) if !workload::has_new_generation(new, old) => Vec::new(),
+            Some(old) => template::warnings(template(new), Some(template(old)), &Path::new("template")),
+            None => template::warnings(template(new), None, &Path::new("template")),
+        }
+    }
+}
+
+fn validate_template(object: &Map, old: Option<&Map>) -> List {
+    let template = PodTemplate::of(object).template();
+    let old = old.map(|old| PodTemplate::of(old).template());
+    template::validate(template, &Options::of_template(template, old), &Path::new("template"))
 }

@@ -1,12 +1,14 @@
 //! `replicationcontrollers`.
 
+use super::pod_rules::Options;
 use super::{pod_gates, pod_spec};
 use crate::defaults::{at, fill};
 use crate::resets;
 use crate::{
-    About, Cell, Column, Columns, Context, Dependents, Generation, Kind, Refusal, Row, ScalePaths,
-    SelectableFields, SelectableRow, Strategy, Subresource, keep, map_at, table,
+    About, Cell, Column, Columns, Context, Dependents, Generation, Kind, Refusal, Row, Rules, ScalePaths,
+    SelectableFields, SelectableRow, Strategy, Subresource, checks, keep, map_at, table, template, workload,
 };
+use object::field::{Error, List, Path};
 use object::{Map, Value};
 use schema::view::{Items, View};
 use schema::views::core::v1::{Container, ReplicationController};
@@ -113,4 +115,88 @@ impl Strategy for ReplicationControllerStrategy {
             at(spec, "template", |template| at(template, "spec", |spec| pod_gates::drop_disabled(spec, old)));
         });
     }
+
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(validate_spec(object, None));
+        errors
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(new);
+        let spec = validate_spec(new, Some(old));
+        errors.append(spec.clone());
+        errors.append(rules.metadata_update(new, old));
+        errors.append(spec);
+        errors
+    }
+
+    fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        let path = Path::new("status");
+        let status = ReplicationController::of(new).status();
+        let (labeled, ready) = (status.fully_labeled_replicas(), status.ready_replicas());
+        let available = status.available_replicas();
+        errors.append(workload::counters(
+            &[
+                ("replicas", status.replicas()),
+                ("fullyLabeledReplicas", labeled),
+                ("readyReplicas", ready),
+                ("availableReplicas", available),
+                ("observedGeneration", status.observed_generation()),
+            ],
+            &path,
+        ));
+        errors.append(workload::labeled_replicas(status.replicas(), labeled, ready, available, &path));
+        errors
+    }
+
+    /// Those for the name of a new controller, and those for the template. After a change the reference looks for what the old
+    /// template has and the new one does not.
+    fn warnings(&self, new: &Map, old: Option<&Map>) -> Vec<String> {
+        let spec = Path::new("spec");
+        let path = spec.child("template");
+        let Some(old) = old else {
+            let template = ReplicationController::of(new).spec().template();
+            let template = template.map(|template| template::warnings(template, None, &path));
+            return workload::name_warning(new).into_iter().chain(template.unwrap_or_default()).collect();
+        };
+        if !workload::has_new_generation(new, old) {
+            return Vec::new();
+        }
+        let (new, old) = (ReplicationController::of(new).spec(), ReplicationController::of(old).spec());
+        let warnings = old.template().map(|before| template::warnings(before, new.template(), &path));
+        warnings.unwrap_or_default()
+    }
+}
+
+fn validate_spec(object: &Map, old: Option<&Map>) -> List {
+    let path = Path::new("spec");
+    let spec = ReplicationController::of(object).spec();
+    let mut errors = List::new();
+    errors.extend(checks::non_negative(spec.min_ready_seconds(), &path.child("minReadySeconds")));
+    let selector = spec.selector();
+    if selector.is_empty() {
+        errors.push(Error::required(&path.child("selector"), ""));
+    }
+    let replicas = path.child("replicas");
+    match spec.replicas() {
+        None => errors.push(Error::required(&replicas, "")),
+        Some(number) => errors.extend(checks::non_negative(number, &replicas)),
+    }
+    let path = path.child("template");
+    let Some(template) = spec.template() else {
+        errors.push(Error::required(&path, ""));
+        return errors;
+    };
+    let there = template.metadata().labels().map().index();
+    let is_there =
+        |(key, value): (&str, &str)| there.get(key).and_then(|label| label.as_str()) == Some(value);
+    if !selector.iter().all(is_there) {
+        errors.push(workload::not_selected(template, &path));
+    }
+    let old = old.and_then(|old| ReplicationController::of(old).spec().template());
+    errors.append(template::validate(template, &Options::of_template(template, old), &path));
+    errors.append(workload::always_restarted(template.spec(), "ReplicationController", &path.child("spec")));
+    errors
 }

@@ -121,6 +121,18 @@ pub fn parse_lenient(text: &str) -> Option<IpAddr> {
     parse_ip(text).map(|address| address.ip.to_canonical())
 }
 
+/// Reads a network as older fields take it.
+///
+/// ```
+/// use object::name::address::parse_cidr_lenient;
+/// let network = parse_cidr_lenient("10.00.0.7/8").unwrap();
+/// assert_eq!((network.base(), network.prefix()), ([10, 0, 0, 0].into(), 8));
+/// assert!(network.contains([10, 9, 8, 7].into()) && !network.contains([11, 0, 0, 0].into()));
+/// ```
+pub fn parse_cidr_lenient(text: &str) -> Option<Network> {
+    parse_cidr(text)
+}
+
 fn canonical(path: &Path<'_>, value: &str, canonical: &str) -> List {
     if value == canonical {
         return List::new();
@@ -172,7 +184,8 @@ impl Address {
     }
 }
 
-struct Network {
+/// An address and the length of its network's prefix.
+pub struct Network {
     address: Address,
     prefix: u32,
     zeros_in_prefix: bool,
@@ -187,7 +200,36 @@ impl Network {
         if self.address.ip.is_ipv4() { 32 } else { 128 }
     }
 
-    fn base(&self) -> IpAddr {
+    /// The length of the prefix, as written.
+    pub fn prefix(&self) -> u32 {
+        self.prefix
+    }
+
+    /// Whether an address is in it. A network whose base is an IPv4 address in IPv6 clothes has IPv4 addresses.
+    pub fn contains(&self, ip: IpAddr) -> bool {
+        match (self.base().to_canonical(), ip.to_canonical()) {
+            (IpAddr::V4(base), IpAddr::V4(ip)) => {
+                base.to_bits() == ip.to_bits() & upper_bits_32(self.canonical_prefix())
+            }
+            (IpAddr::V6(base), IpAddr::V6(ip)) => {
+                base.to_bits() == ip.to_bits() & upper_bits_128(self.prefix)
+            }
+            _ => false,
+        }
+    }
+
+    /// The length of the prefix of the network without its IPv6 clothes.
+    fn canonical_prefix(&self) -> u32 {
+        let base = self.base();
+        if base.is_ipv6() && base.to_canonical().is_ipv4() {
+            self.prefix.saturating_sub(96)
+        } else {
+            self.prefix
+        }
+    }
+
+    /// Its first address.
+    pub fn base(&self) -> IpAddr {
         match self.address.ip {
             IpAddr::V4(ip) => Ipv4Addr::from_bits(ip.to_bits() & upper_bits_32(self.prefix)).into(),
             IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & upper_bits_128(self.prefix)).into(),
@@ -200,11 +242,7 @@ impl Network {
 
     /// The network alone. One whose base is an IPv4 address in IPv6 clothes is shown as IPv4.
     fn to_text(&self) -> String {
-        let base = self.base();
-        let shown = base.to_canonical();
-        let prefix =
-            if base.is_ipv6() && shown.is_ipv4() { self.prefix.saturating_sub(96) } else { self.prefix };
-        format!("{shown}/{prefix}")
+        format!("{}/{}", self.base().to_canonical(), self.canonical_prefix())
     }
 }
 
