@@ -10,6 +10,7 @@ mod endpoints;
 pub(crate) mod event;
 mod image;
 mod limit_range;
+mod load_balancer;
 mod namespace;
 mod node;
 mod persistent_volume;
@@ -27,9 +28,14 @@ mod resource_quota;
 mod secret;
 mod service;
 mod service_account;
+mod service_addresses;
+mod service_rules;
+#[cfg(test)]
+mod service_tests;
 mod service_update;
 
 pub use qos::class as pod_qos_class;
+pub use service_addresses::validate as validate_service_addresses;
 
 /// The rows, in the order of discovery.
 pub(crate) const KINDS: &[&Kind] = &[

@@ -1,5 +1,6 @@
 //! Label selectors that objects have as fields.
 
+use crate::object_meta;
 use object::field::{Error, List, Path};
 use object::label::{self, Expression, Selector};
 use object::name::{invalid, label_key, label_value};
@@ -16,12 +17,8 @@ pub enum Values {
 
 /// The field errors of a selector.
 pub fn validate(selector: LabelSelector<'_>, values: Values, path: &Path<'_>) -> List {
-    let mut errors = List::new();
-    let labels = path.child("matchLabels");
-    for (key, value) in selector.match_labels().iter() {
-        errors.append(invalid(&labels, key, label_key(key)));
-        errors.append(invalid(&labels, value, label_value(value)));
-    }
+    let labels = selector.match_labels();
+    let mut errors = object_meta::label_entries(labels.iter(), &path.child("matchLabels"));
     let expressions = path.child("matchExpressions");
     for (at, expression) in selector.match_expressions().iter().enumerate() {
         let path = expressions.index(at);
