@@ -3,6 +3,7 @@
 use object::Value;
 use object::field::{BadValue, Error, List, Path};
 use object::name;
+use object::quote::quote_each;
 
 /// Text that has to be there.
 pub(crate) fn required(text: &str, path: &Path<'_>) -> Option<Error> {
@@ -24,9 +25,34 @@ pub(crate) fn one_of(text: &str, among: &[&str], path: &Path<'_>) -> Option<Erro
     (!among.contains(&text)).then(|| Error::not_supported(path, text, among.iter().copied()))
 }
 
-/// One of a few texts, where empty text counts as absent.
+/// Text that has to be there, and to be one of a few.
 pub(crate) fn required_one_of(text: &str, among: &[&str], path: &Path<'_>) -> Option<Error> {
     required(text, path).or_else(|| one_of(text, among, path))
+}
+
+/// The protocols of ports.
+pub(crate) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+
+/// A protocol of a port.
+pub(crate) fn protocol(text: &str, path: &Path<'_>) -> Option<Error> {
+    required_one_of(text, &PROTOCOLS, path)
+}
+
+/// A number of a port, or the name of one. Zero is absent.
+pub(crate) fn port_number_or_name(port: Option<&Value>, path: &Path<'_>) -> List {
+    match port.and_then(Value::as_str) {
+        Some(text) => name::invalid(path, text, name::port_name(text)),
+        None => port_number(port.and_then(Value::as_i64).unwrap_or_default(), path),
+    }
+}
+
+/// The name of a port that has to have one beside other ports.
+pub(crate) fn port_label(text: &str, among: usize, path: &Path<'_>) -> List {
+    match text {
+        "" if among > 1 => Error::required(path, "").into(),
+        "" => List::new(),
+        text => name::invalid(path, text, name::dns1123_label(text)),
+    }
 }
 
 /// A number of a port.
@@ -50,4 +76,9 @@ pub(crate) fn immutable(new: Option<&Value>, old: Option<&Value>, path: &Path<'_
 /// A value as an error shows it. The reference shows a list or a map as a Go structure; here it is JSON.
 pub(crate) fn shown(value: Option<&Value>) -> BadValue {
     value.map_or(BadValue::Null, schema::bad_value)
+}
+
+/// Texts as an error shows a list of them: `[]string{"a", "b"}`.
+pub(crate) fn shown_texts<'a>(of: &str, texts: impl IntoIterator<Item = &'a str>) -> BadValue {
+    BadValue::Raw(format!("[]{of}{{{}}}", quote_each(texts)))
 }

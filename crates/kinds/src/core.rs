@@ -12,6 +12,7 @@ mod endpoints;
 pub(crate) mod event;
 mod image;
 mod limit_range;
+mod load_balancer;
 mod local_path;
 mod namespace;
 mod node;
@@ -33,10 +34,15 @@ pub(crate) mod resources;
 mod secret;
 mod service;
 mod service_account;
+mod service_addresses;
+mod service_rules;
+#[cfg(test)]
+mod service_tests;
 mod service_update;
 pub(crate) mod tolerations;
 
 pub use qos::class as pod_qos_class;
+pub use service_addresses::validate as validate_service_addresses;
 
 /// The rows, in the order of discovery.
 pub(crate) const KINDS: &[&Kind] = &[

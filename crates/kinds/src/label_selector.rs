@@ -1,5 +1,6 @@
 //! Label selectors that objects have as fields.
 
+use crate::object_meta;
 use object::field::{BadValue, Error, List, Path};
 use object::label::{self, Expression, Labels, Selector};
 use object::name::{invalid, label_key, label_value};
@@ -19,8 +20,7 @@ pub enum Values {
 
 /// The field errors of a selector.
 pub fn validate(selector: LabelSelector<'_>, values: Values, path: &Path<'_>) -> List {
-    let mut errors = List::new();
-    errors.append(labels(selector.match_labels(), &path.child("matchLabels")));
+    let mut errors = labels(selector.match_labels(), &path.child("matchLabels"));
     let expressions = path.child("matchExpressions");
     for (at, expression) in selector.match_expressions().iter().enumerate() {
         let path = expressions.index(at);
@@ -51,12 +51,7 @@ pub fn validate(selector: LabelSelector<'_>, values: Values, path: &Path<'_>) ->
 
 /// The field errors of labels that something has to have.
 pub(crate) fn labels(labels: Entries<'_, &str>, path: &Path<'_>) -> List {
-    let mut errors = List::new();
-    for (key, value) in labels.iter() {
-        errors.append(invalid(path, key, label_key(key)));
-        errors.append(invalid(path, value, label_value(value)));
-    }
-    errors
+    object_meta::label_entries(labels.iter(), path)
 }
 
 /// What a selector picks.

@@ -4,6 +4,7 @@
 //! fields) and a [`Strategy`], its hooks in the write pipeline. Everything that serves a kind derives from its row; nothing here
 //! handles a request.
 
+mod addresses;
 mod admissionregistration;
 mod apiextensions;
 mod apiregistration;
@@ -30,6 +31,7 @@ mod node;
 pub mod object_meta;
 mod policy;
 mod rbac;
+mod references;
 mod resets;
 mod resource;
 mod resource_type;
@@ -42,7 +44,7 @@ mod table;
 mod template;
 mod workload;
 
-pub use core::pod_qos_class;
+pub use core::{pod_qos_class, validate_service_addresses};
 pub use kind::{
     Action, Conversion, Deleted, Dependents, Generation, Kind, MetadataRules, Part, Refusal, ScalePaths,
     Scope, SelectableFields, SelectableRow, Storage, Subresource, SubresourceBody, Traffic, Verb, Version,

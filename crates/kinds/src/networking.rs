@@ -4,8 +4,10 @@ use crate::Kind;
 
 mod ingress;
 mod ingress_class;
+mod ingress_rules;
 mod ip_address;
 mod network_policy;
+mod network_policy_rules;
 mod service_cidr;
 
 /// The rows, in the order of discovery.

@@ -187,8 +187,16 @@ fn strings<'a>(metadata: Option<&'a Map>, key: &str) -> impl Iterator<Item = (&'
 
 /// The rules for the labels in the metadata of an object or of a template.
 pub fn labels(metadata: Option<&Map>, path: &Path<'_>) -> field::List {
+    label_entries(strings(metadata, "labels"), path)
+}
+
+/// The rules for labels in any field.
+pub(crate) fn label_entries<'a>(
+    labels: impl Iterator<Item = (&'a str, &'a str)>,
+    path: &Path<'_>,
+) -> field::List {
     let mut errors = field::List::new();
-    for (key, value) in strings(metadata, "labels") {
+    for (key, value) in labels {
         errors.append(name::invalid(path, key, name::qualified_name(key)));
         errors.append(name::invalid(path, value, name::label_value(value)));
     }

@@ -1,15 +1,16 @@
 //! `services`.
 
-use super::service_update;
+use super::{load_balancer, service_rules, service_update};
 use crate::defaults::{at, each, fill, fill_text, within};
 use crate::resets;
 use crate::{
-    About, Action, Cell, Column, Columns, Context, Deleted, Kind, NameRule, Refusal, Row, SelectableFields,
-    SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, table,
+    About, Action, Cell, Column, Columns, Context, Deleted, Kind, NameRule, Refusal, Row, Rules,
+    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, addresses, table,
 };
+use object::field::List;
 use object::{Key, Map, Value};
 use schema::view::{Items, View};
-use schema::views::core::v1::{LoadBalancerStatus, Service, ServicePort, ServiceSpec};
+use schema::views::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Service, ServicePort, ServiceSpec};
 use std::collections::BTreeSet;
 
 /// The row.
@@ -120,6 +121,35 @@ impl Strategy for ServiceStrategy {
     /// Keeps allocated addresses and ports that the new object leaves out; drops those that its type does not use.
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         service_update::prepare(new, old);
+    }
+
+    fn validate_create(&self, service: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(service);
+        errors.append(service_rules::validate(Service::of(service), None));
+        errors
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        errors.append(service_rules::validate_change(Service::of(new), Service::of(old)));
+        errors.append(rules.metadata(new));
+        errors.append(service_rules::validate(Service::of(new), Some(Service::of(old))));
+        errors
+    }
+
+    fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        errors.append(load_balancer::validate(Service::of(new), Service::of(old)));
+        errors
+    }
+
+    fn warnings(&self, new: &Map, _old: Option<&Map>) -> Vec<String> {
+        service_rules::warnings(Service::of(new))
+    }
+
+    fn status_warnings(&self, new: &Map) -> Vec<String> {
+        let points = Service::of(new).status().load_balancer().ingress();
+        addresses::balancer_warnings(points.iter().map(LoadBalancerIngress::ip))
     }
 
     fn name_rule(&self) -> NameRule {

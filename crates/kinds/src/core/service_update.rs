@@ -141,7 +141,8 @@ fn may_have_node_ports(spec: ServiceSpec<'_>) -> bool {
     matches!(spec.r#type(), "NodePort" | "LoadBalancer")
 }
 
-fn takes_health_check_port(spec: ServiceSpec<'_>) -> bool {
+/// Whether the load balancer of a service asks its nodes whether they are healthy.
+pub(super) fn takes_health_check_port(spec: ServiceSpec<'_>) -> bool {
     spec.r#type() == "LoadBalancer" && spec.external_traffic_policy() == "Local"
 }
 

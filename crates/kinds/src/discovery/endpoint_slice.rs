@@ -1,8 +1,10 @@
 //! `endpointslices`.
 
+use super::endpoint_slice_rules as rules_of_slices;
 use crate::cells::with_more;
 use crate::defaults::{at, each, fill_text};
-use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Strategy, differs_but_for};
+use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy, differs_but_for};
+use object::field::List;
 use object::{Key, Map, Value};
 use schema::view::View;
 use schema::views::discovery::v1::{EndpointPort, EndpointSlice};
@@ -89,6 +91,22 @@ impl Strategy for EndpointSliceStrategy {
             drop_node_hints(new);
         }
         drop_topology(new, Some(old));
+    }
+
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(rules_of_slices::validate(EndpointSlice::of(object), None));
+        errors
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(new);
+        errors.append(rules_of_slices::validate(EndpointSlice::of(new), Some(EndpointSlice::of(old))));
+        errors
+    }
+
+    fn warnings(&self, new: &Map, old: Option<&Map>) -> Vec<String> {
+        rules_of_slices::warnings(EndpointSlice::of(new), old.map(EndpointSlice::of))
     }
 
     /// A change of labels counts too.

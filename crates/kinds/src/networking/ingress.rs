@@ -1,11 +1,15 @@
 //! `ingresses`.
 
+use super::ingress_rules;
 use crate::cells::{NONE, joined, text_or};
 use crate::resets;
-use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Subresource, WithStatus};
+use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Rules, Strategy, Subresource, addresses};
 use object::Map;
+use object::field::List;
 use schema::view::{Items, View};
-use schema::views::networking::v1::{Ingress, IngressLoadBalancerStatus, IngressRule};
+use schema::views::networking::v1::{
+    Ingress, IngressLoadBalancerIngress, IngressLoadBalancerStatus, IngressRule,
+};
 use std::collections::BTreeSet;
 
 /// The row.
@@ -41,7 +45,7 @@ pub(crate) const KIND: Kind = Kind {
     generation: Generation::Counted,
     key_prefix: Some("ingress"),
     resets: resets::STATUS,
-    strategy: &WithStatus,
+    strategy: &IngressStrategy,
     ..Kind::PLAIN
 };
 
@@ -83,4 +87,41 @@ fn addresses(balancer: IngressLoadBalancerStatus<'_>) -> String {
     let places = points.iter().map(|point| if point.ip().is_empty() { point.hostname() } else { point.ip() });
     let places: BTreeSet<&str> = places.filter(|place| !place.is_empty()).collect();
     joined(places.iter(), ",")
+}
+
+struct IngressStrategy;
+
+impl Strategy for IngressStrategy {
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let ingress = Ingress::of(object);
+        let mut errors = rules.metadata(object);
+        errors.append(ingress_rules::validate(ingress, None));
+        errors.extend(ingress_rules::class_annotation(ingress));
+        errors
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        errors.append(rules.metadata(new));
+        errors.append(ingress_rules::validate(Ingress::of(new), Some(Ingress::of(old))));
+        errors
+    }
+
+    fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        errors.append(ingress_rules::validate_status(Ingress::of(new), Ingress::of(old)));
+        errors
+    }
+
+    fn warnings(&self, new: &Map, old: Option<&Map>) -> Vec<String> {
+        match old {
+            None => ingress_rules::warnings(Ingress::of(new)),
+            Some(_) => Vec::new(),
+        }
+    }
+
+    fn status_warnings(&self, new: &Map) -> Vec<String> {
+        let points = Ingress::of(new).status().load_balancer().ingress();
+        addresses::balancer_warnings(points.iter().map(IngressLoadBalancerIngress::ip))
+    }
 }

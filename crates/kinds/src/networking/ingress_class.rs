@@ -2,10 +2,17 @@
 
 use crate::cells::NONE;
 use crate::defaults::{at, fill_text};
-use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Scope, Strategy};
+use crate::references::{self, Reference};
+use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Scope, Strategy};
 use object::Map;
+use object::field::{Error, List, Path};
+use object::name::domain::domain_prefixed_path;
+use object::name::{Mode, invalid, name_is_dns_label};
 use schema::view::View;
-use schema::views::networking::v1::{IngressClass, IngressClassParametersReference};
+use schema::views::networking::v1::{IngressClass, IngressClassParametersReference, IngressClassSpec};
+
+/// The longest name of a controller, in bytes.
+const LONGEST_CONTROLLER: usize = 250;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -56,4 +63,112 @@ impl Strategy for IngressClassStrategy {
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(validate(IngressClass::of(object).spec()));
+        errors
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let (spec, before) = (IngressClass::of(new).spec(), IngressClass::of(old).spec());
+        let mut errors = rules.metadata_update(new, old);
+        if spec.controller() != before.controller() {
+            let path = Path::new("spec");
+            errors.push(Error::invalid(&path.child("controller"), spec.controller(), "field is immutable"));
+        }
+        errors.append(self.validate_create(new, rules));
+        errors
+    }
+}
+
+fn validate(spec: IngressClassSpec<'_>) -> List {
+    let path = Path::new("spec");
+    let mut errors = List::new();
+    let controller = path.child("controller");
+    if spec.controller().len() > LONGEST_CONTROLLER {
+        errors.push(Error::too_long(&controller, Some(LONGEST_CONTROLLER)));
+    }
+    errors.append(domain_prefixed_path(&controller, spec.controller()));
+    if let Some(of) = spec.parameters() {
+        errors.append(parameters(of, &path.child("parameters")));
+    }
+    errors
+}
+
+fn parameters(parameters: IngressClassParametersReference<'_>, path: &Path<'_>) -> List {
+    let (group, kind, name) = (parameters.api_group(), parameters.kind(), parameters.name());
+    let mut errors = references::local(Reference { group, kind, name }, path);
+    let namespace = path.child("namespace");
+    match (parameters.scope(), parameters.namespace()) {
+        (None, _) => errors.push(Error::required(&path.child("scope"), "")),
+        (Some("Namespace"), None) => {
+            errors.push(Error::required(&namespace, "`parameters.scope` is set to 'Namespace'"));
+        }
+        (Some("Namespace"), Some(name)) => {
+            errors.append(invalid(&namespace, name, name_is_dns_label(name, Mode::Name)));
+        }
+        (Some("Cluster"), None) => {}
+        (Some("Cluster"), Some(_)) => {
+            errors.push(Error::forbidden(&namespace, "`parameters.scope` is set to 'Cluster'"));
+        }
+        (Some(other), _) => {
+            errors.push(Error::not_supported(&path.child("scope"), other, ["Cluster", "Namespace"]));
+        }
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{create, update};
+
+    fn class(spec: &str) -> String {
+        format!(r#"{{"apiVersion":"networking.k8s.io/v1","kind":"IngressClass","spec":{{{spec}}}}}"#)
+    }
+
+    #[test]
+    fn controller_is_a_path_in_a_domain_and_stays() {
+        let shape = r#"must be a domain-prefixed path (such as "acme.io/foo")"#;
+        assert_eq!(create(&class("")), ["spec.controller: Required value"]);
+        assert_eq!(
+            create(&class(r#""controller":"nodomain""#)),
+            [format!(r#"spec.controller: Invalid value: "nodomain": {shape}"#)]
+        );
+        let long = class(&format!(r#""controller":"a/{}""#, "x".repeat(250)));
+        assert_eq!(create(&long), ["spec.controller: Too long: may not be more than 250 bytes"]);
+        assert_eq!(
+            update(&class(""), &class(r#""controller":"a/b""#)),
+            [r#"spec.controller: Invalid value: "": field is immutable"#, "spec.controller: Required value"]
+        );
+    }
+
+    #[test]
+    fn parameters_are_of_the_cluster_or_of_a_namespace() {
+        let with = |fields: &str| {
+            create(&class(&format!(r#""controller":"a/b","parameters":{{"kind":"K","name":"n"{fields}}}"#)))
+        };
+        assert!(with("").is_empty());
+        let cases = [
+            (
+                r#","scope":"Galaxy""#,
+                r#"scope: Unsupported value: "Galaxy": supported values: "Cluster", "Namespace""#,
+            ),
+            (
+                r#","scope":"Namespace""#,
+                "namespace: Required value: `parameters.scope` is set to 'Namespace'",
+            ),
+            (r#","namespace":"x""#, "namespace: Forbidden: `parameters.scope` is set to 'Cluster'"),
+        ];
+        for (fields, expected) in cases {
+            assert_eq!(with(fields), [format!("spec.parameters.{expected}")]);
+        }
+        assert_eq!(
+            create(&class(r#""controller":"a/b","parameters":{"kind":"a/b"}"#)),
+            [
+                "spec.parameters.kind: Invalid value: \"a/b\": may not contain '/'",
+                "spec.parameters.name: Required value: name is required",
+            ]
+        );
+    }
 }

@@ -1,8 +1,11 @@
 //! `ipaddresses`.
 
 use crate::cells::NONE;
-use crate::{About, Cell, Column, Columns, Context, Kind, NameRule, Row, Scope, Strategy, Version};
+use crate::{About, Cell, Column, Columns, Context, Kind, NameRule, Row, Rules, Scope, Strategy, Version};
 use object::Map;
+use object::field::{BadValue, Error, List, Path};
+use object::name::{Mode, dns1123_subdomain, invalid, name_is_path_segment};
+use object::quote::Quoted;
 use schema::view::View;
 use schema::views::networking::v1beta1::{IPAddress, ParentReference};
 
@@ -48,7 +51,91 @@ impl Strategy for IPAddressStrategy {
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(parent(IPAddress::of(object)));
+        errors
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = self.validate_create(new, rules);
+        errors.append(rules.metadata_update(new, old));
+        errors.extend(kept_parent(IPAddress::of(new), IPAddress::of(old)));
+        errors
+    }
+
     fn name_rule(&self) -> NameRule {
         NameRule::IpAddress
+    }
+}
+
+/// The rules for the object that has the address.
+fn parent(address: IPAddress<'_>) -> List {
+    let path = Path::new("spec");
+    let path = path.child("parentRef");
+    let Some(parent) = address.spec().parent_ref() else { return Error::required(&path, "").into() };
+    let mut errors = List::new();
+    if !parent.group().is_empty() {
+        errors.append(invalid(&path.child("group"), parent.group(), dns1123_subdomain(parent.group())));
+    }
+    for (key, text) in [("resource", parent.resource()), ("name", parent.name())] {
+        match text {
+            "" => errors.push(Error::required(&path.child(key), "")),
+            text => errors.append(invalid(&path.child(key), text, name_is_path_segment(text, Mode::Name))),
+        }
+    }
+    let namespace = parent.namespace();
+    errors.append(invalid(&path.child("namespace"), namespace, name_is_path_segment(namespace, Mode::Name)));
+    errors
+}
+
+fn kept_parent(new: IPAddress<'_>, old: IPAddress<'_>) -> Option<Error> {
+    let path = Path::new("spec");
+    let fields = |address: IPAddress<'_>| address.spec().parent_ref().map(|parent| parent.map().clone());
+    (fields(new) != fields(old)).then(|| {
+        let shown = new.spec().parent_ref().map_or(BadValue::Null, shown);
+        Error::invalid(&path.child("parentRef"), shown, "field is immutable")
+    })
+}
+
+/// A reference as the reference server shows it.
+fn shown(parent: ParentReference<'_>) -> BadValue {
+    BadValue::Raw(format!(
+        "networking.ParentReference{{Group:{}, Resource:{}, Namespace:{}, Name:{}}}",
+        Quoted(parent.group()),
+        Quoted(parent.resource()),
+        Quoted(parent.namespace()),
+        Quoted(parent.name())
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{create, update};
+
+    fn address(spec: &str) -> String {
+        let metadata = r#""metadata":{"name":"10.0.0.9"}"#;
+        format!(r#"{{"apiVersion":"networking.k8s.io/v1","kind":"IPAddress",{metadata},"spec":{{{spec}}}}}"#)
+    }
+
+    #[test]
+    fn an_address_has_a_parent_and_keeps_it() {
+        assert_eq!(create(&address("")), ["spec.parentRef: Required value"]);
+        assert_eq!(
+            create(&address(r#""parentRef":{"resource":"a/b","namespace":"%"}"#)),
+            [
+                "spec.parentRef.resource: Invalid value: \"a/b\": may not contain '/'",
+                "spec.parentRef.name: Required value",
+                "spec.parentRef.namespace: Invalid value: \"%\": may not contain '%'",
+            ]
+        );
+        let of = |name: &str| address(&format!(r#""parentRef":{{"resource":"services","name":"{name}"}}"#));
+        assert!(update(&of("a"), &of("a")).is_empty());
+        assert_eq!(
+            update(&of("b"), &of("a")),
+            [
+                r#"spec.parentRef: Invalid value: networking.ParentReference{Group:"", Resource:"services", Namespace:"", Name:"b"}: field is immutable"#
+            ]
+        );
     }
 }

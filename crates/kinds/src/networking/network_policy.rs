@@ -1,11 +1,14 @@
 //! `networkpolicies`.
 
+use super::network_policy_rules as rules_of_policies;
 use crate::cells::selector;
 use crate::defaults::{each, fill, fill_text, within};
-use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Strategy};
+use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy};
+use object::field::List;
 use object::{Map, Value};
 use schema::view::View;
 use schema::views::networking::v1::NetworkPolicy;
+use std::collections::HashSet;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -60,4 +63,28 @@ impl Strategy for NetworkPolicyStrategy {
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(rules_of_policies::validate(NetworkPolicy::of(object)));
+        errors
+    }
+
+    /// The new policy is checked twice. Only the second time may networks of the old one stay as they are.
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let (policy, before) = (NetworkPolicy::of(new), NetworkPolicy::of(old));
+        let mut errors = rules.metadata(new);
+        errors.append(rules_of_policies::validate_after(policy, before, &HashSet::new()));
+        errors.append(rules.metadata_update(new, old));
+        errors.append(rules_of_policies::validate_after(
+            policy,
+            before,
+            &rules_of_policies::networks(before),
+        ));
+        errors
+    }
+
+    fn warnings(&self, new: &Map, _old: Option<&Map>) -> Vec<String> {
+        rules_of_policies::warnings(NetworkPolicy::of(new))
+    }
 }
