@@ -2,7 +2,10 @@
 
 use object::Value;
 use object::field::{BadValue, Error, List, Path};
-use object::name;
+use object::name::{self, Messages};
+use object::quantity::Quantity;
+use object::quote::quote_each;
+use schema::view::Items;
 
 /// Text that has to be there.
 pub(crate) fn required(text: &str, path: &Path<'_>) -> Option<Error> {
@@ -37,4 +40,28 @@ pub(crate) fn immutable(new: Option<&Value>, old: Option<&Value>, path: &Path<'_
 /// A value as an error shows it. The reference shows a list or a map as a Go structure; here it is JSON.
 pub(crate) fn shown(value: Option<&Value>) -> BadValue {
     value.map_or(BadValue::Null, schema::bad_value)
+}
+
+/// An amount as an error shows it where the reference shows the structure.
+pub(crate) fn shown_amount(amount: &Quantity) -> BadValue {
+    BadValue::Raw(amount.go_syntax())
+}
+
+/// An amount from zero on.
+pub(crate) fn non_negative_amount(text: &str, path: &Path<'_>) -> Option<Error> {
+    let amount: Quantity = text.parse().ok()?;
+    (amount.signum() < 0).then(|| Error::invalid(path, text, "must be greater than or equal to 0"))
+}
+
+/// The messages about a value that the error shows as `shown`.
+pub(crate) fn invalid_raw(path: &Path<'_>, shown: &str, messages: Messages) -> List {
+    messages.into_iter().map(|why| Error::invalid(path, BadValue::Raw(shown.to_owned()), why)).collect()
+}
+
+/// A list of texts of a Go type as an error shows it: `[]T{"a", "b"}`, or `[]T(nil)`.
+pub(crate) fn shown_texts<'a>(of: &str, texts: Items<'a, &'a str>) -> BadValue {
+    BadValue::Raw(match texts.is_empty() {
+        true => format!("[]{of}(nil)"),
+        false => format!("[]{of}{{{}}}", quote_each(texts.iter())),
+    })
 }

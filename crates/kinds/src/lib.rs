@@ -37,6 +37,7 @@ mod storage;
 mod strategy;
 mod table;
 mod template;
+mod x509;
 
 pub use core::pod_qos_class;
 pub use kind::{

@@ -200,6 +200,23 @@ impl Quantity {
         }
     }
 
+    /// As errors of the reference show the structure: `resource.Quantity{i:...}`.
+    pub fn go_syntax(&self) -> String {
+        let (value, scale, decimal) = match &self.amount {
+            Amount::Small { value, scale } => (*value, *scale, "(*inf.Dec)(nil)".to_owned()),
+            Amount::Large(_) => (0, 0, self.to_string()),
+        };
+        let format = match self.format {
+            Format::DecimalExponent => "DecimalExponent",
+            Format::BinarySi => "BinarySI",
+            Format::DecimalSi => "DecimalSI",
+        };
+        format!(
+            "resource.Quantity{{i:resource.int64Amount{{value:{value}, scale:{scale}}}, \
+             d:resource.infDecAmount{{Dec:{decimal}}}, s:\"{self}\", Format:\"{format}\"}}"
+        )
+    }
+
     fn to_decimal(&self) -> Decimal {
         match &self.amount {
             Amount::Small { value, scale } => Decimal::from_scaled(*value, *scale),
