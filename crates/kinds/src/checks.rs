@@ -2,8 +2,7 @@
 
 use object::Value;
 use object::field::{BadValue, Error, List, Path};
-use object::name::{self, Messages};
-use object::quantity::Quantity;
+use object::name;
 use object::quote::quote_each;
 use schema::view::Items;
 
@@ -27,9 +26,22 @@ pub(crate) fn one_of(text: &str, among: &[&str], path: &Path<'_>) -> Option<Erro
     (!among.contains(&text)).then(|| Error::not_supported(path, text, among.iter().copied()))
 }
 
+/// One of a few texts, where empty text counts as absent.
+pub(crate) fn required_one_of(text: &str, among: &[&str], path: &Path<'_>) -> Option<Error> {
+    required(text, path).or_else(|| one_of(text, among, path))
+}
+
 /// A number of a port.
 pub(crate) fn port_number(port: i64, path: &Path<'_>) -> List {
     name::port_number(port).into_iter().map(|why| Error::invalid(path, port, why)).collect()
+}
+
+/// A number or a name of a port.
+pub(crate) fn port(port: Option<&Value>, path: &Path<'_>) -> List {
+    match port.and_then(Value::as_str) {
+        Some(text) => name::invalid(path, text, name::port_name(text)),
+        None => port_number(port.and_then(Value::as_i64).unwrap_or_default(), path),
+    }
 }
 
 /// A value that may not change.
@@ -40,22 +52,6 @@ pub(crate) fn immutable(new: Option<&Value>, old: Option<&Value>, path: &Path<'_
 /// A value as an error shows it. The reference shows a list or a map as a Go structure; here it is JSON.
 pub(crate) fn shown(value: Option<&Value>) -> BadValue {
     value.map_or(BadValue::Null, schema::bad_value)
-}
-
-/// An amount as an error shows it where the reference shows the structure.
-pub(crate) fn shown_amount(amount: &Quantity) -> BadValue {
-    BadValue::Raw(amount.go_syntax())
-}
-
-/// An amount from zero on.
-pub(crate) fn non_negative_amount(text: &str, path: &Path<'_>) -> Option<Error> {
-    let amount: Quantity = text.parse().ok()?;
-    (amount.signum() < 0).then(|| Error::invalid(path, text, "must be greater than or equal to 0"))
-}
-
-/// The messages about a value that the error shows as `shown`.
-pub(crate) fn invalid_raw(path: &Path<'_>, shown: &str, messages: Messages) -> List {
-    messages.into_iter().map(|why| Error::invalid(path, BadValue::Raw(shown.to_owned()), why)).collect()
 }
 
 /// A list of texts of a Go type as an error shows it: `[]T{"a", "b"}`, or `[]T(nil)`.

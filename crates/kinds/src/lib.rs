@@ -34,6 +34,7 @@ mod resets;
 mod resource;
 mod resource_type;
 mod scheduling;
+mod seen;
 mod storage;
 mod strategy;
 mod table;

@@ -15,6 +15,7 @@ mod tests;
 pub use parse::{canonicalize, canonicalize_milli};
 
 use crate::Text;
+use crate::quote::Quoted;
 use decimal::{Canonical, Decimal};
 use std::cmp::Ordering;
 use std::fmt;
@@ -200,12 +201,16 @@ impl Quantity {
         }
     }
 
-    /// As errors of the reference show the structure: `resource.Quantity{i:...}`.
+    /// How Go prints the structure that holds a quantity, for messages that show it so. An amount past 64 bits, whose structure has
+    /// an address in it, is shown as its text.
+    ///
+    /// ```
+    /// let amount: object::quantity::Quantity = "1500m".parse().unwrap();
+    /// let shown = r#"resource.Quantity{i:resource.int64Amount{value:1500, scale:-3}, d:resource.infDecAmount{Dec:(*inf.Dec)(nil)}, s:"1500m", Format:"DecimalSI"}"#;
+    /// assert_eq!(amount.go_syntax(), shown);
+    /// ```
     pub fn go_syntax(&self) -> String {
-        let (value, scale, decimal) = match &self.amount {
-            Amount::Small { value, scale } => (*value, *scale, "(*inf.Dec)(nil)".to_owned()),
-            Amount::Large(_) => (0, 0, self.to_string()),
-        };
+        let Amount::Small { value, scale } = self.amount else { return self.to_string() };
         let format = match self.format {
             Format::DecimalExponent => "DecimalExponent",
             Format::BinarySi => "BinarySI",
@@ -213,7 +218,8 @@ impl Quantity {
         };
         format!(
             "resource.Quantity{{i:resource.int64Amount{{value:{value}, scale:{scale}}}, \
-             d:resource.infDecAmount{{Dec:{decimal}}}, s:\"{self}\", Format:\"{format}\"}}"
+             d:resource.infDecAmount{{Dec:(*inf.Dec)(nil)}}, s:{}, Format:\"{format}\"}}",
+            Quoted(&self.text)
         )
     }
 

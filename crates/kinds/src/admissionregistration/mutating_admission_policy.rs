@@ -106,9 +106,7 @@ fn validate(object: &Map, old: Option<&Map>) -> List {
     }
     let at = path.child("reinvocationPolicy");
     let of_policy = spec.reinvocation_policy();
-    errors.extend(
-        checks::required(of_policy, &at).or_else(|| checks::one_of(of_policy, &["IfNeeded", "Never"], &at)),
-    );
+    errors.extend(checks::required_one_of(of_policy, &["IfNeeded", "Never"], &at));
     errors
 }
 

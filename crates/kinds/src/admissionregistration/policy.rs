@@ -238,7 +238,7 @@ fn param_ref(reference: ParamRef<'_>, path: &Path<'_>) -> List {
     }
     let at = path.child("parameterNotFoundAction");
     let action = reference.parameter_not_found_action().unwrap_or_default();
-    errors.extend(checks::required(action, &at).or_else(|| checks::one_of(action, &["Deny", "Allow"], &at)));
+    errors.extend(checks::required_one_of(action, &["Deny", "Allow"], &at));
     errors
 }
 

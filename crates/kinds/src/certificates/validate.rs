@@ -146,9 +146,7 @@ fn conditions(all: Conditions<'_>, old: Option<Conditions<'_>>, path: &Path<'_>)
             _ => &["False", "True", "Unknown"],
         };
         let status_path = path.child("status");
-        errors.extend(
-            checks::required(status, &status_path).or_else(|| checks::one_of(status, allowed, &status_path)),
-        );
+        errors.extend(checks::required_one_of(status, allowed, &status_path));
         let other = match ty {
             APPROVED => Some(DENIED),
             DENIED => Some(APPROVED),

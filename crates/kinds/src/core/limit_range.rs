@@ -1,10 +1,9 @@
 //! `limitranges`.
 
-use super::resource_name;
-use crate::checks::shown_amount;
+use super::resources;
 use crate::defaults::{at, each, fill_entries, round_up};
 use crate::{Context, Kind, Rules, Strategy};
-use object::field::{Error, List, Path};
+use object::field::{BadValue, Error, List, Path};
 use object::name::{invalid, qualified_name};
 use object::quantity::{Format, Quantity};
 use object::{Map, Value};
@@ -118,8 +117,8 @@ fn collect<'a>(
 fn validate_item(item: LimitRangeItem<'_>, is_repeated: bool, path: &Path<'_>) -> List {
     let ty = item.r#type();
     let check = match ty {
-        POD | "Container" => resource_name::of_container,
-        _ => resource_name::any,
+        POD | "Container" => resources::container_name,
+        _ => resources::name,
     };
     let mut errors = validate_type(ty, is_repeated, &path.child("type"));
     let mut all = All::new();
@@ -152,6 +151,10 @@ fn validate_item(item: LimitRangeItem<'_>, is_repeated: bool, path: &Path<'_>) -
         errors.extend(validate_overcommit(name, bounds, path));
     }
     errors
+}
+
+fn shown_amount(amount: &Quantity) -> BadValue {
+    BadValue::Raw(amount.go_syntax())
 }
 
 /// The smaller amount of a pair is not above the larger one.
@@ -209,7 +212,7 @@ fn largest_ratio(ratio: &Quantity, min: &Quantity, max: &Quantity) -> (f64, f64)
 /// A resource that is not overcommitted has its default limit as its default request.
 fn validate_overcommit(name: &str, bounds: &Bounds, path: &Path<'_>) -> Option<Error> {
     let (Some(default), Some(request)) = (&bounds.default, &bounds.default_request) else { return None };
-    (!resource_name::may_be_overcommitted(name) && default != request).then(|| {
+    (!resources::is_overcommitted(name) && default != request).then(|| {
         let why = format!("default value {default} must equal to defaultRequest value {request} in {name}");
         Error::invalid(&path.child("defaultRequest").key(name), shown_amount(request), why)
     })

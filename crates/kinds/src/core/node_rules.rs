@@ -1,6 +1,6 @@
 //! The rules for nodes.
 
-use super::resource_name;
+use super::resources::{amount, quantity_value};
 use crate::checks::{self, shown, shown_texts};
 use crate::metadata;
 use object::field::{BadValue, Error, List, Path};
@@ -152,8 +152,7 @@ pub(crate) fn taints(taints: Items<'_, Taint<'_>>, path: &Path<'_>) -> List {
 }
 
 fn taint_effect(effect: &str, path: &Path<'_>) -> Option<Error> {
-    checks::required(effect, path)
-        .or_else(|| checks::one_of(effect, &["NoSchedule", "PreferNoSchedule", "NoExecute"], path))
+    checks::required_one_of(effect, &["NoSchedule", "PreferNoSchedule", "NoExecute"], path)
 }
 
 fn shown_taint(taint: Taint<'_>) -> String {
@@ -172,7 +171,7 @@ fn resources(status: NodeStatus<'_>) -> List {
     let mut check = |list: Entries<'_, &str>, key: &str| {
         let path = path.child(key);
         for (name, text) in list.iter() {
-            errors.append(resource_name::amount(name, text, &path.child(name)));
+            errors.append(quantity_value(name, &amount(text), &path.child(name)));
         }
     };
     check(status.capacity(), "capacity");

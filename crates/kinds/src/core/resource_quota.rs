@@ -1,6 +1,6 @@
 //! `resourcequotas`.
 
-use super::resource_name::{is_standard_quota, quota_list};
+use super::resources::{is_of_quotas, quota_list};
 use crate::checks::shown_texts;
 use crate::defaults::{at, round_up};
 use crate::resets;
@@ -148,7 +148,7 @@ fn applies(scope: &str, resource: &str) -> bool {
 
 /// How many of the hard limits the scope does not apply to.
 fn unsupported(scope: &str, spec: ResourceQuotaSpec<'_>) -> usize {
-    spec.hard().iter().filter(|(name, _)| is_standard_quota(name) && !applies(scope, name)).count()
+    spec.hard().iter().filter(|(name, _)| is_of_quotas(name) && !applies(scope, name)).count()
 }
 
 fn conflicts(scopes: &BTreeSet<&str>) -> usize {
