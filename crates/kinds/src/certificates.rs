@@ -3,6 +3,7 @@
 use crate::Kind;
 
 mod certificate_signing_request;
+mod validate;
 
 /// The rows, in the order of discovery.
 pub(crate) const KINDS: &[&Kind] = &[&certificate_signing_request::KIND];

@@ -4,6 +4,7 @@ use object::Value;
 use object::field::{BadValue, Error, List, Path};
 use object::name;
 use object::quote::quote_each;
+use schema::view::Items;
 
 /// Text that has to be there.
 pub(crate) fn required(text: &str, path: &Path<'_>) -> Option<Error> {
@@ -78,7 +79,10 @@ pub(crate) fn shown(value: Option<&Value>) -> BadValue {
     value.map_or(BadValue::Null, schema::bad_value)
 }
 
-/// Texts as an error shows a list of them: `[]string{"a", "b"}`.
-pub(crate) fn shown_texts<'a>(of: &str, texts: impl IntoIterator<Item = &'a str>) -> BadValue {
-    BadValue::Raw(format!("[]{of}{{{}}}", quote_each(texts)))
+/// A list of texts of a Go type as an error shows it: `[]T{"a", "b"}`, or `[]T(nil)`.
+pub(crate) fn shown_texts<'a>(of: &str, texts: Items<'a, &'a str>) -> BadValue {
+    BadValue::Raw(match texts.is_empty() {
+        true => format!("[]{of}(nil)"),
+        false => format!("[]{of}{{{}}}", quote_each(texts.iter())),
+    })
 }

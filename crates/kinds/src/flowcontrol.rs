@@ -1,7 +1,13 @@
 //! The kinds of `flowcontrol.apiserver.k8s.io`.
 
-use crate::{Context, Kind, Strategy, keep_all_but};
+use crate::checks;
+use crate::{Context, Kind, Rules, Strategy, keep_all_but};
+use object::field::{Error, List, Path};
 use object::{Key, Map, Value};
+use schema::view::View;
+use schema::views::flowcontrol::v1::FlowSchema;
+use schema::{Limits, json};
+use std::collections::HashSet;
 
 mod flow_schema;
 mod priority_level_configuration;
@@ -12,6 +18,8 @@ pub(crate) const KINDS: &[&Kind] = &[&flow_schema::KIND, &priority_level_configu
 /// The strategy of both kinds: a status update writes only the status and keeps the old metadata.
 struct FlowControlStrategy {
     default: fn(&mut Map),
+    /// The errors of an object, but for those of its metadata and status.
+    validate: fn(&Map) -> List,
 }
 
 impl Strategy for FlowControlStrategy {
@@ -29,6 +37,53 @@ impl Strategy for FlowControlStrategy {
             }
         }
     }
+
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append((self.validate)(object));
+        errors.append(validate_conditions(object));
+        errors
+    }
+
+    fn validate_update(&self, new: &Map, _old: &Map, rules: &Rules<'_>) -> List {
+        self.validate_create(new, rules)
+    }
+
+    fn validate_status(&self, new: &Map, _old: &Map, _rules: &Rules<'_>) -> List {
+        validate_conditions(new)
+    }
+}
+
+/// The conditions of a status have a type each.
+fn validate_conditions(object: &Map) -> List {
+    let path = Path::new("status");
+    let path = path.child("conditions");
+    let mut errors = List::new();
+    let mut seen = HashSet::new();
+    // Both kinds have conditions of the same form.
+    for (at, condition) in FlowSchema::of(object).status().conditions().iter().enumerate() {
+        let path = path.index(at);
+        let (ty, path) = (condition.r#type(), path.child("type"));
+        errors.extend((!seen.insert(ty)).then(|| Error::duplicate(&path, ty)));
+        errors.extend(ty.is_empty().then(|| Error::required(&path, "must not be empty")));
+    }
+    errors
+}
+
+/// Objects that always exist have a spec that does not change.
+fn same_as_mandatory(spec: &Map, mandatory: Option<&Value>, why: impl FnOnce() -> String) -> Option<Error> {
+    let mandatory = mandatory?;
+    (mandatory.as_map() != Some(spec)).then(|| {
+        let shown = checks::shown(Some(&spec.clone().into()));
+        Error::invalid(&Path::new("spec"), shown, why())
+    })
+}
+
+/// The spec of a mandatory object of these texts.
+fn mandatory<V: View<'static>>(text: &str) -> Value {
+    json::decode(V::schema(), text.as_bytes(), &Limits::REQUEST)
+        .map(|decoded| decoded.value)
+        .unwrap_or(Value::Null)
 }
 
 /// Sets `key` to `number` if it is absent or zero.

@@ -17,6 +17,7 @@ mod batch;
 mod cells;
 mod certificates;
 mod checks;
+mod conditions;
 mod coordination;
 mod core;
 mod defaults;
@@ -43,6 +44,7 @@ mod strategy;
 mod table;
 mod template;
 mod workload;
+mod x509;
 
 pub use core::{pod_qos_class, validate_service_addresses};
 pub use kind::{

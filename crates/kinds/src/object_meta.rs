@@ -54,6 +54,7 @@ fn check_name(rule: NameRule, text: &str, mode: Mode) -> Messages {
         NameRule::Label => name::name_is_dns_label(text, mode),
         NameRule::Label1035 => name::name_is_dns1035_label(text, mode),
         NameRule::PathSegment => name::name_is_path_segment(text, mode),
+        NameRule::ConfigMapKey => name::config_map_key(text),
         NameRule::IpAddress => {
             name::address::ip(&Path::UNSET, text).into_vec().into_iter().map(|error| error.detail).collect()
         }

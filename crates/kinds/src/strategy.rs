@@ -329,6 +329,8 @@ pub enum NameRule {
     Label1035,
     /// Any text that is valid as a path segment.
     PathSegment,
+    /// A key of a config map.
+    ConfigMapKey,
     /// An IP address in canonical form. `generateName` is used as the name, without a suffix.
     IpAddress,
     /// `<group>.<resource>`: a DNS subdomain (RFC 1123), a dot, and a DNS label (RFC 1035).

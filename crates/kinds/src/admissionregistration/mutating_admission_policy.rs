@@ -1,12 +1,18 @@
 //! `mutatingadmissionpolicies`.
 
-use super::match_resources;
+use super::{match_resources, policy};
 use crate::cells::{UNSET, count};
+use crate::checks;
 use crate::defaults::{at, fill_text, within};
-use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Scope, Strategy, Version};
+use crate::{
+    About, Cell, Column, Columns, Context, Generation, Kind, MetadataRules, Row, Rules, Scope, Strategy,
+    Version,
+};
 use object::Map;
+use object::field::{Error, List, Path};
 use schema::view::View;
-use schema::views::admissionregistration::v1alpha1::MutatingAdmissionPolicy;
+use schema::views::admissionregistration::v1::ValidatingAdmissionPolicySpec;
+use schema::views::admissionregistration::v1alpha1::{MutatingAdmissionPolicy, Mutation};
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -33,6 +39,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
+    metadata_rules: MetadataRules::General,
     strategy: &MutatingAdmissionPolicyStrategy,
     ..Kind::PLAIN
 };
@@ -63,7 +70,95 @@ impl Strategy for MutatingAdmissionPolicyStrategy {
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(validate(object, None));
+        errors
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(new);
+        errors.append(validate(new, Some(old)));
+        errors
+    }
+
     fn allow_unconditional_update(&self) -> bool {
         false
+    }
+}
+
+/// The field errors of a policy, which takes the place of `old`, but for those of its metadata. Whether an expression compiles
+/// is not checked.
+fn validate(object: &Map, old: Option<&Map>) -> List {
+    let spec = MutatingAdmissionPolicy::of(object).spec();
+    let before = old.map(|old| MutatingAdmissionPolicy::of(old).spec().map());
+    let path = Path::new("spec");
+    let mut errors = policy::mutating_head(spec.map(), before, &path);
+    // The variables of both kinds of policies have the same fields.
+    let variables = ValidatingAdmissionPolicySpec::of(spec.map()).variables();
+    errors.append(policy::variables(variables, &path.child("variables")));
+    let mutations = path.child("mutations");
+    if spec.mutations().is_empty() {
+        errors.push(Error::required(&mutations, "mutations must contain at least one item"));
+    }
+    for (at, mutation) in spec.mutations().iter().enumerate() {
+        errors.append(validate_mutation(mutation, &mutations.index(at)));
+    }
+    let at = path.child("reinvocationPolicy");
+    let of_policy = spec.reinvocation_policy();
+    errors.extend(checks::required_one_of(of_policy, &["IfNeeded", "Never"], &at));
+    errors
+}
+
+/// A mutation has the member that its type names.
+fn validate_mutation(mutation: Mutation<'_>, path: &Path<'_>) -> List {
+    let patch = mutation.json_patch().map(|patch| patch.expression());
+    let apply = mutation.apply_configuration().map(|configuration| configuration.expression());
+    let (of_patch, of_apply) = (("jsonPatch", patch), ("applyConfiguration", apply));
+    let ty = mutation.patch_type();
+    let ((key, wanted), (other, unwanted)) = match ty {
+        "JSONPatch" => (of_patch, of_apply),
+        "ApplyConfiguration" => (of_apply, of_patch),
+        "" => return Error::required(&path.child("patchType"), "").into(),
+        _ => {
+            let types = ["ApplyConfiguration", "JSONPatch"];
+            return Error::not_supported(&path.child("patchType"), ty, types).into();
+        }
+    };
+    let mut errors = List::new();
+    let at = path.child(key);
+    match wanted {
+        None => errors.push(Error::required(&at, format!("must be specified when patchType is {ty}"))),
+        Some(text) => errors.extend(checks::required(text.trim(), &at.child("expression"))),
+    }
+    if unwanted.is_some() {
+        let why = format!("must not be specified when patchType is {ty}");
+        errors.push(Error::invalid(&path.child(other), format!("{{{other}}}"), why));
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::create;
+
+    #[test]
+    fn mutations_have_the_member_of_their_type() {
+        let errors = create(
+            r#"{"apiVersion":"admissionregistration.k8s.io/v1alpha1","kind":"MutatingAdmissionPolicy","spec":{
+            "matchConstraints":{"resourceRules":[{"operations":["DELETE"],"apiGroups":["x"],"apiVersions":["v1"],"resources":["nones"]}]},
+            "mutations":[{"patchType":"JSONPatch","applyConfiguration":{"expression":"x"}},{"patchType":"X"},{"patchType":"ApplyConfiguration","applyConfiguration":{}}]}}"#,
+        );
+        assert_eq!(
+            errors,
+            [
+                r#"spec.matchConstraints.resourceRules.operations: Unsupported value: "DELETE": supported values: "*", "CONNECT", "CREATE", "UPDATE""#,
+                "spec.mutations[0].jsonPatch: Required value: must be specified when patchType is JSONPatch",
+                r#"spec.mutations[0].applyConfiguration: Invalid value: "{applyConfiguration}": must not be specified when patchType is JSONPatch"#,
+                r#"spec.mutations[1].patchType: Unsupported value: "X": supported values: "ApplyConfiguration", "JSONPatch""#,
+                "spec.mutations[2].applyConfiguration.expression: Required value",
+                "spec.reinvocationPolicy: Required value",
+            ]
+        );
     }
 }

@@ -1,11 +1,17 @@
 //! `mutatingadmissionpolicybindings`.
 
-use super::{match_resources, parameters};
+use super::{match_resources, parameters, policy};
 use crate::defaults::{at, fill_text};
-use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Scope, Strategy, Version};
+use crate::{
+    About, Cell, Column, Columns, Context, Generation, Kind, MetadataRules, Row, Rules, Scope, Strategy,
+    Version,
+};
 use object::Map;
+use object::field::{List, Path};
 use schema::view::View;
-use schema::views::admissionregistration::v1alpha1::MutatingAdmissionPolicyBinding;
+use schema::views::admissionregistration::v1alpha1::{
+    MutatingAdmissionPolicyBinding, MutatingAdmissionPolicyBindingSpec,
+};
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -32,6 +38,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
+    metadata_rules: MetadataRules::General,
     strategy: &MutatingAdmissionPolicyBindingStrategy,
     ..Kind::PLAIN
 };
@@ -64,7 +71,26 @@ impl Strategy for MutatingAdmissionPolicyBindingStrategy {
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(validate(MutatingAdmissionPolicyBinding::of(object).spec()));
+        errors
+    }
+
+    fn validate_update(&self, new: &Map, _old: &Map, rules: &Rules<'_>) -> List {
+        self.validate_create(new, rules)
+    }
+
     fn allow_unconditional_update(&self) -> bool {
         false
     }
+}
+
+fn validate(spec: MutatingAdmissionPolicyBindingSpec<'_>) -> List {
+    let path = Path::new("spec");
+    let mut errors = policy::binding(spec.map(), &path);
+    if let Some(resources) = spec.match_resources() {
+        errors.append(policy::mutating_operations(resources.map(), &path.child("matchResources")));
+    }
+    errors
 }

@@ -3,7 +3,9 @@
 use super::{webhook, webhooks};
 use crate::cells::count;
 use crate::defaults::{each, fill_text};
-use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Scope, Strategy};
+use crate::{
+    About, Cell, Column, Columns, Context, Generation, Kind, MetadataRules, Row, Rules, Scope, Strategy,
+};
 use object::Map;
 use object::field::List;
 use schema::view::View;
@@ -29,6 +31,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
+    metadata_rules: MetadataRules::General,
     strategy: &MutatingWebhookConfigurationStrategy,
     ..Kind::PLAIN
 };

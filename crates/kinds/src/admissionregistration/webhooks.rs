@@ -2,7 +2,7 @@
 //!
 //! The webhooks of both kinds have the same fields, but for `reinvocationPolicy`, and are read with the view of one of them.
 
-mod rules;
+pub(super) mod rules;
 mod url;
 
 use crate::label_selector::{self, Values};
@@ -148,7 +148,8 @@ fn validate_webhook(hook: MutatingWebhook<'_>, rules: &Rules, path: &Path<'_>) -
     errors
 }
 
-fn one_of(path: &Path<'_>, name: &str, value: Option<&str>, known: &[&str]) -> List {
+/// One of a few texts, if there is any.
+pub(super) fn one_of(path: &Path<'_>, name: &str, value: Option<&str>, known: &[&str]) -> List {
     match value {
         Some(value) if !known.contains(&value) => {
             Error::not_supported(&path.child(name), value, known.iter().copied()).into()
@@ -240,8 +241,8 @@ fn strings(ty: &str, texts: Items<'_, &str>) -> BadValue {
     BadValue::Raw(format!("{ty}{{{}}}", quote_each(texts.iter())))
 }
 
-/// The rules for match conditions, but for the expressions themselves.
-fn match_conditions(conditions: Items<'_, MatchCondition<'_>>, path: &Path<'_>) -> List {
+/// The rules for match conditions. Whether an expression compiles is not checked.
+pub(super) fn match_conditions(conditions: Items<'_, MatchCondition<'_>>, path: &Path<'_>) -> List {
     let mut errors = List::new();
     if conditions.len() > MOST_CONDITIONS {
         errors.push(Error::too_many(path, Some(conditions.len()), Some(MOST_CONDITIONS)));

@@ -3,14 +3,15 @@
 //! The server writes the requesting user into the spec, and it never changes. The approval subresource adds conditions of type
 //! `Approved` and `Denied`; no later write removes or changes them.
 
+use super::validate::{self, Through};
 use crate::cells::NONE;
 use crate::table::human_duration;
 use crate::{
-    About, Action, Cell, Column, Columns, Context, Kind, NameRule, Part, Refusal, Row, Scope,
+    About, Action, Cell, Column, Columns, Context, Kind, NameRule, Part, Refusal, Row, Rules, Scope,
     SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, keep,
     keep_all_but, map_at,
 };
-use object::{Key, List, Map, Value};
+use object::{Key, List, Map, Value, field};
 use schema::view::View;
 use schema::views::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestStatus};
 
@@ -155,6 +156,22 @@ impl Strategy for CertificateSigningRequestStrategy {
                 }
             }
         }
+    }
+
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> field::List {
+        validate::request(object, None, rules)
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> field::List {
+        validate::change(new, old, Through::Object, rules)
+    }
+
+    fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> field::List {
+        validate::change(new, old, Through::Status, rules)
+    }
+
+    fn validate_part(&self, _part: Part, new: &Map, old: &Map, rules: &Rules<'_>) -> field::List {
+        validate::change(new, old, Through::Approval, rules)
     }
 
     fn name_rule(&self) -> NameRule {

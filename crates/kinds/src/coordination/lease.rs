@@ -1,9 +1,11 @@
 //! `leases`.
 
+use crate::checks;
 use crate::defaults::at;
 use crate::{About, Cell, Column, Columns, Context, Kind, MetadataRules, Row, Rules, Strategy};
 use object::Map;
-use object::field::List;
+use object::field::{Error, List, Path};
+use object::name::{invalid, qualified_name};
 use schema::view::View;
 use schema::views::coordination::v1::Lease;
 
@@ -46,8 +48,16 @@ impl Strategy for LeaseStrategy {
         });
     }
 
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(validate_spec(object));
+        errors
+    }
+
     fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        rules.metadata_update(new, old)
+        let mut errors = rules.metadata_update(new, old);
+        errors.append(validate_spec(new));
+        errors
     }
 
     fn allow_create_on_update(&self) -> bool {
@@ -60,3 +70,61 @@ impl Strategy for LeaseStrategy {
 }
 
 const ELECTION: &[&str] = &["strategy", "preferredHolder"];
+
+fn validate_spec(object: &Map) -> List {
+    let spec = Lease::of(object).spec();
+    let path = Path::new("spec");
+    let mut errors = List::new();
+    if let Some(seconds @ ..=0) = spec.lease_duration_seconds() {
+        errors.push(Error::invalid(&path.child("leaseDurationSeconds"), seconds, "must be greater than 0"));
+    }
+    if let Some(transitions) = spec.lease_transitions() {
+        errors.extend(checks::non_negative(transitions, &path.child("leaseTransitions")));
+    }
+    let strategy = spec.strategy().unwrap_or_default();
+    if spec.strategy().is_some() {
+        errors.append(election_strategy(strategy, &path.child("strategy")));
+    }
+    if strategy.is_empty() && !spec.preferred_holder().unwrap_or_default().is_empty() {
+        let why = "may only be specified if `strategy` is defined";
+        errors.push(Error::forbidden(&path.child("preferredHolder"), why));
+    }
+    errors
+}
+
+/// The rule for how a leader is chosen. The errors are at `strategy` below the field, as in the reference.
+pub(super) fn election_strategy(strategy: &str, path: &Path<'_>) -> List {
+    let path = path.child("strategy");
+    if strategy.contains('/') {
+        return invalid(&path, strategy, qualified_name(strategy));
+    }
+    checks::one_of(strategy, &["OldestEmulationVersion"], &path).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{create, update};
+
+    #[test]
+    fn numbers_are_in_bounds() {
+        let lease = |spec: &str| {
+            format!(r#"{{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","spec":{{{spec}}}}}"#)
+        };
+        let wrong = lease(r#""leaseDurationSeconds":0,"leaseTransitions":-9"#);
+        let expected = [
+            "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0",
+            "spec.leaseTransitions: Invalid value: -9: must be greater than or equal to 0",
+        ];
+        assert_eq!(create(&wrong), expected);
+        assert_eq!(update(&wrong, &lease("")), expected);
+        let old = lease(r#""strategy":"x","preferredHolder":"h""#);
+        assert_eq!(
+            update(&old, &old),
+            [r#"spec.strategy.strategy: Unsupported value: "x": supported values: "OldestEmulationVersion""#]
+        );
+        assert_eq!(
+            update(&lease(r#""strategy":"","preferredHolder":"h""#), &old)[1..],
+            ["spec.preferredHolder: Forbidden: may only be specified if `strategy` is defined"]
+        );
+    }
+}

@@ -1,10 +1,14 @@
 //! `leasecandidates`.
 
-use crate::{About, Cell, Column, Columns, Context, Kind, MetadataRules, Row, Rules, Strategy, Version};
+use super::lease::election_strategy;
+use crate::checks;
+use crate::{
+    About, Cell, Column, Columns, Context, Kind, MetadataRules, NameRule, Row, Rules, Strategy, Version,
+};
 use object::Map;
-use object::field::List;
+use object::field::{Error, List, Path};
 use schema::view::View;
-use schema::views::coordination::v1beta1::LeaseCandidate;
+use schema::views::coordination::v1beta1::{LeaseCandidate, LeaseCandidateSpec};
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -47,8 +51,25 @@ impl Strategy for LeaseCandidateStrategy {
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(validate_spec(LeaseCandidate::of(object).spec()));
+        errors
+    }
+
     fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        rules.metadata_update(new, old)
+        let mut errors = rules.metadata_update(new, old);
+        let (spec, before) = (LeaseCandidate::of(new).spec(), LeaseCandidate::of(old).spec());
+        errors.append(validate_spec(spec));
+        if spec.lease_name() != before.lease_name() {
+            let path = Path::new("spec");
+            errors.push(Error::invalid(&path.child("leaseName"), spec.lease_name(), "field is immutable"));
+        }
+        errors
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::ConfigMapKey
     }
 
     fn allow_create_on_update(&self) -> bool {
@@ -57,5 +78,161 @@ impl Strategy for LeaseCandidateStrategy {
 
     fn allow_unconditional_update(&self) -> bool {
         false
+    }
+}
+
+fn validate_spec(spec: LeaseCandidateSpec<'_>) -> List {
+    let path = Path::new("spec");
+    let (emulated, binary) = (spec.emulation_version(), spec.binary_version());
+    let [emulation_path, binary_path] = [path.child("emulationVersion"), path.child("binaryVersion")];
+    let mut errors = List::new();
+    errors.extend(checks::required(spec.lease_name(), &path.child("leaseName")));
+    let mut parse = |text: &str, path: &Path<'_>| {
+        let version = Semantic::parse(text);
+        if !text.is_empty() && version.is_none() {
+            errors.push(Error::invalid(path, text, "must be a valid semantic version"));
+        }
+        version.unwrap_or_default()
+    };
+    let emulated_version = parse(emulated, &emulation_path);
+    let binary_version = parse(binary, &binary_path);
+    errors.extend(checks::required(binary, &binary_path));
+    if !emulated.is_empty() && !binary.is_empty() && binary_version < emulated_version {
+        let why = "must be greater than or equal to `emulationVersion`";
+        errors.push(Error::invalid(&binary_path, binary, why));
+    }
+    match spec.strategy() {
+        "" => errors.push(Error::required(&path.child("strategy"), "")),
+        strategy => {
+            if strategy == "OldestEmulationVersion" && emulated_version == Semantic::default() {
+                let why = "must be specified when `strategy` is 'OldestEmulationVersion'";
+                errors.push(Error::required(&emulation_path, why));
+            }
+            errors.append(election_strategy(strategy, &path.child("strategy")));
+        }
+    }
+    errors
+}
+
+/// A semantic version: three numbers, then the identifiers of a pre-release. Metadata of the build does not count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Semantic {
+    numbers: [u64; 3],
+    pre_release: Vec<Identifier>,
+}
+
+/// Numbers are below texts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Identifier {
+    Number(u64),
+    Text(String),
+}
+
+impl Semantic {
+    fn parse(text: &str) -> Option<Self> {
+        let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
+        let (text, pre) = text.split_once('-').map_or((text, None), |(text, pre)| (text, Some(pre)));
+        if build.is_some_and(|build| !build.split('.').all(is_identifier)) {
+            return None;
+        }
+        let mut parts = text.split('.');
+        let mut next = || parts.next().and_then(number);
+        let numbers = [next()?, next()?, next()?];
+        let pre_release =
+            pre.map(|pre| pre.split('.').map(identifier).collect()).unwrap_or(Some(Vec::new()))?;
+        parts.next().is_none().then_some(Self { numbers, pre_release })
+    }
+}
+
+impl PartialOrd for Semantic {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        let released = |version: &Self| version.pre_release.is_empty();
+        Some(
+            self.numbers
+                .cmp(&other.numbers)
+                .then(released(self).cmp(&released(other)))
+                .then_with(|| self.pre_release.cmp(&other.pre_release)),
+        )
+    }
+}
+
+/// A number without leading zeros.
+fn number(text: &str) -> Option<u64> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    text.parse().ok().filter(|_| is_plain)
+}
+
+fn is_identifier(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+fn identifier(text: &str) -> Option<Identifier> {
+    if !is_identifier(text) {
+        return None;
+    }
+    match text.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => number(text).map(Identifier::Number),
+        false => Some(Identifier::Text(text.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{create, update};
+
+    fn candidate(name: &str, spec: &str) -> String {
+        format!(
+            r#"{{"apiVersion":"coordination.k8s.io/v1beta1","kind":"LeaseCandidate","metadata":{{"name":"{name}"}},"spec":{{{spec}}}}}"#
+        )
+    }
+
+    #[test]
+    fn candidates_have_versions_and_a_strategy() {
+        assert_eq!(
+            create(&candidate("Any_name", "")),
+            [
+                "spec.leaseName: Required value",
+                "spec.binaryVersion: Required value",
+                "spec.strategy: Required value"
+            ]
+        );
+        let versions = |binary: &str, emulated: &str| {
+            create(&candidate(
+                "a",
+                &format!(
+                    r#""leaseName":"l","binaryVersion":"{binary}","emulationVersion":"{emulated}","strategy":"OldestEmulationVersion""#
+                ),
+            ))
+        };
+        assert!(versions("1.33.0", "1.33.0-beta.1").is_empty());
+        assert_eq!(
+            versions("1.2", "01.0.0"),
+            [
+                r#"spec.emulationVersion: Invalid value: "01.0.0": must be a valid semantic version"#,
+                r#"spec.binaryVersion: Invalid value: "1.2": must be a valid semantic version"#,
+                "spec.emulationVersion: Required value: must be specified when `strategy` is 'OldestEmulationVersion'",
+            ]
+        );
+        assert_eq!(
+            versions("1.33.0-beta.1", "1.33.0"),
+            [
+                r#"spec.binaryVersion: Invalid value: "1.33.0-beta.1": must be greater than or equal to `emulationVersion`"#
+            ]
+        );
+    }
+
+    #[test]
+    fn names_are_keys_and_leases_do_not_change() {
+        let spec = |lease: &str| {
+            format!(r#""leaseName":"{lease}","binaryVersion":"1.0.0","strategy":"example.com/x""#)
+        };
+        assert!(
+            create(&candidate("a b", &spec("l")))[0]
+                .starts_with("metadata.name: Invalid value: \"a b\": a valid config key")
+        );
+        assert_eq!(
+            update(&candidate("a", &spec("m")), &candidate("a", &spec("l"))),
+            [r#"spec.leaseName: Invalid value: "m": field is immutable"#]
+        );
     }
 }

@@ -1,7 +1,9 @@
 //! `configmaps`.
 
-use crate::{About, Cell, Column, Columns, Kind, Row};
+use crate::{About, Cell, Column, Columns, Context, Kind, Row, Rules, Strategy};
 use object::Map;
+use object::field::{Error, List, Path};
+use object::name::{config_map_key, invalid};
 use schema::view::View;
 use schema::views::core::v1::ConfigMap;
 
@@ -12,6 +14,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "ConfigMap",
     short_names: &["cm"],
     columns: Columns { list: COLUMNS, row },
+    strategy: &ConfigMapStrategy,
     ..Kind::PLAIN
 };
 
@@ -22,4 +25,100 @@ fn row(object: &Map) -> Row {
     let map = ConfigMap::of(object);
     let entries = map.data().len() + map.binary_data().len();
     vec![Cell::name(object), Cell::count(entries), Cell::age(object)].into()
+}
+
+/// The most bytes of all values of a config map or a secret together.
+pub(super) const MOST_DATA: usize = 1 << 20;
+
+/// What an immutable config map or secret answers to a change of one of its fields.
+pub(super) fn frozen(field: &str) -> Error {
+    Error::forbidden(&Path::new(field), "field is immutable when `immutable` is set")
+}
+
+struct ConfigMapStrategy;
+
+impl Strategy for ConfigMapStrategy {
+    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
+
+    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(validate_data(ConfigMap::of(object)));
+        errors
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        errors.append(validate_immutable(ConfigMap::of(new), ConfigMap::of(old)));
+        errors.append(self.validate_create(new, rules));
+        errors
+    }
+}
+
+fn validate_immutable(new: ConfigMap<'_>, old: ConfigMap<'_>) -> List {
+    let mut errors = List::new();
+    if old.immutable() == Some(true) {
+        errors.extend((new.immutable() != Some(true)).then(|| frozen("immutable")));
+        errors.extend((new.data().map() != old.data().map()).then(|| frozen("data")));
+        errors.extend((new.binary_data().map() != old.binary_data().map()).then(|| frozen("binaryData")));
+    }
+    errors
+}
+
+fn validate_data(object: ConfigMap<'_>) -> List {
+    let mut errors = List::new();
+    let mut bytes = 0;
+    let binary = object.binary_data().map().index();
+    let path = Path::new("data");
+    for (key, value) in object.data().iter() {
+        errors.append(invalid(&path.key(key), key, config_map_key(key)));
+        if binary.contains_key(key) {
+            errors.push(Error::invalid(&path.key(key), key, "duplicate of key present in binaryData"));
+        }
+        bytes += value.len();
+    }
+    let path = Path::new("binaryData");
+    for (key, value) in object.binary_data().iter() {
+        errors.append(invalid(&path.key(key), key, config_map_key(key)));
+        bytes += value.len();
+    }
+    if bytes > MOST_DATA {
+        errors.push(Error::too_long(&Path::new(""), Some(MOST_DATA)));
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{create, update};
+
+    fn object(fields: &str) -> String {
+        format!(r#"{{"apiVersion":"v1","kind":"ConfigMap",{fields}}}"#)
+    }
+
+    #[test]
+    fn keys_are_valid_and_unique_and_values_bounded() {
+        let big = "x".repeat((1 << 20) + 1);
+        assert_eq!(
+            create(&object(&format!(r#""data":{{"..":"","k":"{big}"}},"binaryData":{{"k":"AA==",".":""}}"#))),
+            [
+                r#"data[..]: Invalid value: "..": must not be '..'"#,
+                r#"data[k]: Invalid value: "k": duplicate of key present in binaryData"#,
+                r#"binaryData[.]: Invalid value: ".": must not be '.'"#,
+                "[]: Too long: may not be more than 1048576 bytes",
+            ]
+        );
+    }
+
+    #[test]
+    fn immutable_data_does_not_change() {
+        let old = object(r#""immutable":true,"data":{"a":"1","b":"2"}"#);
+        assert!(update(&object(r#""immutable":true,"data":{"b":"2","a":"1"}"#), &old).is_empty());
+        let why = "Forbidden: field is immutable when `immutable` is set";
+        assert_eq!(
+            update(&object(r#""binaryData":{"c":"AA=="}"#), &old),
+            [format!("immutable: {why}"), format!("data: {why}"), format!("binaryData: {why}")]
+        );
+    }
 }

@@ -1,11 +1,14 @@
 //! `nodes`.
 
+use super::node_rules;
 use crate::defaults::{at, fill, round_up};
 use crate::resets;
 use crate::{
-    About, Action, Cell, Column, Columns, Context, Kind, Refusal, Row, Scope, SelectableFields,
+    About, Action, Cell, Column, Columns, Context, Kind, Refusal, Row, Rules, Scope, SelectableFields,
     SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, keep, keep_all_but, metadata,
 };
+use object::field::{List, Path};
+use object::name::address::cidr_warnings;
 use object::{Key, Map, Value};
 use schema::view::View;
 use schema::views::core::v1::{Node, NodeStatus};
@@ -136,6 +139,43 @@ impl Strategy for NodeStrategy {
         if Node::of(old).status().config().is_none() {
             at(new, "status", |status| drop(status.remove("config")));
         }
+    }
+
+    fn validate_create(&self, node: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(node);
+        errors.append(node_rules::validate(node));
+        errors
+    }
+
+    /// The rules that both a new node and a change have are checked twice, as in the reference.
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = self.validate_create(new, rules);
+        errors.append(self.validate_status(new, old, rules));
+        errors
+    }
+
+    fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        errors.append(node_rules::validate_change(new, old));
+        errors
+    }
+
+    fn warnings(&self, new: &Map, _old: Option<&Map>) -> Vec<String> {
+        let spec = Node::of(new).spec();
+        let mut warnings = Vec::new();
+        if spec.config_source().is_some() {
+            warnings.push("spec.configSource: the feature is removed".to_owned());
+        }
+        if !spec.external_id().is_empty() {
+            warnings
+                .push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
+        }
+        let path = Path::new("spec");
+        let path = path.child("podCIDRs");
+        for (at, range) in spec.pod_cidrs().iter().enumerate() {
+            warnings.extend(cidr_warnings(&path.index(at), range));
+        }
+        warnings
     }
 }
 

@@ -89,6 +89,26 @@ pub(crate) fn container_name(of: &str, path: &Path<'_>) -> List {
     errors
 }
 
+/// The errors of the name of a resource that a quota may bound.
+fn quota_name(of: &str, path: &Path<'_>) -> List {
+    let mut errors = name(of, path);
+    if !of.contains('/') && !is_of_quotas(of) {
+        errors.push(Error::invalid(path, shown(of), "must be a standard resource for quota"));
+    }
+    errors
+}
+
+/// The errors of the names and amounts of a list that a quota has.
+pub(crate) fn quota_list(list: Entries<'_, &str>, path: &Path<'_>) -> List {
+    let mut errors = List::new();
+    for (name, text) in list.iter() {
+        let path = path.key(name);
+        errors.append(quota_name(name, &path));
+        errors.append(quantity_value(name, &amount(text), &path));
+    }
+    errors
+}
+
 /// The errors of the amount of a resource.
 pub(crate) fn quantity_value(name: &str, amount: &Quantity, path: &Path<'_>) -> List {
     let mut errors = List::new();
@@ -199,12 +219,17 @@ fn is_whole(name: &str, amount: &Quantity) -> bool {
 }
 
 /// The amount that a text says. The texts of a decoded object are valid.
-fn amount(text: &str) -> Quantity {
+pub(crate) fn amount(text: &str) -> Quantity {
     text.parse().unwrap_or_default()
 }
 
 fn is_standard(name: &str) -> bool {
     STANDARD.contains(&name) || name.strip_prefix(REQUESTS).unwrap_or(name).starts_with(HUGE_PAGES)
+}
+
+/// Whether quotas know a resource without a domain.
+pub(crate) fn is_of_quotas(name: &str) -> bool {
+    name != "storage" && is_standard(name)
 }
 
 fn is_of_containers(name: &str) -> bool {
@@ -222,7 +247,7 @@ fn is_extended(name: &str) -> bool {
 }
 
 /// Whether the requests of a resource may be less than its limits.
-fn is_overcommitted(name: &str) -> bool {
+pub(crate) fn is_overcommitted(name: &str) -> bool {
     is_native(name) && !name.starts_with(HUGE_PAGES)
 }
 

@@ -157,7 +157,7 @@ fn kept_families(new: ServiceSpec<'_>, old: ServiceSpec<'_>, path: &Path<'_>) ->
     let path = path.child("ipFamilies");
     let path = path.index(0);
     let mut errors = List::new();
-    let shown_families = || checks::shown_texts("core.IPFamily", families.iter());
+    let shown_families = || checks::shown_texts("core.IPFamily", families);
     if families.len() == before.len() {
         for _ in families.iter().zip(before.iter()).filter(|(family, before)| family != before) {
             errors.push_with(|| Error::invalid(&path, shown_families(), "may not change once set"));
@@ -191,5 +191,5 @@ pub(super) fn is_headless(spec: ServiceSpec<'_>) -> bool {
 }
 
 fn shown(ips: Items<'_, &str>) -> BadValue {
-    checks::shown_texts("string", ips.iter())
+    checks::shown_texts("string", ips)
 }

@@ -82,7 +82,7 @@ fn spec(spec: NetworkPolicySpec<'_>, kept: Kept<'_>) -> List {
     let types = spec.policy_types();
     let path = path.child("policyTypes");
     if types.len() > 2 {
-        let shown = checks::shown_texts("networking.PolicyType", types.iter());
+        let shown = checks::shown_texts("networking.PolicyType", types);
         errors.push(Error::invalid(&path, shown, "may not specify more than two policyTypes"));
         return errors;
     }

@@ -113,7 +113,7 @@ fn validate_change(ranges: Items<'_, &str>, before: Items<'_, &str>) -> List {
 }
 
 fn shown(ranges: Items<'_, &str>) -> BadValue {
-    checks::shown_texts("string", ranges.iter())
+    checks::shown_texts("string", ranges)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The rules for the rules of a webhook.
+//! The rules for the rules of a webhook or a policy.
 
 use super::{has_needless_items, one_of, strings};
 use object::field::{Error, List, Path};
@@ -10,7 +10,7 @@ const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
 
 /// The field errors of a rule.
-pub(super) fn validate(rule: RuleWithOperations<'_>, path: &Path<'_>) -> List {
+pub(in crate::admissionregistration) fn validate(rule: RuleWithOperations<'_>, path: &Path<'_>) -> List {
     let mut errors = List::new();
     let operations = rule.operations();
     let of_operations = path.child("operations");

@@ -1,0 +1,208 @@
+//! Certificates, keys and signing requests in PEM, as far as validation reads them. Faults have the reference's words where
+//! its own code finds them; what its ASN.1 decoder says about broken DER is not repeated.
+
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, ECDSA_P521_SHA512_ASN1_SIGNING,
+    EcdsaKeyPair, Ed25519KeyPair, KeyPair, RsaKeyPair,
+};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use object::quote::Quoted;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::prelude::FromDer;
+use x509_parser::public_key::PublicKey;
+use x509_parser::x509::SubjectPublicKeyInfo;
+
+const CERTIFICATE: &str = "CERTIFICATE";
+
+/// A block of a PEM text.
+struct Block<'a> {
+    label: &'a str,
+    has_headers: bool,
+    bytes: Vec<u8>,
+}
+
+/// The well-formed blocks of a PEM text; what is between them, and blocks that are not well-formed, are skipped.
+fn blocks(pem: &[u8]) -> impl Iterator<Item = Block<'_>> {
+    let mut rest = std::str::from_utf8(pem).unwrap_or_default();
+    std::iter::from_fn(move || {
+        loop {
+            let begin = begin(rest)?;
+            let (block, after) = block(begin);
+            rest = after;
+            if block.is_some() {
+                return block;
+            }
+        }
+    })
+}
+
+/// The text after the next `-----BEGIN ` that starts a line.
+fn begin(text: &str) -> Option<&str> {
+    const BEGIN: &str = "-----BEGIN ";
+    text.strip_prefix(BEGIN).or_else(|| text.split_once("\n-----BEGIN ").map(|(_, after)| after))
+}
+
+/// A block whose label begins the text, and what follows it.
+fn block(text: &str) -> (Option<Block<'_>>, &str) {
+    let Some((first, mut body)) = text.split_once('\n') else { return (None, "") };
+    let Some(label) = first.trim_end().strip_suffix("-----") else { return (None, body) };
+    let mut has_headers = false;
+    while let Some((line, after)) = body.split_once('\n')
+        && line.contains(':')
+    {
+        (has_headers, body) = (true, after);
+    }
+    let ended = match body.strip_prefix("-----END ") {
+        Some(after) => Some(("", after)),
+        None => body.split_once("\n-----END "),
+    };
+    let Some((base64, end)) = ended else { return (None, body) };
+    let (last, after) = end.split_once('\n').unwrap_or((end, ""));
+    if last.trim_end().strip_suffix("-----") != Some(label) {
+        return (None, body);
+    }
+    let digits: String = base64.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+    (STANDARD.decode(digits).ok().map(|bytes| Block { label, has_headers, bytes }), after)
+}
+
+/// Checks a signing request: one block of PEM, signed with its own key.
+pub(crate) fn check_request(pem: &[u8]) -> Result<(), String> {
+    let Some(block) = blocks(pem).next().filter(|block| block.label == "CERTIFICATE REQUEST") else {
+        return Err("PEM block type must be CERTIFICATE REQUEST".to_owned());
+    };
+    let (rest, request) =
+        X509CertificationRequest::from_der(&block.bytes).map_err(|error| error.to_string())?;
+    if !rest.is_empty() {
+        return Err("asn1: syntax error: trailing data".to_owned());
+    }
+    let key = &request.certification_request_info.subject_pki;
+    request.verify_signature().map_err(|_| {
+        match key.parsed() {
+            Ok(PublicKey::RSA(_)) => "crypto/rsa: verification error",
+            Ok(PublicKey::EC(_)) => "x509: ECDSA verification failure",
+            _ => "x509: Ed25519 verification failure",
+        }
+        .to_owned()
+    })
+}
+
+/// Checks certificates in PEM. Nothing at all is valid too.
+pub(crate) fn check_certificates(pem: &[u8]) -> Result<(), String> {
+    if pem.is_empty() {
+        return Ok(());
+    }
+    let mut count = 0;
+    for block in blocks(pem) {
+        if block.label != CERTIFICATE {
+            return Err(format!("only CERTIFICATE PEM blocks are allowed, found {}", Quoted(block.label)));
+        }
+        if block.has_headers {
+            return Err("no PEM block headers are permitted".to_owned());
+        }
+        count += 1;
+        if block.bytes.is_empty() {
+            return Err("found CERTIFICATE PEM block containing 0 certificates".to_owned());
+        }
+        let mut der = block.bytes.as_slice();
+        while !der.is_empty() {
+            (der, _) = X509Certificate::from_der(der).map_err(|_| MALFORMED.to_owned())?;
+        }
+    }
+    if count == 0 { Err("must contain at least one CERTIFICATE PEM block".to_owned()) } else { Ok(()) }
+}
+
+const MALFORMED: &str = "x509: malformed certificate";
+
+/// Checks that a private key is that of a certificate, both in PEM.
+pub(crate) fn check_key_pair(certificate: &[u8], key: &[u8]) -> Result<(), String> {
+    let certificate = find(certificate, |label| label == CERTIFICATE).map_err(no_certificate)?;
+    let key = find(key, |label| label == "PRIVATE KEY" || label.ends_with(" PRIVATE KEY")).map_err(no_key)?;
+    let (rest, certificate) = X509Certificate::from_der(&certificate).map_err(|_| MALFORMED.to_owned())?;
+    if !rest.is_empty() {
+        return Err(MALFORMED.to_owned());
+    }
+    let Some((algorithm, public)) = public_key(&key) else {
+        return Err("tls: failed to parse private key".to_owned());
+    };
+    let of = certificate.public_key();
+    match algorithm_of(of) {
+        None => Err("tls: unknown public key algorithm".to_owned()),
+        Some(other) if other != algorithm => {
+            Err("tls: private key type does not match public key type".to_owned())
+        }
+        Some(_) if *of.subject_public_key.data != *public => {
+            Err("tls: private key does not match public key".to_owned())
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// The first block with such a label, or the labels of all others.
+fn find(pem: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Vec<u8>, Vec<String>> {
+    let mut skipped = Vec::new();
+    for block in blocks(pem) {
+        if wanted(block.label) {
+            return Ok(block.bytes);
+        }
+        skipped.push(block.label.to_owned());
+    }
+    Err(skipped)
+}
+
+fn no_certificate(skipped: Vec<String>) -> String {
+    match skipped.as_slice() {
+        [] => "tls: failed to find any PEM data in certificate input".to_owned(),
+        [one] if one.ends_with("PRIVATE KEY") => {
+            "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs may have been switched".to_owned()
+        }
+        several => format!(
+            "tls: failed to find \"CERTIFICATE\" PEM block in certificate input after skipping PEM blocks of the following types: [{}]",
+            several.join(" ")
+        ),
+    }
+}
+
+fn no_key(skipped: Vec<String>) -> String {
+    match skipped.as_slice() {
+        [] => "tls: failed to find any PEM data in key input".to_owned(),
+        [one] if one == CERTIFICATE => {
+            "tls: found a certificate rather than a key in the PEM for the private key".to_owned()
+        }
+        several => format!(
+            "tls: failed to find PEM block with type ending in \"PRIVATE KEY\" in key input after skipping PEM blocks of the following types: [{}]",
+            several.join(" ")
+        ),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Algorithm {
+    Rsa,
+    Ecdsa,
+    Ed25519,
+}
+
+fn algorithm_of(key: &SubjectPublicKeyInfo<'_>) -> Option<Algorithm> {
+    match key.parsed() {
+        Ok(PublicKey::RSA(_)) => Some(Algorithm::Rsa),
+        Ok(PublicKey::EC(_)) => Some(Algorithm::Ecdsa),
+        _ if key.algorithm.algorithm.to_id_string() == "1.3.101.112" => Some(Algorithm::Ed25519),
+        _ => None,
+    }
+}
+
+/// The public half of a private key.
+fn public_key(der: &[u8]) -> Option<(Algorithm, Vec<u8>)> {
+    if let Ok(key) = RsaKeyPair::from_der(der).or_else(|_| RsaKeyPair::from_pkcs8(der)) {
+        return Some((Algorithm::Rsa, key.public_key().as_ref().to_vec()));
+    }
+    if let Ok(key) = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der) {
+        return Some((Algorithm::Ed25519, key.public_key().as_ref().to_vec()));
+    }
+    let curves =
+        [&ECDSA_P256_SHA256_ASN1_SIGNING, &ECDSA_P384_SHA384_ASN1_SIGNING, &ECDSA_P521_SHA512_ASN1_SIGNING];
+    let key = curves.into_iter().find_map(|curve| EcdsaKeyPair::from_private_key_der(curve, der).ok())?;
+    Some((Algorithm::Ecdsa, key.public_key().as_ref().to_vec()))
+}
