@@ -2,6 +2,8 @@
 
 mod paths;
 mod ports;
+#[cfg(test)]
+mod tests;
 
 use super::pod_rules::annotations::{SECCOMP, SECCOMP_CONTAINER};
 use super::pod_rules::containers;
