@@ -5,7 +5,6 @@ use crate::Kind;
 mod affinity;
 mod app_armor;
 mod binding;
-pub(crate) mod claim_warnings;
 mod component_status;
 mod config_map;
 mod endpoints;
@@ -16,8 +15,8 @@ mod local_path;
 mod namespace;
 mod node;
 pub(crate) mod node_selector;
-mod persistent_volume;
-mod persistent_volume_claim;
+pub(crate) mod persistent_volume;
+pub(crate) mod persistent_volume_claim;
 mod pod;
 mod pod_defaults;
 pub(crate) mod pod_gates;
@@ -35,6 +34,7 @@ mod service;
 mod service_account;
 mod service_update;
 pub(crate) mod tolerations;
+pub(crate) mod volume_sources;
 
 pub use qos::class as pod_qos_class;
 
