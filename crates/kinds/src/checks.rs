@@ -69,6 +69,16 @@ pub(crate) fn port(port: Option<&Value>, path: &Path<'_>) -> List {
     }
 }
 
+/// The lifetime of a token in seconds.
+pub(crate) fn token_lifetime(seconds: i64, path: &Path<'_>) -> Option<Error> {
+    let why = match seconds {
+        ..600 => "may not specify a duration less than 10 minutes",
+        600..=0x1_0000_0000 => return None,
+        _ => "may not specify a duration larger than 2^32 seconds",
+    };
+    Some(Error::invalid(path, seconds, why))
+}
+
 /// A value that may not change.
 pub(crate) fn immutable(new: Option<&Value>, old: Option<&Value>, path: &Path<'_>) -> Option<Error> {
     (new != old).then(|| Error::invalid(path, shown(new), "field is immutable"))

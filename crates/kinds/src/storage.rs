@@ -1,7 +1,10 @@
 //! The kinds of `storage.k8s.io`.
 
-use crate::{Context, Kind, Strategy};
+use crate::Kind;
 use object::Map;
+use object::field::{Error, List, Path};
+use object::name::{invalid, qualified_name};
+use schema::view::Entries;
 
 mod csi_driver;
 mod csi_node;
@@ -20,15 +23,40 @@ pub(crate) const KINDS: &[&Kind] = &[
     &volume_attributes_class::KIND,
 ];
 
-/// The strategy of kinds whose updates need a `resourceVersion`.
-struct ConditionalUpdate;
+const MOST_PARAMETERS: usize = 512;
+/// In bytes, of keys and values together.
+const LARGEST_PARAMETERS: usize = 256 << 10;
 
-impl Strategy for ConditionalUpdate {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
+/// The name of what provisions volumes; it may have capital letters.
+fn provisioner(name: &str, path: &Path<'_>) -> List {
+    if name.is_empty() {
+        return Error::required(path, "").into();
     }
+    let name = name.to_lowercase();
+    invalid(path, &name, qualified_name(&name))
+}
+
+/// The parameters of a class.
+fn parameters(parameters: Entries<'_, &str>, path: &Path<'_>) -> List {
+    let mut errors = List::new();
+    if parameters.len() > MOST_PARAMETERS {
+        return Error::too_long(path, Some(MOST_PARAMETERS)).into();
+    }
+    let mut size = 0;
+    for (key, value) in parameters.iter() {
+        if key.is_empty() {
+            errors.push(Error::invalid(path, key, "field can not be empty."));
+        }
+        size += key.len() + value.len();
+    }
+    if size > LARGEST_PARAMETERS {
+        errors.push(Error::too_long(path, Some(LARGEST_PARAMETERS)));
+    }
+    errors
+}
+
+/// The error of a field whose updates are forbidden.
+fn fixed(key: &str, new: &Map, old: &Map) -> Option<Error> {
+    let error = || Error::forbidden(&Path::new(key), format!("updates to {key} are forbidden."));
+    (new.get(key) != old.get(key)).then(error)
 }

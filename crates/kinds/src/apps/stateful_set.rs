@@ -2,7 +2,7 @@
 
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names};
 use crate::core::pod_rules::Options;
-use crate::core::{claim_warnings, pod_spec};
+use crate::core::{pod_spec, pod_warnings};
 use crate::defaults::{at, each, fill, fill_text, round_up, within};
 use crate::resets;
 use crate::template::{self, POD_SPEC};
@@ -131,7 +131,7 @@ impl Strategy for StatefulSetStrategy {
         for (at, claim) in spec.volume_claim_templates().iter().enumerate() {
             let path = claims.index(at);
             let spec = if old.is_some() { path.child("Spec") } else { path };
-            warnings.extend(claim_warnings::fractions(claim.spec(), &spec));
+            warnings.extend(pod_warnings::of_claim(claim.spec(), &spec));
         }
         if spec.revision_history_limit().unwrap_or_default() < 0 {
             warnings.push(

@@ -30,3 +30,16 @@ pub(super) fn not_reserved(text: &str, path: &Path<'_>) -> List {
     }
     errors
 }
+
+/// Whether a path leads to the root of the file system.
+pub(super) fn is_root(text: &str) -> bool {
+    let mut depth = 0_usize;
+    for element in text.split('/') {
+        match element {
+            "" | "." => {}
+            ".." => depth = depth.saturating_sub(1),
+            _ => depth += 1,
+        }
+    }
+    text.starts_with('/') && depth == 0
+}

@@ -1,12 +1,18 @@
 //! `persistentvolumes`.
 
+pub(crate) mod rules;
+
+use super::node_selector::term_warnings;
+use super::persistent_volume_claim::rules::BETA_CLASS;
 use super::pod_spec::{default_azure_disk, default_host_path};
 use crate::defaults::{at, fill_text, round_up, within};
+use crate::label_selector::Values;
 use crate::resets;
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Kind, Row, Scope, Strategy, Subresource, keep,
+    About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Scope, Strategy, Subresource, keep,
     keep_all_but, map_at, metadata,
 };
+use object::field::{Error, List, Path};
 use object::{Key, Map, Value};
 use schema::view::{Items, View};
 use schema::views::core::v1::PersistentVolume;
@@ -82,7 +88,7 @@ pub(super) fn phase<'a>(object: &Map, phase: &'a str) -> &'a str {
 
 /// The storage class: from the field, or from the beta annotation.
 pub(super) fn storage_class<'a>(object: &'a Map, class: &'a str) -> &'a str {
-    metadata(object).annotations().get("volume.beta.kubernetes.io/storage-class").unwrap_or(class)
+    metadata(object).annotations().get(BETA_CLASS).unwrap_or(class)
 }
 
 /// Adds a finalizer if it is absent.
@@ -146,4 +152,84 @@ impl Strategy for PersistentVolumeStrategy {
             }
         });
     }
+
+    fn validate_create(&self, volume: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = validate(volume, Values::Checked, rules);
+        errors.extend(rules::mount_options(PersistentVolume::of(volume)));
+        errors
+    }
+
+    /// The reference checks the new state twice.
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let (after, before) = (PersistentVolume::of(new), PersistentVolume::of(old));
+        let own = validate(new, rules::values_after(before.spec()), rules);
+        let mut errors = own.clone();
+        errors.extend(rules::mount_options(after));
+        errors.append(own);
+        errors.append(rules::change(after.spec(), before.spec()));
+        errors
+    }
+
+    fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        errors.extend(versioned(new));
+        errors
+    }
+
+    fn warnings(&self, new: &Map, _old: Option<&Map>) -> Vec<String> {
+        let volume = PersistentVolume::of(new);
+        let (annotations, spec) = (volume.metadata().annotations(), volume.spec());
+        let mut warnings: Vec<String> = DEPRECATED_ANNOTATIONS
+            .iter()
+            .filter(|(key, _)| annotations.get(key).is_some())
+            .map(|(key, why)| format!("metadata.annotations[{key}]: {why}"))
+            .collect();
+        if spec.persistent_volume_reclaim_policy() == "Recycle" {
+            let why = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.";
+            warnings.push(format!("spec.persistentVolumeReclaimPolicy: {why}"));
+        }
+        let required = spec.node_affinity().and_then(|affinity| affinity.required());
+        let path = Path::new("spec.nodeAffinity.required.nodeSelectorTerms");
+        for (at, term) in
+            required.iter().flat_map(|selector| selector.node_selector_terms().iter()).enumerate()
+        {
+            warnings.extend(term_warnings(term, Values::Unchecked, &path.index(at)));
+        }
+        let sources = DEPRECATED_SOURCES.iter().filter(|(key, _, _)| spec.map().contains_key(key));
+        warnings.extend(sources.map(|(_, shown, why)| format!("spec.{shown}: {why}")));
+        warnings
+    }
 }
+
+/// The field errors of the state of a volume.
+fn validate(volume: &Map, values: Values, rules: &Rules<'_>) -> List {
+    let mut errors = rules.metadata(volume);
+    let volume = PersistentVolume::of(volume);
+    errors.append(rules::spec(volume.spec(), volume.metadata().name(), values));
+    errors
+}
+
+/// An update of the status needs a resource version.
+pub(super) fn versioned(object: &Map) -> Option<Error> {
+    let is_missing = metadata(object).resource_version().is_empty();
+    is_missing.then(|| Error::required(&Path::new("resourceVersion"), ""))
+}
+
+/// Annotations that fields took the place of.
+const DEPRECATED_ANNOTATIONS: &[(&str, &str)] = &[
+    (BETA_CLASS, r#"deprecated since v1.8; use "storageClassName" attribute instead"#),
+    (rules::MOUNT_OPTIONS, r#"deprecated since v1.31; use "mountOptions" attribute instead"#),
+];
+
+/// Sources that no longer work: the field, its name in the warning, and what is said of it.
+const DEPRECATED_SOURCES: &[(&str, &str, &str)] = &[
+    ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+    ("scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("storageos", "storageOS", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
+
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,17 @@
 //! `persistentvolumeclaims`.
 
-use super::persistent_volume::{access_modes, phase, protect, storage_class};
+pub(crate) mod rules;
+
+use super::persistent_volume::{access_modes, phase, protect, storage_class, versioned};
 use super::pod_spec::default_claim;
+use super::pod_warnings;
 use crate::defaults::{at, fill_text, round_up, within};
 use crate::resets;
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Kind, Row, Strategy, Subresource, keep, keep_all_but,
+    About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Strategy, Subresource, keep,
+    keep_all_but,
 };
+use object::field::{List, Path};
 use object::{Key, Map, Value};
 use schema::view::View;
 use schema::views::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec};
@@ -101,6 +106,46 @@ impl Strategy for PersistentVolumeClaimStrategy {
             }
         });
     }
+
+    fn validate_create(&self, claim: &Map, rules: &Rules<'_>) -> List {
+        validate(claim, rules::Options::NEW, rules)
+    }
+
+    /// The reference checks the new state twice.
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let (after, before) = (PersistentVolumeClaim::of(new), PersistentVolumeClaim::of(old));
+        let own = validate(new, rules::Options::after(before.spec()), rules);
+        let mut errors = own.clone();
+        errors.append(rules.metadata_update(new, old));
+        errors.append(own);
+        errors.append(rules::change(after, before));
+        errors
+    }
+
+    fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        errors.extend(versioned(new));
+        errors.append(rules::status(PersistentVolumeClaim::of(new)));
+        errors
+    }
+
+    fn warnings(&self, new: &Map, _old: Option<&Map>) -> Vec<String> {
+        let claim = PersistentVolumeClaim::of(new);
+        let mut warnings = Vec::new();
+        if claim.metadata().annotations().get(rules::BETA_CLASS).is_some() {
+            let why = r#"deprecated since v1.8; use "storageClassName" attribute instead"#;
+            warnings.push(format!("metadata.annotations[{}]: {why}", rules::BETA_CLASS));
+        }
+        warnings.extend(pod_warnings::of_claim(claim.spec(), &Path::new("spec")));
+        warnings
+    }
+}
+
+/// The field errors of the state of a claim.
+fn validate(claim: &Map, options: rules::Options, rules: &Rules<'_>) -> List {
+    let mut errors = rules.metadata(claim);
+    errors.append(rules::spec(PersistentVolumeClaim::of(claim).spec(), options, &Path::new("spec")));
+    errors
 }
 
 /// Drops the fields of disabled features unless the old object uses them: volume attributes classes, and data sources in
@@ -133,6 +178,11 @@ fn settle_data_source(spec: &mut Map, old: Option<PersistentVolumeClaimSpec<'_>>
     {
         spec.remove("dataSource");
     }
+    align_data_sources(spec);
+}
+
+/// Copies the one of `dataSource` and `dataSourceRef` that is there to the other one.
+fn align_data_sources(spec: &mut Map) {
     let (from, to) = match (spec.get("dataSource"), spec.get("dataSourceRef")) {
         (Some(source), None) => (source, "dataSourceRef"),
         (None, Some(source)) if source.get("namespace").and_then(Value::as_str).is_none_or(str::is_empty) => {
@@ -144,3 +194,6 @@ fn settle_data_source(spec: &mut Map, old: Option<PersistentVolumeClaimSpec<'_>>
     let copy: Map = same.map(|(key, value)| (key.clone(), value.clone())).collect();
     spec.insert(Key::known(to), copy);
 }
+
+#[cfg(test)]
+mod tests;

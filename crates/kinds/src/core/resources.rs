@@ -125,6 +125,17 @@ pub(crate) fn non_negative(amount: &Quantity, path: &Path<'_>) -> Option<Error> 
     (amount.signum() < 0).then(|| Error::invalid(path, amount.to_string(), NEGATIVE))
 }
 
+/// An amount above zero.
+pub(crate) fn positive(amount: &Quantity, path: &Path<'_>) -> Option<Error> {
+    (amount.signum() <= 0).then(|| Error::invalid(path, amount.to_string(), "must be greater than zero"))
+}
+
+/// An amount whose whole units are not below zero.
+pub(crate) fn not_below_zero(amount: &Quantity, path: &Path<'_>) -> Option<Error> {
+    let units = amount.value();
+    (units < 0).then(|| Error::invalid(path, units, "must be a valid resource quantity"))
+}
+
 /// The errors of what a container may use and of what it asks for, without its claims.
 pub(crate) fn requirements(
     limits: Entries<'_, &str>,

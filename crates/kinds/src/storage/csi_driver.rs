@@ -2,7 +2,12 @@
 
 use crate::cells::{NONE, UNSET, boolean, joined};
 use crate::defaults::{at, fill, fill_text, within};
-use crate::{About, Cell, Column, Columns, Context, Deleted, Generation, Kind, Row, Scope, Strategy};
+use crate::seen::Seen;
+use crate::{
+    About, Cell, Column, Columns, Context, Deleted, Generation, Kind, Row, Rules, Scope, Strategy, checks,
+};
+use object::field::{BadValue, Error, List, Path};
+use object::quote::quote_each;
 use object::{Map, Value};
 use schema::view::View;
 use schema::views::storage::v1::{CSIDriver, CSIDriverSpec};
@@ -63,6 +68,10 @@ fn modes(spec: CSIDriverSpec<'_>) -> String {
     if text.is_empty() { NONE.into() } else { text }
 }
 
+const SPEC: Path<'static> = Path::new("spec");
+const FS_GROUP_POLICIES: &[&str] = &["File", "None", "ReadWriteOnceWithFSType"];
+const LIFECYCLE_MODES: &[&str] = &["Persistent", "Ephemeral"];
+
 struct CSIDriverStrategy;
 
 impl Strategy for CSIDriverStrategy {
@@ -88,12 +97,108 @@ impl Strategy for CSIDriverStrategy {
         }
     }
 
+    fn validate_create(&self, driver: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(driver);
+        errors.append(validate(CSIDriver::of(driver).spec()));
+        errors
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        let (after, before) = (CSIDriver::of(new).spec(), CSIDriver::of(old).spec());
+        errors.append(validate(after));
+        let key = "attachRequired";
+        let path = SPEC.child("attachedRequired");
+        errors.extend(checks::immutable(after.map().get(key), before.map().get(key), &path));
+        let modes = after.volume_lifecycle_modes();
+        if modes.values() != before.volume_lifecycle_modes().values() {
+            let path = SPEC.child("volumeLifecycleModes");
+            let shown = match modes.is_empty() {
+                true => "[]storage.VolumeLifecycleMode(nil)".to_owned(),
+                false => format!("[]storage.VolumeLifecycleMode{{{}}}", quote_each(modes.iter())),
+            };
+            errors.push(Error::invalid(&path, BadValue::Raw(shown), "field is immutable"));
+        }
+        errors
+    }
+
     fn allow_unconditional_update(&self) -> bool {
         false
     }
 }
 
+/// The field errors of the state of a driver.
+fn validate(spec: CSIDriverSpec<'_>) -> List {
+    let mut errors = List::new();
+    if let Some(policy) = spec.fs_group_policy() {
+        errors.extend(checks::one_of(policy, FS_GROUP_POLICIES, &SPEC.child("fsGroupPolicy")));
+    }
+    errors.append(token_requests(spec, &SPEC.child("tokenRequests")));
+    let path = SPEC.child("volumeLifecycleModes");
+    for mode in spec.volume_lifecycle_modes().iter() {
+        errors.extend(checks::one_of(mode, LIFECYCLE_MODES, &path));
+    }
+    if let Some(seconds @ ..10) = spec.node_allocatable_update_period_seconds() {
+        let path = SPEC.child("nodeAllocatableUpdatePeriodSeconds");
+        errors.push(Error::invalid(&path, seconds, "must be greater than or equal to 10 seconds"));
+    }
+    errors
+}
+
+/// Each audience gets one token.
+fn token_requests(spec: CSIDriverSpec<'_>, path: &Path<'_>) -> List {
+    let mut errors = List::new();
+    let mut audiences = Seen::new();
+    for (at, request) in spec.token_requests().iter().enumerate() {
+        let path = path.index(at);
+        if !audiences.insert(request.audience()) {
+            errors.push(Error::duplicate(&path.child("audience"), request.audience()));
+        } else if let Some(seconds) = request.expiration_seconds() {
+            errors.extend(checks::token_lifetime(seconds, &path.child("expirationSeconds")));
+        }
+    }
+    errors
+}
+
 /// The feature `MutableCSINodeAllocatableCount` is off: drops the field unless the old object uses it.
 fn drop_update_period(object: &mut Map) {
     at(object, "spec", |spec| drop(spec.remove("nodeAllocatableUpdatePeriodSeconds")));
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{create, update};
+
+    fn driver(spec: &str) -> String {
+        format!(r#"{{"apiVersion":"storage.k8s.io/v1","kind":"CSIDriver","spec":{spec}}}"#)
+    }
+
+    #[test]
+    fn lists_and_policies_are_checked() {
+        let spec = r#"{"fsGroupPolicy":"Sometimes","volumeLifecycleModes":["Forever"],"nodeAllocatableUpdatePeriodSeconds":1,
+            "tokenRequests":[{"audience":"a","expirationSeconds":599},{"audience":"a","expirationSeconds":1},{"audience":"","expirationSeconds":4294967297}]}"#;
+        assert_eq!(
+            create(&driver(spec)),
+            [
+                r#"spec.fsGroupPolicy: Unsupported value: "Sometimes": supported values: "File", "None", "ReadWriteOnceWithFSType""#,
+                "spec.tokenRequests[0].expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes",
+                r#"spec.tokenRequests[1].audience: Duplicate value: "a""#,
+                "spec.tokenRequests[2].expirationSeconds: Invalid value: 4294967297: may not specify a duration larger than 2^32 seconds",
+                r#"spec.volumeLifecycleModes: Unsupported value: "Forever": supported values: "Persistent", "Ephemeral""#,
+            ]
+        );
+    }
+
+    #[test]
+    fn how_volumes_are_attached_and_live_does_not_change() {
+        let new =
+            driver(r#"{"attachRequired":false,"volumeLifecycleModes":["Ephemeral"],"podInfoOnMount":true}"#);
+        assert_eq!(
+            update(&new, &driver("{}")),
+            [
+                "spec.attachedRequired: Invalid value: false: field is immutable",
+                r#"spec.volumeLifecycleModes: Invalid value: []storage.VolumeLifecycleMode{"Ephemeral"}: field is immutable"#,
+            ]
+        );
+    }
 }

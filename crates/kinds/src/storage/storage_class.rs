@@ -1,11 +1,16 @@
 //! `storageclasses`.
 
+use super::{fixed, parameters, provisioner};
 use crate::cells::{name_or_default, text_or};
+use crate::core::node_selector::{Topology, deprecated_label, topology_term};
 use crate::defaults::fill_text;
-use crate::{About, Cell, Column, Columns, Context, Deleted, Kind, Row, Scope, Strategy};
+use crate::{About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Scope, Strategy, checks};
 use object::Map;
-use schema::view::View;
+use object::field::{Error, List, Path};
+use schema::view::{Items, View};
+use schema::views::core::v1::TopologySelectorTerm;
 use schema::views::storage::v1::StorageClass;
+use std::collections::HashMap;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -50,6 +55,9 @@ fn row(object: &Map) -> Row {
     .into()
 }
 
+const RECLAIM_POLICIES: &[&str] = &["Delete", "Retain"];
+const BINDING_MODES: &[&str] = &["Immediate", "WaitForFirstConsumer"];
+
 struct StorageClassStrategy;
 
 impl Strategy for StorageClassStrategy {
@@ -61,4 +69,140 @@ impl Strategy for StorageClassStrategy {
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let class = StorageClass::of(object);
+        let mut errors = rules.metadata(object);
+        errors.append(provisioner(class.provisioner(), &Path::new("provisioner")));
+        errors.append(parameters(class.parameters(), &Path::new("parameters")));
+        if let Some(policy) = class.reclaim_policy().filter(|policy| !policy.is_empty()) {
+            errors.extend(checks::one_of(policy, RECLAIM_POLICIES, &Path::new("reclaimPolicy")));
+        }
+        let path = Path::new("volumeBindingMode");
+        errors.extend(match class.volume_binding_mode() {
+            None => Some(Error::required(&path, "")),
+            Some(mode) => checks::one_of(mode, BINDING_MODES, &path),
+        });
+        errors.append(topologies(class.allowed_topologies(), &Path::new("allowedTopologies")));
+        errors
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = self.validate_create(new, rules);
+        errors.append(rules.metadata_update(new, old));
+        errors.extend(
+            ["parameters", "provisioner", "reclaimPolicy"].into_iter().filter_map(|key| fixed(key, new, old)),
+        );
+        let key = "volumeBindingMode";
+        errors.extend(checks::immutable(new.get(key), old.get(key), &Path::new(key)));
+        errors
+    }
+
+    fn warnings(&self, new: &Map, _old: Option<&Map>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (at, term) in StorageClass::of(new).allowed_topologies().iter().enumerate() {
+            for (own, expression) in term.match_label_expressions().iter().enumerate() {
+                if let Some(why) = deprecated_label(expression.key()) {
+                    warnings.push(format!("allowedTopologies[{at}].matchLabelExpressions[{own}].key: {why}"));
+                }
+            }
+        }
+        warnings
+    }
+}
+
+/// No two terms are the same. The reference compares each term with as many empty ones as there are terms, too.
+fn topologies(terms: Items<'_, TopologySelectorTerm<'_>>, path: &Path<'_>) -> List {
+    let mut errors = List::new();
+    let mut seen: HashMap<Topology<'_>, usize> = HashMap::from([(Topology::new(), terms.len())]);
+    for (at, term) in terms.iter().enumerate() {
+        let path = path.index(at);
+        let (topology, own) = topology_term(term, &path);
+        errors.append(own);
+        let equal = seen.entry(topology).or_default();
+        for _ in 0..*equal {
+            if errors.left_out() > 0 {
+                break;
+            }
+            errors.push(Error::duplicate(&path.child("matchLabelExpressions"), ""));
+        }
+        *equal += 1;
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{create, update, warnings};
+
+    fn class(fields: &str) -> String {
+        format!(r#"{{"apiVersion":"storage.k8s.io/v1","kind":"StorageClass",{fields}}}"#)
+    }
+
+    #[test]
+    fn provisioner_parameters_and_modes_are_checked() {
+        let errors =
+            create(&class(r#""parameters":{"":"x"},"reclaimPolicy":"Recycle","volumeBindingMode":"Later""#));
+        assert_eq!(
+            errors,
+            [
+                "provisioner: Required value",
+                r#"parameters: Invalid value: "": field can not be empty."#,
+                r#"reclaimPolicy: Unsupported value: "Recycle": supported values: "Delete", "Retain""#,
+                r#"volumeBindingMode: Unsupported value: "Later": supported values: "Immediate", "WaitForFirstConsumer""#,
+            ]
+        );
+        let many: Vec<String> = (0..513).map(|at| format!(r#""p{at}":"""#)).collect();
+        let errors = create(&class(&format!(r#""provisioner":"a","parameters":{{{}}}"#, many.join(","))));
+        assert_eq!(errors, ["parameters: Too long: may not be more than 512 bytes"]);
+        let large = format!(r#""provisioner":"a","parameters":{{"p":"{}"}}"#, "x".repeat(256 << 10));
+        assert_eq!(create(&class(&large)), ["parameters: Too long: may not be more than 262144 bytes"]);
+    }
+
+    #[test]
+    fn terms_are_not_repeated_or_empty() {
+        let term = r#"{"matchLabelExpressions":[{"key":"a","values":["x"]}]}"#;
+        let errors =
+            create(&class(&format!(r#""provisioner":"a","allowedTopologies":[{term},{{}},{term}]"#)));
+        let duplicate =
+            |at: usize| format!(r#"allowedTopologies[{at}].matchLabelExpressions: Duplicate value: """#);
+        assert_eq!(errors, [duplicate(1), duplicate(1), duplicate(1), duplicate(2)]);
+    }
+
+    #[test]
+    fn only_expansion_options_and_topologies_change() {
+        let old = class(r#""provisioner":"a","parameters":{"a":"b"}"#);
+        assert!(
+            update(&class(r#""provisioner":"a","parameters":{"a":"b"},"allowVolumeExpansion":true"#), &old)
+                .is_empty()
+        );
+        assert_eq!(
+            update(
+                &class(
+                    r#""provisioner":"b","reclaimPolicy":"Retain","volumeBindingMode":"WaitForFirstConsumer""#
+                ),
+                &old
+            ),
+            [
+                "parameters: Forbidden: updates to parameters are forbidden.",
+                "provisioner: Forbidden: updates to provisioner are forbidden.",
+                "reclaimPolicy: Forbidden: updates to reclaimPolicy are forbidden.",
+                r#"volumeBindingMode: Invalid value: "WaitForFirstConsumer": field is immutable"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn deprecated_labels_of_nodes_are_warned_of() {
+        let key = "failure-domain.beta.kubernetes.io/zone";
+        let terms = format!(
+            r#""provisioner":"a","allowedTopologies":[{{"matchLabelExpressions":[{{"key":"{key}","values":["x"]}}]}}]"#
+        );
+        assert_eq!(
+            warnings(&class(&terms), None),
+            [
+                r#"allowedTopologies[0].matchLabelExpressions[0].key: deprecated since v1.17; use "topology.kubernetes.io/zone" instead"#
+            ]
+        );
+    }
 }

@@ -1,8 +1,10 @@
 //! `volumeattributesclasses`.
 
+use super::{fixed, parameters, provisioner};
 use crate::cells::name_or_default;
-use crate::{About, Cell, Column, Columns, Deleted, Kind, Row, Scope, Version};
+use crate::{About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Scope, Strategy, Version};
 use object::Map;
+use object::field::{Error, List, Path};
 use schema::view::View;
 use schema::views::storage::v1beta1::VolumeAttributesClass;
 
@@ -24,6 +26,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     deleted: Deleted::Object,
+    strategy: &VolumeAttributesClassStrategy,
     ..Kind::PLAIN
 };
 
@@ -32,4 +35,61 @@ const DEFAULT_MARKS: &[&str] = &["volumeattributesclass.alpha.kubernetes.io/is-d
 fn row(object: &Map) -> Row {
     let class = VolumeAttributesClass::of(object);
     vec![name_or_default(object, DEFAULT_MARKS), Cell::text(class.driver_name()), Cell::age(object)].into()
+}
+
+struct VolumeAttributesClassStrategy;
+
+impl Strategy for VolumeAttributesClassStrategy {
+    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
+
+    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let class = VolumeAttributesClass::of(object);
+        let path = Path::new("parameters");
+        let mut errors = rules.metadata(object);
+        errors.append(provisioner(class.driver_name(), &Path::new("driverName")));
+        errors.append(parameters(class.parameters(), &path));
+        if class.parameters().is_empty() {
+            errors.push(Error::required(&path, "must contain at least one key/value pair"));
+        }
+        errors
+    }
+
+    /// The reference checks the new state twice.
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let own = self.validate_create(new, rules);
+        let mut errors = own.clone();
+        errors.append(rules.metadata_update(new, old));
+        errors.extend(fixed("driverName", new, old));
+        errors.extend(fixed("parameters", new, old));
+        errors.append(own);
+        errors
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{create, update};
+
+    fn class(fields: &str) -> String {
+        format!(r#"{{"apiVersion":"storage.k8s.io/v1beta1","kind":"VolumeAttributesClass",{fields}}}"#)
+    }
+
+    #[test]
+    fn driver_and_parameters_are_there_and_do_not_change() {
+        let empty = "parameters: Required value: must contain at least one key/value pair";
+        assert_eq!(create(&class(r#""driverName":"""#)), ["driverName: Required value", empty]);
+        let old = class(r#""driverName":"a.io","parameters":{"a":"b"}"#);
+        assert!(create(&old).is_empty());
+        assert_eq!(
+            update(&class(r#""driverName":"b.io""#), &old),
+            [
+                empty,
+                "driverName: Forbidden: updates to driverName are forbidden.",
+                "parameters: Forbidden: updates to parameters are forbidden.",
+                empty,
+            ]
+        );
+    }
 }

@@ -3,6 +3,7 @@
 use super::volumes::Declared;
 use crate::checks;
 use crate::core::local_path;
+use crate::seen::Seen;
 use object::field::{Error, List, Path};
 use schema::views::core::v1::{Container, VolumeMount};
 use std::collections::{HashMap, HashSet};
@@ -20,7 +21,7 @@ pub(in crate::core) fn volume_mounts(
     let mounts = container.volume_mounts();
     let devices = container.volume_devices().iter();
     let devices = Used::of(devices.map(|device| (device.name(), device.device_path())));
-    let mut points = HashSet::with_capacity(mounts.len());
+    let mut points = Seen::new();
     for (at, mount) in mounts.iter().enumerate() {
         let own = path.index(at);
         let (name, point) = (own.child("name"), own.child("mountPath"));
@@ -92,7 +93,7 @@ pub(in crate::core) fn volume_devices(
         return errors;
     }
     let mounts = Used::of(container.volume_mounts().iter().map(|mount| (mount.name(), mount.mount_path())));
-    let (mut names, mut paths) = (HashSet::new(), HashSet::new());
+    let (mut names, mut paths) = (Seen::new(), Seen::new());
     for (at, device) in devices.iter().enumerate() {
         let own = path.index(at);
         let (name, point) = (own.child("name"), own.child("devicePath"));
