@@ -1,6 +1,6 @@
 //! `endpointslices`.
 
-use super::endpoint_slice_rules as rules_of_slices;
+use super::endpoint_slice_rules;
 use crate::cells::with_more;
 use crate::defaults::{at, each, fill_text};
 use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy, differs_but_for};
@@ -95,18 +95,18 @@ impl Strategy for EndpointSliceStrategy {
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);
-        errors.append(rules_of_slices::validate(EndpointSlice::of(object), None));
+        errors.append(endpoint_slice_rules::validate(EndpointSlice::of(object), None));
         errors
     }
 
     fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(new);
-        errors.append(rules_of_slices::validate(EndpointSlice::of(new), Some(EndpointSlice::of(old))));
+        errors.append(endpoint_slice_rules::validate(EndpointSlice::of(new), Some(EndpointSlice::of(old))));
         errors
     }
 
     fn warnings(&self, new: &Map, old: Option<&Map>) -> Vec<String> {
-        rules_of_slices::warnings(EndpointSlice::of(new), old.map(EndpointSlice::of))
+        endpoint_slice_rules::warnings(EndpointSlice::of(new), old.map(EndpointSlice::of))
     }
 
     /// A change of labels counts too.

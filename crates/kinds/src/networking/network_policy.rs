@@ -1,6 +1,6 @@
 //! `networkpolicies`.
 
-use super::network_policy_rules as rules_of_policies;
+use super::network_policy_rules;
 use crate::cells::selector;
 use crate::defaults::{each, fill, fill_text, within};
 use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy};
@@ -66,7 +66,7 @@ impl Strategy for NetworkPolicyStrategy {
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);
-        errors.append(rules_of_policies::validate(NetworkPolicy::of(object)));
+        errors.append(network_policy_rules::validate(NetworkPolicy::of(object)));
         errors
     }
 
@@ -74,17 +74,17 @@ impl Strategy for NetworkPolicyStrategy {
     fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
         let (policy, before) = (NetworkPolicy::of(new), NetworkPolicy::of(old));
         let mut errors = rules.metadata(new);
-        errors.append(rules_of_policies::validate_after(policy, before, &HashSet::new()));
+        errors.append(network_policy_rules::validate_after(policy, before, &HashSet::new()));
         errors.append(rules.metadata_update(new, old));
-        errors.append(rules_of_policies::validate_after(
+        errors.append(network_policy_rules::validate_after(
             policy,
             before,
-            &rules_of_policies::networks(before),
+            &network_policy_rules::networks(before),
         ));
         errors
     }
 
     fn warnings(&self, new: &Map, _old: Option<&Map>) -> Vec<String> {
-        rules_of_policies::warnings(NetworkPolicy::of(new))
+        network_policy_rules::warnings(NetworkPolicy::of(new))
     }
 }
