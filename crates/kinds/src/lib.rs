@@ -16,6 +16,7 @@ mod batch;
 mod cells;
 mod certificates;
 mod checks;
+mod conditions;
 mod coordination;
 mod core;
 mod defaults;

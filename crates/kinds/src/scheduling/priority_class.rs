@@ -2,8 +2,11 @@
 
 use crate::cells::boolean;
 use crate::defaults::fill_text;
-use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Scope, Strategy};
+use crate::{
+    About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Scope, Strategy, checks, metadata,
+};
 use object::Map;
+use object::field::{Error, List, Path};
 use schema::view::View;
 use schema::views::scheduling::v1::PriorityClass;
 
@@ -49,7 +52,57 @@ impl Strategy for PriorityClassStrategy {
         fill_text(object, "preemptionPolicy", "PreemptLowerPriority");
     }
 
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        let class = PriorityClass::of(object);
+        errors.extend(match metadata(object).name() {
+            name if name.starts_with("system-") => not_a_system_class(name, class).map(|why| {
+                let why = format!(
+                    "priority class names with 'system-' prefix are reserved for system use only. error: {why}"
+                );
+                Error::forbidden(&Path::new("metadata").child("name"), why)
+            }),
+            _ => (class.value() > HIGHEST).then(|| {
+                let why = format!("maximum allowed value of a user defined priority is {HIGHEST}");
+                Error::forbidden(&Path::new("value"), why)
+            }),
+        });
+        let path = Path::new("preemptionPolicy");
+        errors.extend(class.preemption_policy().and_then(|policy| match policy {
+            "" => checks::required(policy, &path),
+            policy => checks::one_of(policy, &["PreemptLowerPriority", "Never"], &path),
+        }));
+        errors
+    }
+
+    /// The rules for new objects are not asked again: value and policy cannot change.
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        if PriorityClass::of(new).value() != PriorityClass::of(old).value() {
+            errors.push(Error::forbidden(&Path::new("value"), "may not be changed in an update."));
+        }
+        let key = "preemptionPolicy";
+        errors.extend(checks::immutable(new.get(key), old.get(key), &Path::new(key)));
+        errors
+    }
+
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+}
+
+/// The highest priority of classes that are not of the system.
+const HIGHEST: i64 = 1_000_000_000;
+
+/// Why a class is none of those that the system makes.
+fn not_a_system_class(name: &str, class: PriorityClass<'_>) -> Option<String> {
+    let value = match name {
+        "system-cluster-critical" => 2 * HIGHEST,
+        "system-node-critical" => 2 * HIGHEST + 1000,
+        _ => return Some(format!("{name} is not a known system priority class")),
+    };
+    if class.value() != value {
+        return Some(format!("value of {name} PriorityClass must be {value}"));
+    }
+    class.global_default().then(|| format!("globalDefault of {name} PriorityClass must be false"))
 }
