@@ -390,6 +390,7 @@ impl<'a> Write<'a> {
         let Some(fields) = &self.scale else { return Ok(new) };
         let mut object = old.clone();
         let scale = map(&new)?;
+        scale::validate(scale, self.target)?;
         if matches!(self.body, Body::Patch(..) | Body::Apply(..)) {
             scale::check_patched_uid(self.target, scale, map(&object)?)?;
         }

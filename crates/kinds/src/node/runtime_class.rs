@@ -99,3 +99,46 @@ fn validate_scheduling(scheduling: Scheduling<'_>, path: &Path<'_>) -> List {
     }
     errors
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{create, update, warnings};
+
+    fn class(rest: &str) -> String {
+        format!(r#"{{"apiVersion":"node.k8s.io/v1","kind":"RuntimeClass",{rest}}}"#)
+    }
+
+    #[test]
+    fn handler_overhead_and_scheduling_are_checked() {
+        assert_eq!(create(&class(r#""handler":"h""#)), [""; 0]);
+        assert_eq!(
+            create(&class(
+                r#""handler":"a.b","overhead":{"podFixed":{"cpu":"-1"}},"scheduling":{"nodeSelector":{"a":"-"},"tolerations":[{"key":"a","operator":"Exists","value":"x"},{"key":"a","operator":"Exists","value":"x"}]}"#
+            ))
+            .iter()
+            .map(|error| error.split(": ").next().unwrap())
+            .collect::<Vec<_>>(),
+            [
+                "handler",
+                "overhead.limits[cpu]",
+                "scheduling.nodeSelector",
+                "scheduling.tolerations.tolerations[0].operator",
+                "scheduling.tolerations.tolerations[1].operator",
+                "scheduling.tolerations[1]",
+            ]
+        );
+        assert_eq!(
+            update(&class(r#""handler":"other""#), &class(r#""handler":"h""#)),
+            [r#"handler: Invalid value: "other": field is immutable"#]
+        );
+    }
+
+    #[test]
+    fn deprecated_labels_of_nodes_are_warned_of() {
+        let class = class(r#""handler":"h","scheduling":{"nodeSelector":{"beta.kubernetes.io/os":"linux"}}"#);
+        assert_eq!(
+            warnings(&class, None),
+            [r#"scheduling.nodeSelector: deprecated since v1.14; use "kubernetes.io/os" instead"#]
+        );
+    }
+}

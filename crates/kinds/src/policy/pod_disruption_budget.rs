@@ -160,3 +160,45 @@ fn validate_spec(spec: PodDisruptionBudgetSpec<'_>, values: Values) -> List {
     }
     errors
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{create, status, update};
+
+    fn budget(rest: &str) -> String {
+        format!(r#"{{"apiVersion":"policy/v1","kind":"PodDisruptionBudget",{rest}}}"#)
+    }
+
+    #[test]
+    fn amounts_and_selector_are_checked() {
+        let of = |spec: &str| budget(&format!(r#""spec":{{{spec}}}"#));
+        assert_eq!(create(&of("")), [""; 0]);
+        assert_eq!(
+            create(&of(r#""minAvailable":-1,"maxUnavailable":"101%","unhealthyPodEvictionPolicy":"Maybe""#))
+                [1..],
+            [
+                "spec.minAvailable: Invalid value: -1: must be greater than or equal to 0",
+                r#"spec.maxUnavailable: Invalid value: intstr.IntOrString{Type:1, IntVal:0, StrVal:"101%"}: must not be greater than 100%"#,
+                r#"spec.unhealthyPodEvictionPolicy: Unsupported value: "Maybe": supported values: "AlwaysAllow", "IfHealthyBudget""#,
+            ]
+        );
+        let odd = of(r#""selector":{"matchExpressions":[{"key":"a","operator":"In","values":["-"]}]}"#);
+        assert_eq!(create(&odd).len(), 1);
+        assert_eq!(update(&odd, &of("")).len(), 1);
+        assert_eq!(update(&odd, &odd), [""; 0]);
+    }
+
+    #[test]
+    fn conditions_and_counts_of_the_status_are_checked() {
+        let new = budget(
+            r#""status":{"conditions":[{"type":"A","status":"True","reason":"B"}],"expectedPods":-1}"#,
+        );
+        assert_eq!(
+            status(&new, &budget(r#""spec":{}"#)),
+            [
+                "status.conditions[0].lastTransitionTime: Required value: must be set",
+                "status.expectedPods: Invalid value: -1: must be greater than or equal to 0",
+            ]
+        );
+    }
+}

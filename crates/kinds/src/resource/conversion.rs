@@ -43,7 +43,10 @@ pub(super) const SLICE: Conversion = Conversion {
 pub(super) const SLICE_V1ALPHA3: Conversion = Conversion {
     default: |object| at(object, "spec", default_slice),
     to_stored: |object| {
-        in_capacities(object, |amount| Map::from_iter([("value", amount.clone())]).into());
+        in_capacities(object, |amount| match amount.as_str() {
+            Some("0") => Map::new().into(),
+            _ => Map::from_iter([("value", amount.clone())]).into(),
+        });
     },
     from_stored: |object| {
         in_capacities(object, |capacity| capacity.get("value").cloned().unwrap_or_else(|| Value::from("0")));

@@ -106,3 +106,55 @@ fn not_a_system_class(name: &str, class: PriorityClass<'_>) -> Option<String> {
     }
     class.global_default().then(|| format!("globalDefault of {name} PriorityClass must be false"))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{create, update};
+
+    fn class(name: &str, rest: &str) -> String {
+        format!(
+            r#"{{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{{"name":"{name}"}},{rest}}}"#
+        )
+    }
+
+    #[test]
+    fn high_values_and_system_names_are_those_of_the_system() {
+        for (name, rest, wanted) in [
+            ("a", r#""value":1000000000"#, ""),
+            (
+                "a",
+                r#""value":1000000001"#,
+                "value: Forbidden: maximum allowed value of a user defined priority is 1000000000",
+            ),
+            (
+                "a",
+                r#""value":1,"preemptionPolicy":"x""#,
+                r#"preemptionPolicy: Unsupported value: "x": supported values: "PreemptLowerPriority", "Never""#,
+            ),
+            ("system-cluster-critical", r#""value":2000000000"#, ""),
+            (
+                "system-node-critical",
+                r#""value":2000000000"#,
+                "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: value of system-node-critical PriorityClass must be 2000001000",
+            ),
+            (
+                "system-x",
+                r#""value":1"#,
+                "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: system-x is not a known system priority class",
+            ),
+        ] {
+            assert_eq!(create(&class(name, rest)).join("; "), wanted);
+        }
+    }
+
+    #[test]
+    fn value_and_policy_do_not_change() {
+        assert_eq!(
+            update(&class("a", r#""value":2,"preemptionPolicy":"Bad""#), &class("a", r#""value":1"#)),
+            [
+                "value: Forbidden: may not be changed in an update.",
+                r#"preemptionPolicy: Invalid value: "Bad": field is immutable"#,
+            ]
+        );
+    }
+}
