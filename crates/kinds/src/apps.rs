@@ -15,6 +15,9 @@ mod deployment;
 mod replica_set;
 mod stateful_set;
 
+#[cfg(test)]
+mod tests;
+
 /// The rows, in the order of discovery.
 pub(crate) const KINDS: &[&Kind] = &[
     &controller_revision::KIND,

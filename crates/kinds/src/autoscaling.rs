@@ -4,6 +4,10 @@ use crate::Kind;
 
 mod horizontal_pod_autoscaler;
 mod v1;
+mod validate;
+
+#[cfg(test)]
+mod tests;
 
 /// The rows, in the order of discovery.
 pub(crate) const KINDS: &[&Kind] = &[&horizontal_pod_autoscaler::KIND];

@@ -10,6 +10,9 @@ mod job_status;
 mod schedule;
 mod time_zone;
 
+#[cfg(test)]
+mod tests;
+
 /// The rows, in the order of discovery.
 pub(crate) const KINDS: &[&Kind] = &[&cron_job::KIND, &job::KIND];
 

@@ -174,6 +174,9 @@ impl Version {
 
 /// The conversion between a served version and the storage version. The caller sets `apiVersion` and `kind`.
 pub struct Conversion {
+    /// Sets the defaults of the served version, after those that its type declares. Those of the storage version are set when
+    /// the object is stored ([`Strategy::default`]).
+    pub default: fn(&mut Map),
     /// Converts to the storage version.
     pub to_stored: fn(&mut Value),
     /// Converts from the storage version.

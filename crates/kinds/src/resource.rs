@@ -53,6 +53,11 @@ fn default_request(request: &mut Map) {
     }
 }
 
+/// Sets the defaults of a slice spec: each device is a basic one.
+fn default_slice(spec: &mut Map) {
+    each(spec, "devices", |device| fill(device, "basic", Map::new()));
+}
+
 fn is_set(map: &Map, key: &str) -> bool {
     map.get(key).and_then(Value::as_str).is_some_and(|text| !text.is_empty())
 }

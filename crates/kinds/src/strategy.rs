@@ -79,7 +79,7 @@ impl<'a> Rules<'a> {
 ///
 /// | step of the write pipeline | hooks |
 /// |---|---|
-/// | 1 decode, default, convert | [`default`](Self::default) |
+/// | 1 decode, default, convert | [`default`](Self::default), or [`Conversion::default`](crate::Conversion::default) |
 /// | 2 read | [`allow_create_on_update`](Self::allow_create_on_update) |
 /// | 5 managed fields | [`complete`](Self::complete) |
 /// | 8 resource version | [`allow_unconditional_update`](Self::allow_unconditional_update) |
@@ -93,7 +93,7 @@ impl<'a> Rules<'a> {
 ///
 /// Rules for every hook:
 ///
-/// 1. Trees are in the storage version, except in [`default`](Self::default).
+/// 1. Trees are in the storage version.
 /// 2. A hook changes only the object that it gets as `&mut`. It does no IO and keeps no state.
 /// 3. A hook does not touch `metadata` unless its doc says so: the registry owns name, namespace, uid, timestamps,
 ///    generation, resource version and managed fields.
@@ -102,8 +102,8 @@ pub trait Strategy: Send + Sync {
     /// Sets defaults that depend on more than one field.
     ///
     /// Runs in step 1 on the body of a POST or PUT and in step 4 on the result of a patch or an apply, after the
-    /// defaults that the schema declares and before conversion to the storage version: the tree is in the group version
-    /// of the request. Runs once more after validation of a write through a subresource.
+    /// defaults that the schema declares. A version with a [`Conversion`](crate::Conversion) has defaults of its own
+    /// instead, and this hook runs after validation. It runs then too, once more, for a write through a subresource.
     ///
     /// It fills absent fields and makes fields agree that say the same. Of `metadata` it may touch only labels and
     /// annotations that mirror fields. It does not know whether the object is new.

@@ -78,9 +78,12 @@ fn with<T>(text: &str, to: impl FnOnce(&dyn Strategy, Map, &Rules<'_>) -> T) -> 
     let served = ResourceType::builtin(kind, version).unwrap();
     let mut object = json::decode(&served.ty, text.as_bytes(), &Limits::REQUEST).unwrap().value;
     schema::default(&served.ty, &mut object);
-    kind.strategy.default(object.as_map_mut().unwrap());
-    if let Some(conversion) = version.conversion {
-        (conversion.to_stored)(&mut object);
+    match version.conversion {
+        None => kind.strategy.default(object.as_map_mut().unwrap()),
+        Some(conversion) => {
+            (conversion.default)(object.as_map_mut().unwrap());
+            (conversion.to_stored)(&mut object);
+        }
     }
     let metadata = crate::map_at(object.as_map_mut().unwrap(), "metadata").unwrap();
     let mut fill = |key: &'static str, value: &'static str| crate::defaults::fill(metadata, key, value);

@@ -37,6 +37,7 @@ impl Sent {
         schema::default(self.ty(&self.version), &mut value);
         let version = self.kind.version(&self.version).unwrap();
         if let Some(conversion) = version.conversion {
+            (conversion.default)(value.as_map_mut().unwrap());
             (conversion.to_stored)(&mut value);
         }
         schema::default(self.ty(self.kind.stored_version().unwrap().name), &mut value);

@@ -216,7 +216,7 @@ impl Quantity {
             Format::BinarySi => "BinarySI",
             Format::DecimalSi => "DecimalSI",
         };
-        let text = if value == 0 { "0" } else { self.text.as_str() };
+        let text = if self.is_zero() { "0" } else { self.text.as_str() };
         format!(
             "resource.Quantity{{i:resource.int64Amount{{value:{value}, scale:{scale}}}, \
              d:resource.infDecAmount{{Dec:(*inf.Dec)(nil)}}, s:{}, Format:\"{format}\"}}",

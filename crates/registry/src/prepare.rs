@@ -1,16 +1,33 @@
 //! What the server and the kind do to the new state of an object: defaults, the generated name, and the kind's preparation.
 
-use crate::{Target, object_meta};
-use kinds::{Caller, Context, Generation, NameRule, Part, ResourceType};
+use crate::{Conversion, Served, Target, object_meta};
+use kinds::{Caller, Context, Generation, NameRule, Part};
 use object::time::Time;
 use object::{Map, Value};
+use schema::Status;
 
-/// Defaults of a version, then those of the kind.
-pub(crate) fn default(resource: &ResourceType, object: &mut Value) {
-    schema::default(&resource.ty, object);
-    if let Some(map) = object.as_map_mut() {
-        resource.strategy.default(map);
+/// Sets the defaults of the version that a tree is in: those that its type declares, then those of the kind.
+pub(crate) fn default(served: &Served, object: &mut Value) {
+    schema::default(&served.ty, object);
+    let Some(map) = object.as_map_mut() else { return };
+    match served.stored.as_ref().map(|stored| &stored.conversion) {
+        Some(Conversion::Builtin(conversion)) => (conversion.default)(map),
+        _ => served.strategy.default(map),
     }
+}
+
+/// Sets what the reference sets when it reads what it has stored: the defaults of the storage version. What was converted lacks
+/// them, and so may what was put together of two objects.
+pub(crate) fn default_stored(target: &Target<'_>, object: &mut Value) -> Result<(), Status> {
+    let stored = target.stored()?;
+    let is_converted = matches!(stored.conversion, Conversion::Builtin(_));
+    if is_converted || target.part().is_some() && stored.is_storage_version {
+        schema::default(stored.ty(), object);
+        if let Some(map) = object.as_map_mut() {
+            target.served.strategy.default(map);
+        }
+    }
+    Ok(())
 }
 
 /// Gives an object the name that it left to the server.

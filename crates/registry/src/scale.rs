@@ -7,8 +7,8 @@ use crate::preconditions::check_uid;
 use crate::write::MODIFIED;
 use crate::{Answer, Content, Stored, Target, object_meta};
 use cache::Entry;
-use kinds::ScaleFields;
-use object::field::{Error, Path};
+use kinds::{MetadataRules, NameRule, ScaleFields, Scope};
+use object::field::{Error, List, Path};
 use object::label::{self, Expression, Selector};
 use object::{Map, Text, Value};
 use schema::{Ref, Status, Type, builtin};
@@ -48,11 +48,6 @@ pub(crate) fn apply(
     run: Run,
 ) -> Result<(), Status> {
     let wanted = number(scale, &["spec", "replicas"]);
-    if wanted < 0 {
-        let path = Path::new("spec");
-        let error = Error::invalid(&path.child("replicas"), wanted, "must be greater than or equal to 0");
-        return Err(Status::invalid("autoscaling", "Scale", target.name, &error.into()));
-    }
     check_uid(target, scale, Some(object), run)?;
     let version = object_meta::text(scale, "resourceVersion");
     let there = object_meta::text(object, "resourceVersion");
@@ -61,6 +56,25 @@ pub(crate) fn apply(
     }
     set(object, &fields.spec_replicas, wanted);
     Ok(())
+}
+
+/// Refuses a scale that breaks a rule. The metadata of the scales of custom kinds is not looked at.
+pub(crate) fn validate(scale: &Map, target: &Target<'_>) -> Result<(), Status> {
+    let mut errors = List::new();
+    if target.served.metadata_rules == MetadataRules::Core {
+        errors.append(kinds::object_meta::validate(scale, Scope::Namespaced, NameRule::Subdomain));
+        errors.append(kinds::object_meta::validate_finalizer_names(scale));
+    }
+    let wanted = number(scale, &["spec", "replicas"]);
+    if wanted < 0 {
+        let path = Path::new("spec");
+        let why = "must be greater than or equal to 0";
+        errors.push(Error::invalid(&path.child("replicas"), wanted, why));
+    }
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(Status::invalid("autoscaling", "Scale", target.name, &errors)),
+    }
 }
 
 fn set(map: &mut Map, path: &[Text], number: i64) {

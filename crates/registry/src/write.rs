@@ -29,7 +29,7 @@ use crate::find::{Found, Old};
 use crate::managed::{Fields, ScaleManager};
 use crate::object_meta::{self, Stage};
 use crate::preconditions::{check_name, check_no_uid, check_uid, check_version, take_version};
-use crate::prepare::{default, name_object, prepare_create, prepare_update};
+use crate::prepare::{default, default_stored, name_object, prepare_create, prepare_update};
 use crate::review::Review;
 use crate::{
     Answer, Config, Content, Registry, Target, WriteOptions, WriteRequest, apply, patch, scale, validate,
@@ -390,6 +390,7 @@ impl<'a> Write<'a> {
         let Some(fields) = &self.scale else { return Ok(new) };
         let mut object = old.clone();
         let scale = map(&new)?;
+        scale::validate(scale, self.target)?;
         if matches!(self.body, Body::Patch(..) | Body::Apply(..)) {
             scale::check_patched_uid(self.target, scale, map(&object)?)?;
         }
@@ -416,11 +417,7 @@ impl<'a> Write<'a> {
         let reserved = self.before_write(&before, &mut new).await?;
         prepare_update(target, map_mut(&mut new)?, map(&old.object)?);
         validate::update(target, &new, &old.object, self.options)?;
-        if target.part().is_some() && target.stored()?.is_storage_version {
-            // What was put together of two objects may lack what neither of them had to say: the reference fills it in when it
-            // reads what it has stored.
-            default(target.served, &mut new);
-        }
+        default_stored(target, &mut new)?;
         keep_times(&mut new, &old.object);
         let mut admitted = self.admit(attributes, &*self.view(&new)?).await?;
         reserved.into_iter().for_each(|reservation| admitted.reserve(reservation));
@@ -471,6 +468,7 @@ impl<'a> Write<'a> {
         self.options.warnings.extend(target.served.strategy.preparation_warnings(map(&new)?));
         prepare_create(target, map_mut(&mut new)?);
         validate::create(target, &new, self.options)?;
+        default_stored(target, &mut new)?;
         if !matches!(self.body, Body::New(_)) {
             let Config { authorizer, .. } = self.registry.config();
             authorizer.check(target.proof.user(), &target.attributes_for("create")).await?;

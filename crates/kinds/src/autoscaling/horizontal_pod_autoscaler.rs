@@ -1,10 +1,13 @@
 //! `horizontalpodautoscalers`.
 
-use super::v1;
+use super::{v1, validate};
 use crate::cells::{NONE, UNSET};
 use crate::defaults::{at, fill, fill_text, within};
 use crate::resets;
-use crate::{About, Cell, Column, Columns, Context, Kind, Row, Strategy, Subresource, Version, keep};
+use crate::{
+    About, Cell, Column, Columns, Context, Kind, Row, Rules, Strategy, Subresource, Version, keep, workload,
+};
+use object::field::{List, Path};
 use object::{Key, Map, Value};
 use schema::view::{Items, View};
 use schema::views::autoscaling::v2::{
@@ -183,6 +186,31 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
         if !rules.any(|rules| rules.tolerance().is_some()) {
             drop_tolerance(new);
         }
+    }
+
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(validate::spec(HorizontalPodAutoscaler::of(object).spec(), 1, &Path::new("spec")));
+        errors
+    }
+
+    /// An autoscaler that may scale to zero may go on doing so.
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        let fewest = HorizontalPodAutoscaler::of(old).spec().min_replicas();
+        let least = if fewest == Some(0) { 0 } else { 1 };
+        errors.append(validate::spec(HorizontalPodAutoscaler::of(new).spec(), least, &Path::new("spec")));
+        errors
+    }
+
+    fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        let status = HorizontalPodAutoscaler::of(new).status();
+        errors.append(workload::counters(
+            &[("currentReplicas", status.current_replicas()), ("desiredReplicas", status.desired_replicas())],
+            &Path::new("status"),
+        ));
+        errors
     }
 }
 

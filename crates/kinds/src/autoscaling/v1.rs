@@ -2,6 +2,7 @@
 //!
 //! Annotations that cannot be parsed are dropped.
 
+use crate::defaults::{fill, within};
 use crate::{Conversion, map_at};
 use object::{Key, Map, Value};
 use schema::view::View;
@@ -10,7 +11,12 @@ use schema::{Limits, Ref, Shape, Type, json};
 use std::sync::Arc;
 
 /// The conversion.
-pub(super) const CONVERSION: Conversion = Conversion { to_stored, from_stored };
+pub(super) const CONVERSION: Conversion = Conversion { default, to_stored, from_stored };
+
+/// What stands for metrics that are absent depends on annotations: the conversion sets it.
+fn default(object: &mut Map) {
+    within(object, "spec", |spec| fill(spec, "minReplicas", 1i64));
+}
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";

@@ -12,7 +12,7 @@ use crate::template::{self, POD_SPEC};
 use crate::{
     About, Cell, Column, Columns, Context, Dependents, Generation, Kind, Refusal, Row, Rules,
     SelectableFields, SelectableRow, Strategy, Subresource, checks, keep, label_selector, map_at, metadata,
-    workload,
+    object_meta, workload,
 };
 use object::field::{Error, List, Path};
 use object::label::Set;
@@ -158,8 +158,12 @@ impl Strategy for JobStrategy {
         object.remove("status");
         if Job::of(object).spec().manual_selector() != Some(true) {
             select_own(object);
-            // The reference does this in the defaulting of every job that it decodes, also of the one it just wrote.
-            label_as_template(object);
+            // The reference does this in the defaulting of every job that it decodes, also of the one it just wrote: labels of
+            // the template that are wrong are wrong there alone.
+            let template = Job::of(object).spec().template().metadata();
+            if object_meta::labels(Some(template.map()), &Path::UNSET).is_empty() {
+                label_as_template(object);
+            }
         }
         template::drop_disabled(object, None, POD_SPEC);
     }

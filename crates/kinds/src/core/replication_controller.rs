@@ -200,3 +200,47 @@ fn validate_spec(object: &Map, old: Option<&Map>) -> List {
     errors.append(workload::always_restarted(template.spec(), "ReplicationController", &path.child("spec")));
     errors
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{create, status, update};
+
+    fn controller(rest: &str) -> String {
+        format!(r#"{{"apiVersion":"v1","kind":"ReplicationController",{rest}}}"#)
+    }
+
+    const TEMPLATE: &str =
+        r#""template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}"#;
+
+    #[test]
+    fn selector_picks_the_template() {
+        let of = |spec: &str| controller(&format!(r#""spec":{{{spec}}}"#));
+        let valid = of(TEMPLATE);
+        assert_eq!(create(&valid), [""; 0]);
+        assert_eq!(
+            create(&of(r#""minReadySeconds":-1,"replicas":-3"#)),
+            [
+                "spec.minReadySeconds: Invalid value: -1: must be greater than or equal to 0",
+                "spec.selector: Required value",
+                "spec.replicas: Invalid value: -3: must be greater than or equal to 0",
+                "spec.template: Required value",
+            ]
+        );
+        let other = of(&format!(r#""selector":{{"a":"b","x":"y"}},{TEMPLATE}"#));
+        let why = r#"spec.template.metadata.labels: Invalid value: map[string]string{"a":"b"}: `selector` does not match template `labels`"#;
+        assert_eq!(create(&other), [why]);
+        assert_eq!(update(&other, &valid), [why, why], "an update is checked twice");
+    }
+
+    #[test]
+    fn counts_of_replicas_fit_together() {
+        let new = controller(r#""status":{"replicas":1,"fullyLabeledReplicas":2,"observedGeneration":-1}"#);
+        assert_eq!(
+            status(&new, &controller(r#""spec":{}"#)),
+            [
+                "status.observedGeneration: Invalid value: -1: must be greater than or equal to 0",
+                "status.fullyLabeledReplicas: Invalid value: 2: cannot be greater than status.replicas",
+            ]
+        );
+    }
+}

@@ -13,7 +13,10 @@ pub(crate) const KIND: Kind = Kind {
     singular: "event",
     kind: "Event",
     short_names: &["ev"],
-    versions: &[Version { conversion: Some(&Conversion { to_stored, from_stored }), ..Version::V1 }],
+    versions: &[Version {
+        conversion: Some(&Conversion { default: |_| {}, to_stored, from_stored }),
+        ..Version::V1
+    }],
     storage: Storage::Shared { group: "", resource: "events" },
     columns: COLUMNS,
     fields: SelectableFields {

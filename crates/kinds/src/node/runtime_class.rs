@@ -1,9 +1,16 @@
 //! `runtimeclasses`.
 
-use crate::{About, Cell, Column, Columns, Context, Kind, Row, Scope, Strategy};
+use crate::core::resources::{self, HugePages};
+use crate::core::{node_selector, tolerations};
+use crate::{
+    About, Cell, Column, Columns, Context, Kind, MetadataRules, Row, Rules, Scope, Strategy, checks,
+};
 use object::Map;
+use object::field::{Error, List, Path};
+use object::name::{dns1123_label, invalid, label_key, label_value};
 use schema::view::View;
-use schema::views::node::v1::RuntimeClass;
+use schema::views::node::v1::{RuntimeClass, Scheduling};
+use std::collections::HashSet;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -13,6 +20,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "RuntimeClass",
     scope: Scope::Cluster,
     columns: Columns { list: &[Column::NAME, Column::text("Handler", About::Text("")), Column::AGE], row },
+    metadata_rules: MetadataRules::General,
     strategy: &RuntimeClassStrategy,
     ..Kind::PLAIN
 };
@@ -33,7 +41,104 @@ impl Strategy for RuntimeClassStrategy {
         true
     }
 
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        let class = RuntimeClass::of(object);
+        let handler = class.handler();
+        errors.append(invalid(&Path::new("handler"), handler, dns1123_label(handler)));
+        if let Some(overhead) = class.overhead() {
+            let path = Path::new("overhead");
+            errors.append(resources::overhead(overhead.pod_fixed(), HugePages::Whole, &path));
+        }
+        if let Some(scheduling) = class.scheduling() {
+            errors.append(validate_scheduling(scheduling, &Path::new("scheduling")));
+        }
+        errors
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = self.validate_create(new, rules);
+        errors.append(rules.metadata_update(new, old));
+        let handler = RuntimeClass::of(new).handler();
+        if handler != RuntimeClass::of(old).handler() {
+            errors.push(Error::invalid(&Path::new("handler"), handler, "field is immutable"));
+        }
+        errors
+    }
+
+    fn warnings(&self, new: &Map, _old: Option<&Map>) -> Vec<String> {
+        let Some(scheduling) = RuntimeClass::of(new).scheduling() else { return Vec::new() };
+        let deprecated =
+            scheduling.node_selector().iter().filter_map(|(key, _)| node_selector::deprecated_label(key));
+        deprecated.map(|why| format!("scheduling.nodeSelector: {why}")).collect()
+    }
+
     fn allow_unconditional_update(&self) -> bool {
         false
+    }
+}
+
+fn validate_scheduling(scheduling: Scheduling<'_>, path: &Path<'_>) -> List {
+    let mut errors = List::new();
+    let selector_path = path.child("nodeSelector");
+    for (key, value) in scheduling.node_selector().iter() {
+        errors.append(invalid(&selector_path, key, label_key(key)));
+        errors.append(invalid(&selector_path, value, label_value(value)));
+    }
+    let path = path.child("tolerations");
+    let all = scheduling.tolerations();
+    // The reference names the field twice.
+    errors.append(tolerations::validate(all, &path.child("tolerations")));
+    let mut seen = HashSet::new();
+    for (at, toleration) in all.iter().enumerate() {
+        let key = (toleration.key(), toleration.operator(), toleration.value(), toleration.effect());
+        if !seen.insert(key) {
+            let shown = checks::shown(all.values().get(at));
+            errors.push(Error::duplicate(&path.index(at), shown));
+        }
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{create, update, warnings};
+
+    fn class(rest: &str) -> String {
+        format!(r#"{{"apiVersion":"node.k8s.io/v1","kind":"RuntimeClass",{rest}}}"#)
+    }
+
+    #[test]
+    fn handler_overhead_and_scheduling_are_checked() {
+        assert_eq!(create(&class(r#""handler":"h""#)), [""; 0]);
+        assert_eq!(
+            create(&class(
+                r#""handler":"a.b","overhead":{"podFixed":{"cpu":"-1"}},"scheduling":{"nodeSelector":{"a":"-"},"tolerations":[{"key":"a","operator":"Exists","value":"x"},{"key":"a","operator":"Exists","value":"x"}]}"#
+            ))
+            .iter()
+            .map(|error| error.split(": ").next().unwrap())
+            .collect::<Vec<_>>(),
+            [
+                "handler",
+                "overhead.limits[cpu]",
+                "scheduling.nodeSelector",
+                "scheduling.tolerations.tolerations[0].operator",
+                "scheduling.tolerations.tolerations[1].operator",
+                "scheduling.tolerations[1]",
+            ]
+        );
+        assert_eq!(
+            update(&class(r#""handler":"other""#), &class(r#""handler":"h""#)),
+            [r#"handler: Invalid value: "other": field is immutable"#]
+        );
+    }
+
+    #[test]
+    fn deprecated_labels_of_nodes_are_warned_of() {
+        let class = class(r#""handler":"h","scheduling":{"nodeSelector":{"beta.kubernetes.io/os":"linux"}}"#);
+        assert_eq!(
+            warnings(&class, None),
+            [r#"scheduling.nodeSelector: deprecated since v1.14; use "kubernetes.io/os" instead"#]
+        );
     }
 }

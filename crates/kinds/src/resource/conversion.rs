@@ -3,25 +3,28 @@
 //! `v1beta2` has the fields of a plain device request under `exactly`; the other versions have them in the request itself. Devices of
 //! `v1beta2` have no `basic` struct. Capacities of `v1alpha3` are plain quantities.
 
-use super::default_request;
+use super::{default_request, default_slice};
 use crate::Conversion;
 use crate::defaults::{at, each};
 use object::{Key, Map, Value};
 
 /// Claims of v1beta2.
 pub(super) const CLAIM: Conversion = Conversion {
+    default: |object| at(object, "spec", default_claim),
     to_stored: |object| in_claims(object, flatten_request),
     from_stored: |object| in_claims(object, nest_request),
 };
 
 /// Templates of claims of v1beta2.
 pub(super) const CLAIM_TEMPLATE: Conversion = Conversion {
+    default: |object| at(object, "spec", |spec| at(spec, "spec", default_claim)),
     to_stored: |object| in_templates(object, flatten_request),
     from_stored: |object| in_templates(object, nest_request),
 };
 
 /// Slices of v1beta2.
 pub(super) const SLICE: Conversion = Conversion {
+    default: |_| {},
     to_stored: |object| {
         in_spec(object, |spec| {
             if spec.get("nodeName").and_then(Value::as_str) == Some("") {
@@ -38,8 +41,12 @@ pub(super) const SLICE: Conversion = Conversion {
 
 /// Slices of v1alpha3.
 pub(super) const SLICE_V1ALPHA3: Conversion = Conversion {
+    default: |object| at(object, "spec", default_slice),
     to_stored: |object| {
-        in_capacities(object, |amount| Map::from_iter([("value", amount.clone())]).into());
+        in_capacities(object, |amount| match amount.as_str() {
+            Some("0") => Map::new().into(),
+            _ => Map::from_iter([("value", amount.clone())]).into(),
+        });
     },
     from_stored: |object| {
         in_capacities(object, |capacity| capacity.get("value").cloned().unwrap_or_else(|| Value::from("0")));
@@ -80,10 +87,18 @@ fn in_capacities(object: &mut Value, change: impl Fn(&Value) -> Value) {
 const PLAIN: &[&str] =
     &["deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations"];
 
-/// Sets the defaults of a request before conversion: they distinguish an empty request from an absent one.
+/// Sets the defaults of the device requests in a claim spec of v1beta2.
+fn default_claim(spec: &mut Map) {
+    at(spec, "devices", |devices| {
+        each(devices, "requests", |request| {
+            at(request, "exactly", default_request);
+            each(request, "firstAvailable", default_request);
+        });
+    });
+}
+
 fn flatten_request(request: &mut Map) {
-    let Some(Value::Map(mut exactly)) = request.remove("exactly") else { return };
-    default_request(&mut exactly);
+    let Some(Value::Map(exactly)) = request.remove("exactly") else { return };
     for (key, value) in exactly {
         request.insert(key, value);
     }

@@ -1,6 +1,6 @@
 //! `resourceslices`.
 
-use super::{conversion, versions};
+use super::{conversion, default_slice, versions};
 use crate::defaults::{at, each, fill};
 use crate::{
     About, Cell, Column, Columns, Context, Deleted, Generation, Kind, Refusal, Row, Scope, SelectableFields,
@@ -54,7 +54,7 @@ struct ResourceSliceStrategy;
 
 impl Strategy for ResourceSliceStrategy {
     fn default(&self, object: &mut Map) {
-        at(object, "spec", |spec| each(spec, "devices", |device| fill(device, "basic", Map::new())));
+        at(object, "spec", default_slice);
     }
 
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {

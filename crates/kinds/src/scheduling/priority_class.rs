@@ -2,8 +2,11 @@
 
 use crate::cells::boolean;
 use crate::defaults::fill_text;
-use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Scope, Strategy};
+use crate::{
+    About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Scope, Strategy, checks, metadata,
+};
 use object::Map;
+use object::field::{Error, List, Path};
 use schema::view::View;
 use schema::views::scheduling::v1::PriorityClass;
 
@@ -49,7 +52,109 @@ impl Strategy for PriorityClassStrategy {
         fill_text(object, "preemptionPolicy", "PreemptLowerPriority");
     }
 
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        let class = PriorityClass::of(object);
+        errors.extend(match metadata(object).name() {
+            name if name.starts_with("system-") => not_a_system_class(name, class).map(|why| {
+                let why = format!(
+                    "priority class names with 'system-' prefix are reserved for system use only. error: {why}"
+                );
+                Error::forbidden(&Path::new("metadata").child("name"), why)
+            }),
+            _ => (class.value() > HIGHEST).then(|| {
+                let why = format!("maximum allowed value of a user defined priority is {HIGHEST}");
+                Error::forbidden(&Path::new("value"), why)
+            }),
+        });
+        let path = Path::new("preemptionPolicy");
+        errors.extend(class.preemption_policy().and_then(|policy| match policy {
+            "" => checks::required(policy, &path),
+            policy => checks::one_of(policy, &["PreemptLowerPriority", "Never"], &path),
+        }));
+        errors
+    }
+
+    /// The rules for new objects are not asked again: value and policy cannot change.
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        if PriorityClass::of(new).value() != PriorityClass::of(old).value() {
+            errors.push(Error::forbidden(&Path::new("value"), "may not be changed in an update."));
+        }
+        let key = "preemptionPolicy";
+        errors.extend(checks::immutable(new.get(key), old.get(key), &Path::new(key)));
+        errors
+    }
+
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+}
+
+/// The highest priority of classes that are not of the system.
+const HIGHEST: i64 = 1_000_000_000;
+
+/// Why a class is none of those that the system makes.
+fn not_a_system_class(name: &str, class: PriorityClass<'_>) -> Option<String> {
+    let value = match name {
+        "system-cluster-critical" => 2 * HIGHEST,
+        "system-node-critical" => 2 * HIGHEST + 1000,
+        _ => return Some(format!("{name} is not a known system priority class")),
+    };
+    if class.value() != value {
+        return Some(format!("value of {name} PriorityClass must be {value}"));
+    }
+    class.global_default().then(|| format!("globalDefault of {name} PriorityClass must be false"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{create, update};
+
+    fn class(name: &str, rest: &str) -> String {
+        format!(
+            r#"{{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{{"name":"{name}"}},{rest}}}"#
+        )
+    }
+
+    #[test]
+    fn high_values_and_system_names_are_those_of_the_system() {
+        for (name, rest, wanted) in [
+            ("a", r#""value":1000000000"#, ""),
+            (
+                "a",
+                r#""value":1000000001"#,
+                "value: Forbidden: maximum allowed value of a user defined priority is 1000000000",
+            ),
+            (
+                "a",
+                r#""value":1,"preemptionPolicy":"x""#,
+                r#"preemptionPolicy: Unsupported value: "x": supported values: "PreemptLowerPriority", "Never""#,
+            ),
+            ("system-cluster-critical", r#""value":2000000000"#, ""),
+            (
+                "system-node-critical",
+                r#""value":2000000000"#,
+                "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: value of system-node-critical PriorityClass must be 2000001000",
+            ),
+            (
+                "system-x",
+                r#""value":1"#,
+                "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: system-x is not a known system priority class",
+            ),
+        ] {
+            assert_eq!(create(&class(name, rest)).join("; "), wanted);
+        }
+    }
+
+    #[test]
+    fn value_and_policy_do_not_change() {
+        assert_eq!(
+            update(&class("a", r#""value":2,"preemptionPolicy":"Bad""#), &class("a", r#""value":1"#)),
+            [
+                "value: Forbidden: may not be changed in an update.",
+                r#"preemptionPolicy: Invalid value: "Bad": field is immutable"#,
+            ]
+        );
+    }
 }
