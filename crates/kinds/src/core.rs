@@ -14,6 +14,7 @@ mod local_path;
 mod namespace;
 mod node;
 mod node_rules;
+pub(crate) mod node_selector;
 mod persistent_volume;
 mod persistent_volume_claim;
 mod pod;

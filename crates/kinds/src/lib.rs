@@ -35,6 +35,7 @@ mod resource;
 mod resource_type;
 mod scheduling;
 mod seen;
+mod semantic_version;
 mod storage;
 mod strategy;
 mod table;
