@@ -99,6 +99,14 @@ enum Items {
     Ready(vec::IntoIter<Arc<Entry>>),
 }
 
+impl List {
+    /// A list without objects, which is of no state.
+    pub fn none() -> Self {
+        let items = Items::Ready(Vec::new().into_iter());
+        Self { revision: Revision::ZERO, next: None, remaining: None, damaged: Vec::new(), items }
+    }
+}
+
 impl Iterator for List {
     type Item = Arc<Entry>;
 

@@ -39,6 +39,7 @@ mod resource_type;
 mod same;
 mod scheduling;
 mod seen;
+mod semantic_version;
 mod storage;
 mod strategy;
 mod table;

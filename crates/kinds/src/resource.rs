@@ -4,12 +4,15 @@ use crate::Kind;
 use crate::defaults::{at, each, fill, fill_text};
 use object::{Map, Value};
 
+mod claim;
 mod conversion;
 mod device_class;
 mod device_taint_rule;
 mod resource_claim;
 mod resource_claim_template;
 mod resource_slice;
+mod slice;
+mod validate;
 
 /// The rows, in the order of discovery.
 pub(crate) const KINDS: &[&Kind] = &[

@@ -12,6 +12,10 @@ impl Registry {
     /// One object: the newest state, or, with a `resourceVersion`, one that is not older.
     pub async fn get(&self, target: &Target<'_>, resource_version: &str) -> Result<Content, Status> {
         target.check_verb(&["get"])?;
+        if target.served.stored.is_none() {
+            // The statuses of components are not stored, and this server has none.
+            return Err(Status::not_found(&target.served.group, &target.served.singular, target.name));
+        }
         let entry = self.entry(target, freshness(resource_version)?).await?;
         match target.subresource.map(|subresource| &subresource.action) {
             None | Some(SubresourceAction::Part(_)) => Ok(Content::Entry(entry)),

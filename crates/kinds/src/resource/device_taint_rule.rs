@@ -1,12 +1,16 @@
 //! `devicetaintrules`.
 
+use super::validate::{driver_name, label, pool_name, selectors, taint};
 use crate::defaults::{fill, within};
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Generation, Kind, Row, Scope, Strategy, Version,
+    About, Cell, Column, Columns, Context, Deleted, Generation, Kind, Row, Rules, Scope, Strategy, Version,
 };
 use object::Map;
+use object::field::{List, Path};
+use object::name::{dns1123_subdomain, invalid};
 use schema::view::View;
-use schema::views::resource::v1alpha3::DeviceTaintRule;
+use schema::views::resource::v1alpha3::{DeviceTaintRule, DeviceTaintRuleSpec};
+use schema::views::resource::v1beta1::{DeviceClassSpec, DeviceTaint};
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -58,8 +62,64 @@ impl Strategy for DeviceTaintRuleStrategy {
     fn prepare_update(&self, new: &mut Map, _old: &Map, context: &Context<'_>) {
         set_time(new, context);
     }
+
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(validate_spec(DeviceTaintRule::of(object).spec()));
+        errors
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        errors.append(validate_spec(DeviceTaintRule::of(new).spec()));
+        errors
+    }
 }
 
 fn set_time(object: &mut Map, context: &Context<'_>) {
     within(object, "spec", |spec| within(spec, "taint", |taint| fill(taint, "timeAdded", context.now)));
+}
+
+/// Selectors and taints have the fields of those of the storage version of the other kinds, and are read as these.
+fn validate_spec(spec: DeviceTaintRuleSpec<'_>) -> List {
+    let path = Path::new("spec");
+    let mut errors = List::new();
+    if let Some(selector) = spec.device_selector() {
+        let path = path.child("deviceSelector");
+        if let Some(name) = selector.device_class_name() {
+            errors.append(invalid(&path.child("deviceClassName"), name, dns1123_subdomain(name)));
+        }
+        let fields: [(_, _, fn(&str, &Path<'_>) -> List); 3] = [
+            ("driver", selector.driver(), driver_name),
+            ("pool", selector.pool(), pool_name),
+            ("device", selector.device(), label),
+        ];
+        for (key, name, check) in fields {
+            if let Some(name) = name {
+                errors.append(check(name, &path.child(key)));
+            }
+        }
+        let of_devices = DeviceClassSpec::of(selector.map()).selectors();
+        errors.append(selectors(of_devices, &path.child("selectors")));
+    }
+    errors.append(taint(DeviceTaint::of(spec.taint().map()), &path.child("taint")));
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn rules_select_devices_and_have_a_taint() {
+        let rule = r#"{"apiVersion":"resource.k8s.io/v1alpha3","kind":"DeviceTaintRule","spec":{"deviceSelector":{"driver":"","pool":"","selectors":[{}]},"taint":{"key":"a","effect":"X"}}}"#;
+        let errors = crate::testing::create(rule);
+        assert_eq!(errors[0], "spec.deviceSelector.driver: Required value");
+        assert_eq!(
+            errors[2..],
+            [
+                "spec.deviceSelector.pool: Required value",
+                "spec.deviceSelector.selectors[0].cel: Required value",
+                r#"spec.taint.effect: Unsupported value: "X": supported values: "NoExecute", "NoSchedule""#,
+            ]
+        );
+    }
 }

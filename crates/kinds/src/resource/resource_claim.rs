@@ -1,12 +1,15 @@
 //! `resourceclaims`.
 
+use super::claim::{self, Deletion, Names};
+use super::validate::Parameters;
 use super::{conversion, default_claim, drop_from_claim, has_admin_access, versions};
 use crate::defaults::{at, each};
 use crate::resets;
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Kind, Row, Strategy, Subresource, Version, keep,
+    About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Strategy, Subresource, Version, keep,
     keep_all_but, keep_metadata, metadata,
 };
+use object::field::{List, Path};
 use object::{Map, Value};
 use schema::view::View;
 use schema::views::resource::v1beta1::{AllocatedDeviceStatus, DeviceRequestAllocationResult, ResourceClaim};
@@ -77,6 +80,33 @@ impl Strategy for ResourceClaimStrategy {
         drop_released(new, old);
         drop_disabled(new, Some(old));
     }
+
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(claim::validate(ResourceClaim::of(object).spec(), Parameters::New, &Path::new("spec")));
+        errors
+    }
+
+    /// The spec is checked as that of a new claim too, as in the reference.
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = self.validate_create(new, rules);
+        errors.append(rules.metadata_update(new, old));
+        errors.extend(claim::same_spec(new, old));
+        errors.append(claim::validate(ResourceClaim::of(new).spec(), Parameters::Stored, &Path::new("spec")));
+        errors
+    }
+
+    fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        let of = ResourceClaim::of(new);
+        let deletion = match metadata(new).deletion_timestamp() {
+            Some(_) => Deletion::Begun,
+            None => Deletion::No,
+        };
+        let names = Names::of(of.spec().devices());
+        errors.append(claim::validate_status(of.status(), ResourceClaim::of(old).status(), deletion, &names));
+        errors
+    }
 }
 
 /// The features `DRAPrioritizedList` and `DRAAdminAccess` are off: drops their fields unless the old object uses them.
@@ -125,4 +155,68 @@ fn id_of_result(result: DeviceRequestAllocationResult<'_>) -> [String; 3] {
 
 fn id_of_device(device: AllocatedDeviceStatus<'_>) -> [String; 3] {
     [device.driver(), device.pool(), device.device()].map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{create, status, update};
+
+    fn claim(devices: &str, status: &str) -> String {
+        format!(
+            r#"{{"apiVersion":"resource.k8s.io/v1beta1","kind":"ResourceClaim","spec":{{"devices":{{{devices}}}}},"status":{{{status}}}}}"#
+        )
+    }
+
+    #[test]
+    fn requests_constraints_and_configurations_are_checked() {
+        let unknown = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
+        assert_eq!(
+            create(&claim(
+                r#""requests":[{"name":"r","deviceClassName":"c","count":-1,"selectors":[{}],"tolerations":[{"operator":"Exists","value":"x"}]},{"name":"r"}],"constraints":[{"requests":["q"],"matchAttribute":"a"}],"config":[{"requests":["r","r"],"opaque":{"driver":"d","parameters":[]}}]"#,
+                ""
+            )),
+            [
+                "spec.devices.requests[0].exactly.selectors[0].cel: Required value".to_owned(),
+                "spec.devices.requests[0].exactly.count: Invalid value: -1: must be greater than zero".to_owned(),
+                r#"spec.devices.requests[0].exactly.tolerations[0].value: Invalid value: "x": must be empty for operator `Exists`"#.to_owned(),
+                "spec.devices.requests[1]: Required value: exactly one of `exactly` or `firstAvailable` is required".to_owned(),
+                r#"spec.devices.requests[1].name: Duplicate value: "r""#.to_owned(),
+                format!(r#"spec.devices.constraints[0].requests[0]: Invalid value: "q": {unknown}"#),
+                r#"spec.devices.constraints[0].matchAttribute: Invalid value: "a": must include a domain"#.to_owned(),
+                r#"spec.devices.config[0].requests[1]: Duplicate value: "r""#.to_owned(),
+                r#"spec.devices.config[0].opaque.parameters: Invalid value: "<value omitted>": parameters must be a valid JSON object"#.to_owned(),
+            ]
+        );
+    }
+
+    #[test]
+    fn spec_and_allocation_do_not_change() {
+        let request = r#""requests":[{"name":"r","deviceClassName":"c"}]"#;
+        let old = claim(request, "");
+        let errors = update(&claim(r#""requests":[{"name":"s","deviceClassName":"c"}]"#, ""), &old);
+        assert_eq!(errors.len(), 1);
+        assert!(errors[0].starts_with("spec: Invalid value: ") && errors[0].ends_with("field is immutable"));
+        let device = |driver: &str| {
+            format!(
+                r#""allocation":{{"devices":{{"results":[{{"request":"r","driver":"{driver}","pool":"p","device":"d"}}]}}}}"#
+            )
+        };
+        let allocated = claim(request, &device("a"));
+        assert!(status(&allocated, &old).is_empty());
+        assert!(status(&claim(request, &device("b")), &allocated)[0].ends_with("field is immutable"));
+        assert_eq!(
+            status(&claim(request, r#""reservedFor":[{"resource":"pods","name":"a","uid":"u"}]"#), &old),
+            ["status.reservedFor: Forbidden: may not be specified when `allocated` is not set"]
+        );
+        let with_device = format!(
+            r#"{},"devices":[{{"driver":"a","pool":"p","device":"other","networkData":{{"ips":["x"]}}}}]"#,
+            device("a")
+        );
+        let errors = status(&claim(request, &with_device), &allocated);
+        assert_eq!(
+            errors[0],
+            "status.devices[0]: Invalid value: a/p/other: must be an allocated device in the claim"
+        );
+        assert!(errors[1].starts_with(r#"status.devices[0].networkData.ips[0]: Invalid value: "x""#));
+    }
 }

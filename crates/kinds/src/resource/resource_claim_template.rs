@@ -1,9 +1,15 @@
 //! `resourceclaimtemplates`.
 
+use super::claim;
+use super::validate::Parameters;
 use super::{conversion, default_claim, drop_from_claim, has_admin_access, versions};
 use crate::defaults::at;
-use crate::{Cell, Column, Columns, Context, Deleted, Kind, Row, Strategy, Version};
+use crate::object_meta;
+use crate::{Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Strategy, Version};
+use object::field::{Error, List, Path};
 use object::{Map, Value};
+use schema::view::View;
+use schema::views::resource::v1beta1::ResourceClaimTemplate;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -37,9 +43,73 @@ impl Strategy for ResourceClaimTemplateStrategy {
         let old = old.get("spec").and_then(|spec| spec.get("spec")).and_then(Value::as_map);
         in_claim(new, |claim| drop_from_claim(claim, old, old.is_some_and(has_admin_access)));
     }
+
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(validate_spec(object, Parameters::New));
+        errors
+    }
+
+    /// The spec is checked as that of a new template too, as in the reference.
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = self.validate_create(new, rules);
+        errors.append(rules.metadata_update(new, old));
+        errors.extend(claim::same_spec(new, old));
+        errors.append(validate_spec(new, Parameters::Stored));
+        errors
+    }
+}
+
+/// The fields of the metadata of a template that are not allowed, with their names in errors.
+const FORBIDDEN: [(&str, &str); 13] = [
+    ("name", "name"),
+    ("generateName", "generateName"),
+    ("namespace", "namespace"),
+    ("selfLink", "selfLink"),
+    ("uid", "uID"),
+    ("resourceVersion", "resourceVersion"),
+    ("generation", "generation"),
+    ("creationTimestamp", "creationTimestamp"),
+    ("deletionTimestamp", "deletionTimestamp"),
+    ("deletionGracePeriodSeconds", "deletionGracePeriodSeconds"),
+    ("ownerReferences", "ownerReferences"),
+    ("finalizers", "finalizers"),
+    ("managedFields", "managedFields"),
+];
+
+fn validate_spec(object: &Map, parameters: Parameters) -> List {
+    let spec = ResourceClaimTemplate::of(object).spec();
+    let path = Path::new("spec");
+    let at = path.child("metadata");
+    let metadata = spec.metadata().map();
+    let mut errors = object_meta::annotations(Some(metadata), &at.child("annotations"));
+    errors.append(object_meta::labels(Some(metadata), &at.child("labels")));
+    for (key, name) in FORBIDDEN {
+        if metadata.get(key).is_some_and(|value| !value.is_null()) {
+            errors.push(Error::forbidden(&at.child(name), "cannot be set"));
+        }
+    }
+    errors.append(claim::validate(spec.spec(), parameters, &path.child("spec")));
+    errors
 }
 
 /// Applies `to` to the spec of the claims that the template makes.
 fn in_claim(object: &mut Map, to: impl FnOnce(&mut Map)) {
     at(object, "spec", |spec| at(spec, "spec", to));
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn claims_of_a_template_have_labels_and_annotations_alone() {
+        let template = r#"{"apiVersion":"resource.k8s.io/v1beta1","kind":"ResourceClaimTemplate","spec":{"metadata":{"name":"x","uid":"u"},"spec":{"devices":{"requests":[{"name":"r"}]}}}}"#;
+        assert_eq!(
+            crate::testing::create(template),
+            [
+                "spec.metadata.name: Forbidden: cannot be set",
+                "spec.metadata.uID: Forbidden: cannot be set",
+                "spec.spec.devices.requests[0]: Required value: exactly one of `exactly` or `firstAvailable` is required",
+            ]
+        );
+    }
 }

@@ -1,12 +1,13 @@
 //! `resourceslices`.
 
-use super::{conversion, default_slice, versions};
+use super::{conversion, default_slice, slice, versions};
 use crate::defaults::{at, each, fill};
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Generation, Kind, Refusal, Row, Scope, SelectableFields,
-    SelectableRow, Strategy, Version,
+    About, Cell, Column, Columns, Context, Deleted, Generation, Kind, Refusal, Row, Rules, Scope,
+    SelectableFields, SelectableRow, Strategy, Version,
 };
 use object::Map;
+use object::field::List;
 use schema::view::View;
 use schema::views::resource::v1beta1::ResourceSlice;
 
@@ -71,6 +72,19 @@ impl Strategy for ResourceSliceStrategy {
             drop_partitions(new);
         }
     }
+
+    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata(object);
+        errors.append(slice::validate(ResourceSlice::of(object).spec(), None));
+        errors
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        let mut errors = rules.metadata_update(new, old);
+        let before = ResourceSlice::of(old).spec();
+        errors.append(slice::validate(ResourceSlice::of(new).spec(), Some(before)));
+        errors
+    }
 }
 
 fn in_devices(object: &mut Map, mut to: impl FnMut(&mut Map)) {
@@ -107,4 +121,66 @@ fn drop_partitions(object: &mut Map) {
         spec.retain(|key, _| !matches!(key.as_str(), "sharedCounters" | "perDeviceNodeSelection"));
     });
     in_devices(object, |device| device.retain(|key, _| !PARTITION.contains(&key.as_str())));
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{create, update};
+
+    fn slice(spec: &str) -> String {
+        format!(r#"{{"apiVersion":"resource.k8s.io/v1beta1","kind":"ResourceSlice","spec":{{{spec}}}}}"#)
+    }
+
+    #[test]
+    fn slices_name_a_driver_a_pool_and_nodes() {
+        assert_eq!(
+            create(&slice(r#""driver":"d","pool":{"name":"","resourceSliceCount":0,"generation":-1}"#)),
+            [
+                "spec.pool.name: Required value",
+                "spec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero",
+                "spec.pool.generation: Invalid value: -1: must be greater than or equal to zero",
+                "spec: Required value: exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required",
+            ]
+        );
+        let of = |fields: &str| {
+            slice(&format!(r#""driver":"d","pool":{{"name":"p","resourceSliceCount":1}}{fields}"#))
+        };
+        assert_eq!(
+            create(&of(r#","nodeName":"n","allNodes":true"#)),
+            [
+                r#"spec: Invalid value: "{`nodeName`, `allNodes`}": exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required, but multiple fields are set"#
+            ]
+        );
+        assert_eq!(
+            update(&of(r#","nodeName":"m""#), &of(r#","nodeName":"n""#)),
+            [r#"spec.nodeName: Invalid value: "m": field is immutable"#]
+        );
+    }
+
+    #[test]
+    fn devices_have_names_and_properties() {
+        let device = r#"{"name":"a","basic":{"attributes":{"x":{},"y":{"string":"s","bool":true},"1":{"version":"1.0"}}}}"#;
+        let errors = create(&slice(&format!(
+            r#""driver":"d","pool":{{"name":"p","resourceSliceCount":1}},"allNodes":true,"devices":[{device},{{"name":"a"}}]"#
+        )));
+        let path = "spec.devices[0].attributes";
+        let both = "exactly one value must be specified";
+        assert_eq!(
+            errors[..2],
+            [
+                format!("{path}[x]: Required value: {both}"),
+                format!(r#"{path}[y]: Invalid value: {{"bool":true,"string":"s"}}: {both}"#),
+            ]
+        );
+        assert!(errors[2].starts_with(&format!(r#"{path}[1]: Invalid value: "1": a valid C identifier"#)));
+        assert_eq!(
+            errors[3..],
+            [
+                format!(
+                    r#"{path}[1].version: Invalid value: "1.0": must be a string compatible with semver.org spec 2.0.0"#
+                ),
+                r#"spec.devices[1].name: Duplicate value: "a""#.to_owned(),
+            ]
+        );
+    }
 }

@@ -22,6 +22,7 @@ use http::StatusCode;
 use http_body::Frame as BodyFrame;
 use registry::List;
 use schema::Status;
+use store::Revision;
 
 use super::compress::{self, Coding, Compressor, THRESHOLD};
 use super::large::{LARGE, Permit};
@@ -154,7 +155,11 @@ impl Producer {
                 super::decode::go_name(&view.served.group, &view.served.list_kind)
             )));
         }
-        let list = ListMeta { revision: objects.revision.0.to_string(), token, remaining };
+        let revision = match objects.revision {
+            Revision::ZERO => String::new(),
+            revision => revision.0.to_string(),
+        };
+        let list = ListMeta { revision, token, remaining };
         let item = ItemEncoding::of(view.accept);
         let state = match view.accept.format {
             Format::Protobuf | Format::Cbor => {
