@@ -206,3 +206,63 @@ fn public_key(der: &[u8]) -> Option<(Algorithm, Vec<u8>)> {
     let key = curves.into_iter().find_map(|curve| EcdsaKeyPair::from_private_key_der(curve, der).ok())?;
     Some((Algorithm::Ecdsa, key.public_key().as_ref().to_vec()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519};
+
+    #[test]
+    fn keys_belong_to_certificates() {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
+        let certificate = CertificateParams::new(["a".to_owned()]).unwrap().self_signed(&key).unwrap().pem();
+        let key = key.serialize_pem();
+        let other = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap().serialize_pem();
+        let ed25519 = KeyPair::generate_for(&PKCS_ED25519).unwrap().serialize_pem();
+        let check = |certificate: &str, key: &str| check_key_pair(certificate.as_bytes(), key.as_bytes());
+        assert_eq!(check(&certificate, &key), Ok(()));
+        for (certificate, key, expected) in [
+            (&certificate, &other, "tls: private key does not match public key"),
+            (&certificate, &ed25519, "tls: private key type does not match public key type"),
+            (&certificate, &String::new(), "tls: failed to find any PEM data in key input"),
+            (
+                &certificate,
+                &certificate,
+                "tls: found a certificate rather than a key in the PEM for the private key",
+            ),
+            (
+                &key,
+                &certificate,
+                "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs may have been switched",
+            ),
+        ] {
+            assert_eq!(check(certificate, key), Err(expected.to_owned()));
+        }
+        let odd = "-----BEGIN A-----\nAAAA\n-----END A-----\n".repeat(2);
+        let types = "tls: failed to find \"CERTIFICATE\" PEM block in certificate input after skipping PEM blocks of the following types: [A A]";
+        assert_eq!(check(&odd, &key), Err(types.to_owned()));
+    }
+
+    #[test]
+    fn certificates_are_plain_blocks() {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
+        let certificate = CertificateParams::new(["a".to_owned()]).unwrap().self_signed(&key).unwrap().pem();
+        let check = |pem: &str| check_certificates(pem.as_bytes());
+        assert_eq!(check(&format!("text\n{certificate}{certificate}")), Ok(()));
+        assert_eq!(check(""), Ok(()));
+        for (pem, expected) in [
+            ("x", "must contain at least one CERTIFICATE PEM block"),
+            (
+                "-----BEGIN A-----\nAAAA\n-----END A-----\n",
+                "only CERTIFICATE PEM blocks are allowed, found \"A\"",
+            ),
+            (
+                "-----BEGIN CERTIFICATE-----\na: b\n\nAAAA\n-----END CERTIFICATE-----\n",
+                "no PEM block headers are permitted",
+            ),
+            ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", MALFORMED),
+        ] {
+            assert_eq!(check(pem), Err(expected.to_owned()), "{pem}");
+        }
+    }
+}

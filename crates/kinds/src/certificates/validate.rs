@@ -108,7 +108,7 @@ fn usages(usages: Items<'_, &str>, old: Option<Items<'_, &str>>, path: &Path<'_>
             errors.extend(checks::one_of(usage, &USAGES, &path.index(at)));
         }
     }
-    if !old.is_some_and(|old| repeated(old.iter()).next().is_some()) {
+    if old.is_none_or(|old| repeated(old.iter()).next().is_none()) {
         for (at, usage) in repeated(usages.iter()) {
             errors.push(Error::duplicate(&path.index(at), usage));
         }

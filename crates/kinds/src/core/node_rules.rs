@@ -207,7 +207,7 @@ fn pod_ranges(ranges: Items<'_, &str>) -> List {
     if ranges.len() > 1 {
         if let Some((at, range)) = ranges.iter().enumerate().find(|(_, range)| is_v6(range).is_none()) {
             let why = format!(
-                "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{at}]: {range} (invalid CIDR address: {range})"
+                "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{at}]: <nil> (invalid CIDR address: {range})"
             );
             errors.push(Error::internal(&path, why));
         }

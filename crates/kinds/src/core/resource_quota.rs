@@ -10,7 +10,7 @@ use object::field::{BadValue, Error, List, Path};
 use object::quote::{Quoted, quote_each};
 use schema::view::{Items, View};
 use schema::views::core::v1::{ResourceQuota, ResourceQuotaSpec, ScopeSelector};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
 /// The row.
@@ -146,26 +146,52 @@ fn applies(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// How many of the hard limits the scope does not apply to.
-fn unsupported(scope: &str, spec: ResourceQuotaSpec<'_>) -> usize {
-    spec.hard().iter().filter(|(name, _)| is_of_quotas(name) && !applies(scope, name)).count()
+/// How many of the hard limits a scope does not apply to. Each scope is counted once, however often it is there.
+struct Unsupported<'a> {
+    spec: ResourceQuotaSpec<'a>,
+    counts: HashMap<&'a str, usize>,
+}
+
+impl<'a> Unsupported<'a> {
+    fn new(spec: ResourceQuotaSpec<'a>) -> Self {
+        Self { spec, counts: HashMap::new() }
+    }
+
+    fn count(&mut self, scope: &'a str) -> usize {
+        if !is_known(scope) {
+            return 0;
+        }
+        *self.counts.entry(scope).or_insert_with(|| {
+            let hard = self.spec.hard().iter();
+            hard.filter(|(name, _)| is_of_quotas(name) && !applies(scope, name)).count()
+        })
+    }
 }
 
 fn conflicts(scopes: &BTreeSet<&str>) -> usize {
     CONFLICTS.into_iter().filter(|pair| pair.iter().all(|scope| scopes.contains(scope))).count()
 }
 
+/// Adds an error several times, until the list is full.
+fn repeat(errors: &mut List, times: usize, make: impl Fn() -> Error) {
+    for _ in 0..times {
+        errors.push_with(&make);
+        if errors.left_out() > 0 {
+            return;
+        }
+    }
+}
+
 fn validate_scopes(spec: ResourceQuotaSpec<'_>, path: &Path<'_>) -> List {
     let scopes = spec.scopes();
+    let mut unsupported = Unsupported::new(spec);
     let mut errors = List::new();
     let mut refuse = |times: usize, why: &'static str| {
-        for _ in 0..times {
-            errors.push_with(|| Error::invalid(path, shown_scopes(scopes), why));
-        }
+        repeat(&mut errors, times, || Error::invalid(path, shown_scopes(scopes), why));
     };
     for scope in scopes.iter() {
         refuse(usize::from(!is_known(scope)), "unsupported scope");
-        refuse(unsupported(scope, spec), "unsupported scope applied to resource");
+        refuse(unsupported.count(scope), "unsupported scope applied to resource");
     }
     refuse(conflicts(&scopes.iter().collect()), "conflicting scopes");
     errors
@@ -174,17 +200,16 @@ fn validate_scopes(spec: ResourceQuotaSpec<'_>, path: &Path<'_>) -> List {
 /// The paths do not tell which of the expressions is wrong, as in the reference.
 fn validate_selector(spec: ResourceQuotaSpec<'_>, selector: ScopeSelector<'_>, path: &Path<'_>) -> List {
     let mut errors = List::new();
+    let mut unsupported = Unsupported::new(spec);
     let operator_path = path.child("operator");
     for expression in selector.match_expressions().iter() {
         let (scope, operator, values) = (expression.scope_name(), expression.operator(), expression.values());
         if !is_known(scope) {
             errors.push(Error::invalid(&path.child("scopeName"), scope, "unsupported scope"));
         }
-        for _ in 0..unsupported(scope, spec) {
-            errors.push_with(|| {
-                Error::invalid(path, shown_selector(selector), "unsupported scope applied to resource")
-            });
-        }
+        repeat(&mut errors, unsupported.count(scope), || {
+            Error::invalid(path, shown_selector(selector), "unsupported scope applied to resource")
+        });
         if needs_exists(scope) && operator != "Exists" {
             let why = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
                 ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or \

@@ -1,6 +1,7 @@
 //! `secrets`.
 
 use super::config_map::{MOST_DATA, frozen};
+use crate::checks;
 use crate::defaults::fill_text;
 use crate::x509;
 use crate::{
@@ -114,10 +115,9 @@ fn validate_type(object: &Map) -> List {
     let mut errors = List::new();
     match secret.r#type() {
         "kubernetes.io/service-account-token" => {
-            if metadata(object).annotations().get(ACCOUNT_NAME).unwrap_or_default().is_empty() {
-                let path = Path::new("metadata");
-                errors.push(Error::required(&path.child("annotations").key(ACCOUNT_NAME), ""));
-            }
+            let name = metadata(object).annotations().get(ACCOUNT_NAME).unwrap_or_default();
+            let path = Path::new("metadata");
+            errors.extend(checks::required(name, &path.child("annotations").key(ACCOUNT_NAME)));
         }
         "kubernetes.io/dockercfg" => errors.extend(docker_config(secret, ".dockercfg")),
         "kubernetes.io/dockerconfigjson" => errors.extend(docker_config(secret, ".dockerconfigjson")),

@@ -80,6 +80,8 @@ fn set_time(object: &mut Map, context: &Context<'_>) {
     within(object, "spec", |spec| within(spec, "taint", |taint| fill(taint, "timeAdded", context.now)));
 }
 
+type NameRule = fn(&str, &Path<'_>) -> List;
+
 /// Selectors and taints have the fields of those of the storage version of the other kinds, and are read as these.
 fn validate_spec(spec: DeviceTaintRuleSpec<'_>) -> List {
     let path = Path::new("spec");
@@ -89,7 +91,7 @@ fn validate_spec(spec: DeviceTaintRuleSpec<'_>) -> List {
         if let Some(name) = selector.device_class_name() {
             errors.append(invalid(&path.child("deviceClassName"), name, dns1123_subdomain(name)));
         }
-        let fields: [(_, _, fn(&str, &Path<'_>) -> List); 3] = [
+        let fields: [(_, _, NameRule); 3] = [
             ("driver", selector.driver(), driver_name),
             ("pool", selector.pool(), pool_name),
             ("device", selector.device(), label),

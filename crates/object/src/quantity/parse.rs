@@ -12,6 +12,9 @@ pub(super) fn parse(text: &str) -> Result<Quantity, Error> {
     if text.is_empty() {
         return Err(Error::Format);
     }
+    if text == "0" {
+        return Ok(Quantity { text: Text::known("0"), ..Quantity::default() });
+    }
     let parts = Parts::split(text)?;
     let unit = Unit::read(parts.suffix).ok_or(Error::Suffix)?;
     if let Some(quantity) = parse_small(text, &parts, unit) {
