@@ -36,6 +36,7 @@ mod service_update;
 
 pub use qos::class as pod_qos_class;
 pub use service_addresses::validate as validate_service_addresses;
+pub use service_update::keep_allocated;
 
 /// The rows, in the order of discovery.
 pub(crate) const KINDS: &[&Kind] = &[
