@@ -125,7 +125,7 @@ impl AddressRange {
             [upper, lower].map(|part| (part, random(u64::try_from(part.count.max(1)).unwrap_or(u64::MAX))));
         begins
             .into_iter()
-            .flat_map(|(part, begin)| part.from_place(begin.into()))
+            .flat_map(|(part, begin)| part.beginning_at(begin.into()))
             .map(move |bits| family.address(bits))
     }
 
@@ -163,7 +163,7 @@ struct Addresses {
 
 impl Addresses {
     /// Each once, beginning at a place.
-    fn from_place(self, place: u128) -> impl Iterator<Item = u128> {
+    fn beginning_at(self, place: u128) -> impl Iterator<Item = u128> {
         let Self { from, count } = self;
         let place = place.min(count);
         (place..count).chain(0..place).map(move |place| from.saturating_add(place))

@@ -7,7 +7,7 @@
 //! | `addresses` | cluster IPs: ServiceCIDR objects say which there are, IPAddress objects which are taken |
 //! | `ports` | node ports: services say which are taken, and this process which are about to be |
 //! | `spec`, `families` | the part of a service that is allocated, and the families of its addresses |
-//! | `hook` | [`Services`], the hook of services in the write pipeline |
+//! | `hook`, `write` | [`Services`], the hook of services in the write pipeline, and what it does for one write |
 //!
 //! What holds:
 //!
@@ -28,6 +28,7 @@ mod port_pool;
 mod port_range;
 mod ports;
 mod spec;
+mod write;
 
 pub use address_range::{AddressRange, Family};
 pub use addresses::{MANAGED_BY, Owner, is_managed, owner};

@@ -232,7 +232,7 @@ impl Taking {
     fn reserve_any(&mut self) -> Result<i64, PortError> {
         let ReservedPorts { ports, numbers } = &mut self.reserved;
         if let Some(shown) = &mut self.shown {
-            let port = shown.iter().copied().max().unwrap_or(SHOWN_AFTER) + 1;
+            let port = shown.iter().copied().max().unwrap_or(SHOWN_AFTER).max(0) + 1;
             shown.push(port);
             return Ok(port);
         }

@@ -12,7 +12,9 @@ use allocation::{AddressRange, Config, PortRange, Services};
 use auth::{Authenticated, Deferred, SystemIdentity};
 use cache::Cache;
 use object::{Map, Value};
-use registry::{Address, Client, DeleteOptions, Registry, Target, WriteHooks, WriteOptions, specs};
+use registry::{
+    Address, Client, DeleteOptions, ListOptions, Registry, Target, WriteHooks, WriteOptions, specs,
+};
 use schema::{Limits, Status, json};
 use store::memory::Memory;
 
@@ -159,6 +161,24 @@ impl Server {
             Ok(service) => shown(&service),
             Err(error) => format!("{} {}", error.code, error.message),
         }
+    }
+
+    async fn delete_all(&self) {
+        let target = auth::Target::Resource {
+            group: String::new(),
+            version: "v1".into(),
+            resource: "services".into(),
+            subresource: String::new(),
+            namespace: "n".into(),
+            name: String::new(),
+        };
+        let caller = Authenticated::system(SystemIdentity::ApiServer);
+        let attributes = auth::Attributes::new("deletecollection", target);
+        let proof = self.registry.config().authorizer.authorize(caller, attributes).await.unwrap();
+        let catalog = self.registry.catalog();
+        let target = Target::find(&proof, &catalog).unwrap();
+        let (list, delete) = (ListOptions::default(), DeleteOptions::default());
+        self.registry.delete_collection(&target, &list, &delete).await.map(drop).unwrap();
     }
 
     async fn delete(&self, name: &str) {
@@ -333,6 +353,12 @@ async fn addresses_go_with_the_last_finalizer_and_with_a_collection() {
     assert!(server.taken().await.is_empty());
     let endpoints = server.client.get(Address::core("endpoints", "n").named("a")).await;
     assert_eq!(endpoints.unwrap_err().code, 404);
+    for name in ["b", "c", "d"] {
+        server.create(name, r#"{"ports":[{"port":80}]}"#).await;
+    }
+    assert_eq!(server.taken().await.len(), 3);
+    server.delete_all().await;
+    assert!(server.taken().await.is_empty());
 }
 
 #[tokio::test]

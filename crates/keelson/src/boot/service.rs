@@ -10,6 +10,7 @@ use schema::views::networking::v1::ServiceCIDR;
 /// The name of the default ServiceCIDR, of the service, its endpoints and its endpoint slice.
 const NAME: &str = "kubernetes";
 const CIDRS: Address<'static> = Address::v1("networking.k8s.io", "servicecidrs", "");
+const ADDRESSES: Address<'static> = Address::v1("networking.k8s.io", "ipaddresses", "");
 
 impl Boot<'_> {
     /// The default ServiceCIDR, with the ranges of the command line. One of a single family gets the second; otherwise its ranges stay,
@@ -76,7 +77,13 @@ impl Boot<'_> {
             "spec":{{"ports":[{{"name":"https","protocol":"TCP","port":443,"targetPort":{port}{node_port}}}],
             "clusterIP":"{address}","type":"{kind}","sessionAffinity":"None","ipFamilyPolicy":"SingleStack"}}}}"#
         );
-        let service = self.create(Address::core("services", "default"), &service);
+        let service = async {
+            // Without these it gets no address.
+            match [CIDRS, ADDRESSES].iter().all(|address| self.is_served(*address)) {
+                true => self.create(Address::core("services", "default"), &service).await,
+                false => Ok(()),
+            }
+        };
         tokio::try_join!(service, self.endpoints()).map(drop)
     }
 
