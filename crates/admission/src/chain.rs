@@ -1,7 +1,7 @@
 //! The chain of plugins, and the proof that a write has passed it.
 
 use crate::{Attributes, Operation, managed_fields, webhook};
-use auth::Deferred;
+use auth::{BoxFuture, Deferred};
 use object::Value;
 use schema::Status;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,9 +39,12 @@ pub enum Settled {
     Abandoned,
 }
 
+/// What is still to be done after a write.
+type Rest = Option<BoxFuture<'static, ()>>;
+
 /// Something that was reserved for a write: an address, a port, a part of a quota. It is told once what became of the write.
 pub struct Reservation {
-    settle: Option<Box<dyn FnOnce(Settled) + Send>>,
+    settle: Option<Box<dyn FnOnce(Settled) -> Rest + Send>>,
 }
 
 impl Reservation {
@@ -56,19 +59,37 @@ impl Reservation {
 
     /// A reservation that wants to know either way.
     pub fn settled_by(settle: impl FnOnce(Settled) + Send + 'static) -> Self {
+        Self::followed_by(|settled| {
+            settle(settled);
+            None
+        })
+    }
+
+    /// A reservation after which something is left to do that takes time. The request is answered after it; it is done even if the
+    /// client goes away.
+    pub fn followed_by(settle: impl FnOnce(Settled) -> Rest + Send + 'static) -> Self {
         Self { settle: Some(Box::new(settle)) }
     }
 
-    fn settle(&mut self, settled: Settled) {
-        if let Some(settle) = self.settle.take() {
-            settle(settled);
+    /// Tells it that the write will not be committed.
+    pub async fn abandon(self) {
+        self.settle(Settled::Abandoned).await;
+    }
+
+    async fn settle(mut self, settled: Settled) {
+        if let Some(rest) = self.settle.take().and_then(|settle| settle(settled)) {
+            // A task of its own is not dropped with the request. One that panicked has said so.
+            let _ = tokio::spawn(rest).await;
         }
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.settle(Settled::Abandoned);
+        let rest = self.settle.take().and_then(|settle| settle(Settled::Abandoned));
+        if let (Some(rest), Ok(runtime)) = (rest, tokio::runtime::Handle::try_current()) {
+            runtime.spawn(rest);
+        }
     }
 }
 
@@ -95,8 +116,19 @@ impl Admitted {
     }
 
     /// The write was committed: everything that was reserved stays so.
-    pub fn committed(mut self) {
-        self.reservations.iter_mut().for_each(|reservation| reservation.settle(Settled::Committed));
+    pub async fn committed(self) {
+        self.settle(Settled::Committed).await;
+    }
+
+    /// The write was not committed, and will not be.
+    pub async fn abandoned(self) {
+        self.settle(Settled::Abandoned).await;
+    }
+
+    async fn settle(self, settled: Settled) {
+        for reservation in self.reservations {
+            reservation.settle(settled).await;
+        }
     }
 }
 
@@ -188,8 +220,8 @@ mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
 
-    #[test]
-    fn reservation_is_told_once_what_became_of_the_write() {
+    #[tokio::test]
+    async fn reservation_is_told_once_what_became_of_the_write() {
         let told = Arc::new(Mutex::new(Vec::new()));
         let reserve = || {
             let told = told.clone();
@@ -204,11 +236,33 @@ mod tests {
         admitted.reserve(reserve());
         admitted.reserve(release());
         assert!(admitted.has_reservations());
-        admitted.committed();
+        admitted.committed().await;
         assert_eq!(*told.lock().unwrap(), [Settled::Committed]);
         assert!(!released.load(Ordering::Relaxed));
         drop(Admitted { reservations: vec![reserve(), release()] });
         assert_eq!(*told.lock().unwrap(), [Settled::Committed, Settled::Abandoned]);
         assert!(released.load(Ordering::Relaxed));
+    }
+
+    #[tokio::test]
+    async fn what_is_left_to_do_is_done_before_the_answer_and_without_a_client() {
+        let done = Arc::new(Mutex::new(Vec::new()));
+        let reserve = || {
+            let done = done.clone();
+            Reservation::followed_by(move |settled| {
+                Some(Box::pin(async move {
+                    tokio::task::yield_now().await;
+                    done.lock().unwrap().push(settled);
+                }))
+            })
+        };
+        Admitted { reservations: vec![reserve()] }.committed().await;
+        reserve().abandon().await;
+        assert_eq!(*done.lock().unwrap(), [Settled::Committed, Settled::Abandoned]);
+        drop(reserve());
+        while done.lock().unwrap().len() < 3 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(done.lock().unwrap().last(), Some(&Settled::Abandoned));
     }
 }

@@ -138,7 +138,7 @@ impl Write {
             for pod in &mut pods {
                 chain.mutate(&attributes, Some(pod)).await.map_err(|refused| refused.message)?;
                 let admitted = chain.validate(&attributes, Some(pod)).await;
-                black_box(admitted.map_err(|refused| refused.message)?).committed();
+                black_box(admitted.map_err(|refused| refused.message)?).committed().await;
             }
             spent += cpu_time()? - start;
         }

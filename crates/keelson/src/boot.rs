@@ -5,6 +5,7 @@
 //! changed, except for fields about this process, and for roles and bindings that lack something ([`rbac`]).
 
 mod rbac;
+mod service;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -21,7 +22,7 @@ use schema::status::Reason;
 use schema::{Status, json};
 use store::Revision;
 
-use crate::options::ServiceRange;
+use crate::options::ServiceOptions;
 
 /// The duration of the identity lease.
 const IDENTITY_SECONDS: i64 = 3600;
@@ -34,7 +35,7 @@ pub(crate) struct SystemValues {
     /// The address of this server for the rest of the cluster.
     pub(crate) advertise: IpAddr,
     pub(crate) port: u16,
-    pub(crate) services: ServiceRange,
+    pub(crate) services: ServiceOptions,
     /// The authorities of client certificates, in PEM.
     pub(crate) client_authority: String,
     /// What servers behind this one need to know of the proxies that it trusts: keys and values of a config map.
@@ -94,7 +95,7 @@ impl Hooks {
         self.all.iter().all(|hook| hook.is_done())
     }
 
-    /// Creates all objects, then renews the identity lease until the process ends.
+    /// Creates all objects, then renews the identity lease and keeps the service until the process ends.
     pub(crate) async fn run(&self, registry: &Arc<Registry>, values: &SystemValues) {
         // The field manager of the reference.
         let client = Client::new(registry.clone(), SystemIdentity::ApiServer, "kube-apiserver");
@@ -108,8 +109,14 @@ impl Hooks {
             self.repeat(TOKEN_TRACKING, || boot.token_tracking()),
             self.repeat(ROLES, || boot.roles()),
             self.repeat(PRIORITY_CLASSES, || boot.priority_classes()),
-            self.repeat(SERVICE, || boot.service()),
-            self.repeat(SERVICE_RANGE, || boot.service_range()),
+            async {
+                // Services get their addresses from it.
+                self.attempt(SERVICE_RANGE, || boot.service_range()).await;
+                tokio::join!(
+                    self.repeat(SERVICE, || boot.service()),
+                    self.repeat(SERVICE_RANGE, || boot.service_range_status()),
+                );
+            },
         );
         if first {
             forget(registry).await;
@@ -119,19 +126,27 @@ impl Hooks {
             if let Err(error) = boot.renew_identity().await {
                 log::warn!(error:% = error.message; "the identity of this server could not be renewed");
             }
+            if let Err(error) = boot.keep_service().await {
+                log::warn!(error:% = error.message; "the service of this server could not be kept");
+            }
         }
     }
 
-    /// Retries a hook until it succeeds.
+    /// Retries a hook until it succeeds, and is done.
     async fn repeat<F: Future<Output = Result<(), Status>>>(&self, name: &str, part: impl Fn() -> F) {
+        self.attempt(name, part).await;
+        if let Some(hook) = self.find(name) {
+            hook.done.store(true, Ordering::Release);
+        }
+    }
+
+    /// Retries a part of a hook until it succeeds.
+    async fn attempt<F: Future<Output = Result<(), Status>>>(&self, name: &str, part: impl Fn() -> F) {
         let mut pause = Duration::from_millis(50);
         while let Err(error) = part().await {
             log::error!(part = name, error:% = error.message; "a part of the start failed and is tried again");
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(10));
-        }
-        if let Some(hook) = self.find(name) {
-            hook.done.store(true, Ordering::Release);
         }
     }
 }
@@ -202,59 +217,6 @@ impl Boot<'_> {
             self.create(place, &text).await?;
         }
         Ok(())
-    }
-
-    /// The service `kubernetes`, its endpoints and its endpoint slice.
-    async fn service(&self) -> Result<(), Status> {
-        let SystemValues { advertise, port, services, .. } = self.values;
-        let address = services.first();
-        let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
-        let service = format!(
-            r#"{{"metadata":{{"name":"kubernetes","labels":{{"component":"apiserver","provider":"kubernetes"}}}},
-            "spec":{{"ports":[{{"name":"https","protocol":"TCP","port":443,"targetPort":{port}}}],"clusterIP":"{address}",
-            "clusterIPs":["{address}"],"type":"ClusterIP","sessionAffinity":"None","ipFamilies":["{family}"],
-            "ipFamilyPolicy":"SingleStack","internalTrafficPolicy":"Cluster"}}}}"#
-        );
-        self.create(Address::core("services", "default"), &service).await?;
-        let endpoints = format!(
-            r#"{{"metadata":{{"name":"kubernetes","labels":{{"endpointslice.kubernetes.io/skip-mirror":"true"}}}},
-            "subsets":[{{"addresses":[{{"ip":"{advertise}"}}],"ports":[{{"name":"https","port":{port},"protocol":"TCP"}}]}}]}}"#
-        );
-        self.apply(Address::core("endpoints", "default"), &endpoints, &["subsets"]).await?;
-        let address_type = if advertise.is_ipv4() { "IPv4" } else { "IPv6" };
-        let slice = format!(
-            r#"{{"metadata":{{"name":"kubernetes","labels":{{"kubernetes.io/service-name":"kubernetes"}}}},
-            "addressType":"{address_type}","endpoints":[{{"addresses":["{advertise}"],"conditions":{{"ready":true}}}}],
-            "ports":[{{"name":"https","protocol":"TCP","port":{port}}}]}}"#
-        );
-        let place = Address::v1("discovery.k8s.io", "endpointslices", "default");
-        self.apply(place, &slice, &["endpoints", "ports"]).await
-    }
-
-    /// The service CIDR, and the IP address of the service `kubernetes`.
-    async fn service_range(&self) -> Result<(), Status> {
-        let place = Address::v1("networking.k8s.io", "servicecidrs", "");
-        let range = self.values.services;
-        self.create(
-            place,
-            &format!(r#"{{"metadata":{{"name":"kubernetes"}},"spec":{{"cidrs":["{range}"]}}}}"#),
-        )
-        .await?;
-        let status = format!(
-            r#"{{"metadata":{{"name":"kubernetes"}},"status":{{"conditions":[{{"type":"Ready","status":"True",
-            "lastTransitionTime":"{}","reason":"","message":"Kubernetes default Service CIDR is ready"}}]}}}}"#,
-            self.now
-        );
-        self.set_status(place, "kubernetes", &status).await?;
-        let place = Address::v1("networking.k8s.io", "ipaddresses", "");
-        let address = range.first();
-        let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
-        let taken = format!(
-            r#"{{"metadata":{{"name":"{address}","labels":{{"ipaddress.kubernetes.io/ip-family":"{family}",
-            "ipaddress.kubernetes.io/managed-by":"ipallocator.k8s.io"}}}},
-            "spec":{{"parentRef":{{"resource":"services","namespace":"default","name":"kubernetes"}}}}}}"#
-        );
-        self.create(place, &taken).await
     }
 
     async fn authentication_info(&self) -> Result<(), Status> {
@@ -354,20 +316,9 @@ impl Boot<'_> {
         }
     }
 
-    async fn set_status(&self, address: Address<'static>, name: &str, text: &str) -> Result<(), Status> {
-        if !self.is_served(address) {
-            return Ok(());
-        }
-        let wanted = self.client.decode(address, text)?;
-        let set = |object: &mut object::Map| {
-            if !object.contains_key("status")
-                && let Some(status) = wanted.get("status")
-            {
-                object.insert("status", status.clone());
-            }
-        };
-        match self.client.modify(address.named(name).subresource("status"), set).await {
-            // `create` has named it.
+    /// An object that cannot be read is left to people; `create` has named it.
+    fn readable(&self, outcome: Result<(), Status>) -> Result<(), Status> {
+        match outcome {
             Err(damaged) if damaged.reason == Reason::StorageReadError => Ok(()),
             outcome => outcome,
         }

@@ -200,6 +200,7 @@ fn finish(parsed: &mut Parsed) -> Result<(), Error> {
     parsed.warnings.extend(warnings);
     oidc::check(options).map_err(Error::Refused)?;
     admission::check(&options.admission).map_err(Error::Refused)?;
+    options.services.check().map_err(Error::Refused)?;
     match (&options.tls_cert_file, &options.tls_private_key_file) {
         (Some(_), None) => Err(Error::Half { given: "--tls-cert-file", missing: "--tls-private-key-file" }),
         (None, Some(_)) => Err(Error::Half { given: "--tls-private-key-file", missing: "--tls-cert-file" }),

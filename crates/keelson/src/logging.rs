@@ -24,6 +24,7 @@ static LOGGER: OnceLock<Logger> = OnceLock::new();
 /// The crates of this project that are part of the server.
 const OWN_CRATES: &[&str] = &[
     "admission",
+    "allocation",
     "auth",
     "cache",
     "keelson",

@@ -18,6 +18,7 @@ mod quota_status;
 mod reload;
 mod run;
 mod service_accounts;
+mod service_repair;
 
 use std::io::Write as _;
 use std::process::ExitCode;

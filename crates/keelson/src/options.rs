@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use allocation::{AddressRange, PortRange};
 use server::tls::{Oldest, Protocols};
 
 use crate::flags::RuntimeConfig;
@@ -27,7 +28,7 @@ pub(crate) struct Options {
     pub(crate) retention: Duration,
     pub(crate) advertise_address: Option<IpAddr>,
     pub(crate) external_hostname: Option<String>,
-    pub(crate) service_range: ServiceRange,
+    pub(crate) services: ServiceOptions,
     /// The value of `--runtime-config`; [`Options::selection`] is its meaning.
     pub(crate) runtime_config: RuntimeConfig,
     pub(crate) selection: registry::Selection,
@@ -183,57 +184,83 @@ impl Options {
     }
 }
 
-/// The address range of services.
+/// The flags about what services are given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ServiceRange {
-    /// Its first address, which no service has.
-    pub(crate) base: IpAddr,
-    /// How many leading bits its addresses share.
-    pub(crate) prefix: u8,
+pub(crate) struct ServiceOptions {
+    /// The addresses of the default family.
+    pub(crate) range: AddressRange,
+    /// The addresses of the other family, if services can have two.
+    pub(crate) secondary_range: Option<AddressRange>,
+    pub(crate) node_ports: PortRange,
+    /// The node port of the service `kubernetes`; zero for none.
+    pub(crate) own_node_port: u16,
+    /// Whether the endpoints of the service `kubernetes` are kept.
+    pub(crate) keeps_endpoints: bool,
 }
 
-impl Default for ServiceRange {
+impl Default for ServiceOptions {
     fn default() -> Self {
-        Self { base: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 0)), prefix: 24 }
-    }
-}
-
-impl ServiceRange {
-    /// Parses `10.0.0.0/16`; the first of several ranges counts.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let first = text.split(',').next().unwrap_or_default().trim();
-        let read = || {
-            let (address, bits) = first.split_once('/')?;
-            let address: IpAddr = address.parse().ok()?;
-            let prefix: u8 = bits.parse().ok()?;
-            let width: u8 = if address.is_ipv4() { 32 } else { 128 };
-            let base = match address {
-                IpAddr::V4(v4) => IpAddr::V4((u32::from(v4) & mask(prefix, 32) as u32).into()),
-                IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) & mask(prefix, 128)).into()),
-            };
-            (prefix + 3 <= width).then_some(Self { base, prefix })
-        };
-        read().ok_or_else(|| "not a range of at least eight addresses, such as 10.0.0.0/16".into())
-    }
-
-    /// The address of the service `kubernetes`: the first that a service can have.
-    pub(crate) fn first(&self) -> IpAddr {
-        match self.base {
-            IpAddr::V4(v4) => IpAddr::V4((u32::from(v4) + 1).into()),
-            IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) + 1).into()),
+        Self {
+            range: ServiceOptions::RANGE,
+            secondary_range: None,
+            node_ports: PortRange::default(),
+            own_node_port: 0,
+            keeps_endpoints: true,
         }
     }
 }
 
-/// The leading `prefix` of `width` bits.
-fn mask(prefix: u8, width: u8) -> u128 {
-    let all = u128::MAX >> (128 - u32::from(width));
-    if prefix == 0 { 0 } else { all & (all << (width - prefix.min(width))) }
-}
+impl ServiceOptions {
+    /// The addresses if none are given.
+    const RANGE: AddressRange = AddressRange::v4(Ipv4Addr::new(10, 0, 0, 0), 24);
+    /// The most bits that the addresses of a range may differ in.
+    const MOST_BITS: u8 = 20;
+    /// The least bits: eight addresses.
+    const LEAST_BITS: u8 = 3;
 
-impl std::fmt::Display for ServiceRange {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.base, self.prefix)
+    /// Reads one range, or two of different families, as in `10.0.0.0/16,fd00::/112`.
+    pub(crate) fn set_ranges(&mut self, text: &str) -> Result<(), String> {
+        let mut ranges = Vec::new();
+        for (place, text) in text.split(',').enumerate() {
+            let range = AddressRange::parse(text.trim())
+                .filter(|range| range.host_bits() >= Self::LEAST_BITS)
+                .ok_or("not a range of at least eight addresses, such as 10.0.0.0/16")?;
+            if range.host_bits() > Self::MOST_BITS {
+                let flag = if place == 0 { "" } else { "[1]" };
+                let width = if range.base().is_ipv4() { 32 } else { 128 };
+                let least = width - Self::MOST_BITS;
+                return Err(format!(
+                    "specified --service-cluster-ip-range{flag} is too large; for {width}-bit addresses, the mask must be >= {least}"
+                ));
+            }
+            ranges.push(range);
+        }
+        (self.range, self.secondary_range) = match ranges.as_slice() {
+            [range] => (*range, None),
+            [first, second] if first.family() != second.family() => (*first, Some(*second)),
+            [_, _] => {
+                return Err("--service-cluster-ip-range[0] and --service-cluster-ip-range[1] must be of different IP family".into());
+            }
+            _ => return Err("--service-cluster-ip-range must not contain more than two entries".into()),
+        };
+        Ok(())
+    }
+
+    /// All ranges.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = AddressRange> {
+        [Some(self.range), self.secondary_range].into_iter().flatten()
+    }
+
+    /// Checks values that depend on each other; the errors are those of the reference.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let port = self.own_node_port;
+        if port != 0 && !self.node_ports.contains(port) {
+            return Err(format!(
+                "kubernetes service node port range {} doesn't contain {port}",
+                self.node_ports
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -318,7 +345,7 @@ impl Default for Options {
             retention: Duration::from_secs(300),
             advertise_address: None,
             external_hostname: None,
-            service_range: ServiceRange::default(),
+            services: ServiceOptions::default(),
             runtime_config: RuntimeConfig::default(),
             selection: registry::Selection::default(),
             feature_gates: Vec::new(),
@@ -364,19 +391,42 @@ mod tests {
     }
 
     #[test]
-    fn range_has_a_base_and_a_first_address() {
-        let range = ServiceRange::parse("10.96.7.9/12,fd00::/108").unwrap();
-        assert_eq!(
-            (range.to_string().as_str(), range.first().to_string().as_str()),
-            ("10.96.0.0/12", "10.96.0.1")
-        );
-        let range = ServiceRange::parse("fd00::7/108").unwrap();
-        assert_eq!(
-            (range.to_string().as_str(), range.first().to_string().as_str()),
-            ("fd00::/108", "fd00::1")
-        );
+    fn service_ranges_are_one_or_two_of_different_families() {
+        let read = |text: &str| {
+            let mut options = ServiceOptions::default();
+            options
+                .set_ranges(text)
+                .map(|()| options.ranges().map(|range| range.to_string()).collect::<Vec<_>>())
+        };
+        assert_eq!(read("10.96.7.9/12,fd00::/108").unwrap(), ["10.96.0.0/12", "fd00::/108"]);
+        assert_eq!(read("fd00::7/108").unwrap(), ["fd00::/108"]);
         for bad in ["", "10.0.0.0", "10.0.0.0/31", "x/8", "10.0.0.0/40", "fd00::/127"] {
-            assert!(ServiceRange::parse(bad).is_err(), "{bad}");
+            assert!(read(bad).is_err(), "{bad}");
         }
+        for (bad, why) in [
+            (
+                "10.0.0.0/16,10.1.0.0/16",
+                "--service-cluster-ip-range[0] and --service-cluster-ip-range[1] must be of different IP family",
+            ),
+            (
+                "10.0.0.0/16,fd00::/112,10.1.0.0/16",
+                "--service-cluster-ip-range must not contain more than two entries",
+            ),
+            (
+                "10.0.0.0/8",
+                "specified --service-cluster-ip-range is too large; for 32-bit addresses, the mask must be >= 12",
+            ),
+            (
+                "10.0.0.0/16,fd00::/64",
+                "specified --service-cluster-ip-range[1] is too large; for 128-bit addresses, the mask must be >= 108",
+            ),
+        ] {
+            assert_eq!(read(bad).unwrap_err(), why);
+        }
+        let port = ServiceOptions { own_node_port: 80, ..ServiceOptions::default() };
+        assert_eq!(
+            port.check().unwrap_err(),
+            "kubernetes service node port range 30000-32767 doesn't contain 80"
+        );
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use allocation::Services;
 use auth::{Authenticators, SystemIdentity};
 use cache::Cache;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -28,10 +29,11 @@ use crate::certificates::{self, Certificates, FurtherNames};
 use crate::data_dir::{self, DataDir};
 use crate::default_accounts;
 use crate::health;
-use crate::options::{LogFormat, Options, Storage};
+use crate::options::{LogFormat, Options, ServiceOptions, Storage};
 use crate::plugins;
 use crate::quota_status;
 use crate::service_accounts::{self, LastUses, ServiceAccounts};
+use crate::service_repair;
 
 /// File descriptors that are reserved for other uses than connections.
 const RESERVED_DESCRIPTORS: u64 = 256;
@@ -104,7 +106,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let store = store(options, &data_dir)?;
 
     let further = FurtherNames {
-        service: options.service_range.first(),
+        service: options.services.range.first(),
         advertised: options.advertise_address,
         host: options.external_hostname.clone(),
     };
@@ -123,8 +125,12 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let files = AuthorityFiles::read(options)?;
     let authenticators = access::authenticators(options, &files, &loaded, &cache, tokens)?;
     let shared = plugins::shared(options, &cache)?;
-    let registry = registry(options, cache, authenticators.clone(), service_accounts.issuing, &shared)?;
+    let services = services(options, &cache)?;
+    let before = cache.committed();
+    let registry =
+        registry(options, cache, authenticators.clone(), service_accounts.issuing, &shared, &services)?;
     let registry = Arc::new(registry);
+    services.connect(&registry);
     shared.writer.connect(Arc::new(PluginWriter::new(&registry)));
     last_uses.start(&registry);
     let identity = Identity::new(loaded.serving)?;
@@ -143,11 +149,15 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let values = SystemValues {
         advertise,
         port: server.address().port(),
-        services: options.service_range,
+        services: options.services,
         client_authority: files.client_authorities(&loaded.client_authority),
         proxy: files.proxy_info(&options.proxy),
     };
     tokio::spawn(health::log_changes(registry.clone()));
+    tokio::spawn({
+        let cache = registry.cache().clone();
+        async move { Box::pin(service_repair::run(cache, services, before)).await }
+    });
     tokio::spawn({
         let registry = registry.clone();
         async move { Box::pin(hooks.run(&registry, &values)).await }
@@ -214,6 +224,14 @@ async fn cache(options: &Options, store: Arc<dyn Store>) -> Result<Cache, Error>
     Ok(cache)
 }
 
+/// What gives addresses and node ports to services.
+fn services(options: &Options, cache: &Cache) -> Result<Services, Error> {
+    let ServiceOptions { range, secondary_range, node_ports, .. } = options.services;
+    let config = allocation::Config { range, secondary: secondary_range, ports: node_ports };
+    let services = Services::new(cache, &config);
+    Ok(services.ok_or_else(|| registry::Error::Missing("services".into()))?)
+}
+
 /// Makes the registry.
 fn registry(
     options: &Options,
@@ -221,6 +239,7 @@ fn registry(
     authenticators: Arc<Authenticators>,
     tokens: registry::TokenIssuing,
     shared: &admission::plugins::Shared,
+    services: &Services,
 ) -> Result<Registry, Error> {
     let rbac = authorization::rbac(&cache)?;
     let authorizer = authorization::authorizer(options, &cache, &rbac)?;
@@ -232,7 +251,11 @@ fn registry(
         tokens: Some(tokens),
         admission: plugins::chain(options, &cache, &authorizer, shared)?,
         authorizer,
-        hooks: Escalation::add_to(WriteHooks::default(), &rbac),
+        hooks: Escalation::add_to(WriteHooks::default(), &rbac).with(
+            "",
+            "services",
+            Arc::new(services.clone()),
+        ),
     };
     Ok(Registry::new(cache, config)?)
 }

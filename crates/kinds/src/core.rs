@@ -44,6 +44,7 @@ pub(crate) mod volume_sources;
 
 pub use qos::class as pod_qos_class;
 pub use service_addresses::validate as validate_service_addresses;
+pub use service_update::keep_allocated;
 
 /// The rows, in the order of discovery.
 pub(crate) const KINDS: &[&Kind] = &[

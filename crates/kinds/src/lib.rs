@@ -47,7 +47,7 @@ mod template;
 mod workload;
 mod x509;
 
-pub use core::{pod_qos_class, validate_service_addresses};
+pub use core::{keep_allocated, pod_qos_class, validate_service_addresses};
 pub use kind::{
     Action, Conversion, Deleted, Dependents, Generation, Kind, MetadataRules, Part, Refusal, ScalePaths,
     Scope, SelectableFields, SelectableRow, Storage, Subresource, SubresourceBody, Traffic, Verb, Version,

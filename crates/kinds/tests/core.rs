@@ -134,6 +134,10 @@ fn prepare_update_matches_the_reference() {
         let strategy = new.kind.strategy;
         let part = match line[0] {
             "update" => {
+                if new.kind.kind == "Service" {
+                    // What the hook of services does first.
+                    kinds::keep_allocated(new.map_mut(), old.map());
+                }
                 strategy.prepare_update(new.map_mut(), old.map(), &CONTEXT);
                 None
             }

@@ -51,7 +51,7 @@ impl Registry {
             if let Outcome::Done(_) =
                 self.replace(target, &old, pod, run, Oversize::DropManagedFields, attempt).await?
             {
-                admitted.committed();
+                admitted.committed().await;
                 return success();
             }
         }

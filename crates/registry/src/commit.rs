@@ -96,11 +96,13 @@ impl Registry {
         target: &Target<'_>,
         entry: &Arc<Entry>,
         run: Run,
-        admitted: Admitted,
+        mut admitted: Admitted,
     ) -> Result<Outcome, Status> {
         if run == Run::Dry {
             return Ok(Outcome::Done(Content::Entry(entry.clone())));
         }
+        let hook = self.config().hooks.of(&target.served.group, &target.served.resource);
+        hook.and_then(|hook| hook.before_remove(entry)).into_iter().for_each(|held| admitted.reserve(held));
         let change = Change::delete(&target.stored()?.resource, target.namespace, target.name);
         match self.commit(change.expect_revision(entry.mod_revision()), admitted).await {
             Ok(committed) => Ok(Outcome::Done(Content::Entry(committed.entry().unwrap_or(entry).clone()))),
@@ -120,8 +122,9 @@ impl Registry {
         let cache = self.cache().clone();
         let finished = tokio::spawn(async move {
             let outcome = cache.commit(change).await;
-            if outcome.is_ok() {
-                admitted.committed();
+            match &outcome {
+                Ok(_) => admitted.committed().await,
+                Err(_) => admitted.abandoned().await,
             }
             outcome
         });

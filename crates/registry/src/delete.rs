@@ -124,7 +124,7 @@ impl Registry {
             };
             if let Some(deletion) = self.carry_out(&named, &old, step, run, attempt).await? {
                 if let Some(admitted) = admitted {
-                    admitted.committed();
+                    admitted.committed().await;
                 }
                 return Ok(deletion);
             }

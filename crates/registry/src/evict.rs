@@ -78,7 +78,7 @@ impl Registry {
                 Err(error) if error.reason == Reason::Conflict && !asked_for => {}
                 outcome => {
                     outcome?;
-                    admitted.committed();
+                    admitted.committed().await;
                     return success();
                 }
             }

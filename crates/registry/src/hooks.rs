@@ -1,12 +1,13 @@
-//! What some kinds do before a write that needs more than the object: reserve an address, ask for another permission.
+//! What some kinds do around a write that needs more than the object: reserve an address, ask for another permission.
 
 use admission::{Attributes, Reservation};
 use auth::{Authorized, Authorizer, BoxFuture};
+use cache::Entry;
 use object::{Text, Value};
 use schema::Status;
 use std::sync::Arc;
 
-/// What a kind does before its writes, in every attempt.
+/// What a kind does around its writes, in every attempt.
 pub trait WriteHook: Send + Sync {
     /// May refuse a write for a permission that it needs besides that of the request. Runs right after mutating admission; the name of
     /// a new object may still be left to the server. `None` if there is nothing to ask.
@@ -29,6 +30,12 @@ pub trait WriteHook: Send + Sync {
         _object: &'a mut Value,
     ) -> BoxFuture<'a, Result<Option<Reservation>, Status>> {
         Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// May say what is to be done once an object is removed, in whichever way that happens. Runs right before the commit, with the
+    /// last state.
+    fn before_remove(&self, _entry: &Entry) -> Option<Reservation> {
+        None
     }
 }
 

@@ -85,7 +85,7 @@ impl Registry {
                 object = rules(self.config().authorizer.rules(user, namespace.unwrap_or_default()));
             }
         }
-        admitted.committed();
+        admitted.committed().await;
         let answered = map_mut(&mut object)?;
         answered.insert("kind", target.served.kind.clone());
         answered.insert("apiVersion", target.served.api_version.clone());

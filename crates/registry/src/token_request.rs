@@ -92,7 +92,7 @@ impl Registry {
             .issuer
             .issue(&grant)
             .map_err(|error| Status::internal_error(&format!("failed to generate token: {error}")))?;
-        admitted.committed();
+        admitted.committed().await;
         let mut answered = Map::new();
         answered.insert("token", token);
         let expires = Time::from_unix(now.unix().saturating_add(lifetime));

@@ -34,7 +34,7 @@ use crate::review::Review;
 use crate::{
     Answer, Config, Content, Registry, Target, WriteOptions, WriteRequest, apply, patch, scale, validate,
 };
-use admission::{Admitted, Attributes, Operation};
+use admission::{Admitted, Attributes, Operation, Reservation};
 use bytes::Bytes;
 use cache::{Change, Freshness};
 use kinds::{Part, SubresourceAction};
@@ -414,21 +414,36 @@ impl<'a> Write<'a> {
         let target = self.target;
         check_version(target, map_mut(&mut new)?, &old.entry)?;
         let before = Attributes { old: Some(&old.object), ..*attributes };
-        let reserved = self.before_write(&before, &mut new).await?;
+        let mut reserved = self.before_write(&before, &mut new).await?;
+        let outcome = self.replace_reserved(old, new, attributes, &mut reserved).await;
+        abandon(reserved).await;
+        outcome
+    }
+
+    /// Steps 10 to 14 for an object that exists. What was reserved is taken when it goes into the commit.
+    async fn replace_reserved(
+        &self,
+        old: &Old,
+        mut new: Value,
+        attributes: &Attributes<'_>,
+        reserved: &mut Option<Reservation>,
+    ) -> Result<Outcome, Status> {
+        let target = self.target;
         prepare_update(target, map_mut(&mut new)?, map(&old.object)?);
         validate::update(target, &new, &old.object, self.options)?;
         default_stored(target, &mut new)?;
         keep_times(&mut new, &old.object);
         let mut admitted = self.admit(attributes, &*self.view(&new)?).await?;
-        reserved.into_iter().for_each(|reservation| admitted.reserve(reservation));
         if is_done(target, map(&new)?, map(&old.object)?) {
-            // The last finalizer was just taken away. The answer is the state that would have been.
+            // The last finalizer was just taken away. The answer is the state that would have been; what was reserved for it is not
+            // needed.
             let removed = self.registry.remove(target, &old.entry, self.run, admitted).await?;
             return Ok(match removed {
                 Outcome::Done(_) => Outcome::Done(Content::Tree(new)),
                 conflict => conflict,
             });
         }
+        reserved.take().into_iter().for_each(|reservation| admitted.reserve(reservation));
         self.registry.replace(target, old, new, self.run, self.oversize(), admitted).await
     }
 
@@ -463,8 +478,20 @@ impl<'a> Write<'a> {
     }
 
     async fn make_named(&self, mut new: Value, attributes: &Attributes<'_>) -> Result<Outcome, Status> {
+        let mut reserved = self.before_write(attributes, &mut new).await?;
+        let outcome = self.make_reserved(new, attributes, &mut reserved).await;
+        abandon(reserved).await;
+        outcome
+    }
+
+    /// Steps 10 to 14 for a new object with a name. What was reserved is taken when it goes into the commit.
+    async fn make_reserved(
+        &self,
+        mut new: Value,
+        attributes: &Attributes<'_>,
+        reserved: &mut Option<Reservation>,
+    ) -> Result<Outcome, Status> {
         let target = self.target;
-        let reserved = self.before_write(attributes, &mut new).await?;
         self.options.warnings.extend(target.served.strategy.preparation_warnings(map(&new)?));
         prepare_create(target, map_mut(&mut new)?);
         validate::create(target, &new, self.options)?;
@@ -476,7 +503,7 @@ impl<'a> Write<'a> {
         let name = object_meta::text(map(&new)?, "name").to_owned();
         let attributes = Attributes { name: &name, ..*attributes };
         let mut admitted = self.admit(&attributes, &new).await?;
-        reserved.into_iter().for_each(|reservation| admitted.reserve(reservation));
+        reserved.take().into_iter().for_each(|reservation| admitted.reserve(reservation));
         if self.run == Run::Real {
             take_version(map_mut(&mut new)?)?;
         }
@@ -503,7 +530,7 @@ impl<'a> Write<'a> {
         &self,
         attributes: &Attributes<'_>,
         new: &mut Value,
-    ) -> Result<Option<admission::Reservation>, Status> {
+    ) -> Result<Option<Reservation>, Status> {
         let Config { authorizer, .. } = self.registry.config();
         match self.hook() {
             Some(hook) => hook.before_write(attributes, authorizer, new).await,
@@ -562,6 +589,13 @@ impl<'a> Write<'a> {
             None => Ok(answer),
             Some(fields) => scale::answer(self.target.stored()?, answer, fields.fields).await,
         }
+    }
+}
+
+/// Gives back what was reserved for a write that was refused, before its client hears of it.
+async fn abandon(reserved: Option<Reservation>) {
+    if let Some(reserved) = reserved {
+        reserved.abandon().await;
     }
 }
 

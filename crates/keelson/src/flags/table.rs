@@ -1,7 +1,9 @@
 //! All flags, one row each: first those with an effect, then those of the reference that are only accepted.
 
 use super::{Effect, Flag, Group, ValueType, value};
-use crate::options::{LogFormat, Options, ServiceRange, Show, Storage};
+use allocation::PortRange;
+
+use crate::options::{LogFormat, Options, Show, Storage};
 use server::tls::{Oldest, Protocols};
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -264,12 +266,66 @@ pub(super) const FLAGS: &[Flag] = &[
         group: Group::Api,
         kind: ValueType::Text,
         default: "10.0.0.0/24",
-        help: "The addresses of services. The first of them is that of the API's own service.",
+        help: "The addresses of services. The first of them is that of the API's own service. With two ranges, of different families, \
+               services can have an address of each.",
+        effect: Effect::Set(|options, value| match value {
+            "" => Ok(()),
+            ranges => options.services.set_ranges(ranges),
+        }),
+    },
+    Flag {
+        name: "service-node-port-range",
+        group: Group::Api,
+        kind: ValueType::Text,
+        default: "30000-32767",
+        help: "The ports that services can be given on nodes, both ends included.",
         effect: Effect::Set(|options, value| {
             if !value.is_empty() {
-                options.service_range = ServiceRange::parse(value)?;
+                options.services.node_ports = PortRange::parse(value)?;
             }
             Ok(())
+        }),
+    },
+    Flag {
+        name: "kubernetes-service-node-port",
+        group: Group::Api,
+        kind: ValueType::Integer,
+        default: "",
+        help: "The node port of the API's own service; 0 for none.",
+        effect: Effect::Set(|options, value| {
+            let port = value.parse().map_err(|_| {
+                format!("--kubernetes-service-node-port {value} must be between 0 and 65535, inclusive. If 0, the Kubernetes master service will be of type ClusterIP")
+            })?;
+            options.services.own_node_port = port;
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "endpoint-reconciler-type",
+        group: Group::Api,
+        kind: ValueType::Text,
+        default: "lease",
+        help: "How the endpoints of the API's own service are kept: lease and master-count put this server in, none leaves them alone.",
+        effect: Effect::Set(|options, value| {
+            options.services.keeps_endpoints = match value {
+                "lease" | "master-count" => true,
+                "none" => false,
+                _ => return Err(format!("endpoint reconciler not implemented: {value}")),
+            };
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "apiserver-count",
+        group: Group::Api,
+        kind: ValueType::Integer,
+        default: "1",
+        help: "The number of servers of the cluster. This server is the only one on its store.",
+        effect: Effect::Set(|_options, value| match value::integer(value)? {
+            ..=0 => {
+                Err(format!("--apiserver-count should be a positive number, but value '{value}' provided"))
+            }
+            _ => Ok(()),
         }),
     },
     Flag {
@@ -842,11 +898,8 @@ pub(super) const FLAGS: &[Flag] = &[
     later("allow-privileged", Group::Api, ValueType::Switch, ""),
     later("emulated-version", Group::Api, ValueType::List, ""),
     later("emulation-forward-compatible", Group::Api, ValueType::Switch, ""),
-    later("endpoint-reconciler-type", Group::Api, ValueType::Text, "lease"),
     later("event-ttl", Group::Api, ValueType::Duration, "1h0m0s"),
-    later("kubernetes-service-node-port", Group::Api, ValueType::Integer, ""),
     later("runtime-config-emulation-forward-compatible", Group::Api, ValueType::Switch, ""),
-    later("service-node-port-range", Group::Api, ValueType::Text, ""),
     later("delete-collection-workers", Group::Storage, ValueType::Integer, "1"),
     later("enable-garbage-collector", Group::Storage, ValueType::Switch, "true"),
     later("encryption-provider-config", Group::Storage, ValueType::Text, ""),

@@ -118,7 +118,7 @@ impl Strategy for ServiceStrategy {
         });
     }
 
-    /// Keeps allocated addresses and ports that the new object leaves out; drops those that its type does not use.
+    /// Drops addresses and ports that the new type does not use.
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         service_update::prepare(new, old);
     }

@@ -1,7 +1,8 @@
 //! The addresses and ports of a service on update.
 //!
 //! A client may send the object that it created, without the addresses and ports that the server allocated: the update keeps
-//! them. A client that changes the type of a service does not have to clear the fields of the old type: the update drops them.
+//! them ([`keep_allocated`], before others are allocated). A client that changes the type of a service does not have to clear the fields
+//! of the old type: the update drops them ([`prepare`]).
 
 use super::service::is_reachable_from_outside;
 use crate::defaults::{at, each};
@@ -11,14 +12,18 @@ use schema::view::View;
 use schema::views::core::v1::{Service, ServiceSpec};
 use std::collections::{HashMap, HashSet};
 
-/// Prepares an update of a service.
-pub(super) fn prepare(new: &mut Map, old: &Map) {
-    let old_spec = Service::of(old).spec();
+/// Keeps the addresses and ports of a service that an update leaves out. Runs before new ones are allocated.
+pub fn keep_allocated(new: &mut Map, old: &Map) {
+    let old = Service::of(old).spec();
     at(new, "spec", |spec| {
-        take_over(spec, old_spec);
-        settle_addresses(spec, old_spec);
-        drop_what_does_not_apply(spec, old_spec);
+        take_over(spec, old);
+        settle_addresses(spec, old);
     });
+}
+
+/// Prepares an update of a service that has its addresses and ports.
+pub(super) fn prepare(new: &mut Map, old: &Map) {
+    at(new, "spec", |spec| drop_what_does_not_apply(spec, Service::of(old).spec()));
     keep(new, old, "status");
     if Service::of(new).spec().r#type() != "LoadBalancer" {
         at(new, "status", |status| drop(status.remove("loadBalancer")));

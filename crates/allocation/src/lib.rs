@@ -1,0 +1,36 @@
+//! The addresses and node ports of services.
+//!
+//! | module | its job |
+//! |---|---|
+//! | `address_range`, `port_range` | ranges as data: what is in them, and in which order they are tried |
+//! | `port_pool` | which node ports are taken |
+//! | `addresses` | cluster IPs: ServiceCIDR objects say which there are, IPAddress objects which are taken |
+//! | `ports` | node ports: services say which are taken, and this process which are about to be |
+//! | `spec`, `families` | the part of a service that is allocated, and the families of its addresses |
+//! | `hook`, `write` | [`Services`], the hook of services in the write pipeline, and what it does for one write |
+//!
+//! What holds:
+//!
+//! 1. *An address has one service.* A service is written after the IPAddress objects of its addresses were made, and those are made by
+//!    a create, which fails if the object exists: also if another server made it.
+//! 2. *Nothing is kept for nothing.* A write that is not committed gives back its addresses and ports before its client hears of it.
+//!    A service that is removed, or that loses an address, gives it back after that was committed. A crash in between leaves an
+//!    IPAddress without a service, and [`Services::is_under_way`] tells it from one that a write is about to use.
+//! 3. *Ports are not stored.* Those of services that are committed are read from the services, so nothing has to be released.
+//!
+//! Finding and removing IPAddress objects without a service is left to a loop of the server.
+
+mod address_range;
+mod addresses;
+mod families;
+mod hook;
+mod port_pool;
+mod port_range;
+mod ports;
+mod spec;
+mod write;
+
+pub use address_range::{AddressRange, Family};
+pub use addresses::{MANAGED_BY, Owner, is_managed, owner};
+pub use hook::{Config, Services};
+pub use port_range::PortRange;

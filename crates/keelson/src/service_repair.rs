@@ -1,0 +1,421 @@
+//! Keeps IPAddress objects and the cluster IPs of services in agreement.
+//!
+//! A service is written after the IPAddress objects of its addresses, and gives them back after it was removed. A crash in between
+//! leaves an IPAddress without a service; writes past the server, or of old servers, leave services without IPAddress. This loop looks
+//! at every service and every IPAddress at the start, and at those that change, and
+//!
+//! - makes the IPAddress that a service lacks, and makes one anew that belongs to something else or lacks its labels;
+//! - removes an IPAddress of the allocator whose service is gone or has other addresses: at once if an earlier process made it,
+//!   otherwise after a minute, and never while a write is about it.
+//!
+//! An address that two services have is logged: people have to decide.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use allocation::{Owner, Services, is_managed, owner};
+use auth::stored;
+use cache::watch::{Request, Start};
+use cache::{Cache, Cursor, Entry, Resource, Update};
+use object::Map;
+use schema::Status;
+use schema::status::Reason;
+use schema::view::View as _;
+use schema::views::core::v1::Service;
+use schema::views::networking::v1beta1::IPAddress;
+use schema::{Builder, Part, Ref, Type};
+use store::Revision;
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// How long to wait after a failure.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long an IPAddress of this process may be without its service.
+const GRACE: Duration = Duration::from_secs(60);
+/// The least time between two rounds, in which changes are collected.
+const COLLECT: Duration = Duration::from_millis(20);
+/// So many items are looked at without a pause for others.
+const AT_ONCE: usize = 64;
+/// What is read of a service.
+const PART: &[Part] = &[Part("spec", &[Part("type", &[]), Part("clusterIP", &[]), Part("clusterIPs", &[])])];
+
+/// Runs until the process ends. What was made up to the revision `before` is of an earlier process.
+pub(crate) async fn run(cache: Arc<Cache>, services: Services, before: Revision) {
+    let (Some(objects), Some(addresses)) =
+        (cache.resource("services"), cache.resource("ipaddresses.networking.k8s.io"))
+    else {
+        return;
+    };
+    let mut repair = Repair {
+        services,
+        before,
+        part: Builder::part_of(Service::schema(), PART).build(),
+        objects: Cursor::new(objects),
+        addresses: Cursor::new(addresses),
+        due: HashMap::new(),
+    };
+    loop {
+        match repair.follow(&cache).await {
+            Ok(()) | Err(cache::Error::TooOld { .. }) => {}
+            Err(cache::Error::Closed | cache::Error::Removed { .. }) => return,
+            Err(error) => {
+                log::error!(error:%; "services and their addresses cannot be followed");
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// What is looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Item {
+    Service(Owner),
+    /// An IPAddress, by its name.
+    Address(String),
+}
+
+struct Repair {
+    services: Services,
+    before: Revision,
+    /// The type of [`PART`].
+    part: Ref<Type>,
+    objects: Cursor,
+    addresses: Cursor,
+    /// What is to be looked at, and when.
+    due: HashMap<Item, Instant>,
+}
+
+impl Repair {
+    /// Repairs, until changes cannot be followed from where they were.
+    async fn follow(&mut self, cache: &Cache) -> Result<(), cache::Error> {
+        let watch = async |resource: &Arc<Resource>| {
+            resource.watch(Request::new(Start::After(cache.revision()))).await
+        };
+        let mut objects = watch(self.objects.resource()).await?;
+        let mut addresses = watch(self.addresses.resource()).await?;
+        loop {
+            self.look();
+            self.round().await;
+            sleep(COLLECT).await;
+            let change = async {
+                tokio::select! {
+                    changed = objects.next() => changed.map(drop),
+                    changed = addresses.next() => changed.map(drop),
+                }
+            };
+            match self.due.values().min().copied() {
+                None => change.await?,
+                Some(at) => timeout_at(at, change).await.unwrap_or(Ok(()))?,
+            }
+        }
+    }
+
+    /// Finds what has changed.
+    fn look(&mut self) {
+        let now = Instant::now();
+        let Self { objects, addresses, due, .. } = self;
+        objects.advance(|update| {
+            if let Update::Change { after: Some(entry), .. } = update {
+                due.insert(Item::Service(owner_of(entry)), now);
+            }
+        });
+        addresses.advance(|update| {
+            if let Update::Change { after: Some(entry), .. } = update {
+                due.insert(Item::Address(entry.name().to_owned()), now);
+            }
+        });
+    }
+
+    /// Looks at everything whose time has come. What fails is looked at again.
+    async fn round(&mut self) {
+        let now = Instant::now();
+        let items: Vec<Item> = self.due.extract_if(|_, at| *at <= now).map(|(item, _)| item).collect();
+        self.due.shrink_to_fit();
+        for (place, item) in items.into_iter().enumerate() {
+            if place % AT_ONCE == 0 {
+                tokio::task::yield_now().await;
+            }
+            let outcome = match &item {
+                Item::Service(owner) => self.check_service(owner).await,
+                Item::Address(name) => self.check_address(name).await,
+            };
+            let again = outcome.unwrap_or_else(|error| {
+                log::error!(item:? = item, error:% = error.message; "the address of a service could not be repaired");
+                Some(PAUSE)
+            });
+            if let Some(after) = again {
+                self.due.entry(item).or_insert_with(|| Instant::now() + after);
+            }
+        }
+    }
+
+    /// Every address of a service has its IPAddress; the time until it has to be looked at again.
+    async fn check_service(&self, owner: &Owner) -> Result<Option<Duration>, Status> {
+        let mut again = None;
+        for ip in self.addresses_of(owner).unwrap_or_default() {
+            if !self.services.is_in_range(ip) {
+                log::warn!(service:% = owner, address:% = ip; "the address of a service is in no ServiceCIDR; the service should be made anew");
+                continue;
+            }
+            if self.services.is_under_way(ip) {
+                again = Some(PAUSE);
+                continue;
+            }
+            match self.addresses.resource().lookup("", &ip.to_string()) {
+                Ok(Some(found)) => self.check_parent(&found, ip, owner).await?,
+                Ok(None) if self.has(owner, ip) => self.make(ip, owner).await?,
+                // One that cannot be read takes the address, too.
+                Ok(None) | Err(_) => {}
+            }
+        }
+        Ok(again)
+    }
+
+    /// The IPAddress of a service's address belongs to the service, and has its labels.
+    async fn check_parent(&self, found: &Entry, ip: IpAddr, service: &Owner) -> Result<(), Status> {
+        let parent = read(found).as_ref().and_then(owner);
+        match parent.filter(|parent| parent != service) {
+            Some(other) if self.has(&other, ip) => {
+                log::error!(address:% = ip, service:% = service, other:% = other; "two services have the same address; one of them should be made anew");
+                return Ok(());
+            }
+            None if self.services.has_own_labels(found, ip) && parent_is(found, service) => return Ok(()),
+            _ => {}
+        }
+        log::warn!(address:% = ip, service:% = service; "the address of a service belongs to something else; it is taken for the service");
+        self.services.remove_address(found).await?;
+        self.make(ip, service).await
+    }
+
+    async fn make(&self, ip: IpAddr, owner: &Owner) -> Result<(), Status> {
+        match self.services.make_address(ip, owner).await {
+            Ok(()) => {
+                log::warn!(address:% = ip, service:% = owner; "a service had no IPAddress for its address")
+            }
+            Err(error) if error.reason == Reason::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        // The service may have gone meanwhile, before there was something to give back.
+        if !self.has(owner, ip)
+            && let Ok(Some(made)) = self.addresses.resource().lookup("", &ip.to_string())
+            && parent_is(&made, owner)
+            && !self.services.is_under_way(ip)
+            && !self.has(owner, ip)
+        {
+            self.services.remove_address(&made).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes an IPAddress that belongs to nobody; the time until it has to be looked at again.
+    async fn check_address(&self, name: &str) -> Result<Option<Duration>, Status> {
+        let Ok(Some(entry)) = self.addresses.resource().lookup("", name) else { return Ok(None) };
+        let Some(ip) = name.parse().ok().filter(|_| is_managed(&entry)) else { return Ok(None) };
+        // Asked before the service is: a write that ends in between has its service then.
+        if self.services.is_under_way(ip) {
+            return Ok(Some(PAUSE));
+        }
+        let parent = read(&entry).as_ref().and_then(owner);
+        if parent.as_ref().is_some_and(|parent| self.may_have(parent, ip)) {
+            return Ok(None);
+        }
+        let age = age(&entry);
+        if parent.is_some() && entry.create_revision() > self.before && age < GRACE {
+            return Ok(Some(GRACE - age));
+        }
+        log::warn!(address = name; "an address belongs to no service and is released");
+        self.services.remove_address(&entry).await?;
+        Ok(None)
+    }
+
+    fn has(&self, owner: &Owner, ip: IpAddr) -> bool {
+        self.addresses_of(owner).is_some_and(|ips| ips.contains(&ip))
+    }
+
+    /// Whether a service has an address, or cannot be read.
+    fn may_have(&self, owner: &Owner, ip: IpAddr) -> bool {
+        match self.objects.resource().lookup(&owner.namespace, &owner.name) {
+            Ok(None) => false,
+            Ok(Some(_)) => self.addresses_of(owner).is_none_or(|ips| ips.contains(&ip)),
+            Err(_) => true,
+        }
+    }
+
+    /// The addresses of a service; `None` if it is not there or cannot be read.
+    fn addresses_of(&self, owner: &Owner) -> Option<Vec<IpAddr>> {
+        let entry = self.objects.resource().lookup(&owner.namespace, &owner.name).ok()??;
+        let service = stored::logged(&entry, stored::decode_part(&self.part, &entry))?;
+        Some(Services::addresses_of(&service))
+    }
+}
+
+fn owner_of(service: &Entry) -> Owner {
+    Owner { namespace: service.namespace().to_owned(), name: service.name().to_owned() }
+}
+
+fn read(address: &Entry) -> Option<Map> {
+    stored::logged(address, stored::decode(IPAddress::schema(), address))
+}
+
+fn parent_is(address: &Entry, service: &Owner) -> bool {
+    read(address).as_ref().and_then(owner).as_ref() == Some(service)
+}
+
+/// How long ago an object was made.
+fn age(entry: &Entry) -> Duration {
+    let read = read(entry).unwrap_or_default();
+    let made = read.get("metadata").and_then(|meta| meta.get("creationTimestamp"));
+    let made = made.and_then(object::Value::as_str).and_then(|text| text.parse::<object::time::Time>().ok());
+    let seconds = made.map_or(0, |made| object::time::Time::now().unix() - made.unix());
+    Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocation::{AddressRange, Config, PortRange};
+    use auth::SystemIdentity;
+    use cache::Change;
+    use registry::{Address, Client, Registry, WriteHooks};
+    use store::memory::Memory;
+
+    const IPS: Address<'static> = Address::v1("networking.k8s.io", "ipaddresses", "");
+    const SERVICES: Address<'static> = Address::core("services", "default");
+
+    struct Server {
+        cache: Arc<Cache>,
+        client: Client,
+        services: Services,
+    }
+
+    impl Server {
+        async fn on(store: Arc<Memory>) -> Self {
+            let cache = Cache::open(store, registry::specs().unwrap(), cache::Options::default());
+            let cache = Arc::new(cache.await.unwrap());
+            let config = Config {
+                range: AddressRange::parse("10.0.0.0/24").unwrap(),
+                secondary: None,
+                ports: PortRange::default(),
+            };
+            let services = Services::new(&cache, &config).unwrap();
+            let config = registry::Config {
+                hooks: WriteHooks::default().with("", "services", Arc::new(services.clone())),
+                ..registry::Config::new(&cache).unwrap()
+            };
+            let registry = Arc::new(Registry::new(cache.clone(), config).unwrap());
+            services.connect(&registry);
+            Self { cache, services, client: Client::new(registry, SystemIdentity::ApiServer, "test") }
+        }
+
+        async fn make(&self, address: Address<'_>, text: &str) {
+            let object = self.client.decode(address, text).unwrap();
+            self.client.create(address, object).await.unwrap();
+        }
+
+        async fn service(&self, name: &str, ip: &str) {
+            let text = format!(
+                r#"{{"metadata":{{"name":"{name}"}},"spec":{{"ports":[{{"port":80}}],"clusterIP":"{ip}"}}}}"#
+            );
+            self.make(SERVICES, &text).await;
+        }
+
+        async fn address(&self, ip: &str, managed_by: &str, parent: &str) {
+            let text = format!(
+                r#"{{"metadata":{{"name":"{ip}","labels":{{"ipaddress.kubernetes.io/managed-by":"{managed_by}",
+                "ipaddress.kubernetes.io/ip-family":"IPv4"}}}},"spec":{{"parentRef":{parent}}}}}"#
+            );
+            self.make(IPS, &text).await;
+        }
+
+        /// Waits until these addresses are taken, each by a service.
+        async fn until(&self, expected: &[&str]) {
+            let addresses = self.cache.resource("ipaddresses.networking.k8s.io").unwrap();
+            let taken = async || {
+                let mut taken = Vec::new();
+                for object in self.client.list_objects(IPS).await.unwrap() {
+                    let name = object
+                        .get("metadata")
+                        .and_then(|meta| meta.get("name"))
+                        .and_then(|name| name.as_str())
+                        .unwrap()
+                        .to_owned();
+                    let entry = addresses.lookup("", &name).unwrap().unwrap();
+                    let parent = read(&entry).as_ref().and_then(owner);
+                    taken.push(format!("{name} {}", parent.map(|owner| owner.name).unwrap_or_default()));
+                }
+                taken
+            };
+            for _ in 0..1000 {
+                if taken().await == expected {
+                    return;
+                }
+                sleep(Duration::from_millis(50)).await;
+            }
+            panic!("{:?} is taken, not {expected:?}", taken().await);
+        }
+    }
+
+    const SERVICE: &str = r#"{"resource":"services","namespace":"default","name":"NAME"}"#;
+
+    #[tokio::test(start_paused = true)]
+    async fn start_repairs_what_a_crash_left() {
+        let store = Arc::new(Memory::default());
+        let crashed = Server::on(store.clone()).await;
+        crashed.make(Address::core("namespaces", ""), r#"{"metadata":{"name":"default"}}"#).await;
+        let cidrs = Address::v1("networking.k8s.io", "servicecidrs", "");
+        crashed.make(cidrs, r#"{"metadata":{"name":"kubernetes"},"spec":{"cidrs":["10.0.0.0/24"]}}"#).await;
+        for (name, ip) in [("a", "10.0.0.1"), ("b", "10.0.0.2"), ("c", "10.0.0.3"), ("d", "10.0.0.4")] {
+            crashed.service(name, ip).await;
+        }
+        // A create and a delete that were not finished; one of a service that has another address; one that is not ours.
+        let parent = |name: &str| SERVICE.replace("NAME", name);
+        crashed.address("10.0.0.9", "ipallocator.k8s.io", &parent("gone")).await;
+        crashed.address("10.0.0.10", "ipallocator.k8s.io", &parent("a")).await;
+        crashed.address("10.0.0.11", "somebody", &parent("gone")).await;
+        crashed
+            .address(
+                "10.0.0.12",
+                "ipallocator.k8s.io",
+                r#"{"resource":"gateways","group":"x.io","name":"g"}"#,
+            )
+            .await;
+        // Written past the server: no address for b, one of something else for c, one without labels for d.
+        let addresses = crashed.cache.resource("ipaddresses.networking.k8s.io").unwrap();
+        for ip in ["10.0.0.2", "10.0.0.3", "10.0.0.4"] {
+            crashed.cache.commit(Change::delete(&addresses, "", ip)).await.unwrap();
+        }
+        crashed.address("10.0.0.3", "somebody", r#"{"resource":"gateways","group":"x.io","name":"g"}"#).await;
+        crashed.address("10.0.0.4", "", &parent("d")).await;
+        let server = Server::on(store).await;
+        let before = server.cache.committed();
+        let task = tokio::spawn(run(server.cache.clone(), server.services.clone(), before));
+        server.until(&["10.0.0.1 a", "10.0.0.11 gone", "10.0.0.2 b", "10.0.0.3 c", "10.0.0.4 d"]).await;
+        task.abort();
+    }
+
+    #[tokio::test]
+    async fn address_of_this_process_has_a_minute() {
+        let server = Server::on(Arc::default()).await;
+        let before = server.cache.committed();
+        server.address("10.0.0.9", "ipallocator.k8s.io", &SERVICE.replace("NAME", "gone")).await;
+        let (objects, addresses) = (
+            server.cache.resource("services").unwrap(),
+            server.cache.resource("ipaddresses.networking.k8s.io").unwrap(),
+        );
+        let repair = Repair {
+            services: server.services.clone(),
+            before,
+            part: Builder::part_of(Service::schema(), PART).build(),
+            objects: Cursor::new(objects),
+            addresses: Cursor::new(addresses),
+            due: HashMap::new(),
+        };
+        let later = repair.check_address("10.0.0.9").await.unwrap().unwrap();
+        assert!(later > GRACE / 2 && later <= GRACE, "{later:?}");
+        server.until(&["10.0.0.9 gone"]).await;
+        let earlier = Repair { before: server.cache.committed(), ..repair };
+        assert!(earlier.check_address("10.0.0.9").await.unwrap().is_none());
+        server.until(&[]).await;
+    }
+}
