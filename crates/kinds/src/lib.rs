@@ -40,8 +40,9 @@ mod template;
 
 pub use core::pod_qos_class;
 pub use kind::{
-    Action, Conversion, Deleted, Dependents, Generation, Kind, MetadataRules, Part, Refusal, ScalePaths,
-    Scope, SelectableFields, SelectableRow, Storage, Subresource, SubresourceBody, Traffic, Verb, Version,
+    Action, Connect, Conversion, Deleted, Dependents, Generation, Kind, MetadataRules, Part, Refusal,
+    ScalePaths, Scope, SelectableFields, SelectableRow, Storage, Subresource, SubresourceBody, Traffic, Verb,
+    Version,
 };
 pub use resets::{FieldPath, ResetFields};
 pub use resource_type::{

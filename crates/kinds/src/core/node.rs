@@ -3,7 +3,7 @@
 use crate::defaults::{at, fill, round_up};
 use crate::resets;
 use crate::{
-    About, Action, Cell, Column, Columns, Context, Kind, Refusal, Row, Scope, SelectableFields,
+    About, Action, Cell, Column, Columns, Connect, Context, Kind, Refusal, Row, Scope, SelectableFields,
     SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, keep, keep_all_but, metadata,
 };
 use object::{Key, Map, Value};
@@ -23,7 +23,7 @@ pub(crate) const KIND: Kind = Kind {
             name: "proxy",
             verbs: &[Verb::Create, Verb::Delete, Verb::Get, Verb::Patch, Verb::Update],
             body: SubresourceBody::Options("NodeProxyOptions"),
-            action: Action::Unserved,
+            action: Action::Connect(Connect::Proxy),
             traffic: Traffic::Proxy,
         },
         Subresource::STATUS,

@@ -4,8 +4,8 @@ use super::service_update;
 use crate::defaults::{at, each, fill, fill_text, within};
 use crate::resets;
 use crate::{
-    About, Action, Cell, Column, Columns, Context, Deleted, Kind, NameRule, Refusal, Row, SelectableFields,
-    SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, table,
+    About, Action, Cell, Column, Columns, Connect, Context, Deleted, Kind, NameRule, Refusal, Row,
+    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, table,
 };
 use object::{Key, Map, Value};
 use schema::view::{Items, View};
@@ -24,7 +24,7 @@ pub(crate) const KIND: Kind = Kind {
             name: "proxy",
             verbs: &[Verb::Create, Verb::Delete, Verb::Get, Verb::Patch, Verb::Update],
             body: SubresourceBody::Options("ServiceProxyOptions"),
-            action: Action::Unserved,
+            action: Action::Connect(Connect::Proxy),
             traffic: Traffic::Proxy,
         },
         Subresource::STATUS,
