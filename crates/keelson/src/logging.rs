@@ -36,6 +36,7 @@ const OWN_CRATES: &[&str] = &[
     "schema",
     "server",
     "store",
+    "streams",
 ];
 
 /// Starts the logger of the process.

@@ -151,7 +151,7 @@ async fn permit(authorizer: &Authorizer, request: &Request) -> Result<(), Result
     }
 }
 
-/// Authenticates the user, and stores it as an extension of the request. A request with invalid credentials is refused on every
+/// Authenticates the user, stores it as an extension of the request, and removes the credentials: requests are handed on to other servers. A request with invalid credentials is refused on every
 /// path; one without credentials is that of the anonymous user, where that is allowed.
 #[derive(Debug, Clone)]
 pub(crate) struct Authentication(pub(crate) Arc<Authenticators>);
@@ -175,6 +175,7 @@ impl Layer for Authentication {
             false => caller.warning(),
         };
         request.head.extensions.insert(caller);
+        self.0.remove_credentials(&mut request.head.headers);
         let response = next.handle(request).await;
         match warning {
             Some(text) => Ok(warned(response.unwrap_or_else(Error::into_response), &[text.to_owned()])),
@@ -193,6 +194,7 @@ impl Layer for Impersonation {
         match auth::impersonate(caller, request.headers(), &self.0).await {
             Ok(user) => {
                 request.head.extensions.insert(user);
+                auth::remove_impersonation(&mut request.head.headers);
                 next.handle(request).await
             }
             Err(ImpersonationError::Forbidden(status)) => Ok(crate::api::refusal(&request, &status)),
