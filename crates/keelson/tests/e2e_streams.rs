@@ -146,6 +146,18 @@ fn commands_have_output_input_and_exit_codes() {
 }
 
 #[test]
+fn commands_have_a_terminal_with_a_size() {
+    let cluster = Cluster::start();
+    for cli in cluster.both() {
+        let mut terminal =
+            cli.at_terminal(&["exec", "--stdin", "--tty", "pod", "--", "cat"], 33, 77).unwrap();
+        terminal.shows(r#"{"Width":77,"Height":33}"#, PATIENCE).unwrap();
+        terminal.type_in("typed\n").unwrap();
+        terminal.shows("typed", PATIENCE).unwrap();
+    }
+}
+
+#[test]
 fn main_process_is_attached_to() {
     let cluster = Cluster::start();
     for cli in cluster.both() {

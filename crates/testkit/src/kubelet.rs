@@ -1,6 +1,6 @@
 //! A small kubelet: it serves logs, commands, main processes and ports of containers over the real protocols, HTTP and SPDY/3.1.
 //!
-//! A command is run on this host, in the folder that the kubelet was started with. The main process of every container greets, and
+//! A command is run on this host, in the folder that the kubelet was started with; one with a terminal is told the size of that first. The main process of every container greets, and
 //! answers each line of its input in capitals. Ports are those of this host.
 
 mod remote;

@@ -24,7 +24,8 @@ pub(super) async fn serve(connection: Connection, request: &Request, what: &str,
 
 async fn command(mut connection: Connection, request: &Request, what: &str, folder: &Path) -> Option<()> {
     let closer = connection.closer();
-    let wanted = 1 + ["input", "output", "error"].iter().filter(|name| request.has(name)).count();
+    let is_opened = |name: &&&str| request.has(name) && !(**name == "error" && request.has("tty"));
+    let wanted = 1 + ["input", "output", "error", "tty"].iter().filter(is_opened).count();
     let mut streams = BTreeMap::new();
     while streams.len() < wanted {
         let stream = connection.next().await?;
@@ -33,6 +34,10 @@ async fn command(mut connection: Connection, request: &Request, what: &str, fold
     // Data goes on to the streams, and pings are answered.
     tokio::spawn(async move { while connection.next().await.is_some() {} });
     let error = streams.remove("error")?;
+    if let (Some(mut sizes), Some(stdout)) = (streams.remove("resize"), streams.get("stdout")) {
+        let size = sizes.data.recv().await?;
+        stdout.sender().send(&size).await.ok()?;
+    }
     let [stdin, stdout, stderr] = ["stdin", "stdout", "stderr"].map(|name| streams.remove(name));
     let status = match what {
         "exec" => run(&request.parameters("command"), folder, stdin, &stdout, &stderr).await,

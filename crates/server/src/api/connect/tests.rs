@@ -185,11 +185,11 @@ fn end_of_a_command_is_told_with_its_exit_code() {
         assert_eq!(v4(success), r#"{"metadata":{},"status":"Success"}"#);
     }
     let told = v4(exit);
-    assert!(told.contains(r#""causes":[{"reason":"ExitCode","message":"3"}]"#), "{told}");
-    assert!(
-        told.contains("command terminated with non-zero exit code: command terminated with exit code 3"),
-        "{told}"
+    let wanted = concat!(
+        r#"{"metadata":{},"status":"Failure","message":"command terminated with non-zero exit code: command terminated "#,
+        r#"with exit code 3","reason":"NonZeroExitCode","details":{"causes":[{"reason":"ExitCode","message":"3"}]}}"#
     );
+    assert_eq!(told, wanted);
     for (said, why) in [
         (&br#"{"status":"Failure","message":"broken"}"#[..], "Internal error occurred: broken"),
         (b"not a status", "error stream protocol error: invalid status in \\\"not a status\\\""),

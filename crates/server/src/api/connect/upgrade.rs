@@ -223,7 +223,7 @@ fn translate(headers: &HeaderMap, backends: Arc<Backends>, location: Location) -
         let session = Session::new(client, streams);
         let outcome = match open(&backends, &location).await {
             Ok((backend, protocol)) => session.run(backend, &protocol, |said| ending(&protocol, said)).await,
-            Err(status) => session.refuse(status.to_json().trim_end().as_bytes()).await,
+            Err(status) => session.refuse(in_stream(&status).as_bytes()).await,
         };
         if let Err(error) = outcome {
             log::debug!(error:%; "a command ended in the middle");
@@ -324,7 +324,18 @@ pub(super) fn ending(protocol: &str, said: &[u8]) -> Vec<u8> {
             Outcome::Failure(why) => Status::internal_error(&why),
         }
     };
-    failure.to_json().trim_end().as_bytes().to_vec()
+    in_stream(&failure).into_bytes()
+}
+
+/// A status as it is sent in a stream: without its kind, and without a code that it does not have.
+fn in_stream(status: &Status) -> String {
+    let json = status.to_json();
+    let json = json.trim_end();
+    let rest = json.strip_prefix(r#"{"kind":"Status","apiVersion":"v1","#).unwrap_or(json);
+    match rest.strip_suffix(r#","code":0}"#) {
+        Some(rest) => format!("{{{rest}}}"),
+        None => format!("{{{rest}"),
+    }
 }
 
 /// How a command ended.
@@ -371,5 +382,5 @@ fn exit_status(code: u8) -> String {
         details: Some(Details { causes: vec![cause], ..Details::default() }.into()),
         token: String::new(),
     };
-    status.to_json().trim_end().to_owned()
+    in_stream(&status)
 }
