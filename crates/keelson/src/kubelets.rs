@@ -39,3 +39,33 @@ pub(crate) fn backends(options: &KubeletOptions) -> Result<Backends, Error> {
     let authorities = options.certificate_authority.as_ref().map(read).transpose()?;
     Ok(Backends::new(KubeletClient { certificate, authorities })?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificate_needs_its_key_and_files_have_to_be_there() {
+        let half = KubeletOptions { client_key: Some("key".into()), ..KubeletOptions::default() };
+        assert!(matches!(backends(&half), Err(Error::HalfPair)));
+        let absent = KubeletOptions {
+            certificate_authority: Some("/no/such/file".into()),
+            ..KubeletOptions::default()
+        };
+        let error = backends(&absent).map(drop).unwrap_err().to_string();
+        assert!(error.starts_with("--kubelet-certificate-authority: /no/such/file: "), "{error}");
+        assert!(backends(&KubeletOptions::default()).is_ok());
+    }
+
+    #[test]
+    fn flags_replace_the_usual_addresses() {
+        let given = KubeletOptions {
+            address_types: Some(vec!["ExternalIP".into()]),
+            port: Some(1),
+            ..KubeletOptions::default()
+        };
+        let found = addresses(&given);
+        assert_eq!((found.types, found.port), (vec!["ExternalIP".to_owned()], 1));
+        assert_eq!(addresses(&KubeletOptions::default()), registry::KubeletAddresses::default());
+    }
+}

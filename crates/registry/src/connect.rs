@@ -110,25 +110,24 @@ impl Registry {
         else {
             return Err(Status::unknown_resource());
         };
-        if *connect == Connect::Log {
-            let asked = parameters::read("PodLogOptions", options)?;
-            return self.log_location(target, &asked).await;
-        }
-        if options.query.iter().any(|(name, _)| name == "dryRun") {
-            return Err(Status::bad_request("dryRun is not supported"));
-        }
-        let asked = self.admit(target, options).await?;
+        let asked = match connect {
+            Connect::Log => parameters::read("PodLogOptions", options)?.into(),
+            _ => self.admit(target, options).await?,
+        };
         let asked = map(&asked)?;
         match connect {
-            Connect::Log | Connect::PortForward => self.port_forward_location(target, asked).await,
-            Connect::Exec | Connect::Attach => self.command_location(target, asked).await,
-            Connect::Proxy => self.proxy_location(target, asked).await,
+            Connect::Log => self.log_location(target, asked).await,
+            Connect::PortForward => self.port_forward_location(target, asked).await.map(Some),
+            Connect::Exec | Connect::Attach => self.command_location(target, asked).await.map(Some),
+            Connect::Proxy => self.proxy_location(target, asked).await.map(Some),
         }
-        .map(Some)
     }
 
     /// The options, as admission leaves them.
     async fn admit(&self, target: &Target<'_>, options: &ConnectOptions<'_>) -> Result<Value, Status> {
+        if options.query.iter().any(|(name, _)| name == "dryRun") {
+            return Err(Status::bad_request("dryRun is not supported"));
+        }
         let kind = match target.subresource.map(|subresource| &subresource.body) {
             Some(BodyType::Options(kind)) => kind.as_str(),
             _ => return Err(Status::unknown_resource()),

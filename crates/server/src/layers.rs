@@ -67,8 +67,9 @@ impl Layer for HeadHasNoBody {
         let head = request.method() == Method::HEAD;
         let mut response = next.handle(request).await?;
         if head {
+            // A server that is proxied to has said the length itself.
             if let Some(length) = response.body().size_hint().exact() {
-                response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
+                response.headers_mut().entry(CONTENT_LENGTH).or_insert(HeaderValue::from(length));
             }
             *response.body_mut() = Body::Empty;
         }

@@ -221,7 +221,7 @@ async fn logs(mut connection: Connection, request: &Request) -> Option<Connectio
     let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n";
     connection.write_all(head.as_bytes()).await.ok()?;
     let lines = (1..=3).skip(3_usize.saturating_sub(tail));
-    let followed = if request.has("follow") { 4..=100 } else { 1..=0 };
+    let followed = (4..=100).take_while(|_| request.has("follow"));
     for line in lines.chain(followed) {
         if line > 3 {
             tokio::time::sleep(Duration::from_millis(50)).await;

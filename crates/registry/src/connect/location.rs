@@ -165,7 +165,7 @@ impl Registry {
             Ok(number) => {
                 service = self.core_object(target, "services", target.namespace, name).await?;
                 let mut ports = Service::of(map(&service)?).spec().ports().iter();
-                let own = ports.find(|port| i64::from(port.port()) == number);
+                let own = ports.find(|port| port.port() == number);
                 own.map(|port| port.name()).ok_or_else(|| {
                     let name = Quoted(name);
                     Status::service_unavailable(format!("no service port {number} found for service {name}"))

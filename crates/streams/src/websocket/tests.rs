@@ -2,7 +2,9 @@ use super::*;
 
 fn headers(all: &[(&'static str, &'static str)]) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    all.iter().for_each(|(name, value)| drop(headers.append(*name, HeaderValue::from_static(value))));
+    for (name, value) in all {
+        headers.append(*name, HeaderValue::from_static(value));
+    }
     headers
 }
 
