@@ -6,6 +6,7 @@
 //! 3. A request without credentials is anonymous, where that is allowed.
 
 use crate::bearer::{self, Bearer};
+use crate::impersonate::remove;
 use crate::{Certified, ClientAuthority, Deferred, Proxy, User};
 use http::HeaderMap;
 use rustls::pki_types::CertificateDer;
@@ -237,6 +238,14 @@ impl Authenticators {
         Ok(Authenticated::new(User::anonymous()))
     }
 
+    /// Removes the credentials of an authenticated request, and headers that look as if a proxy had set them: no other server is to
+    /// see them.
+    pub fn remove_credentials(&self, headers: &mut HeaderMap) {
+        bearer::remove(headers);
+        let is_own = |name: &str| self.proxy.as_ref().is_some_and(|proxy| proxy.sets(name));
+        remove(headers, |name| is_usual(name) || is_own(name));
+    }
+
     /// The user of a token, in the group of all authenticated users, or why there is none.
     pub async fn review(
         &self,
@@ -259,6 +268,11 @@ impl Authenticators {
         let all = errors.join(", ");
         Err(InvalidToken(if several { format!("[{all}]") } else { all }))
     }
+}
+
+/// Whether a header is one that authenticating proxies usually set.
+fn is_usual(name: &str) -> bool {
+    matches!(name, "x-remote-user" | "x-remote-uid" | "x-remote-group") || name.starts_with("x-remote-extra-")
 }
 
 /// The audiences of a token of a method that knows none: those of the server that were asked for. `None` if there are none.

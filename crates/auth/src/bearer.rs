@@ -29,6 +29,22 @@ pub(crate) fn of(headers: &HeaderMap) -> Bearer<'_> {
     }
 }
 
+/// Removes the bearer token of a request.
+pub(crate) fn remove(headers: &mut HeaderMap) {
+    headers.remove(AUTHORIZATION);
+    let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    let protocols: Vec<&str> = values.flat_map(|value| value.split(',')).map(str::trim).collect();
+    let is_token = |protocol: &&str| protocol.starts_with(PROTOCOL);
+    if !protocols.iter().any(is_token) {
+        return;
+    }
+    let others: Vec<&str> = protocols.into_iter().filter(|protocol| !is_token(protocol)).collect();
+    match http::HeaderValue::try_from(others.join(",")) {
+        Ok(others) if !others.is_empty() => drop(headers.insert(SEC_WEBSOCKET_PROTOCOL, others)),
+        _ => drop(headers.remove(SEC_WEBSOCKET_PROTOCOL)),
+    }
+}
+
 /// Whether the header `Authorization` has a second space before its token, which makes it no token: the client is warned.
 pub fn has_extra_space(headers: &HeaderMap) -> bool {
     let written = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -103,5 +119,14 @@ mod tests {
         assert_eq!(of(&with(&format!("a,{PROTOCOL}***"))), Bearer::Malformed);
         assert_eq!(of(&with("v5.channel.k8s.io")), Bearer::None);
         assert_eq!(of(&headers(&[("sec-websocket-protocol", &format!("a,{token}"))])), Bearer::None);
+    }
+
+    #[test]
+    fn removed_token_leaves_the_other_protocols() {
+        let token = format!("{PROTOCOL}czNjcmV0");
+        let protocols = format!("{token}, v5.channel.k8s.io");
+        let mut all = headers(&[("authorization", "Bearer s3cret"), ("sec-websocket-protocol", &protocols)]);
+        remove(&mut all);
+        assert_eq!(all, headers(&[("sec-websocket-protocol", "v5.channel.k8s.io")]));
     }
 }

@@ -116,6 +116,19 @@ pub async fn impersonate(
     Ok(Authenticated::impersonated(user.authenticated()))
 }
 
+/// Removes the headers of impersonation: the user of a request is known.
+pub fn remove_impersonation(headers: &mut HeaderMap) {
+    remove(headers, |name| matches!(name, USER | GROUP | UID) || name.starts_with(EXTRA));
+}
+
+/// Removes all headers with some names.
+pub(crate) fn remove(headers: &mut HeaderMap, is_removed: impl Fn(&str) -> bool) {
+    let names: Vec<_> = headers.keys().filter(|name| is_removed(name.as_str())).cloned().collect();
+    for name in names {
+        headers.remove(name);
+    }
+}
+
 /// What the headers of a request ask for, the user first.
 fn requests(headers: &HeaderMap) -> Vec<Request> {
     // Nearly every request has none of them.

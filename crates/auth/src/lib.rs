@@ -48,7 +48,7 @@ pub(crate) use certificate::Outcome;
 pub use certificate::{Certificates, Certified, ClientAuthority, unix_time};
 pub use deferred::{BoxFuture, Deferred};
 pub use expiring::{Digest, Expiring};
-pub use impersonate::{ImpersonationError, impersonate};
+pub use impersonate::{ImpersonationError, impersonate, remove_impersonation};
 pub use proxy::Proxy;
 pub use tokens::{StaticToken, StaticTokens, TokenFileError, Tokens};
 pub use uid::random_uid;

@@ -37,6 +37,13 @@ impl Proxy {
         }
     }
 
+    /// Whether a header is one that proxies set.
+    pub(crate) fn sets(&self, name: &str) -> bool {
+        let all = [&self.username_headers, &self.uid_headers, &self.group_headers];
+        all.into_iter().flatten().any(|own| own == name)
+            || self.extra_prefixes.iter().any(|prefix| name.starts_with(prefix.as_str()))
+    }
+
     /// The user that the headers of a trusted proxy name.
     pub(crate) fn user(&self, headers: &HeaderMap) -> Option<User> {
         let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());

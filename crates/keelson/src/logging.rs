@@ -37,6 +37,7 @@ const OWN_CRATES: &[&str] = &[
     "schema",
     "server",
     "store",
+    "streams",
 ];
 
 /// Starts the logger of the process.

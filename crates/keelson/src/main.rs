@@ -10,6 +10,7 @@ mod default_accounts;
 mod flags;
 mod health;
 mod kubeconfig;
+mod kubelets;
 mod logging;
 mod oidc;
 mod options;

@@ -45,6 +45,7 @@ pub(crate) struct Options {
     /// `--anonymous-auth`, if it was given.
     pub(crate) anonymous: Option<bool>,
     pub(crate) proxy: ProxyOptions,
+    pub(crate) kubelets: KubeletOptions,
     pub(crate) authorization: AuthorizationOptions,
     pub(crate) admission: AdmissionOptions,
     /// `--controllers`, if it was given.
@@ -75,6 +76,16 @@ pub(crate) struct ProxyOptions {
     pub(crate) uid_headers: Vec<String>,
     pub(crate) group_headers: Vec<String>,
     pub(crate) extra_prefixes: Vec<String>,
+}
+
+/// The flags `--kubelet-*`, as far as they were given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct KubeletOptions {
+    pub(crate) certificate_authority: Option<PathBuf>,
+    pub(crate) client_certificate: Option<PathBuf>,
+    pub(crate) client_key: Option<PathBuf>,
+    pub(crate) address_types: Option<Vec<String>>,
+    pub(crate) port: Option<u16>,
 }
 
 /// The flags `--authorization-*`.
@@ -358,6 +369,7 @@ impl Default for Options {
             client_ca_file: None,
             anonymous: None,
             proxy: ProxyOptions::default(),
+            kubelets: KubeletOptions::default(),
             authorization: AuthorizationOptions::default(),
             admission: AdmissionOptions::default(),
             controllers: None,

@@ -29,6 +29,7 @@ use crate::certificates::{self, Certificates, FurtherNames};
 use crate::data_dir::{self, DataDir};
 use crate::default_accounts;
 use crate::health;
+use crate::kubelets;
 use crate::options::{LogFormat, Options, ServiceOptions, Storage};
 use crate::plugins;
 use crate::quota_status;
@@ -65,6 +66,8 @@ pub(crate) enum Error {
     Cache(#[from] cache::Error),
     #[error(transparent)]
     Registry(#[from] registry::Error),
+    #[error(transparent)]
+    Kubelets(#[from] kubelets::Error),
 }
 
 /// How a run ended.
@@ -123,6 +126,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let last_uses = LastUses::default();
     let tokens = service_accounts.authenticator(options, &cache, last_uses.clone())?;
     let files = AuthorityFiles::read(options)?;
+    let backends = kubelets::backends(&options.kubelets)?;
     let authenticators = access::authenticators(options, &files, &loaded, &cache, tokens)?;
     let shared = plugins::shared(options, &cache)?;
     let services = services(options, &cache)?;
@@ -181,7 +185,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         tokio::spawn(async move { Box::pin(quota_status::run(cache, shared.quotas, writer)).await });
     }
     let authorizer = registry.config().authorizer.clone();
-    let api = Api::new(registry, lifecycle.clone(), api_config(options));
+    let api = Api::new(registry, lifecycle.clone(), api_config(options), backends);
     let handler = server::stack(api, authenticators, &authorizer, Arc::clone(&checks), Arc::new(build()));
 
     let format = options.log_format;
@@ -249,6 +253,7 @@ fn registry(
         binding_labels: options.gates.admission.pod_topology_labels,
         authenticators,
         tokens: Some(tokens),
+        kubelets: kubelets::addresses(&options.kubelets),
         admission: plugins::chain(options, &cache, &authorizer, shared)?,
         authorizer,
         hooks: Escalation::add_to(WriteHooks::default(), &rbac).with(

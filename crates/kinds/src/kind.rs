@@ -316,8 +316,23 @@ pub enum Action {
     Evict,
     /// Issues a token of a service account.
     IssueToken,
-    /// Nothing: discovery announces the subresource, and requests for it get 404.
-    Unserved,
+    /// Opens a connection to a pod, a node or the pods of a service.
+    Connect(Connect),
+}
+
+/// A connection that a request opens to a pod, a node or a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connect {
+    /// The log of a container, from the kubelet.
+    Log,
+    /// A command in a container, through the kubelet.
+    Exec,
+    /// The main process of a container, through the kubelet.
+    Attach,
+    /// Ports of a pod, through the kubelet.
+    PortForward,
+    /// HTTP to the target itself.
+    Proxy,
 }
 
 /// A subresource whose writes change one part of the object and reset all other fields.

@@ -49,8 +49,9 @@ mod x509;
 
 pub use core::{keep_allocated, pod_qos_class, validate_service_addresses};
 pub use kind::{
-    Action, Conversion, Deleted, Dependents, Generation, Kind, MetadataRules, Part, Refusal, ScalePaths,
-    Scope, SelectableFields, SelectableRow, Storage, Subresource, SubresourceBody, Traffic, Verb, Version,
+    Action, Connect, Conversion, Deleted, Dependents, Generation, Kind, MetadataRules, Part, Refusal,
+    ScalePaths, Scope, SelectableFields, SelectableRow, Storage, Subresource, SubresourceBody, Traffic, Verb,
+    Version,
 };
 pub use resets::{FieldPath, ResetFields};
 pub use resource_type::{

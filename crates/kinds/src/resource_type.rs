@@ -4,8 +4,9 @@
 //! serves requests uses only this form and does not distinguish the two.
 
 use crate::{
-    About, Action, Column, Deleted, Dependents, FieldPath, Generation, Kind, MetadataRules, Part, Refusal,
-    Row, ScalePaths, Scope, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, Version,
+    About, Action, Column, Connect, Deleted, Dependents, FieldPath, Generation, Kind, MetadataRules, Part,
+    Refusal, Row, ScalePaths, Scope, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb,
+    Version,
 };
 use object::path::Element;
 use object::path_set::Set;
@@ -115,8 +116,8 @@ pub enum SubresourceAction {
     Evict,
     /// Issues a token of a service account.
     IssueToken,
-    /// Nothing: discovery announces the subresource, and requests for it get 404.
-    Unserved,
+    /// Opens a connection to a pod, a node or the pods of a service.
+    Connect(Connect),
 }
 
 /// The field paths of a scale in its object.
@@ -345,7 +346,7 @@ impl SubresourceType {
                 Action::Bind => SubresourceAction::Bind,
                 Action::Evict => SubresourceAction::Evict,
                 Action::IssueToken => SubresourceAction::IssueToken,
-                Action::Unserved => SubresourceAction::Unserved,
+                Action::Connect(connect) => SubresourceAction::Connect(connect),
             },
             traffic: row.traffic,
         })

@@ -27,9 +27,9 @@ use tower_service::Service;
 /// The longest time for a connection, from the lookup of its name to the end of the TLS handshake.
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long an unused connection is kept.
-const IDLE: Duration = Duration::from_secs(90);
+pub(crate) const IDLE: Duration = Duration::from_secs(90);
 /// The most unused connections that are kept for an address.
-const MOST_IDLE: usize = 25;
+pub(crate) const MOST_IDLE: usize = 25;
 /// The most requests of a client that are under way at a time; more wait, inside their deadlines. Without HTTP/2 each has a
 /// connection.
 const MOST_REQUESTS: usize = 200;
@@ -38,7 +38,7 @@ const PING_AFTER: Duration = Duration::from_secs(30);
 /// How long it may take to say so.
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// The most bytes of the headers of an answer.
-const MOST_HEADER_BYTES: u32 = 64 << 10;
+pub(crate) const MOST_HEADER_BYTES: u32 = 64 << 10;
 
 const AGENT: &str = concat!("keelson/", env!("CARGO_PKG_VERSION"));
 
@@ -95,16 +95,7 @@ impl Client {
 
     /// A client whose connections go to the address that `resolve` finds, whatever the host in the address of a request.
     pub fn with_resolver(tls: &Tls, resolve: Option<Resolve>) -> Result<Self, TlsError> {
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_keepalive(Some(PING_AFTER));
-        let mut builder = HttpsConnectorBuilder::new().with_tls_config(tls.config()?).https_or_http();
-        if let Some(name) = &tls.server_name {
-            let fixed = ServerName::try_from(name.clone()).map_err(|_| TlsError::ServerName(name.clone()))?;
-            builder = builder.with_server_name_resolver(FixedServerNameResolver::new(fixed));
-        }
-        let connector = builder.enable_all_versions().wrap_connector(tcp);
+        let connector = Connector::new(tls, resolve, Versions::All)?;
         let http = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
@@ -114,7 +105,7 @@ impl Client {
             .http2_keep_alive_timeout(PING_TIMEOUT)
             .http2_max_header_list_size(MOST_HEADER_BYTES)
             .http1_max_buf_size(MOST_HEADER_BYTES as usize)
-            .build(Connector { https: connector, resolve });
+            .build(connector);
         Ok(Self { http, under_way: Arc::new(Semaphore::new(MOST_REQUESTS)) })
     }
 
@@ -234,7 +225,7 @@ pub(crate) fn shown(url: &Uri) -> String {
 }
 
 /// The innermost cause of an error, which is the one that says something.
-fn cause(error: &(dyn StdError + 'static)) -> String {
+pub(crate) fn cause(error: &(dyn StdError + 'static)) -> String {
     let mut inner = error;
     while let Some(next) = inner.source() {
         inner = next;
@@ -249,9 +240,37 @@ fn is_malformed(error: &legacy::Error) -> bool {
 
 /// Opens connections, each in a bounded time.
 #[derive(Clone)]
-struct Connector {
+pub(crate) struct Connector {
     https: HttpsConnector<HttpConnector>,
     resolve: Option<Resolve>,
+}
+
+/// The versions of HTTP that are offered to servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Versions {
+    /// HTTP/2 and HTTP/1.1.
+    All,
+    /// HTTP/1.1, which has upgrades.
+    Http1,
+}
+
+impl Connector {
+    pub(crate) fn new(tls: &Tls, resolve: Option<Resolve>, versions: Versions) -> Result<Self, TlsError> {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(PING_AFTER));
+        let mut builder = HttpsConnectorBuilder::new().with_tls_config(tls.config()?).https_or_http();
+        if let Some(name) = &tls.server_name {
+            let fixed = ServerName::try_from(name.clone()).map_err(|_| TlsError::ServerName(name.clone()))?;
+            builder = builder.with_server_name_resolver(FixedServerNameResolver::new(fixed));
+        }
+        let https = match versions {
+            Versions::All => builder.enable_all_versions().wrap_connector(tcp),
+            Versions::Http1 => builder.enable_http1().wrap_connector(tcp),
+        };
+        Ok(Self { https, resolve })
+    }
 }
 
 impl Service<Uri> for Connector {

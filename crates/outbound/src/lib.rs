@@ -6,6 +6,9 @@
 //! 2. **Nothing of the environment.** No proxy, no cookies, no redirects: a request goes to the server that the configuration names.
 //! 3. **Secrets stay inside.** Tokens, passwords and keys are in no error, no log line and no debug output.
 //!
+//! What a caller streams through this server is the exception to the first rule: a [`Forwarder`] bounds how long it takes to connect and the
+//! headers of the answer, and its bodies end with their caller.
+//!
 //! [`Client`] speaks HTTP with one TLS identity. [`Kubeconfig`] reads the file that describes a server and the credentials for it,
 //! [`Endpoint`] is such a server, [`Webhook`] sends reviews to it.
 
@@ -15,6 +18,7 @@ mod credentials;
 mod endpoint;
 mod error;
 mod exec;
+mod forward;
 mod kubeconfig;
 mod secret;
 mod shared;
@@ -25,6 +29,7 @@ pub use backoff::Backoff;
 pub use client::{Answer, Bounds, Client, Resolve};
 pub use endpoint::{Endpoint, Peer};
 pub use error::Error;
+pub use forward::{ForwardBody, ForwardError, Forwarder};
 pub use kubeconfig::{Kubeconfig, KubeconfigError};
 pub use shared::Shared;
 pub use tls::{Identity, Tls, TlsError, Trust};

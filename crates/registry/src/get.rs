@@ -24,7 +24,7 @@ impl Registry {
                 SubresourceAction::Bind
                 | SubresourceAction::Evict
                 | SubresourceAction::IssueToken
-                | SubresourceAction::Unserved,
+                | SubresourceAction::Connect(_),
             ) => Err(Status::unknown_resource()),
         }
     }

@@ -1,6 +1,7 @@
 //! The registry: the catalog of what is served, the cache with its objects, and what decides about writes.
 
 use crate::catalog::{Catalog, Served};
+use crate::connect::KubeletAddresses;
 use crate::convert::Conversion;
 use crate::hooks::WriteHooks;
 use crate::stored::{Stored, StoredVersion, StoredVersions};
@@ -40,6 +41,8 @@ pub struct Config {
     pub hooks: WriteHooks,
     /// How tokens of service accounts are issued; none if they are not.
     pub tokens: Option<TokenIssuing>,
+    /// How the kubelets of nodes are found.
+    pub kubelets: KubeletAddresses,
 }
 
 impl Config {
@@ -57,6 +60,7 @@ impl Config {
             admission: Chain::new([lifecycle]),
             hooks: WriteHooks::default(),
             tokens: None,
+            kubelets: KubeletAddresses::default(),
         })
     }
 }

@@ -162,7 +162,7 @@ impl Registry {
     }
 
     /// An object of the core group, if it is there.
-    async fn lookup(
+    pub(crate) async fn lookup(
         &self,
         target: &Target<'_>,
         resource: &str,
@@ -174,7 +174,13 @@ impl Registry {
         stored.resource.get(namespace, name, Freshness::MostRecent).await.map_err(status)
     }
 
-    async fn decoded(&self, target: &Target<'_>, resource: &str, entry: &Entry) -> Result<Value, Status> {
+    /// An object of the core group as a tree.
+    pub(crate) async fn decoded(
+        &self,
+        target: &Target<'_>,
+        resource: &str,
+        entry: &Entry,
+    ) -> Result<Value, Status> {
         let served = target.catalog.find("", "v1", resource).and_then(|served| served.stored.as_ref());
         served.ok_or_else(Status::unknown_resource)?.decode(entry).await
     }

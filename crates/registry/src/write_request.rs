@@ -20,6 +20,8 @@ pub(crate) struct WriteRequest<'a> {
 enum Options<'a> {
     Write(&'a WriteOptions),
     Delete(&'a DeleteOptions),
+    /// Where warnings go: a connection has no options but those that are its object.
+    Connect(&'a Warnings),
 }
 
 impl<'a> WriteRequest<'a> {
@@ -29,6 +31,10 @@ impl<'a> WriteRequest<'a> {
 
     pub(crate) fn delete(target: &'a Target<'a>, options: &'a DeleteOptions) -> Self {
         Self { target, options: Options::Delete(options) }
+    }
+
+    pub(crate) fn connect(target: &'a Target<'a>, warnings: &'a Warnings) -> Self {
+        Self { target, options: Options::Connect(warnings) }
     }
 
     /// What plugins see. `old` is the state before.
@@ -45,6 +51,7 @@ impl<'a> WriteRequest<'a> {
             dry_run: match self.options {
                 Options::Write(options) => options.dry_run,
                 Options::Delete(options) => options.is_dry_run(),
+                Options::Connect(_) => false,
             },
             warnings: self.warnings(),
             request: self,
@@ -56,6 +63,7 @@ impl<'a> WriteRequest<'a> {
         match self.options {
             Options::Write(options) => &options.warnings,
             Options::Delete(options) => &options.warnings,
+            Options::Connect(warnings) => warnings,
         }
     }
 
@@ -69,7 +77,8 @@ impl Request for WriteRequest<'_> {
     fn options(&self, operation: Operation) -> Value {
         let mut object = Map::new();
         let kind = match operation {
-            Operation::Create | Operation::Connect => "CreateOptions",
+            Operation::Connect => return Value::Null,
+            Operation::Create => "CreateOptions",
             Operation::Update => "UpdateOptions",
             Operation::Delete => "DeleteOptions",
         };
@@ -78,6 +87,7 @@ impl Request for WriteRequest<'_> {
         match self.options {
             Options::Write(options) => write_options(options, &mut object),
             Options::Delete(options) => delete_options(options, &mut object),
+            Options::Connect(_) => return Value::Null,
         }
         object.into()
     }
@@ -86,6 +96,7 @@ impl Request for WriteRequest<'_> {
         match self.options {
             Options::Write(options) => options.deadline,
             Options::Delete(options) => options.deadline,
+            Options::Connect(_) => None,
         }
     }
 

@@ -1,9 +1,12 @@
 //! The API: from an HTTP request to a verb of the registry, and back to a response.
 //!
 //! The API parses the request (`request_info`), authorizes the user, finds the route (`routes`), negotiates the media type of
-//! the response (`negotiate`), calls the verb (`dispatch`), and encodes the result (`represent`, `list_body`, `watch_body`).
+//! the response (`negotiate`), calls the verb (`dispatch`), and encodes the result (`represent`, `list_body`, `watch_body`). Requests for connections to pods, nodes and
+//! services are handed on (`connect`).
 
 mod compress;
+mod connect;
+pub use connect::{Backends, KubeletClient};
 mod decode;
 mod dispatch;
 pub(crate) use dispatch::warned;
@@ -39,6 +42,7 @@ pub struct Api {
     config: ApiConfig,
     documents: Arc<Documents>,
     large: LargeWork,
+    backends: Arc<Backends>,
 }
 
 /// The options of the API.
@@ -55,9 +59,10 @@ pub struct ApiConfig {
 }
 
 impl Api {
-    /// The API of a registry.
-    pub fn new(registry: Arc<Registry>, lifecycle: Lifecycle, config: ApiConfig) -> Self {
-        Self { registry, lifecycle, config, documents: Arc::default(), large: LargeWork::default() }
+    /// The API of a registry, with clients for what it connects to.
+    pub fn new(registry: Arc<Registry>, lifecycle: Lifecycle, config: ApiConfig, backends: Backends) -> Self {
+        let (documents, large) = (Arc::default(), LargeWork::default());
+        Self { registry, lifecycle, config, documents, large, backends: Arc::new(backends) }
     }
 
     fn negotiator(&self) -> negotiate::Negotiator {

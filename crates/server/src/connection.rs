@@ -27,6 +27,7 @@ use crate::handler::Handler;
 use crate::metered::Metered;
 use crate::poll_when_woken::PollWhenWoken;
 use crate::sending::{StreamExecutor, Tracked};
+use crate::takeover::{Slot, Takeover};
 use crate::{Error, Lifecycle, Limits, Peer, Phase, Request, RequestBody, date, http1};
 
 /// How long a graceful shutdown of an idle connection may take.
@@ -94,11 +95,15 @@ async fn serve_http<H: Handler>(
         ..Peer::plain(address)
     });
     link.connected(&peer);
+    let slot = Arc::new(Slot::default());
     let service = service_fn({
         let shared = Arc::clone(shared);
         let link = Arc::clone(link);
-        move |request: http::Request<Incoming>| {
+        let slot = Arc::clone(&slot);
+        move |mut request: http::Request<Incoming>| {
             let start = Instant::now();
+            let upgrade = hyper::upgrade::on(&mut request);
+            let slot = Arc::clone(&slot);
             let in_flight = link.begin();
             let request = Request::new(request, Arc::clone(&peer));
             let shared = Arc::clone(&shared);
@@ -113,6 +118,9 @@ async fn serve_http<H: Handler>(
                     None => shared.handler.handle(request).await.unwrap_or_else(Error::into_response),
                 };
                 response.headers_mut().entry(DATE).or_insert_with(date::now);
+                if let Some(takeover) = response.extensions_mut().remove::<Takeover>() {
+                    slot.put(upgrade, takeover);
+                }
                 Ok::<_, Infallible>(Tracked::new(response, in_flight, start, &shared.limits))
             }
         }
@@ -131,13 +139,20 @@ async fn serve_http<H: Handler>(
         .await;
     } else {
         drive(
-            Box::new(http1_builder(limits).serve_connection(io, service)),
+            Box::new(http1_builder(limits).serve_connection(io, service).with_upgrades()),
             link,
             limits,
             lifecycle,
             address,
         )
         .await;
+        if let Some(taken_over) = slot.run() {
+            let _in_flight = link.begin_takeover();
+            tokio::select! {
+                () = lifecycle.reached(Phase::Draining) => {}
+                () = taken_over => {}
+            }
+        }
     }
 }
 
@@ -177,7 +192,7 @@ trait HttpConnection: Future<Output = hyper::Result<()>> {
     fn into_stream(self) -> Option<TlsStream<Metered>>;
 }
 
-impl<S> HttpConnection for hyper1::Connection<TokioIo<TlsStream<Metered>>, S>
+impl<S> HttpConnection for hyper1::UpgradeableConnection<TokioIo<TlsStream<Metered>>, S>
 where
     S: hyper::service::HttpService<Incoming, ResBody = Tracked>,
     S::Error: Into<StreamError>,
@@ -187,7 +202,7 @@ where
     }
 
     fn into_stream(self) -> Option<TlsStream<Metered>> {
-        Some(self.into_parts().io.into_inner())
+        self.into_parts().map(|parts| parts.io.into_inner())
     }
 }
 

@@ -4,7 +4,7 @@
 //! 2. A new connection above that takes the place of another: one without an authenticated request so far, otherwise one whose
 //!    peer does not take what it is sent, otherwise an idle one; of these, one of the network with the most connections, and
 //!    the oldest. Of the first sort, some go at once. A connection that is in use by an authenticated peer is not closed for another: the new one is refused.
-//! 3. A connection whose socket takes no data for [`Limits::stalled`], and every response that is overdue
+//! 3. A connection whose socket takes no data for [`Limits::stalled`], unless it carries a stream whose client may pause, and every response that is overdue
 //!    ([`sending`](crate::sending)), ends within a second.
 
 use std::cmp::Reverse;
@@ -178,6 +178,8 @@ pub(crate) struct Link {
     peer: OnceLock<Arc<Peer>>,
     in_flight: AtomicUsize,
     any_request: AtomicBool,
+    /// Whether it is not HTTP any more.
+    taken_over: AtomicBool,
     /// Since when there is no request in flight, if there is none.
     idle_since: Stamp,
     sending: Mutex<Vec<Arc<Sending>>>,
@@ -196,6 +198,7 @@ impl Link {
             peer: OnceLock::new(),
             in_flight: AtomicUsize::new(0),
             any_request: AtomicBool::new(false),
+            taken_over: AtomicBool::new(false),
             idle_since,
             sending: Mutex::default(),
             task: OnceLock::new(),
@@ -226,6 +229,17 @@ impl Link {
         self.in_flight.fetch_add(1, Ordering::AcqRel);
         self.any_request.store(true, Ordering::Release);
         InFlight(Arc::clone(self))
+    }
+
+    /// Counts a connection that is not HTTP any more as in use. Its peer may take its time.
+    pub(crate) fn begin_takeover(self: &Arc<Self>) -> InFlight {
+        self.taken_over.store(true, Ordering::Release);
+        self.begin()
+    }
+
+    /// Whether its peer may stop reading for as long as it wants: it holds nothing but its own stream.
+    fn may_pause(&self) -> bool {
+        self.taken_over.load(Ordering::Acquire) || self.sending().iter().any(|sending| sending.may_pause())
     }
 
     /// Whether there was a request.
@@ -273,7 +287,7 @@ impl Link {
     /// Ends the responses that are overdue. Breaks if the connection must end.
     fn sweep(&self, now: Instant, limits: &Limits) -> std::ops::ControlFlow<()> {
         use std::ops::ControlFlow::{Break, Continue};
-        if self.blocked.elapsed(now).is_some_and(|blocked| blocked >= limits.stalled) {
+        if self.blocked.elapsed(now).is_some_and(|blocked| blocked >= limits.stalled) && !self.may_pause() {
             log::debug!(network:% = self.network; "a connection was closed: its peer does not read");
             return Break(());
         }

@@ -67,8 +67,9 @@ impl Layer for HeadHasNoBody {
         let head = request.method() == Method::HEAD;
         let mut response = next.handle(request).await?;
         if head {
+            // A server that is proxied to has said the length itself.
             if let Some(length) = response.body().size_hint().exact() {
-                response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
+                response.headers_mut().entry(CONTENT_LENGTH).or_insert(HeaderValue::from(length));
             }
             *response.body_mut() = Body::Empty;
         }
@@ -151,7 +152,7 @@ async fn permit(authorizer: &Authorizer, request: &Request) -> Result<(), Result
     }
 }
 
-/// Authenticates the user, and stores it as an extension of the request. A request with invalid credentials is refused on every
+/// Authenticates the user, stores it as an extension of the request, and removes the credentials: requests are handed on to other servers. A request with invalid credentials is refused on every
 /// path; one without credentials is that of the anonymous user, where that is allowed.
 #[derive(Debug, Clone)]
 pub(crate) struct Authentication(pub(crate) Arc<Authenticators>);
@@ -175,6 +176,7 @@ impl Layer for Authentication {
             false => caller.warning(),
         };
         request.head.extensions.insert(caller);
+        self.0.remove_credentials(&mut request.head.headers);
         let response = next.handle(request).await;
         match warning {
             Some(text) => Ok(warned(response.unwrap_or_else(Error::into_response), &[text.to_owned()])),
@@ -193,6 +195,7 @@ impl Layer for Impersonation {
         match auth::impersonate(caller, request.headers(), &self.0).await {
             Ok(user) => {
                 request.head.extensions.insert(user);
+                auth::remove_impersonation(&mut request.head.headers);
                 next.handle(request).await
             }
             Err(ImpersonationError::Forbidden(status)) => Ok(crate::api::refusal(&request, &status)),

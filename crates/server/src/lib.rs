@@ -34,6 +34,7 @@ mod request;
 mod sending;
 mod serve;
 mod stack;
+mod takeover;
 pub mod tls;
 pub mod version;
 

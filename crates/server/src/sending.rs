@@ -4,7 +4,8 @@
 //! reading. [`Sending`] is the part of a response that others see: [`Connections`](crate::connections::Connections) looks at
 //! all of them at intervals and ends those that are overdue, together with everything that their bodies hold.
 //!
-//! 1. A response with data that its peer does not take for [`Limits::stalled`] ends. A watch without events is not stalled.
+//! 1. A response with data that its peer does not take for [`Limits::stalled`] ends, unless its client [may pause](MayPause). A watch without
+//!    events is not stalled.
 //! 2. A response that is not sent as a whole at its deadline ends. A request's time covers its response.
 //! 3. A response that keeps superseded states of objects in memory ends when these may be more than [`Limits::pinned`].
 //!
@@ -46,7 +47,17 @@ impl SendBy {
     pub(crate) fn request(start: Instant, time: Duration) -> Self {
         Self((start + time).max(Instant::now() + LEAST))
     }
+
+    /// No deadline: thirty years.
+    pub(crate) fn never() -> Self {
+        Self(Instant::now() + Duration::from_secs(30 * 365 * 24 * 3600))
+    }
 }
+
+/// That the client of a response may stop reading for a time, as an extension of it: the response is handed on from another server, and
+/// holds nothing here.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MayPause;
 
 /// That a response holds a state of the cache, as an extension of it.
 #[derive(Clone)]
@@ -145,6 +156,7 @@ pub(crate) struct Sending {
     waiting: Stamp,
     deadline: Instant,
     pins: Option<Pins>,
+    may_pause: bool,
     /// The task of the HTTP/2 stream.
     stream: Option<Stream>,
 }
@@ -154,6 +166,7 @@ impl Sending {
     pub(crate) fn overdue(&self, now: Instant, limits: &Limits) -> Option<Overdue> {
         // Over HTTP/1.1 hyper holds several pieces; there the socket shows whether the peer takes data.
         let stalled = self.stream.is_some()
+            && !self.may_pause
             && self.waiting.elapsed(now).is_some_and(|waiting| waiting >= limits.stalled);
         if stalled {
             Some(Overdue::Stalled)
@@ -164,6 +177,11 @@ impl Sending {
         } else {
             None
         }
+    }
+
+    /// Whether its client may stop reading.
+    pub(crate) fn may_pause(&self) -> bool {
+        self.may_pause
     }
 
     /// Since when its peer has not taken its data.
@@ -250,6 +268,7 @@ impl Tracked {
                 waiting: Stamp::unset(start),
                 deadline,
                 pins: extensions.remove(),
+                may_pause: extensions.remove::<MayPause>().is_some(),
                 stream,
             });
             in_flight.link().begin_sending(&sending);

@@ -1,12 +1,15 @@
 //! Command line clients, run against a server as its administrator.
 
 use std::ffi::OsString;
-use std::io::{BufRead as _, BufReader};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+
+use nix::pty::{OpenptyResult, Winsize, openpty};
 
 use crate::{Error, Server};
 
@@ -110,9 +113,72 @@ impl Cli {
         Ok(Stream { child, lines })
     }
 
+    /// Starts it at a terminal of some size.
+    pub fn at_terminal(&self, arguments: &[&str], rows: u16, columns: u16) -> Result<Terminal, Error> {
+        let system = |cause| Error::System { what: "running a client at a terminal", cause };
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        let OpenptyResult { master, slave } =
+            openpty(Some(&size), None).map_err(|error| system(error.into()))?;
+        let (master, slave) = (File::from(master), File::from(slave));
+        let child = self
+            .command(arguments)
+            .stdin(slave.try_clone().map_err(system)?)
+            .stdout(slave.try_clone().map_err(system)?)
+            .stderr(slave)
+            .spawn()
+            .map_err(system)?;
+        let (send, pieces) = mpsc::channel();
+        let mut reading = master.try_clone().map_err(system)?;
+        thread::spawn(move || {
+            let mut buffer = [0; 1024];
+            while let Ok(read @ 1..) = reading.read(&mut buffer) {
+                let text = String::from_utf8_lossy(buffer.get(..read).unwrap_or_default()).into_owned();
+                if send.send(text).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Terminal { child, keyboard: master, pieces, seen: String::new() })
+    }
+
     fn unexpected(&self, arguments: &[&str], said: Said) -> Error {
         let name = Path::new(&self.program).file_name().unwrap_or_default().to_string_lossy().into_owned();
         Error::Client { line: format!("{name} {}", arguments.join(" ")), said }
+    }
+}
+
+/// A client that runs at a terminal, ended when this is dropped.
+#[derive(Debug)]
+pub struct Terminal {
+    child: Child,
+    keyboard: File,
+    pieces: mpsc::Receiver<String>,
+    seen: String,
+}
+
+impl Terminal {
+    /// Types something.
+    pub fn type_in(&mut self, text: &str) -> Result<(), Error> {
+        let typed = self.keyboard.write_all(text.as_bytes());
+        typed.map_err(|cause| Error::System { what: "typing at a terminal", cause })
+    }
+
+    /// Whether a text appears, with everything that has appeared so far.
+    pub fn shows(&mut self, text: &str, patience: Duration) -> Result<(), String> {
+        while !self.seen.contains(text) {
+            match self.pieces.recv_timeout(patience) {
+                Ok(piece) => self.seen.push_str(&piece),
+                Err(_) => return Err(self.seen.clone()),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -6,10 +6,12 @@
 mod cli;
 pub mod http;
 pub mod https;
+mod kubelet;
 mod process;
 mod server;
 
-pub use cli::{Cli, Said, Stream};
+pub use cli::{Cli, Said, Stream, Terminal};
+pub use kubelet::{Kubelet, Request as KubeletRequest};
 pub use nix::sys::signal::Signal;
 pub use process::{Error, Exit, Folder, Process};
 pub use server::{Server, TOKEN};

@@ -89,6 +89,10 @@ impl Versioned {
 fn type_of(resource: &ResourceType, subresource: &str) -> Ref<Type> {
     match resource.subresource(subresource).map(|subresource| &subresource.body) {
         Some(BodyType::Kind(ty)) => ty.clone(),
+        Some(BodyType::Options(kind)) => {
+            let own = schema::builtin::by_kind(&resource.group, &resource.version, kind);
+            own.map_or_else(|| resource.ty.clone(), Ref::Static)
+        }
         _ => resource.ty.clone(),
     }
 }

@@ -748,6 +748,76 @@ pub(super) const FLAGS: &[Flag] = &[
         }),
     },
     Flag {
+        name: "kubelet-certificate-authority",
+        group: Group::Peers,
+        kind: ValueType::Text,
+        default: "",
+        help: "Authorities, in PEM, of the certificates of kubelets. Without them, kubelets are not verified.",
+        effect: Effect::Set(|options, value| {
+            options.kubelets.certificate_authority = (!value.is_empty()).then(|| value.into());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "kubelet-client-certificate",
+        group: Group::Peers,
+        kind: ValueType::Text,
+        default: "",
+        help: "The certificate that kubelets are shown. Read again when it changes.",
+        effect: Effect::Set(|options, value| {
+            options.kubelets.client_certificate = (!value.is_empty()).then(|| value.into());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "kubelet-client-key",
+        group: Group::Peers,
+        kind: ValueType::Text,
+        default: "",
+        help: "Its key.",
+        effect: Effect::Set(|options, value| {
+            options.kubelets.client_key = (!value.is_empty()).then(|| value.into());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "kubelet-preferred-address-types",
+        group: Group::Peers,
+        kind: ValueType::List,
+        default: "[Hostname,InternalDNS,InternalIP,ExternalDNS,ExternalIP]",
+        help: "Which addresses of nodes lead to their kubelets, the best first.",
+        effect: Effect::Set(|options, value| {
+            add(options.kubelets.address_types.get_or_insert_default(), value)
+        }),
+    },
+    Flag {
+        name: "kubelet-port",
+        group: Group::Peers,
+        kind: ValueType::Integer,
+        default: "10250",
+        help: "The port of kubelets whose nodes do not say it. Deprecated by the reference.",
+        effect: Effect::Set(|options, value| {
+            options.kubelets.port = Some(value.parse().map_err(|_| "not a port number between 0 and 65535")?);
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "kubelet-read-only-port",
+        group: Group::Peers,
+        kind: ValueType::Integer,
+        default: "10255",
+        help: "Accepted, without an effect, as in the reference.",
+        effect: Effect::Set(|_, value| value::integer(value).map(drop)),
+    },
+    Flag {
+        name: "kubelet-timeout",
+        group: Group::Peers,
+        kind: ValueType::Duration,
+        default: "5s",
+        help: "Accepted, without an effect, as in the reference: a stream ends with its client or its kubelet.",
+        effect: Effect::Set(|_, value| value::duration(value).map(drop)),
+    },
+    Flag {
         name: "requestheader-client-ca-file",
         group: Group::Authentication,
         kind: ValueType::Text,
@@ -954,16 +1024,6 @@ pub(super) const FLAGS: &[Flag] = &[
     later("audit-webhook-version", Group::Audit, ValueType::Text, ""),
     later("aggregator-reject-forwarding-redirect", Group::Peers, ValueType::Switch, "true"),
     later("egress-selector-config-file", Group::Peers, ValueType::Text, ""),
-    later("kubelet-certificate-authority", Group::Peers, ValueType::Text, ""),
-    later("kubelet-client-certificate", Group::Peers, ValueType::Text, ""),
-    later("kubelet-client-key", Group::Peers, ValueType::Text, ""),
-    later(
-        "kubelet-preferred-address-types",
-        Group::Peers,
-        ValueType::List,
-        "[Hostname,InternalDNS,InternalIP,ExternalDNS,ExternalIP]",
-    ),
-    later("kubelet-timeout", Group::Peers, ValueType::Duration, "5s"),
     later("peer-advertise-ip", Group::Peers, ValueType::Text, ""),
     later("peer-advertise-port", Group::Peers, ValueType::Text, ""),
     later("peer-ca-file", Group::Peers, ValueType::Text, ""),

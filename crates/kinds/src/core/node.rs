@@ -4,7 +4,7 @@ use super::node_rules;
 use crate::defaults::{at, fill, round_up};
 use crate::resets;
 use crate::{
-    About, Action, Cell, Column, Columns, Context, Kind, Refusal, Row, Rules, Scope, SelectableFields,
+    About, Action, Cell, Column, Columns, Connect, Context, Kind, Refusal, Row, Rules, Scope, SelectableFields,
     SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, keep, keep_all_but, metadata,
 };
 use object::field::{List, Path};
@@ -26,7 +26,7 @@ pub(crate) const KIND: Kind = Kind {
             name: "proxy",
             verbs: &[Verb::Create, Verb::Delete, Verb::Get, Verb::Patch, Verb::Update],
             body: SubresourceBody::Options("NodeProxyOptions"),
-            action: Action::Unserved,
+            action: Action::Connect(Connect::Proxy),
             traffic: Traffic::Proxy,
         },
         Subresource::STATUS,

@@ -4,7 +4,7 @@ use super::pod_rules::{self, resize, status, update};
 use super::{app_armor, pod_defaults, pod_gates, pod_row, pod_spec, pod_warnings, qos};
 use crate::defaults::{at, each, within};
 use crate::{
-    About, Action, Column, Columns, Context, Deleted, Generation, Kind, Part, Refusal, Rules,
+    About, Action, Column, Columns, Connect, Context, Deleted, Generation, Kind, Part, Refusal, Rules,
     SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, keep,
     keep_all_but, keep_metadata, map_at,
 };
@@ -26,7 +26,7 @@ pub(crate) const KIND: Kind = Kind {
             name: "attach",
             verbs: &[Verb::Create, Verb::Get],
             body: SubresourceBody::Options("PodAttachOptions"),
-            action: Action::Unserved,
+            action: Action::Connect(Connect::Attach),
             traffic: Traffic::Connection,
         },
         Subresource {
@@ -54,28 +54,28 @@ pub(crate) const KIND: Kind = Kind {
             name: "exec",
             verbs: &[Verb::Create, Verb::Get],
             body: SubresourceBody::Options("PodExecOptions"),
-            action: Action::Unserved,
+            action: Action::Connect(Connect::Exec),
             traffic: Traffic::Connection,
         },
         Subresource {
             name: "log",
             verbs: &[Verb::Get],
             body: SubresourceBody::Object,
-            action: Action::Unserved,
+            action: Action::Connect(Connect::Log),
             traffic: Traffic::Log,
         },
         Subresource {
             name: "portforward",
             verbs: &[Verb::Create, Verb::Get],
             body: SubresourceBody::Options("PodPortForwardOptions"),
-            action: Action::Unserved,
+            action: Action::Connect(Connect::PortForward),
             traffic: Traffic::Connection,
         },
         Subresource {
             name: "proxy",
             verbs: &[Verb::Create, Verb::Delete, Verb::Get, Verb::Patch, Verb::Update],
             body: SubresourceBody::Options("PodProxyOptions"),
-            action: Action::Unserved,
+            action: Action::Connect(Connect::Proxy),
             traffic: Traffic::Proxy,
         },
         Subresource {

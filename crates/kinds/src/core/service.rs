@@ -4,7 +4,7 @@ use super::{load_balancer, service_rules, service_update};
 use crate::defaults::{at, each, fill, fill_text, within};
 use crate::resets;
 use crate::{
-    About, Action, Cell, Column, Columns, Context, Deleted, Kind, NameRule, Refusal, Row, Rules,
+    About, Action, Cell, Column, Columns, Connect, Context, Deleted, Kind, NameRule, Refusal, Row, Rules,
     SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, addresses, table,
 };
 use object::field::List;
@@ -25,7 +25,7 @@ pub(crate) const KIND: Kind = Kind {
             name: "proxy",
             verbs: &[Verb::Create, Verb::Delete, Verb::Get, Verb::Patch, Verb::Update],
             body: SubresourceBody::Options("ServiceProxyOptions"),
-            action: Action::Unserved,
+            action: Action::Connect(Connect::Proxy),
             traffic: Traffic::Proxy,
         },
         Subresource::STATUS,

@@ -120,21 +120,25 @@ impl Api {
     ) -> Result<Response, Error> {
         let Routed { info, catalog, route, warnings, until } = routed;
         negotiate::route::check(request.method(), request.headers(), route.produces, self.negotiator())?;
-        let unserved = route
-            .subresource
-            .is_some_and(|subresource| matches!(subresource.action, SubresourceAction::Unserved));
         if info.verb == Verb::Resource(KindVerb::Watch) && !route.served.verbs.contains(&KindVerb::Watch) {
             return Err(watch_unsupported(route.served).into());
         }
-        if unserved || !route.served.is_implemented() {
+        if !route.served.is_implemented() {
             return Err(Status::unknown_resource().into());
+        }
+        let target = Target::new(proof, catalog, route.served, route.subresource)?;
+        if route
+            .subresource
+            .is_some_and(|subresource| matches!(subresource.action, SubresourceAction::Connect(_)))
+        {
+            return Box::pin(self.connect(request, &target, info, warnings)).await;
         }
         let body = match *request.method() {
             Method::GET => Bytes::new(),
             _ => body::read(&mut request.body, body::Limit::OBJECT).await?,
         };
         let verb_request = VerbRequest {
-            target: Target::new(proof, catalog, route.served, route.subresource)?,
+            target,
             query: request.query(),
             preferences: ClientPreferences::of(request.headers(), request.query()),
             content_type: request.header(CONTENT_TYPE),

@@ -50,7 +50,9 @@ pub(crate) fn find<'a>(
     if verbs.is_empty() {
         return Err(unknown());
     }
-    if !verbs.iter().any(|verb| has_method(*verb, method)) {
+    let is_proxied = subresource.is_some_and(|subresource| subresource.traffic == Traffic::Proxy)
+        && matches!(*method, Method::HEAD | Method::OPTIONS);
+    if !is_proxied && !verbs.iter().any(|verb| has_method(*verb, method)) {
         return Err(Status::method_not_allowed().into());
     }
     // Without this check, `nodes//status` would be the collection.

@@ -9,7 +9,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderNa
 use http::{HeaderMap, HeaderValue};
 
 use super::testing::{Fixture, body};
-use super::{Api, ApiConfig};
+use super::{Api, ApiConfig, Backends, KubeletClient};
 use crate::{Handler as _, Lifecycle, Peer, Request};
 
 mod bindings;
@@ -45,7 +45,12 @@ impl Server {
             cbor: false,
             compression: true,
         };
-        let api = Api::new(Arc::new(fixture.registry), Lifecycle::new(), config);
+        let api = Api::new(
+            Arc::new(fixture.registry),
+            Lifecycle::new(),
+            config,
+            Backends::new(KubeletClient::default()).unwrap(),
+        );
         let server = Self(api);
         let made = server.send("POST", "/api/v1/namespaces", r#"{"metadata":{"name":"n"}}"#).await;
         assert_eq!(made.code, 201, "{}", made.text());

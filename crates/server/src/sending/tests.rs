@@ -1,7 +1,7 @@
 use super::*;
 
 fn sending(deadline: Instant, stream: Option<Stream>) -> Sending {
-    Sending { waiting: Stamp::unset(Instant::now()), deadline, pins: None, stream }
+    Sending { waiting: Stamp::unset(Instant::now()), deadline, pins: None, may_pause: false, stream }
 }
 
 #[tokio::test(start_paused = true)]

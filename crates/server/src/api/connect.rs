@@ -1,0 +1,212 @@
+//! Connections to kubelets, pods and services: the log of a container, commands, forwarded ports, and the proxies.
+//!
+//! The registry says where a request leads ([`registry::Location`]). From there on:
+//!
+//! | request | what is sent to the backend | module |
+//! |---|---|---|
+//! | log | GET; its body is the response | `log` |
+//! | HTTP through a proxy | the request, and back the response, with links that lead through the proxy | `proxy`, `rewrite` |
+//! | any other upgrade | the request; after that bytes as they are | `upgrade` |
+//! | WebSocket with `v5.channel.k8s.io`, for a command | SPDY, with the channels as streams | `upgrade` |
+//! | WebSocket with `SPDY/3.1+...`, for ports | SPDY, whose bytes are the messages of the WebSocket | `upgrade` |
+//!
+//! Nothing is buffered beyond a few pieces in each direction: a client that stops reading stops the backend. Streams have no
+//! time limit, and end when one side ends, or when the server stops.
+
+mod log;
+mod proxy;
+mod rewrite;
+mod upgrade;
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use http::{StatusCode, Uri};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use kinds::{Connect, SubresourceAction};
+use outbound::{ForwardBody, ForwardError, Forwarder, TlsError, Trust};
+use registry::{Backend, ConnectOptions, Location, Target, Warnings};
+
+use super::Api;
+use super::request_info::RequestInfo;
+use crate::{Body, Error, Request, RequestBody, Response, Status};
+
+/// The clients for kubelets, and for what is proxied to.
+#[derive(Debug)]
+pub struct Backends {
+    kubelet: Forwarder,
+    unverified_kubelet: Forwarder,
+    other: Forwarder,
+}
+
+/// How kubelets are spoken to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KubeletClient {
+    /// The certificate that they are shown, and its key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// The authorities of their certificates, in PEM. Without them they are not verified.
+    pub authorities: Option<Vec<u8>>,
+}
+
+impl Backends {
+    /// The clients.
+    pub fn new(kubelet: KubeletClient) -> Result<Self, TlsError> {
+        let KubeletClient { certificate, authorities } = kubelet;
+        let forwarder = |trust| match certificate.clone() {
+            Some((chain, key)) => Forwarder::with_certificate(trust, chain, key),
+            None => Forwarder::new(trust),
+        };
+        let trust = match authorities {
+            Some(pem) => Trust::from_pem(&pem)?,
+            None => Trust::Anyone,
+        };
+        Ok(Self {
+            kubelet: forwarder(trust)?,
+            unverified_kubelet: forwarder(Trust::Anyone)?,
+            other: Forwarder::new(Trust::Anyone)?,
+        })
+    }
+
+    fn of(&self, backend: Backend) -> &Forwarder {
+        match backend {
+            Backend::Kubelet | Backend::ProxiedKubelet => &self.kubelet,
+            Backend::UnverifiedKubelet => &self.unverified_kubelet,
+            Backend::Node | Backend::Pod => &self.other,
+        }
+    }
+
+    /// Sends a request to a location.
+    async fn send(
+        &self,
+        location: &Location,
+        request: http::Request<ForwardBody>,
+    ) -> Result<http::Response<Incoming>, ForwardError> {
+        self.of(location.backend).send(request).await
+    }
+}
+
+impl Api {
+    /// Answers a request for a connection.
+    pub(super) async fn connect(
+        &self,
+        request: &mut Request,
+        target: &Target<'_>,
+        info: &RequestInfo<'_>,
+        warnings: Warnings,
+    ) -> Result<Response, Error> {
+        let path = proxied_path(info);
+        let location = {
+            let query: Vec<(Cow<'_, str>, Cow<'_, str>)> =
+                request.query().pairs().map(|pair| (pair.name, pair.value)).collect();
+            let options = ConnectOptions { query: &query, path: &path, warnings };
+            self.registry.connect(target, &options).await?
+        };
+        let Some(location) = location else {
+            let mut response = Response::new(Body::Empty);
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            return Ok(response);
+        };
+        check_address(&location).await?;
+        match target.subresource.map(|subresource| &subresource.action) {
+            Some(SubresourceAction::Connect(Connect::Log)) => self.log(request, &location, target.name).await,
+            Some(SubresourceAction::Connect(Connect::Proxy)) => {
+                self.proxy(request, &location, info.path).await
+            }
+            Some(SubresourceAction::Connect(connect)) => self.stream(request, location, *connect).await,
+            _ => Err(Status::unknown_resource().into()),
+        }
+    }
+}
+
+/// The part of the path for the target of a proxy.
+fn proxied_path(info: &RequestInfo<'_>) -> String {
+    let mut path = info.path_rest.unwrap_or_default().to_owned();
+    if !path.is_empty() && !path.starts_with('/') {
+        path.insert(0, '/');
+    }
+    if info.path.ends_with('/') && !path.ends_with('/') {
+        path.push('/');
+    }
+    path
+}
+
+/// Refuses a node as the target of a proxy whose name leads to an address that is not proxied to.
+async fn check_address(location: &Location) -> Result<(), Status> {
+    if !matches!(location.backend, Backend::Node | Backend::ProxiedKubelet) {
+        return Ok(());
+    }
+    let addresses: Vec<IpAddr> = match location.host.parse() {
+        Ok(address) => vec![address],
+        Err(_) => {
+            let found = tokio::net::lookup_host((location.host.as_str(), 0)).await;
+            let found =
+                found.map_err(|error| Status::bad_request(format!("lookup {}: {error}", location.host)))?;
+            found.map(|address| address.ip()).collect()
+        }
+    };
+    if addresses.is_empty() {
+        return Err(Status::bad_request("no addresses for hostname"));
+    }
+    match addresses.into_iter().all(registry::is_proxyable) {
+        true => Ok(()),
+        false => Err(Status::bad_request("address not allowed")),
+    }
+}
+
+/// The address of a location, with a query.
+fn uri(location: &Location, query: &str) -> Result<Uri, Status> {
+    let mut path = escaped(&location.path);
+    if path.is_empty() {
+        path.push('/');
+    }
+    if !query.is_empty() {
+        path = format!("{path}?{query}");
+    }
+    Uri::builder()
+        .scheme(if location.tls { "https" } else { "http" })
+        .authority(location.authority())
+        .path_and_query(path)
+        .build()
+        .map_err(|error| failed(&error.to_string()))
+}
+
+/// A path, encoded as the reference does it.
+fn escaped(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => out.push(char::from(byte)),
+            b'-' | b'_' | b'.' | b'~' | b'$' | b'&' | b'+' | b',' | b'/' | b':' | b';' | b'=' | b'@' => {
+                out.push(char::from(byte));
+            }
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+    out
+}
+
+/// 500 with nothing but a message.
+fn failed(message: &str) -> Status {
+    Status {
+        code: 500,
+        reason: crate::Reason::Unknown,
+        message: message.to_owned(),
+        details: None,
+        token: String::new(),
+    }
+}
+
+/// No body.
+fn empty() -> ForwardBody {
+    http_body_util::Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+/// The body of a request, to be handed on.
+fn handed_on(body: RequestBody) -> ForwardBody {
+    body.map_err(Into::into).boxed_unsync()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,386 @@
+//! Upgrades: a connection of a client that stops being HTTP, and the connection to the backend that it is continued by.
+
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, HOST, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use kinds::Connect;
+use object::Value;
+use outbound::ForwardError;
+use registry::Location;
+use schema::status::{Cause, Details, Reason};
+use schema::view::View as _;
+use schema::views::meta::v1::Status as StatusView;
+use streams::remote_command::{self, Session, Streams};
+use streams::{spdy, websocket};
+
+use super::proxy::add_forwarded_for;
+use super::{Backends, empty, failed, uri};
+use crate::api::Api;
+use crate::error::plain_text;
+use crate::takeover::{Taken, Takeover};
+use crate::{Body, Error, Request, Response, Status};
+use std::sync::Arc;
+
+const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("x-stream-protocol-version");
+
+/// The start of the name of a WebSocket protocol that carries SPDY, and the end of the protocols of the API.
+const TUNNEL_PREFIX: &str = "SPDY/3.1+";
+const OWN_SUFFIX: &str = ".k8s.io";
+
+/// The most bytes of an error of a backend that are read.
+const MOST_ERROR: usize = 64 << 10;
+
+impl Api {
+    /// Answers a request for a command or for ports of a pod.
+    pub(super) async fn stream(
+        &self,
+        request: &mut Request,
+        location: Location,
+        connect: Connect,
+    ) -> Result<Response, Error> {
+        let headers = request.headers();
+        let is_websocket = websocket::is_request(headers);
+        let offers =
+            |is_wanted: fn(&str) -> bool| is_websocket && websocket::protocols(headers).any(is_wanted);
+        if connect == Connect::PortForward && offers(is_tunnel) {
+            return self.tunnel(request, &location).await;
+        }
+        if connect != Connect::PortForward && offers(|protocol| protocol == remote_command::PROTOCOL) {
+            return Ok(translate(headers, self.backends.clone(), location));
+        }
+        if !websocket::is_upgrade(headers) {
+            return Err(Status::bad_request("Upgrade request required").into());
+        }
+        self.upgrade(request, &location).await
+    }
+
+    /// Hands an upgrade on, and then bytes in both directions.
+    pub(super) async fn upgrade(&self, request: &Request, location: &Location) -> Result<Response, Error> {
+        let mut headers = request.headers().clone();
+        add_forwarded_for(&mut headers, request.peer.address.ip());
+        let answer = ask(&self.backends, location, request.method().clone(), headers).await?;
+        let Answer { response, upgrade } = answer;
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return refused(self, response);
+        }
+        let mut switched = Response::new(Body::Empty);
+        *switched.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        *switched.headers_mut() = response.into_parts().0.headers;
+        switched.extensions_mut().insert(Takeover::new(move |client| copy(client, upgrade)));
+        Ok(switched)
+    }
+
+    /// Carries SPDY in the messages of a WebSocket.
+    async fn tunnel(&self, request: &Request, location: &Location) -> Result<Response, Error> {
+        let mut headers = request.headers().clone();
+        let offered: Vec<String> = websocket::protocols(request.headers())
+            .filter(|protocol| is_tunnel(protocol))
+            .filter_map(|protocol| protocol.strip_prefix(TUNNEL_PREFIX))
+            .map(str::to_owned)
+            .collect();
+        for name in
+            [SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, PROTOCOL_VERSION, UPGRADE]
+        {
+            headers.remove(name);
+        }
+        headers.insert(UPGRADE, HeaderValue::from_static(spdy::PROTOCOL));
+        for protocol in &offered {
+            if let Ok(value) = HeaderValue::try_from(protocol) {
+                headers.append(PROTOCOL_VERSION, value);
+            }
+        }
+        add_forwarded_for(&mut headers, request.peer.address.ip());
+        let Answer { response, upgrade } = ask(&self.backends, location, Method::POST, headers).await?;
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return refused(self, response);
+        }
+        if !is_spdy(response.headers()) {
+            let why = "unable to upgrade: missing upgrade headers in response\n";
+            return Ok(plain_text(StatusCode::INTERNAL_SERVER_ERROR, why));
+        }
+        let chosen = match text(response.headers(), &PROTOCOL_VERSION).trim() {
+            "" => String::new(),
+            chosen => format!("{TUNNEL_PREFIX}{chosen}"),
+        };
+        let Some(mut switched) = accepted(request.headers(), &chosen) else {
+            return Ok(plain_text(StatusCode::BAD_REQUEST, "Bad Request\n"));
+        };
+        switched.extensions_mut().insert(Takeover::new(move |client| async move {
+            let Some(backend) = upgraded(upgrade).await else { return };
+            if let Err(error) = streams::tunnel::run(client, backend).await {
+                log::debug!(error:%; "a tunnel ended in the middle");
+            }
+        }));
+        Ok(switched)
+    }
+}
+
+/// The answer of a backend to an upgrade.
+struct Answer {
+    response: http::Response<Incoming>,
+    upgrade: OnUpgrade,
+}
+
+/// Asks a backend for an upgrade. Any answer but that and an error is an error itself.
+async fn ask(
+    backends: &Backends,
+    location: &Location,
+    method: Method,
+    mut headers: HeaderMap,
+) -> Result<Answer, Status> {
+    headers.remove(CONTENT_LENGTH);
+    headers.remove(TRANSFER_ENCODING);
+    let mut asked = http::Request::new(empty());
+    *asked.method_mut() = method;
+    *asked.uri_mut() = uri(location, &location.query)?;
+    *asked.headers_mut() = headers;
+    let answer = backends.send(location, asked).await;
+    let mut response = answer.map_err(|why| failed(&format!("error dialing backend: {why}")))?;
+    let status = response.status();
+    if status != StatusCode::SWITCHING_PROTOCOLS && status.as_u16() < 400 {
+        return Err(failed(&format!("invalid upgrade response: status code {}", status.as_u16())));
+    }
+    let upgrade = hyper::upgrade::on(&mut response);
+    Ok(Answer { response, upgrade })
+}
+
+/// The error of a backend, for the client, whose connection ends with it.
+fn refused(api: &Api, answer: http::Response<Incoming>) -> Result<Response, Error> {
+    let (head, body) = answer.into_parts();
+    let mut response = api.streamed(body);
+    *response.status_mut() = head.status;
+    *response.headers_mut() = head.headers;
+    response.headers_mut().remove(TRANSFER_ENCODING);
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    Ok(response)
+}
+
+async fn upgraded(upgrade: OnUpgrade) -> Option<Taken> {
+    match upgrade.await {
+        Ok(upgraded) => Some(TokioIo::new(upgraded)),
+        Err(error) => {
+            log::debug!(error:%; "a backend did not hand its connection over");
+            None
+        }
+    }
+}
+
+async fn copy(client: Taken, upgrade: OnUpgrade) {
+    let Some(backend) = upgraded(upgrade).await else { return };
+    if let Err(error) = streams::copy::both(client, backend).await {
+        log::debug!(error:%; "a stream ended in the middle");
+    }
+}
+
+/// The response that accepts a WebSocket with a protocol, which may be empty; none if the request is not a proper one.
+pub(super) fn accepted(headers: &HeaderMap, protocol: &str) -> Option<Response> {
+    let accept = websocket::accept(headers)?;
+    let mut response = Response::new(Body::Empty);
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let answered = response.headers_mut();
+    answered.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    answered.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    answered.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    if !protocol.is_empty() {
+        answered.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::try_from(protocol).ok()?);
+    }
+    Some(response)
+}
+
+fn is_tunnel(protocol: &str) -> bool {
+    protocol.starts_with(TUNNEL_PREFIX) && protocol.ends_with(OWN_SUFFIX)
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// Whether a response hands its connection over to SPDY.
+fn is_spdy(headers: &HeaderMap) -> bool {
+    let protocol = text(headers, &UPGRADE).to_ascii_lowercase();
+    websocket::is_upgrade(headers) && protocol.contains(&spdy::PROTOCOL.to_ascii_lowercase())
+}
+
+/// Accepts a WebSocket with channels, and translates it to SPDY.
+fn translate(headers: &HeaderMap, backends: Arc<Backends>, location: Location) -> Response {
+    let Some(mut response) = accepted(headers, remote_command::PROTOCOL) else {
+        return plain_text(StatusCode::BAD_REQUEST, "Bad Request\n");
+    };
+    response.extensions_mut().insert(Takeover::new(move |client| async move {
+        let streams = location.command.unwrap_or_default();
+        let streams = Streams {
+            stdin: streams.stdin,
+            stdout: streams.stdout,
+            stderr: streams.stderr,
+            tty: streams.tty,
+        };
+        let session = Session::new(client, streams);
+        let outcome = match open(&backends, &location).await {
+            Ok((backend, protocol)) => session.run(backend, &protocol, |said| ending(&protocol, said)).await,
+            Err(status) => session.refuse(in_stream(&status).as_bytes()).await,
+        };
+        if let Err(error) = outcome {
+            log::debug!(error:%; "a command ended in the middle");
+        }
+    }));
+    response
+}
+
+/// Opens a SPDY connection for a command; returns it with the protocol that the backend chose.
+async fn open(backends: &Backends, location: &Location) -> Result<(Taken, String), Status> {
+    let internal = |why: String| Status::internal_error(&why);
+    let mut asked = http::Request::new(empty());
+    *asked.method_mut() = Method::POST;
+    *asked.uri_mut() = uri(location, &location.query)?;
+    let headers = asked.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static(spdy::PROTOCOL));
+    for protocol in remote_command::BACKEND_PROTOCOLS {
+        headers.append(PROTOCOL_VERSION, HeaderValue::from_static(protocol));
+    }
+    if let Ok(host) = HeaderValue::try_from(location.authority()) {
+        headers.insert(HOST, host);
+    }
+    let shown = asked.uri().to_string();
+    let sent = backends.send(location, asked).await;
+    let mut response = sent.map_err(|why: ForwardError| {
+        internal(format!("error sending request: Post {}: {why}", object::quote::Quoted(&shown)))
+    })?;
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS || !is_spdy(response.headers()) {
+        return Err(refusal(&shown, response).await);
+    }
+    let protocol = text(response.headers(), &PROTOCOL_VERSION).to_owned();
+    match upgraded(hyper::upgrade::on(&mut response)).await {
+        Some(backend) => Ok((backend, protocol)),
+        None => Err(internal("unable to upgrade connection".to_owned())),
+    }
+}
+
+/// What a client learns of a backend that does not speak SPDY with it.
+async fn refusal(url: &str, response: http::Response<Incoming>) -> Status {
+    let status = response.status();
+    if status.is_redirection() && response.headers().contains_key(http::header::LOCATION) {
+        let to = text(response.headers(), &http::header::LOCATION);
+        let why = format!("error sending request: Post {}: redirect not allowed", object::quote::Quoted(to));
+        return Status::internal_error(&why);
+    }
+    let body = match Limited::new(response.into_body(), MOST_ERROR).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) => {
+            log::debug!(url, error:%; "the error of a backend could not be read");
+            let why = "unable to upgrade connection: unable to read error from server response";
+            return Status::internal_error(why);
+        }
+    };
+    match read_status(&body) {
+        Some(status) => status,
+        None => {
+            let text = String::from_utf8_lossy(&body);
+            Status::internal_error(&format!("unable to upgrade connection: {}", text.trim()))
+        }
+    }
+}
+
+/// A status that a backend sent.
+fn read_status(bytes: &[u8]) -> Option<Status> {
+    let read = parse(bytes)?;
+    let status = StatusView::of(read.as_map()?);
+    if status.kind() != "Status" {
+        return None;
+    }
+    Some(Status {
+        code: u16::try_from(status.code()).unwrap_or_default(),
+        reason: Reason::Other(status.reason().into()),
+        message: status.message().to_owned(),
+        details: None,
+        token: String::new(),
+    })
+}
+
+fn parse(bytes: &[u8]) -> Option<Value> {
+    let decoded = schema::json::decode(StatusView::schema(), bytes, &schema::Limits::default());
+    decoded.ok().map(|decoded| decoded.value)
+}
+
+/// What a client is told at the end of a command, from what the backend said.
+pub(super) fn ending(protocol: &str, said: &[u8]) -> Vec<u8> {
+    const SUCCESS: &[u8] = br#"{"metadata":{},"status":"Success"}"#;
+    if said.is_empty() {
+        return SUCCESS.to_vec();
+    }
+    let text = String::from_utf8_lossy(said);
+    let failure = if !matches!(protocol, remote_command::PROTOCOL | "v4.channel.k8s.io") {
+        Status::internal_error(&format!("error executing remote command: {text}"))
+    } else {
+        match outcome(said, &text) {
+            Outcome::Success => return SUCCESS.to_vec(),
+            Outcome::Exit(code) => return exit_status(code).into_bytes(),
+            Outcome::Failure(why) => Status::internal_error(&why),
+        }
+    };
+    in_stream(&failure).into_bytes()
+}
+
+/// A status as it is sent in a stream: without its kind, and without a code that it does not have.
+fn in_stream(status: &Status) -> String {
+    let json = status.to_json();
+    let json = json.trim_end();
+    let rest = json.strip_prefix(r#"{"kind":"Status","apiVersion":"v1","#).unwrap_or(json);
+    match rest.strip_suffix(r#","code":0}"#) {
+        Some(rest) => format!("{{{rest}}}"),
+        None => format!("{{{rest}"),
+    }
+}
+
+/// How a command ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    Success,
+    Exit(u8),
+    Failure(String),
+}
+
+fn outcome(said: &[u8], text: &str) -> Outcome {
+    let wrong = |why: &str| Outcome::Failure(format!("error stream protocol error: {why}"));
+    let Some(read) = parse(said) else {
+        return wrong(&format!("invalid status in {}", object::quote::Quoted(text)));
+    };
+    let Some(status) = read.as_map().map(StatusView::of) else { return wrong("unknown error") };
+    match (status.status(), status.reason()) {
+        ("Success", _) => Outcome::Success,
+        ("Failure", "NonZeroExitCode") => {
+            let Some(details) = status.details() else { return wrong("details must be set") };
+            let mut causes = details.causes().iter();
+            match causes.find(|cause| cause.reason() == "ExitCode").map(|cause| cause.message()) {
+                None => wrong("no ExitCode cause given"),
+                Some(code) => match code.parse() {
+                    Ok(code) => Outcome::Exit(code),
+                    Err(_) => wrong(&format!("invalid exit code value {}", object::quote::Quoted(code))),
+                },
+            }
+        }
+        ("Failure", _) => Outcome::Failure(status.message().to_owned()),
+        _ => wrong("unknown error"),
+    }
+}
+
+/// The status of a command that ended with a code.
+fn exit_status(code: u8) -> String {
+    let message =
+        format!("command terminated with non-zero exit code: command terminated with exit code {code}");
+    let cause = Cause { reason: "ExitCode".into(), message: code.to_string(), field: String::new() };
+    let status = Status {
+        code: 0,
+        reason: Reason::Other("NonZeroExitCode".into()),
+        message,
+        details: Some(Details { causes: vec![cause], ..Details::default() }.into()),
+        token: String::new(),
+    };
+    in_stream(&status)
+}

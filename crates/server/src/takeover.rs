@@ -1,0 +1,61 @@
+//! Connections that stop being HTTP: a handler answers 101 and takes the connection over.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+
+/// The connection of a client after the response 101.
+pub(crate) type Taken = TokioIo<Upgraded>;
+
+type Run = Box<dyn FnOnce(Taken) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+
+/// What is done with a connection after the response 101, as an extension of that response. It is a part of the task of the
+/// connection: it ends when the connection is closed for another, and when the server stops.
+#[derive(Clone)]
+pub(crate) struct Takeover(Arc<Mutex<Option<Run>>>);
+
+impl fmt::Debug for Takeover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Takeover")
+    }
+}
+
+impl Takeover {
+    pub(crate) fn new<F: Future<Output = ()> + Send + 'static>(
+        run: impl FnOnce(Taken) -> F + Send + 'static,
+    ) -> Self {
+        let run: Run = Box::new(|taken| Box::pin(run(taken)));
+        Self(Arc::new(Mutex::new(Some(run))))
+    }
+
+    fn take(&self) -> Option<Run> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// The place of a connection for what takes it over.
+#[derive(Debug, Default)]
+pub(crate) struct Slot(Mutex<Option<(OnUpgrade, Takeover)>>);
+
+impl Slot {
+    /// A response was made that hands the connection over.
+    pub(crate) fn put(&self, upgrade: OnUpgrade, takeover: Takeover) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, takeover));
+    }
+
+    /// Runs what took the connection over, after HTTP has ended on it. None if nothing did.
+    pub(crate) fn run(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let (upgrade, takeover) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let run = takeover.take()?;
+        Some(async move {
+            match upgrade.await {
+                Ok(upgraded) => run(TokioIo::new(upgraded)).await,
+                Err(error) => log::debug!(error:%; "a connection was not handed over"),
+            }
+        })
+    }
+}
