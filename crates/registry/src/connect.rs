@@ -140,7 +140,7 @@ impl Registry {
         let attributes = request.attributes(Operation::Connect, None);
         let admission = &self.config().admission;
         admission.mutate(&attributes, Some(&mut asked)).await?;
-        admission.validate(&attributes, Some(&asked)).await?.committed();
+        admission.validate(&attributes, Some(&asked)).await?.committed().await;
         Ok(asked)
     }
 }

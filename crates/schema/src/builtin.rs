@@ -1,6 +1,7 @@
 //! The built-in types, by name and by kind.
 
 use crate::lookup::Lookup;
+#[allow(unused_imports, reason = "the type files decide which rules are named")]
 use crate::model::{
     Alternative, Field, FieldOptions, Format, GroupVersionKind, Member, MessageField, Patch, Raw, Ref, Rule,
     Shape, Topology, Type, Union,

@@ -4,8 +4,9 @@ use super::node_rules;
 use crate::defaults::{at, fill, round_up};
 use crate::resets;
 use crate::{
-    About, Action, Cell, Column, Columns, Connect, Context, Kind, Refusal, Row, Rules, Scope, SelectableFields,
-    SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, keep, keep_all_but, metadata,
+    About, Action, Cell, Column, Columns, Connect, Context, Kind, Refusal, Row, Rules, Scope,
+    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, keep,
+    keep_all_but, metadata,
 };
 use object::field::{List, Path};
 use object::name::address::cidr_warnings;
