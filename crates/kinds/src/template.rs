@@ -59,3 +59,49 @@ pub(crate) fn warnings(
 ) -> Vec<String> {
     pod_warnings::of_template(template, path)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{create, update, warnings};
+
+    fn object(metadata: &str, spec: &str) -> String {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"PodTemplate","template":{{"metadata":{{{metadata}}},"spec":{{"containers":[{{"name":"c","image":" i"}}]{spec}}}}}}}"#
+        )
+    }
+
+    #[test]
+    fn templates_have_the_rules_of_pods_under_their_own_paths() {
+        let text = object(
+            r#""labels":{"a":"-"},"annotations":{"controller.kubernetes.io/pod-deletion-cost":"x","seccomp.security.alpha.kubernetes.io/pod":"unconfined"}"#,
+            r#","hostNetwork":true,"nodeName":"n","schedulingGates":[{"name":"g"}],"ephemeralContainers":[{"name":"e","image":"i"}],
+            "securityContext":{"seccompProfile":{"type":"RuntimeDefault"}},"restartPolicy":"x""#,
+        );
+        let found = create(&text);
+        assert!(found[0].starts_with(r#"template.labels: Invalid value: "-": a valid label"#));
+        assert_eq!(
+            found[1..],
+            [
+                r#"template.annotations[controller.kubernetes.io/pod-deletion-cost]: Invalid value: "x": must be a 32bit integer"#,
+                r#"template.spec.restartPolicy: Unsupported value: "x": supported values: "Always", "OnFailure", "Never""#,
+                "template.spec.securityContext.seccompProfile.type: Forbidden: seccomp type in annotation and field must match",
+                "template.spec.ephemeralContainers: Forbidden: ephemeral containers not allowed in pod template",
+            ]
+        );
+        assert_eq!(update(&text, &text).len(), 4, "the cost of a deletion may stay as it is");
+    }
+
+    #[test]
+    fn templates_are_warned_of_under_their_own_paths() {
+        let annotations =
+            r#""annotations":{"container.apparmor.security.beta.kubernetes.io/c":"unconfined"}"#;
+        let text = object(annotations, r#","terminationGracePeriodSeconds":-1"#);
+        assert_eq!(
+            warnings(&text, None),
+            [
+                r#"template.metadata.annotations[container.apparmor.security.beta.kubernetes.io/c]: deprecated since v1.30; use the "appArmorProfile" field instead"#,
+                "template.spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1",
+            ]
+        );
+    }
+}

@@ -40,7 +40,11 @@ pub(crate) fn part(part: Part, new: &str, old: &str) -> Vec<String> {
 /// The warnings for a new object, or for a change.
 pub(crate) fn warnings(new: &str, old: Option<&str>) -> Vec<String> {
     with(new, |strategy, new, _| match old {
-        None => strategy.warnings(&created(strategy, new), None),
+        None => {
+            let mut warnings = strategy.preparation_warnings(&new);
+            warnings.extend(strategy.warnings(&created(strategy, new), None));
+            warnings
+        }
         Some(old) => with(old, |_, old, _| strategy.warnings(&new, Some(&old))),
     })
 }

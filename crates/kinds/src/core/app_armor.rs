@@ -7,7 +7,7 @@ use object::field::Path;
 use object::{Key, Map, Value};
 use schema::view::View;
 use schema::views::core::v1::{AppArmorProfile, Pod, PodSpec};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Before the name of a container: the annotation with its profile.
 pub(super) const ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
@@ -31,7 +31,7 @@ pub(super) fn settle(pod: &mut Map) {
     let of_pod = of_pod.map(|profile| profile.map().clone());
     let annotations = annotations.map().clone();
     let annotations = annotations.index();
-    let mut written: HashMap<String, String> = HashMap::new();
+    let mut written: BTreeMap<String, String> = BTreeMap::new();
     let Some(spec) = map_at(pod, "spec") else { return };
     for list in ["initContainers", "containers", "ephemeralContainers"] {
         each(spec, list, |container| {
@@ -42,7 +42,9 @@ pub(super) fn settle(pod: &mut Map) {
                 (None, own) => {
                     let text =
                         own.map_or_else(|| pod_text.clone(), |own| annotation(AppArmorProfile::of(own)));
-                    written.extend(text.map(|text| (key, text)));
+                    if let Some(text) = text {
+                        written.entry(key).or_insert(text);
+                    }
                 }
                 (Some(text), None) => {
                     let profile =

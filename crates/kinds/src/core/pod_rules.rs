@@ -15,6 +15,8 @@ mod resources;
 mod scheduling;
 pub(in crate::core) mod security;
 pub(in crate::core) mod status;
+#[cfg(test)]
+mod tests;
 pub(in crate::core) mod update;
 pub(in crate::core) mod volumes;
 mod windows;

@@ -2,6 +2,8 @@
 
 mod paths;
 mod ports;
+#[cfg(test)]
+mod tests;
 
 use super::pod_rules::annotations::{SECCOMP, SECCOMP_CONTAINER};
 use super::pod_rules::containers;
@@ -126,8 +128,7 @@ impl Source<'_> {
             warnings.push(|| format!("{}: {OLD_SECCOMP}", annotations_path.key(SECCOMP)));
         }
         self.containers(&spec_path, &annotations_path, warnings);
-        ports::overlaps(spec, &spec_path, warnings);
-        ports::names(spec, &spec_path, warnings);
+        ports::warn(spec, &spec_path, warnings);
         if spec.termination_grace_period_seconds().is_some_and(|seconds| seconds < 0) {
             let why = "must be >= 0; negative values are invalid and will be treated as 1";
             warnings.push(|| format!("{}: {why}", spec_path.child("terminationGracePeriodSeconds")));

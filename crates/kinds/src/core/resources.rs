@@ -249,3 +249,92 @@ pub(crate) fn shown(name: &str) -> BadValue {
 fn invalid(name: &str, messages: Messages, path: &Path<'_>) -> List {
     messages.into_iter().map(|why| Error::invalid(path, shown(name), why)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{create, update};
+
+    fn pod(limits: &str, requests: &str) -> String {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","spec":{{"containers":[{{"name":"c","image":"i","resources":{{"limits":{{{limits}}},"requests":{{{requests}}}}}}}]}}}}"#
+        )
+    }
+
+    /// The errors of the resources of a container, without their path.
+    fn errors(limits: &str, requests: &str) -> Vec<String> {
+        let errors = create(&pod(limits, requests));
+        errors.iter().map(|error| error.replace("spec.containers[0].resources", "")).collect()
+    }
+
+    #[test]
+    fn requests_have_known_names_and_valid_amounts() {
+        let integer = r#"resource.Quantity{i:resource.int64Amount{value:1500, scale:-3}, d:resource.infDecAmount{Dec:(*inf.Dec)(nil)}, s:"1500m", Format:"DecimalSI"}"#;
+        for (request, expected) in [
+            (r#""cpu":"1","memory":"0""#, &[][..]),
+            (
+                r#""cpu":"-1""#,
+                &[r#".requests[cpu]: Invalid value: "-1": must be greater than or equal to 0"#],
+            ),
+            (
+                r#""gpu":"1""#,
+                &[
+                    ".requests[gpu]: Invalid value: gpu: must be a standard resource type or fully qualified",
+                    ".requests[gpu]: Invalid value: gpu: must be a standard resource for containers",
+                ],
+            ),
+            (
+                r#""pods":"1""#,
+                &[".requests[pods]: Invalid value: pods: must be a standard resource for containers"],
+            ),
+            (
+                r#""requests.a.b/c":"1""#,
+                &[
+                    ".requests[requests.a.b/c]: Invalid value: requests.a.b/c: doesn't follow extended resource name standard",
+                    ".limits: Required value: Limit must be set for non overcommitable resources",
+                ],
+            ),
+            (
+                r#""a.b/c":"1500m""#,
+                &[
+                    &format!(".requests[a.b/c]: Invalid value: {integer}: must be an integer"),
+                    ".limits: Required value: Limit must be set for non overcommitable resources",
+                ],
+            ),
+            (
+                r#""hugepages-2Mi":"3Mi""#,
+                &[
+                    ".limits: Required value: Limit must be set for non overcommitable resources",
+                    r#".requests[hugepages-2Mi]: Invalid value: "3Mi": 3Mi is not positive integer multiple of hugepages-2Mi"#,
+                    ": Forbidden: HugePages require cpu or memory",
+                ],
+            ),
+        ] {
+            assert_eq!(errors("", request), expected, "{request}");
+        }
+    }
+
+    #[test]
+    fn requests_are_within_limits() {
+        for (limits, requests, expected) in [
+            (r#""cpu":"1""#, r#""cpu":"1001m""#, "1001m\": must be less than or equal to cpu limit of 1"),
+            (r#""a.b/c":"2""#, r#""a.b/c":"1""#, "1\": must be equal to a.b/c limit of 2"),
+        ] {
+            assert_eq!(errors(limits, requests), [format!(".requests: Invalid value: \"{expected}")]);
+        }
+        assert!(errors(r#""cpu":"1""#, r#""cpu":"1000m""#).is_empty());
+        let many = |amount: &str| {
+            let entries: Vec<String> = (0..100).map(|at| format!(r#""a.b/c{at}":"{amount}""#)).collect();
+            entries.join(",")
+        };
+        assert_eq!(errors(&many("2"), &many("1")).len(), 100);
+    }
+
+    #[test]
+    fn broken_huge_pages_stay() {
+        let broken = pod(r#""cpu":"1","hugepages-2Mi":"3Mi""#, r#""cpu":"1","hugepages-2Mi":"3Mi""#);
+        let path = "spec.containers[0].resources";
+        assert_eq!(create(&broken).len(), 2);
+        let errors = update(&broken, &broken);
+        assert!(!errors.iter().any(|error| error.starts_with(path)), "{errors:?}");
+    }
+}

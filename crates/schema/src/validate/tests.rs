@@ -11,17 +11,36 @@ fn errors(group: &str, version: &str, kind: &str, new: &str, old: Option<&str>) 
         .collect()
 }
 
+/// The errors of an object with a list of ports, each with a name, a number and a protocol.
+fn port_errors(text: &str) -> Vec<String> {
+    use crate::{Builder, FieldBuilder, Ref};
+    let protocols = ["TCP", "UDP"].map(object::Text::known);
+    let port = Builder::new("test.v1.Port")
+        .field("name", FieldBuilder::new(Shape::String).rule(Rule::Format(Format::PortName)))
+        .field("number", FieldBuilder::new(Shape::Int64).rule(Rule::Required).rule(Rule::Between(1, 65535)))
+        .field("protocol", FieldBuilder::new(Shape::String).values(protocols).rule(Rule::Listed))
+        .build();
+    let ports = Shape::List(Ref::Shared(Shape::Struct(port).into()));
+    let ty = Builder::new("test.v1.Ports")
+        .field("ports", FieldBuilder::new(ports).rule(Rule::Unique(Some("name".into()))))
+        .build();
+    let value = json::decode_shape(&Shape::Struct(ty.clone()), text.as_bytes(), &Limits::default())
+        .expect("valid JSON")
+        .value;
+    let errors = validate(&ty, value.as_map().unwrap(), None, &Path::UNSET);
+    errors.iter().map(Error::to_string).collect()
+}
+
 #[test]
-fn port_errors_carry_their_field_path() {
-    let pod = r#"{"spec":{"containers":[{"name":"a","ports":[
-        {"containerPort":80,"protocol":"TCP"},{"protocol":"TCP"},{"containerPort":70000,"protocol":"udp","name":"UPPER-a"}]}]}}"#;
+fn errors_carry_their_field_path() {
+    let text = r#"{"ports":[{"number":80,"protocol":"TCP"},{"protocol":"TCP"},{"number":70000,"protocol":"udp","name":"UPPER-a"}]}"#;
     assert_eq!(
-        errors("", "v1", "Pod", pod, None),
+        port_errors(text),
         [
-            "spec.containers[0].ports[1].containerPort: Required value",
-            "spec.containers[0].ports[2].name: Invalid value: \"UPPER-a\": must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
-            "spec.containers[0].ports[2].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
-            "spec.containers[0].ports[2].protocol: Unsupported value: \"udp\": supported values: \"SCTP\", \"TCP\", \"UDP\"",
+            "ports[1].number: Required value",
+            "ports[2].name: Invalid value: \"UPPER-a\": must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+            "ports[2].number: Invalid value: 70000: must be between 1 and 65535, inclusive",
+            "ports[2].protocol: Unsupported value: \"udp\": supported values: \"TCP\", \"UDP\"",
         ]
     );
 }
@@ -51,8 +70,8 @@ fn immutable_field_is_compared_with_the_old_object() {
 
 #[test]
 fn list_elements_with_the_same_key_are_duplicates() {
-    let pod = r#"{"spec":{"containers":[{"name":"a"},{"name":"b"},{"name":"a"}]}}"#;
-    assert_eq!(errors("", "v1", "Pod", pod, None), ["spec.containers[2].name: Duplicate value: \"a\""]);
+    let text = r#"{"ports":[{"name":"a","number":1},{"name":"b","number":1},{"name":"a","number":1}]}"#;
+    assert_eq!(port_errors(text), ["ports[2].name: Duplicate value: \"a\""]);
 }
 
 #[test]

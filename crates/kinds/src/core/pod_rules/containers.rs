@@ -1,5 +1,8 @@
 //! The rules for the containers of a pod.
 
+#[cfg(test)]
+mod tests;
+
 use super::volumes::Declared;
 use super::{Options, env, mounts, ports, probes, resources, security};
 use crate::checks;
@@ -114,11 +117,10 @@ pub(in crate::core) fn ephemeral(pod: Surroundings<'_>, path: &Path<'_>) -> List
 /// What an ephemeral container may not have: it is no part of what the pod is for, and its mounts stay as long as the pod.
 fn not_for_ephemeral(container: Container<'_>, path: &Path<'_>) -> List {
     const WHY: &str = "cannot be set for an Ephemeral Container";
-    let has = |field: &str| container.map().contains_key(field);
     let fields = [
-        (has("ports"), "ports"),
+        (!container.ports().is_empty(), "ports"),
         (!container.resources().map().is_empty(), "resources"),
-        (has("resizePolicy"), "resizePolicy"),
+        (!container.resize_policy().is_empty(), "resizePolicy"),
         (container.restart_policy().is_some(), "restartPolicy"),
         (container.liveness_probe().is_some(), "livenessProbe"),
         (container.readiness_probe().is_some(), "readinessProbe"),

@@ -2,7 +2,7 @@
 
 use super::containers;
 use object::field::{Error, List, Path};
-use schema::view::{Item, View};
+use schema::view::Item;
 use schema::views::core::v1::{PodSecurityContext, PodSpec};
 
 const FOR_WINDOWS: &str = "windows options cannot be set for a linux pod";
@@ -54,7 +54,7 @@ fn windows(spec: PodSpec<'_>, path: &Path<'_>) -> List {
     refuse(spec.share_process_namespace().is_some(), path, "shareProcessNamespace");
     refuse(context.run_as_user().is_some(), &own, "runAsUser");
     refuse(context.run_as_group().is_some(), &own, "runAsGroup");
-    refuse(context.map().contains_key("supplementalGroups"), &own, "supplementalGroups");
+    refuse(!context.supplemental_groups().is_empty(), &own, "supplementalGroups");
     refuse(context.supplemental_groups_policy().is_some(), &own, "supplementalGroupsPolicy");
     refuse(context.se_linux_change_policy().is_some(), &own, "seLinuxChangePolicy");
     containers::each(spec, path, |container, path| {

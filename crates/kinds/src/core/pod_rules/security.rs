@@ -1,5 +1,8 @@
 //! The rules for the security contexts of pods and containers.
 
+#[cfg(test)]
+mod tests;
+
 use super::{Options, windows};
 use crate::checks;
 use crate::core::local_path;

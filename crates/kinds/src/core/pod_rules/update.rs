@@ -255,8 +255,11 @@ fn but_for_images(lists: Lists<'_>, differing: &mut Vec<String>) {
     }
 }
 
-/// Whether the affinity of two specs differs in the affinity to nodes alone.
+/// Whether the affinity of two specs differs in the affinity to nodes, and in nothing else.
 fn is_same_but_for_nodes(new: PodSpec<'_>, old: PodSpec<'_>) -> bool {
+    if of_nodes(new).map(View::map) == of_nodes(old).map(View::map) {
+        return false;
+    }
     let pods = |affinity: Option<Affinity<'_>>| {
         let affinity = affinity.unwrap_or_else(Affinity::absent);
         [affinity.pod_affinity().map(View::map), affinity.pod_anti_affinity().map(View::map)]

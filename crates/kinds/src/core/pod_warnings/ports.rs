@@ -2,6 +2,7 @@
 
 use super::Warnings;
 use crate::core::pod_rules::containers;
+use crate::seen::Seen;
 use object::field::Path;
 use object::quote::Quoted;
 use schema::views::core::v1::{ContainerPort, PodSpec};
@@ -13,8 +14,27 @@ struct Place<'a> {
     path: String,
 }
 
-/// Warns of ports that are defined more than once, and of addresses without a port.
-pub(super) fn overlaps(spec: PodSpec<'_>, path: &Path<'_>, warnings: &mut Warnings) {
+/// Warns of ports that are defined more than once, of addresses without a port, and of names that several ports have.
+pub(super) fn warn(spec: PodSpec<'_>, path: &Path<'_>, warnings: &mut Warnings) {
+    if is_odd(spec) {
+        overlaps(spec, path, warnings);
+        names(spec, path, warnings);
+    }
+}
+
+/// Whether there is anything to warn of. It is not, most of the time.
+fn is_odd(spec: PodSpec<'_>) -> bool {
+    let (mut ports, mut names) = (Seen::new(), Seen::new());
+    let mut is_odd = false;
+    each(spec, &Path::UNSET, |port, _| {
+        is_odd |= !port.host_ip().is_empty() && port.host_port() == 0;
+        is_odd |= !ports.insert((port.container_port(), port.protocol()));
+        is_odd |= !port.name().is_empty() && !names.insert(port.name());
+    });
+    is_odd
+}
+
+fn overlaps(spec: PodSpec<'_>, path: &Path<'_>, warnings: &mut Warnings) {
     let mut all: HashMap<(i64, &str), Vec<Place<'_>>> = HashMap::new();
     each(spec, path, |port, path| {
         if warnings.is_full() {
@@ -61,8 +81,7 @@ fn shown(port: ContainerPort<'_>) -> String {
     )
 }
 
-/// Warns of names that several ports have.
-pub(super) fn names(spec: PodSpec<'_>, path: &Path<'_>, warnings: &mut Warnings) {
+fn names(spec: PodSpec<'_>, path: &Path<'_>, warnings: &mut Warnings) {
     let mut first: HashMap<&str, String> = HashMap::new();
     each(spec, path, |port, path| {
         let name = port.name();
