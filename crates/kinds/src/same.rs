@@ -36,6 +36,14 @@ pub(crate) fn entries<'a>(one: &'a Map, other: &'a Map) -> impl Iterator<Item = 
     kept.chain(added.map(|(key, value)| Entry { key: key.as_str(), one: None, other: Some(value) }))
 }
 
+/// The names of the fields in which two maps of a type differ.
+pub(crate) fn differences<'a>(ty: &Type, one: &'a Map, other: &'a Map) -> Vec<&'a str> {
+    if one == other {
+        return Vec::new();
+    }
+    entries(one, other).filter(|entry| !entry.is_same(ty)).map(|entry| entry.key).collect()
+}
+
 /// Whether two maps of a type mean the same.
 pub(crate) fn maps(ty: &Type, one: &Map, other: &Map) -> bool {
     one == other || entries(one, other).all(|entry| entry.is_same(ty))

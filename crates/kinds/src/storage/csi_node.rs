@@ -114,15 +114,17 @@ fn topology_keys(driver: CSINodeDriver<'_>, path: &Path<'_>) -> List {
 
 /// A driver that stays does not change.
 fn changes(new: Items<'_, CSINodeDriver<'_>>, old: Items<'_, CSINodeDriver<'_>>) -> List {
+    let mut by_name: HashMap<&str, Vec<CSINodeDriver<'_>>> = HashMap::new();
+    for driver in new.iter() {
+        by_name.entry(driver.name()).or_default().push(driver);
+    }
     let mut errors = List::new();
-    let by_name: HashMap<&str, CSINodeDriver<'_>> =
-        new.iter().map(|driver| (driver.name(), driver)).collect();
-    let path = Path::new("spec");
+    let spec = Path::new("spec");
+    let path = spec.child("drivers");
     for before in old.iter() {
-        if let Some(after) = by_name.get(before.name())
-            && after.map() != before.map()
-        {
-            errors.push(Error::invalid(&path.child("drivers"), shown(*after), "field is immutable"));
+        let same_name = by_name.get(before.name()).into_iter().flatten();
+        for after in same_name.filter(|after| after.map() != before.map()) {
+            errors.push_with(|| Error::invalid(&path, shown(*after), "field is immutable"));
         }
     }
     errors
@@ -172,6 +174,10 @@ mod tests {
     fn driver_that_stays_does_not_change() {
         let old = node(r#"{"name":"a","nodeID":"n"},{"name":"b","nodeID":"n"}"#);
         let new = node(r#"{"name":"c","nodeID":"n"},{"name":"a","nodeID":"m","topologyKeys":["k"]}"#);
+        let repeated = node(r#"{"name":"a","nodeID":"m"},{"name":"a","nodeID":"o"}"#);
+        let immutable =
+            update(&repeated, &old).iter().filter(|error| error.ends_with("field is immutable")).count();
+        assert_eq!(immutable, 2);
         assert_eq!(
             update(&new, &old),
             [

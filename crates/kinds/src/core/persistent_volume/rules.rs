@@ -4,8 +4,8 @@ use crate::checks;
 use crate::core::node_selector::{self, has_invalid_values};
 use crate::core::resources::{amount, not_below_zero, positive};
 use crate::core::{local_path, volume_sources};
-use crate::differs_but_for;
 use crate::label_selector::Values;
+use crate::{differs_but_for, same};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::{Mode, invalid, name_is_dns_subdomain};
@@ -224,8 +224,10 @@ pub(super) fn values_after(old: PersistentVolumeSpec<'_>) -> Values {
 /// The field errors of a change of a volume, without those of its new state alone.
 pub(super) fn change(new: PersistentVolumeSpec<'_>, old: PersistentVolumeSpec<'_>) -> List {
     let mut errors = List::new();
-    if source_differs(new, old) {
-        let why = "spec.persistentvolumesource is immutable after creation";
+    let differing = source_differences(new, old);
+    if !differing.is_empty() {
+        let rule = "spec.persistentvolumesource is immutable after creation";
+        let why = format!("{rule}\n{}", differing.join(", "));
         errors.push(Error::forbidden(&SPEC.child("persistentvolumesource"), why));
     }
     let path = Path::new("volumeMode");
@@ -249,18 +251,17 @@ pub(super) fn change(new: PersistentVolumeSpec<'_>, old: PersistentVolumeSpec<'_
     errors
 }
 
-/// The secret for expansions may be added to a source that has none.
-fn source_differs(new: PersistentVolumeSpec<'_>, old: PersistentVolumeSpec<'_>) -> bool {
+/// The names of the sources that differ. The secret for expansions may be added to a source that has none.
+fn source_differences<'a>(new: PersistentVolumeSpec<'a>, old: PersistentVolumeSpec<'a>) -> Vec<&'a str> {
     let added = |new: &Map, old: &Map| {
         let key = "controllerExpandSecretRef";
         new.contains_key(key) && !old.contains_key(key) && !differs_but_for(new, old, &[key])
     };
-    let csi = new.csi().zip(old.csi());
-    if csi.is_some_and(|(new, old)| added(new.map(), old.map())) {
-        let others: Vec<&str> = OTHER_FIELDS.iter().copied().chain(["csi"]).collect();
-        return differs_but_for(new.map(), old.map(), &others);
-    }
-    differs_but_for(new.map(), old.map(), OTHER_FIELDS)
+    let only_added = new.csi().zip(old.csi()).is_some_and(|(new, old)| added(new.map(), old.map()));
+    let mut differing = same::differences(PersistentVolumeSpec::schema(), new.map(), old.map());
+    let may_differ = |key: &str| OTHER_FIELDS.contains(&key) || (only_added && key == "csi");
+    differing.retain(|key| !may_differ(key));
+    differing
 }
 
 /// Beta labels of nodes may have become those that took their place.

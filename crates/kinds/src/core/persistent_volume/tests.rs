@@ -121,7 +121,7 @@ fn source_mode_and_affinity_do_not_change() {
     assert_eq!(
         errors,
         [
-            "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation",
+            "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\nnfs, hostPath",
             r#"volumeMode: Invalid value: "Block": field is immutable"#,
             r#"nodeAffinity: Invalid value: "null": field is immutable, except for updating from beta label to GA"#,
         ]

@@ -174,9 +174,11 @@ pub(super) fn change(new: PersistentVolumeClaim<'_>, old: PersistentVolumeClaim<
     if upgrade != ClassUpgrade::FromAnnotation {
         errors.extend(annotation_change(new, old));
     }
-    if differs(new, old, upgrade) {
-        let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
-        errors.push(Error::forbidden(&SPEC, why));
+    let (fixed_after, fixed_before) = fixed(new, old, upgrade);
+    let differing = same::differences(PersistentVolumeClaimSpec::schema(), &fixed_after, &fixed_before);
+    if !differing.is_empty() {
+        let rule = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+        errors.push(Error::forbidden(&SPEC, format!("{rule}\n{}", differing.join(", "))));
     }
     let size = |text: Option<&str>| amount(text.unwrap_or("0"));
     let new_size = size(after.resources().requests().get(STORAGE));
@@ -241,8 +243,12 @@ fn annotation_change(new: PersistentVolumeClaim<'_>, old: PersistentVolumeClaim<
     (new != old).then(|| Error::invalid(&annotations.child(BETA_CLASS), new, "field is immutable"))
 }
 
-/// Whether the spec changes in what may not change.
-fn differs(new: PersistentVolumeClaim<'_>, old: PersistentVolumeClaim<'_>, upgrade: ClassUpgrade) -> bool {
+/// The new spec and the old one, made equal in what may change.
+fn fixed(
+    new: PersistentVolumeClaim<'_>,
+    old: PersistentVolumeClaim<'_>,
+    upgrade: ClassUpgrade,
+) -> (Map, Map) {
     let (mut after, mut before) = (new.spec().map().clone(), old.spec().map().clone());
     super::align_data_sources(&mut before);
     if old.spec().volume_name().is_empty() {
@@ -259,7 +265,7 @@ fn differs(new: PersistentVolumeClaim<'_>, old: PersistentVolumeClaim<'_>, upgra
             crate::keep(&mut after, &before, "volumeAttributesClassName");
         }
     }
-    !same::maps(PersistentVolumeClaimSpec::schema(), &after, &before)
+    (after, before)
 }
 
 /// Sets the size that a claim asks for, if it asks for anything.

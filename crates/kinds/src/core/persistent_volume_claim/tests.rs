@@ -15,7 +15,12 @@ fn annotated(class: &str, spec: &str, status: &str) -> String {
 }
 
 const SIZE: &str = r#""resources":{"requests":{"storage":"1Gi"}}"#;
-const IMMUTABLE: &str = "spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+/// The error of a change of fields that stay.
+fn immutable(fields: &str) -> String {
+    format!(
+        "spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n{fields}"
+    )
+}
 
 fn sized(size: &str, status: &str) -> String {
     claim(&SIZE.replace("1Gi", size), status)
@@ -79,7 +84,7 @@ fn selector_of_a_stored_claim_may_have_invalid_values() {
 fn only_a_bound_claim_grows() {
     let bound = r#""phase":"Bound","capacity":{"storage":"1Gi"}"#;
     assert!(update(&sized("2Gi", bound), &sized("1Gi", bound)).is_empty());
-    assert_eq!(update(&sized("2Gi", ""), &sized("1Gi", "")), [IMMUTABLE]);
+    assert_eq!(update(&sized("2Gi", ""), &sized("1Gi", "")), [immutable("resources")]);
     assert!(update(&sized("1073741824", ""), &sized("1Gi", "")).is_empty(), "the same amount");
     let smaller = "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity";
     assert_eq!(update(&sized("1Gi", bound), &sized("3Gi", bound)), [smaller]);
@@ -94,10 +99,10 @@ fn volume_name_is_set_once_and_the_rest_stays() {
     let with = |fields: &str| claim(&format!("{SIZE}{fields}"), "");
     let named = with(r#","volumeName":"a""#);
     assert!(update(&named, &with("")).is_empty());
-    assert_eq!(update(&with(""), &named), [IMMUTABLE]);
+    assert_eq!(update(&with(""), &named), [immutable("volumeName")]);
     assert_eq!(
         update(&with(r#","volumeMode":"Block""#), &with("")),
-        [IMMUTABLE, r#"volumeMode: Invalid value: "Block": field is immutable"#]
+        [immutable("volumeMode"), r#"volumeMode: Invalid value: "Block": field is immutable"#.to_owned()]
     );
 }
 
@@ -106,7 +111,7 @@ fn storage_class_is_given_to_a_claim_without_one() {
     let with = |class: &str| format!(r#"{SIZE},"storageClassName":"{class}""#);
     let none = claim(SIZE, "");
     assert!(update(&claim(&with("a"), ""), &none).is_empty());
-    assert_eq!(update(&claim(&with("b"), ""), &claim(&with("a"), "")), [IMMUTABLE]);
+    assert_eq!(update(&claim(&with("b"), ""), &claim(&with("a"), "")), [immutable("storageClassName")]);
     let old = annotated("a", SIZE, "");
     assert!(
         update(&annotated("", &with("a"), ""), &old).is_empty(),
@@ -118,7 +123,7 @@ fn storage_class_is_given_to_a_claim_without_one() {
         )
     };
     assert_eq!(update(&annotated("b", &with("a"), ""), &old), [annotation("b")]);
-    assert_eq!(update(&annotated("", &with("b"), ""), &old), [annotation(""), IMMUTABLE.to_owned()]);
+    assert_eq!(update(&annotated("", &with("b"), ""), &old), [annotation(""), immutable("storageClassName")]);
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub(in crate::core) fn ephemeral_containers(new: &Map, old: &Map, rules: &Rules<
             errors.push(Error::forbidden(&path, why));
             continue;
         };
-        let differing = differences(EphemeralContainer::schema(), after.map(), before.map());
+        let differing = same::differences(EphemeralContainer::schema(), after.map(), before.map());
         if !differing.is_empty() {
             let why =
                 format!("existing ephemeral containers {name} may not be changed\n{}", differing.join(", "));
@@ -71,14 +71,6 @@ pub(super) fn annotation_updates(new: &Map, old: &Map, options: &Options) -> Lis
     let mut errors = annotations::updates(after, Pod::of(old).metadata().annotations(), &path);
     errors.append(annotations::validate(after, pod.spec(), options, &path));
     errors
-}
-
-/// The names of the fields in which two maps of a type differ.
-fn differences<'a>(ty: &schema::Type, one: &'a Map, other: &'a Map) -> Vec<&'a str> {
-    if one == other {
-        return Vec::new();
-    }
-    same::entries(one, other).filter(|entry| !entry.is_same(ty)).map(|entry| entry.key).collect()
 }
 
 /// A list of containers before and after a change.
@@ -249,7 +241,7 @@ fn fixed_differences(new: PodSpec<'_>, old: PodSpec<'_>, is_gated: bool) -> Vec<
 
 fn but_for_images(lists: Lists<'_>, differing: &mut Vec<String>) {
     for (at, (new, old)) in lists.new.iter().zip(lists.old.iter()).enumerate() {
-        let fields = differences(Container::schema(), new.map(), old.map());
+        let fields = same::differences(Container::schema(), new.map(), old.map());
         let fields = fields.into_iter().filter(|key| *key != "image");
         differing.extend(fields.map(|key| format!("spec.{}[{at}].{key}", lists.field)));
     }
