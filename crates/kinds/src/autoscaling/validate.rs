@@ -3,7 +3,7 @@
 use crate::checks;
 use crate::core::resources;
 use object::field::{BadValue, Error, List, Path};
-use object::name::{Mode, dns1123_label, invalid, name_is_path_segment};
+use object::name::{Mode, dns1123_label, invalid, name_is_path_segment, qualified_name};
 use object::quantity::Quantity;
 use schema::view::Items;
 use schema::views::autoscaling::v2::{
@@ -151,7 +151,7 @@ fn source(spec: MetricSpec<'_>, name: &str, path: &Path<'_>) -> List {
         let name_path = path.child("name");
         match resource_name_missing(resource.name(), &name_path) {
             Some(error) => errors.push(error),
-            None => errors.append(resources::container_name(resource.name(), &name_path)),
+            None => errors.append(container_resource_name(resource.name(), &name_path)),
         }
         let container_path = path.child("container");
         match resource.container() {
@@ -165,6 +165,14 @@ fn source(spec: MetricSpec<'_>, name: &str, path: &Path<'_>) -> List {
 
 fn resource_name_missing(name: &str, path: &Path<'_>) -> Option<Error> {
     name.is_empty().then(|| Error::required(path, "must specify a resource name"))
+}
+
+/// The rules for the resources of containers. What is no qualified name is shown in quotes.
+fn container_resource_name(name: &str, path: &Path<'_>) -> List {
+    let mut errors = invalid(path, name, qualified_name(name));
+    let rest = resources::container_name(name, path).into_vec().into_iter().skip(errors.len());
+    errors.extend(rest);
+    errors
 }
 
 fn identifier(metric: MetricIdentifier<'_>, path: &Path<'_>) -> List {
