@@ -161,9 +161,9 @@ fn table_has_all_flags_of_the_reference_and_each_name_once() {
     let count = names.len();
     names.dedup();
     assert_eq!(names.len(), count);
-    // 167 of the reference, and --data-dir, --storage, --history-retention, --controllers,
+    // 169 of the reference, two of them hidden, and --data-dir, --storage, --history-retention, --controllers,
     // --response-stall-timeout, --webhook-circuit-breaker, --break-glass-skip-webhooks.
-    assert_eq!(count, 174);
+    assert_eq!(count, 176);
 }
 
 #[test]
