@@ -22,7 +22,7 @@ pub(crate) fn addresses(options: &KubeletOptions) -> registry::KubeletAddresses 
     let default = registry::KubeletAddresses::default();
     registry::KubeletAddresses {
         types: options.address_types.clone().unwrap_or(default.types),
-        port: options.port.unwrap_or(default.port),
+        port: options.port,
     }
 }
 
@@ -61,7 +61,7 @@ mod tests {
     fn flags_replace_the_usual_addresses() {
         let given = KubeletOptions {
             address_types: Some(vec!["ExternalIP".into()]),
-            port: Some(1),
+            port: 1,
             ..KubeletOptions::default()
         };
         let found = addresses(&given);

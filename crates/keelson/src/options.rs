@@ -78,14 +78,27 @@ pub(crate) struct ProxyOptions {
     pub(crate) extra_prefixes: Vec<String>,
 }
 
-/// The flags `--kubelet-*`, as far as they were given.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The flags `--kubelet-*`.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KubeletOptions {
     pub(crate) certificate_authority: Option<PathBuf>,
     pub(crate) client_certificate: Option<PathBuf>,
     pub(crate) client_key: Option<PathBuf>,
+    /// `--kubelet-preferred-address-types`, if it was given.
     pub(crate) address_types: Option<Vec<String>>,
-    pub(crate) port: Option<u16>,
+    pub(crate) port: u16,
+}
+
+impl Default for KubeletOptions {
+    fn default() -> Self {
+        Self {
+            certificate_authority: None,
+            client_certificate: None,
+            client_key: None,
+            address_types: None,
+            port: 10250,
+        }
+    }
 }
 
 /// The flags `--authorization-*`.

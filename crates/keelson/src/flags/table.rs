@@ -784,8 +784,9 @@ pub(super) const FLAGS: &[Flag] = &[
         name: "kubelet-preferred-address-types",
         group: Group::Peers,
         kind: ValueType::List,
-        default: "[Hostname,InternalDNS,InternalIP,ExternalDNS,ExternalIP]",
-        help: "Which addresses of nodes lead to their kubelets, the best first.",
+        default: "",
+        help: "Which addresses of nodes lead to their kubelets, the best first. Without it, Hostname, InternalDNS, InternalIP, \
+               ExternalDNS, ExternalIP.",
         effect: Effect::Set(|options, value| {
             add(options.kubelets.address_types.get_or_insert_default(), value)
         }),
@@ -797,7 +798,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "10250",
         help: "The port of kubelets whose nodes do not say it. Deprecated by the reference.",
         effect: Effect::Set(|options, value| {
-            options.kubelets.port = Some(value.parse().map_err(|_| "not a port number between 0 and 65535")?);
+            options.kubelets.port = value.parse().map_err(|_| "not a port number between 0 and 65535")?;
             Ok(())
         }),
     },

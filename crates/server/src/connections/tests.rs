@@ -118,6 +118,17 @@ async fn connection_whose_socket_takes_no_data_ends() {
     assert!(!is_open(&place));
 }
 
+#[tokio::test(start_paused = true)]
+async fn connection_that_was_taken_over_may_pause() {
+    let (connections, limits) = (connections(2), Limits::default());
+    let place = admit(&connections, 1);
+    let _taken_over = place.link.begin_takeover();
+    place.link.blocked.set();
+    tokio::time::advance(limits.stalled * 2).await;
+    connections.sweep(&limits);
+    assert!(is_open(&place));
+}
+
 #[test]
 fn addresses_of_one_peer_are_one_network() {
     let network = |text: &str| network(text.parse().unwrap());

@@ -29,6 +29,16 @@ async fn only_data_that_waits_makes_a_response_stalled() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn response_whose_client_may_pause_is_not_stalled() {
+    let limits = Limits::default();
+    let deadline = SendBy::never().0;
+    let sending = Sending { may_pause: true, ..sending(deadline, Some(Stream::default())) };
+    sending.waiting.set();
+    tokio::time::advance(limits.stalled * 1000).await;
+    assert_eq!(sending.overdue(Instant::now(), &limits), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn stamp_is_unset_or_a_time() {
     let stamp = Stamp::unset(Instant::now());
     assert_eq!(stamp.get(), None);
