@@ -15,9 +15,32 @@ use object::{Map, Value};
 use schema::{Ref, Status, builtin};
 
 impl Registry {
-    /// Gives a pod its node.
+    /// Gives a pod its node, by its subresource.
     pub(crate) async fn bind(
         &self,
+        target: &Target<'_>,
+        binding: Value,
+        options: &WriteOptions,
+    ) -> Result<Answer, Status> {
+        self.bind_pod(target, target, binding, options).await
+    }
+
+    /// Gives the pod its node that has the name of the binding: the resource `bindings`.
+    pub(crate) async fn bind_by_name(
+        &self,
+        asked: &Target<'_>,
+        binding: Value,
+        options: &WriteOptions,
+    ) -> Result<Answer, Status> {
+        let name = object_meta::text(map(&binding)?, "name").to_owned();
+        let served = asked.catalog.find("", "v1", "pods").ok_or_else(Status::unknown_resource)?;
+        let pod = Target { served, subresource: served.subresource("binding"), name: &name, ..*asked };
+        self.bind_pod(asked, &pod, binding, options).await
+    }
+
+    async fn bind_pod(
+        &self,
+        asked: &Target<'_>,
         target: &Target<'_>,
         mut binding: Value,
         options: &WriteOptions,
@@ -25,7 +48,7 @@ impl Registry {
         let run = Run::dry_if(options.dry_run);
         let admission = &self.config().admission;
         object_meta::fit_namespace(map_mut(&mut binding)?, target.namespace)?;
-        let request = WriteRequest::write(target, options);
+        let request = WriteRequest::write(asked, options);
         let attributes = request.attributes(Operation::Create, None);
         admission.mutate(&attributes, Some(&mut binding)).await?;
         if object_meta::text(map(&binding)?, "name") != target.name {

@@ -5,7 +5,6 @@
 //!    the documents and encodings that were made of them.
 //! 3. A [`Served`] that is replaced or removed is *retired*; watches that use it end.
 
-use crate::review::Review;
 use crate::stored::Stored;
 use kinds::ResourceType;
 use object::Text;
@@ -74,11 +73,6 @@ impl Served {
             headings: OnceLock::new(),
             retired: Semaphore::new(0),
         }
-    }
-
-    /// Whether requests for it are answered: it keeps objects, or is a review.
-    pub fn is_implemented(&self) -> bool {
-        self.stored.is_some() || Review::of(self).is_some()
     }
 
     /// Ends when this is not served any more, or in another form.

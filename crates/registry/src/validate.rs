@@ -51,5 +51,9 @@ fn refuse(target: &Target<'_>, name: &str, errors: &field::List) -> Result<(), S
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(&target.served.group, &target.served.kind, name, errors))
+    // An object is invalid as what it is stored as: events of either group are those of the core group.
+    let stored = target.stored()?.ty().kind.as_ref();
+    let (group, kind) =
+        stored.map_or((&target.served.group, &target.served.kind), |of| (&of.group, &of.kind));
+    Err(Status::invalid(group, kind, name, errors))
 }

@@ -93,6 +93,9 @@ impl Registry {
             return Box::pin(self.review(review, target, object, options)).await;
         }
         match target.subresource.map(|subresource| &subresource.action) {
+            None if target.served.stored.is_none() => {
+                return self.bind_by_name(target, object, options).await;
+            }
             None => {}
             Some(SubresourceAction::Bind) => return self.bind(target, object, options).await,
             // In a box, so that every other create does not carry its room.

@@ -157,6 +157,12 @@ impl Strategy for JobStrategy {
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
         object.remove("status");
         if Job::of(object).spec().manual_selector() != Some(true) {
+            // In the reference the labels that a job has from its template are those of the template, not a copy of them.
+            let (own, of_template) =
+                (metadata(object).labels(), Job::of(object).spec().template().metadata());
+            if own.map() == of_template.labels().map() {
+                at(object, "metadata", |metadata| drop(metadata.remove("labels")));
+            }
             select_own(object);
             // The reference does this in the defaulting of every job that it decodes, also of the one it just wrote: labels of
             // the template that are wrong are wrong there alone.

@@ -73,7 +73,13 @@ pub(super) fn validate_with_selector(spec: JobSpec<'_>, old: Option<JobSpec<'_>>
         }
     }
     let mismatch = workload::mismatch(spec.selector(), spec.template(), &path.child("template"));
-    errors.extend(mismatch.ok().flatten());
+    errors.extend(mismatch.ok().flatten().map(
+        |error| match spec.template().metadata().labels().is_empty() {
+            // The preparation of a job makes labels where there are none.
+            true => Error { value: BadValue::Raw("map[string]string{}".to_owned()), ..error },
+            false => error,
+        },
+    ));
     errors
 }
 

@@ -123,9 +123,6 @@ impl Api {
         if info.verb == Verb::Resource(KindVerb::Watch) && !route.served.verbs.contains(&KindVerb::Watch) {
             return Err(watch_unsupported(route.served).into());
         }
-        if !route.served.is_implemented() {
-            return Err(Status::unknown_resource().into());
-        }
         let target = Target::new(proof, catalog, route.served, route.subresource)?;
         if route
             .subresource
