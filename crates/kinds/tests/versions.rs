@@ -56,14 +56,16 @@ impl Pair {
         }
     }
 
-    fn to_stored(&self, object: &mut Value) {
+    /// Converts to the storage version.
+    fn store(&self, object: &mut Value) {
         if let Some(conversion) = self.version.conversion {
             (conversion.to_stored)(object);
         }
         set_type(object, self.stored);
     }
 
-    fn from_stored(&self, object: &mut Value) {
+    /// Converts from the storage version.
+    fn read(&self, object: &mut Value) {
         if let Some(conversion) = self.version.conversion {
             (conversion.from_stored)(object);
         }
@@ -117,13 +119,13 @@ fn written_versions_are_stable_after_one_round_trip() {
         pair.each(|random| {
             let mut object = named(pair.ty, random);
             pair.default(&mut object);
-            pair.to_stored(&mut object);
+            pair.store(&mut object);
             check_is_instance(pair.stored, &object);
-            pair.from_stored(&mut object);
+            pair.read(&mut object);
             check_is_instance(pair.ty, &object);
             let once = object.clone();
-            pair.to_stored(&mut object);
-            pair.from_stored(&mut object);
+            pair.store(&mut object);
+            pair.read(&mut object);
             assert_eq!(object, once);
         });
     }
@@ -140,9 +142,9 @@ fn stored_objects_survive_the_way_through_every_version() {
             }
             pair.owner.strategy.default(object.as_map_mut().unwrap());
             let before = object.clone();
-            pair.from_stored(&mut object);
+            pair.read(&mut object);
             check_is_instance(pair.ty, &object);
-            pair.to_stored(&mut object);
+            pair.store(&mut object);
             assert_eq!(object, before);
         });
     }

@@ -13,7 +13,7 @@
 //! | 8 resource version | a stale one is a conflict, whatever else is wrong with the object |
 //! | 9 the kind's hook | reserves what the state needs; released unless the change is committed |
 //! | 10 the kind's preparation | takes back what this way of writing may not change |
-//! | 11 validation | of the complete state |
+//! | 11 validation | of the complete state; then the defaults of the storage version, which a converted body lacks |
 //! | 12 permission to create | of a PUT or an apply that found nothing |
 //! | 13 validating admission | sees what will be stored; gives the proof that committing demands |
 //! | 14 commit | if the object is still the one that was read; otherwise everything from step 2 on is done again |

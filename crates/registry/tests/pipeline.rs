@@ -746,3 +746,26 @@ async fn an_object_in_an_old_storage_version_is_read_and_rewritten_in_the_new_on
         "{stored}"
     );
 }
+
+#[tokio::test]
+async fn what_v2_says_of_an_autoscaler_survives_writes_through_v1() {
+    let api = Api::start("horizontalpodautoscalers").await;
+    let autoscalers = Address::v1("autoscaling", "horizontalpodautoscalers", "default");
+    let v2 = r#"{"kind":"HorizontalPodAutoscaler","apiVersion":"autoscaling/v2","metadata":{"name":"a"},"spec":{"scaleTargetRef":{"kind":"Deployment","name":"d"},"maxReplicas":3,"metrics":[{"type":"Pods","pods":{"metric":{"name":"q"},"target":{"type":"AverageValue","averageValue":"2"}}}],"behavior":{"scaleDown":{"stabilizationWindowSeconds":10}}}}"#;
+    api.write(Address { version: "v2", ..autoscalers }, Way::Create(v2), false).await.unwrap();
+    let patch = Way::Patch(Patch::Merge, r#"{"spec":{"targetCPUUtilizationPercentage":63}}"#);
+    api.write(autoscalers.named("a"), patch, false).await.unwrap();
+    let stored = api.stored("horizontalpodautoscalers.autoscaling", "a").await.unwrap();
+    for part in [
+        r#""pods":{"metric":{"name":"q"},"target":{"type":"AverageValue","averageValue":"2"}}"#,
+        r#""target":{"type":"Utilization","averageUtilization":63}"#,
+        r#""scaleDown":{"stabilizationWindowSeconds":10,"#,
+    ] {
+        assert!(stored.contains(part), "{part} {stored}");
+    }
+    // What is created through v1 has the defaults of v2 when it is stored.
+    let v1 = r#"{"kind":"HorizontalPodAutoscaler","apiVersion":"autoscaling/v1","metadata":{"name":"b","annotations":{"autoscaling.alpha.kubernetes.io/behavior":"{\"ScaleUp\":{\"Policies\":[{\"Type\":\"Pods\",\"Value\":1,\"PeriodSeconds\":5}]}}"}},"spec":{"scaleTargetRef":{"kind":"Deployment","name":"d"},"maxReplicas":3}}"#;
+    api.write(autoscalers, Way::Create(v1), false).await.unwrap();
+    let stored = api.stored("horizontalpodautoscalers.autoscaling", "b").await.unwrap();
+    assert!(stored.contains(r#""minReplicas":1"#) && stored.contains(r#""selectPolicy":"Max""#), "{stored}");
+}
