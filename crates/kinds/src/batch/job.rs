@@ -158,16 +158,17 @@ impl Strategy for JobStrategy {
         object.remove("status");
         if Job::of(object).spec().manual_selector() != Some(true) {
             // In the reference the labels that a job has from its template are those of the template, not a copy of them.
-            let (own, of_template) =
-                (metadata(object).labels(), Job::of(object).spec().template().metadata());
-            if own.map() == of_template.labels().map() {
+            let own = metadata(object).labels();
+            let are_shared =
+                !own.is_empty() && own.map() == Job::of(object).spec().template().metadata().labels().map();
+            if are_shared {
                 at(object, "metadata", |metadata| drop(metadata.remove("labels")));
             }
             select_own(object);
-            // The reference does this in the defaulting of every job that it decodes, also of the one it just wrote: labels of
-            // the template that are wrong are wrong there alone.
+            // It copies them to a job without any in the defaulting of every job that it decodes, also of the one it just wrote:
+            // labels of the template that are wrong are wrong there alone.
             let template = Job::of(object).spec().template().metadata();
-            if object_meta::labels(Some(template.map()), &Path::UNSET).is_empty() {
+            if are_shared || object_meta::labels(Some(template.map()), &Path::UNSET).is_empty() {
                 label_as_template(object);
             }
         }

@@ -1,15 +1,5 @@
 use super::*;
-use crate::{Limits, builtin, json};
-
-fn errors(group: &str, version: &str, kind: &str, new: &str, old: Option<&str>) -> Vec<String> {
-    let ty = builtin::by_kind(group, version, kind).expect("a built-in kind");
-    let read = |text: &str| json::decode(ty, text.as_bytes(), &Limits::default()).expect("valid JSON").value;
-    let old = old.map(read);
-    validate(ty, read(new).as_map().unwrap(), old.as_ref().and_then(Value::as_map), &Path::UNSET)
-        .iter()
-        .map(Error::to_string)
-        .collect()
-}
+use crate::{Limits, json};
 
 /// The errors of an object with a list of ports, each with a name, a number and a protocol.
 fn port_errors(text: &str) -> Vec<String> {
