@@ -8,7 +8,7 @@ use crate::{
 use object::field::{BadValue, Error, List, Path};
 use object::name::{dns1123_subdomain, invalid, qualified_name};
 use object::quote::Quoted;
-use object::time::MicroTime;
+use object::time::{MicroTime, Time};
 use object::{Map, Value};
 use schema::view::View;
 use schema::views::core::v1::{Event, EventSource, ObjectReference};
@@ -239,8 +239,10 @@ fn validate_change(new: Event<'_>, old: Event<'_>) -> List {
     };
     let time = |key: &str| {
         let time = value(new, key);
-        let time = time.as_ref().and_then(Value::as_str).and_then(|text| text.parse::<MicroTime>().ok());
-        time.map_or_else(|| BadValue::Raw("0001-01-01 00:00:00 +0000 UTC".into()), BadValue::from)
+        let text = time.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let read = text.parse::<MicroTime>().map(BadValue::from);
+        let read = read.or_else(|_| text.parse::<Time>().map(BadValue::from));
+        read.unwrap_or_else(|_| BadValue::Raw("0001-01-01 00:00:00 +0000 UTC".into()))
     };
     compare("involvedObject", "involvedObject", &|| reference(new.involved_object()));
     compare("reason", "reason", &|| new.reason().into());
