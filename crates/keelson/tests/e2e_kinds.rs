@@ -3,7 +3,7 @@
 //!
 //! What to do comes from the rows (`kinds::all`), what to do it with from `kinds/fixtures.json`: for each resource an object, a merge patch
 //! that changes it (`change`), one that makes its creation (`refused`) and one that makes its update invalid (`refusedChange`), and one of
-//! its status, where it has that.
+//! its status, where it has that. (Definitions of custom resources have no rules yet, and so no refused ones.)
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -470,6 +470,9 @@ fn tables_and_field_selectors_show_it() {
 #[test]
 fn what_is_invalid_is_refused_and_changes_nothing() {
     each(|api, row| {
+        if row.fixture["refused"].is_null() {
+            return Ok(());
+        }
         let refused = row.object(&row.fixture["refused"]);
         api.refused("POST", &row.collection(), "application/json", &refused)?;
         row.create(api)?;

@@ -119,7 +119,7 @@ fn refused_fields_and_patches_show_a_part_of_what_was_sent() {
     let server = start(&[]);
     let mut caller = Caller::new(&server);
     let data: serde_json::Map<String, Value> =
-        (0..2_000).map(|at| (format!("k{at}"), json!("v".repeat(1000)))).collect();
+        (0..1_000).map(|at| (format!("k{at}"), json!("v".repeat(1000)))).collect();
     let whole = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": data });
     assert_eq!(caller.ask("POST", MAPS, whole.to_string().as_bytes()).status, 201);
     let key = "k".repeat(1_000_000);
@@ -188,16 +188,19 @@ fn an_object_that_grows_past_its_limit_is_413() {
     let server = start(&[]);
     let mut caller = Caller::new(&server);
     let half = "x".repeat(1_600_000);
-    let first = json!({ "metadata": { "name": "a" }, "data": { "one": half } }).to_string();
-    assert_eq!(caller.ask("POST", MAPS, first.as_bytes()).status, 201);
-    let name = format!("{MAPS}/a");
-    let more = json!({ "data": { "two": half } });
-    let config = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": { "two": half } });
+    // The texts of an event have no limit of their own.
+    let events = "/api/v1/namespaces/default/events";
+    let about = json!({ "namespace": "default" });
+    let first = json!({ "metadata": { "name": "a" }, "involvedObject": about, "message": half }).to_string();
+    assert_eq!(caller.ask("POST", events, first.as_bytes()).status, 201);
+    let name = format!("{events}/a");
+    let more = json!({ "reason": half });
+    let config = json!({ "apiVersion": "v1", "kind": "Event", "reason": half });
     for (write, body) in [
         (MERGE_PATCH, more.clone()),
         (STRATEGIC_PATCH, more),
-        (JSON_PATCH, json!([{ "op": "add", "path": "/data/two", "value": half }])),
-        (JSON_PATCH, json!([{ "op": "copy", "from": "/data/one", "path": "/data/two" }])),
+        (JSON_PATCH, json!([{ "op": "add", "path": "/reason", "value": half }])),
+        (JSON_PATCH, json!([{ "op": "copy", "from": "/message", "path": "/reason" }])),
         (APPLY, config),
     ] {
         let body = body.to_string();

@@ -192,6 +192,11 @@ fn start_goes_on_without_an_object_of_the_system() {
         assert_eq!(caller.ask("GET", path, b"").status, 500);
         let ready = caller.ask("GET", "/readyz?verbose", b"");
         assert!(ready.status == 200 && ready.text().contains("warn: the stored object"), "{}", ready.text());
+        if path.ends_with("services/kubernetes") {
+            // Its address is still taken, and by whom cannot be read.
+            let address = "/apis/networking.k8s.io/v1/ipaddresses/10.0.0.1";
+            assert_eq!(caller.ask("DELETE", address, b"").status, 200);
+        }
         let mended = caller.ask("PUT", path, &copy);
         assert_eq!(mended.status, 201, "{path}: {}", mended.text());
         assert_eq!(mended.json()["metadata"]["uid"], uid.as_str());

@@ -305,7 +305,8 @@ fn sweep(
     );
     found.slowest.iter().for_each(|(cost, about)| println!("{cost:>10.1?} {about}"));
     assert!(found.squares.is_empty(), "{:#?}", found.squares);
-    assert!(found.accepted > found.sent / 2, "{} of {} were accepted", found.accepted, found.sent);
+    // Most are refused for what is in the list, after all of it was looked at.
+    assert!(found.accepted > found.sent / 8, "{} of {} were accepted", found.accepted, found.sent);
     found
 }
 

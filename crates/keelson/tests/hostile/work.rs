@@ -22,9 +22,10 @@ fn pod(name: &str, volumes: usize) -> Vec<u8> {
     let volume = |at: usize| json!({ "name": format!("v{at}"), "emptyDir": {} });
     let volumes: Vec<Value> = (0..volumes).map(volume).collect();
     let containers = json!([{ "name": "c", "image": "i" }]);
-    json!({ "metadata": { "name": name, "labels": { "n": "0" } }, "spec": { "containers": containers, "volumes": volumes } })
-        .to_string()
-        .into_bytes()
+    json!({ "metadata": { "name": name, "labels": { "n": "0" } }, "spec": { "containers": containers, "volumes": volumes,
+        "serviceAccountName": "default", "automountServiceAccountToken": false } })
+    .to_string()
+    .into_bytes()
 }
 
 fn owned(name: &str, count: usize) -> Vec<u8> {
