@@ -186,6 +186,28 @@ fn strings<'a>(metadata: Option<&'a Map>, key: &str) -> impl Iterator<Item = (&'
     map.into_iter().flat_map(Map::iter).map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
 }
 
+/// The errors of the metadata at `path` of a template whose objects get labels and annotations from it, and nothing else: in the
+/// order of the reference, with its names.
+pub(crate) fn only_labels_and_annotations(metadata: &Map, path: &Path<'_>) -> field::List {
+    const OTHERS: [(&str, &str); 13] = [
+        ("name", "name"),
+        ("generateName", "generateName"),
+        ("namespace", "namespace"),
+        ("selfLink", "selfLink"),
+        ("uid", "uID"),
+        ("resourceVersion", "resourceVersion"),
+        ("generation", "generation"),
+        ("creationTimestamp", "creationTimestamp"),
+        ("deletionTimestamp", "deletionTimestamp"),
+        ("deletionGracePeriodSeconds", "deletionGracePeriodSeconds"),
+        ("ownerReferences", "ownerReferences"),
+        ("finalizers", "finalizers"),
+        ("managedFields", "managedFields"),
+    ];
+    let there = OTHERS.iter().filter(|(key, _)| metadata.contains_key(key));
+    there.map(|(_, name)| field::Error::forbidden(&path.child(name), "cannot be set")).collect()
+}
+
 /// The rules for the labels in the metadata of an object or of a template.
 pub fn labels(metadata: Option<&Map>, path: &Path<'_>) -> field::List {
     label_entries(strings(metadata, "labels"), path)

@@ -1,4 +1,5 @@
-//! All flags, one row each: first those with an effect, then those of the reference that are only accepted.
+//! All flags, one row each: first those with an effect, then those of the reference that are only accepted. The file is long because
+//! there are 177 of them, and one table is where to look for any.
 
 use super::{Effect, Flag, Group, ValueType, value};
 use allocation::PortRange;
@@ -310,7 +311,7 @@ pub(super) const FLAGS: &[Flag] = &[
             options.services.keeps_endpoints = match value {
                 "lease" | "master-count" => true,
                 "none" => false,
-                _ => return Err(format!("endpoint reconciler not implemented: {value}")),
+                _ => return Err(format!("{value:?} is none of lease, master-count and none")),
             };
             Ok(())
         }),

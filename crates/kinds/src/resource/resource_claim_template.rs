@@ -6,7 +6,7 @@ use super::{conversion, default_claim, drop_from_claim, has_admin_access, versio
 use crate::defaults::at;
 use crate::object_meta;
 use crate::{Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Strategy, Version};
-use object::field::{Error, List, Path};
+use object::field::{List, Path};
 use object::{Map, Value};
 use schema::view::View;
 use schema::views::resource::v1beta1::ResourceClaimTemplate;
@@ -60,23 +60,6 @@ impl Strategy for ResourceClaimTemplateStrategy {
     }
 }
 
-/// The fields of the metadata of a template that are not allowed, with their names in errors.
-const FORBIDDEN: [(&str, &str); 13] = [
-    ("name", "name"),
-    ("generateName", "generateName"),
-    ("namespace", "namespace"),
-    ("selfLink", "selfLink"),
-    ("uid", "uID"),
-    ("resourceVersion", "resourceVersion"),
-    ("generation", "generation"),
-    ("creationTimestamp", "creationTimestamp"),
-    ("deletionTimestamp", "deletionTimestamp"),
-    ("deletionGracePeriodSeconds", "deletionGracePeriodSeconds"),
-    ("ownerReferences", "ownerReferences"),
-    ("finalizers", "finalizers"),
-    ("managedFields", "managedFields"),
-];
-
 fn validate_spec(object: &Map, parameters: Parameters) -> List {
     let spec = ResourceClaimTemplate::of(object).spec();
     let path = Path::new("spec");
@@ -84,11 +67,7 @@ fn validate_spec(object: &Map, parameters: Parameters) -> List {
     let metadata = spec.metadata().map();
     let mut errors = object_meta::annotations(Some(metadata), &at.child("annotations"));
     errors.append(object_meta::labels(Some(metadata), &at.child("labels")));
-    for (key, name) in FORBIDDEN {
-        if metadata.get(key).is_some_and(|value| !value.is_null()) {
-            errors.push(Error::forbidden(&at.child(name), "cannot be set"));
-        }
-    }
+    errors.append(object_meta::only_labels_and_annotations(metadata, &at));
     errors.append(claim::validate(spec.spec(), parameters, &path.child("spec")));
     errors
 }

@@ -26,22 +26,6 @@ const RESIZE_STATUSES: &[&str] = &[
     "NodeResizeInfeasible",
     "NodeResizePending",
 ];
-/// The fields of metadata that a template may not have, in the order of the reference, and what it calls them.
-const REFUSED_METADATA: &[(&str, &str)] = &[
-    ("name", "name"),
-    ("generateName", "generateName"),
-    ("namespace", "namespace"),
-    ("selfLink", "selfLink"),
-    ("uid", "uID"),
-    ("resourceVersion", "resourceVersion"),
-    ("generation", "generation"),
-    ("creationTimestamp", "creationTimestamp"),
-    ("deletionTimestamp", "deletionTimestamp"),
-    ("deletionGracePeriodSeconds", "deletionGracePeriodSeconds"),
-    ("ownerReferences", "ownerReferences"),
-    ("finalizers", "finalizers"),
-    ("managedFields", "managedFields"),
-];
 
 /// What a claim may have because the object had it already.
 #[derive(Clone, Copy, Debug)]
@@ -78,11 +62,7 @@ pub(crate) fn template(template: PersistentVolumeClaimTemplate<'_>, path: &Path<
     let metadata = template.metadata().map();
     let mut errors = object_meta::annotations(Some(metadata), &own.child("annotations"));
     errors.append(object_meta::labels(Some(metadata), &own.child("labels")));
-    for (key, shown) in REFUSED_METADATA {
-        if metadata.contains_key(key) {
-            errors.push(Error::forbidden(&own.child(shown), "cannot be set"));
-        }
-    }
+    errors.append(object_meta::only_labels_and_annotations(metadata, &own));
     errors.append(spec(template.spec(), Options::NEW, &path.child("spec")));
     errors
 }
