@@ -47,12 +47,15 @@ impl Authenticated {
         !self.user.is_in(User::UNAUTHENTICATED)
     }
 
-    /// A part of the server itself, with its user name in the reference and in the group `system:masters`.
+    /// A part of the server itself, as the user that it is in the reference.
     pub fn system(identity: SystemIdentity) -> Self {
-        let user = User {
-            name: identity.name().to_owned(),
-            groups: vec![User::MASTERS.to_owned()],
-            ..User::default()
+        let user = match identity {
+            SystemIdentity::ApiServer => User {
+                name: "system:apiserver".to_owned(),
+                groups: vec![User::MASTERS.to_owned()],
+                ..User::default()
+            },
+            SystemIdentity::Controller(account) => User::service_account("kube-system", account),
         };
         Self::new(user.authenticated())
     }
@@ -74,17 +77,10 @@ impl Authenticated {
 /// The parts of the server that make requests themselves, as audit logs, webhooks and managed fields name them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemIdentity {
-    /// The server, for its own objects.
+    /// The server, for its own objects: `system:apiserver` in the group `system:masters`.
     ApiServer,
-}
-
-impl SystemIdentity {
-    /// The name of the user.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ApiServer => "system:apiserver",
-        }
-    }
+    /// A controller: a service account of `kube-system`, which may do what its roles allow.
+    Controller(&'static str),
 }
 
 /// The request has no valid credentials.

@@ -95,8 +95,8 @@ impl Hooks {
         self.all.iter().all(|hook| hook.is_done())
     }
 
-    /// Creates all objects, then renews the identity lease and keeps the service until the process ends.
-    pub(crate) async fn run(&self, registry: &Arc<Registry>, values: &SystemValues) {
+    /// Creates all objects, does `then`, renews the identity lease and keeps the service until the process ends.
+    pub(crate) async fn run(&self, registry: &Arc<Registry>, values: &SystemValues, then: impl FnOnce()) {
         // The field manager of the reference.
         let client = Client::new(registry.clone(), SystemIdentity::ApiServer, "kube-apiserver");
         let boot = Boot { client, values, now: Time::now(), identity: identity(), skipped: Mutex::default() };
@@ -121,6 +121,7 @@ impl Hooks {
         if first {
             forget(registry).await;
         }
+        then();
         loop {
             tokio::time::sleep(RENEWAL).await;
             if let Err(error) = boot.renew_identity().await {

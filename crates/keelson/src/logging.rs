@@ -27,6 +27,7 @@ const OWN_CRATES: &[&str] = &[
     "allocation",
     "auth",
     "cache",
+    "controllers",
     "keelson",
     "kinds",
     "merge",

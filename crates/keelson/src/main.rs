@@ -1,12 +1,10 @@
 //! The binary: flags, start and stop. Everything it serves comes from other crates.
 
 mod access;
-mod aggregation;
 mod authorization;
 mod boot;
 mod certificates;
 mod data_dir;
-mod default_accounts;
 mod flags;
 mod health;
 mod kubeconfig;
@@ -15,7 +13,6 @@ mod logging;
 mod oidc;
 mod options;
 mod plugins;
-mod quota_status;
 mod reload;
 mod run;
 mod service_accounts;

@@ -48,8 +48,8 @@ pub(crate) struct Options {
     pub(crate) kubelets: KubeletOptions,
     pub(crate) authorization: AuthorizationOptions,
     pub(crate) admission: AdmissionOptions,
-    /// `--controllers`, if it was given.
-    pub(crate) controllers: Option<Vec<String>>,
+    /// Which controllers run.
+    pub(crate) controllers: controllers::Selection,
     pub(crate) service_accounts: ServiceAccountOptions,
     pub(crate) audiences: Vec<String>,
     pub(crate) bootstrap_tokens: bool,
@@ -340,16 +340,6 @@ impl Options {
     }
 }
 
-impl Options {
-    /// Whether a controller runs, by its name or its alias: the first entry that names it decides, otherwise whether `*` is there.
-    pub(crate) fn runs_controller(&self, name: &str, alias: &str) -> bool {
-        let Some(given) = &self.controllers else { return true };
-        let is_it = |entry: &str| entry == name || entry == alias;
-        let named = given.iter().find(|entry| is_it(entry.strip_prefix('-').unwrap_or(entry)));
-        named.map_or_else(|| given.iter().any(|entry| entry == "*"), |entry| !entry.starts_with('-'))
-    }
-}
-
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -385,7 +375,7 @@ impl Default for Options {
             kubelets: KubeletOptions::default(),
             authorization: AuthorizationOptions::default(),
             admission: AdmissionOptions::default(),
-            controllers: None,
+            controllers: controllers::Selection::default(),
             service_accounts: ServiceAccountOptions::default(),
             audiences: Vec::new(),
             bootstrap_tokens: false,
@@ -399,21 +389,6 @@ impl Default for Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn controllers_run_by_name_or_by_star() {
-        let runs = |given: &[&str]| {
-            let controllers = Some(given.iter().map(|entry| (*entry).to_owned()).collect());
-            Options { controllers, ..Options::default() }.runs_controller("a-controller", "a")
-        };
-        assert!(Options::default().runs_controller("a-controller", "a"));
-        for given in [&["*"][..], &["a-controller"], &["a"], &["-b", "*"], &["b", "a", "-a"]] {
-            assert!(runs(given), "{given:?}");
-        }
-        for given in [&["-*"][..], &["b"], &["*", "-a"], &["-a-controller", "*", "a"], &[]] {
-            assert!(!runs(given), "{given:?}");
-        }
-    }
 
     #[test]
     fn service_ranges_are_one_or_two_of_different_families() {

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use allocation::Services;
-use auth::{Authenticators, SystemIdentity};
+use auth::Authenticators;
 use cache::Cache;
+use controllers::{Leadership, Supervisor};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use registry::{Client, Escalation, PluginWriter, Registry, WriteHooks};
+use registry::{Escalation, PluginWriter, Registry, WriteHooks};
 use server::api::{self, Api};
 use server::health::{Duplicate, Endpoint};
 use server::tls::{self, Files, Identity, TlsConfig};
@@ -22,17 +23,14 @@ use store::memory::Memory;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::access::{self, AuthorityFiles};
-use crate::aggregation;
 use crate::authorization;
 use crate::boot::{Hooks, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
 use crate::data_dir::{self, DataDir};
-use crate::default_accounts;
 use crate::health;
 use crate::kubelets;
 use crate::options::{LogFormat, Options, ServiceOptions, Storage};
 use crate::plugins;
-use crate::quota_status;
 use crate::service_accounts::{self, LastUses, ServiceAccounts};
 use crate::service_repair;
 
@@ -164,26 +162,12 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     });
     tokio::spawn({
         let registry = registry.clone();
-        async move { Box::pin(hooks.run(&registry, &values)).await }
+        let settings = controllers::Settings { quotas: shared.quotas };
+        let supervisor = Supervisor::new(&registry, &options.controllers, settings);
+        // The start makes the roles that controllers act by.
+        let then = || drop(tokio::spawn(supervisor.run(Leadership::Alone)));
+        async move { Box::pin(hooks.run(&registry, &values, then)).await }
     });
-    if options.runs_controller(aggregation::NAME, aggregation::ALIAS)
-        && let Some(roles) = registry.cache().resource("clusterroles.rbac.authorization.k8s.io")
-    {
-        let client = Client::new(registry.clone(), SystemIdentity::ApiServer, aggregation::NAME);
-        tokio::spawn(async move { Box::pin(aggregation::run(client, roles)).await });
-    }
-    if options.runs_controller(default_accounts::NAME, default_accounts::ALIAS) {
-        let client = Client::new(registry.clone(), SystemIdentity::ApiServer, default_accounts::NAME);
-        let cache = registry.cache().clone();
-        tokio::spawn(async move { Box::pin(default_accounts::run(client, cache)).await });
-    }
-    if options.runs_controller(quota_status::NAME, quota_status::ALIAS)
-        && registry.catalog().find("", "v1", "resourcequotas").is_some()
-    {
-        let writer = PluginWriter::named(&registry, quota_status::NAME);
-        let cache = registry.cache().clone();
-        tokio::spawn(async move { Box::pin(quota_status::run(cache, shared.quotas, writer)).await });
-    }
     let authorizer = registry.config().authorizer.clone();
     let api = Api::new(registry, lifecycle.clone(), api_config(options), backends);
     let handler = server::stack(api, authenticators, &authorizer, Arc::clone(&checks), Arc::new(build()));

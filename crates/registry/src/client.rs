@@ -3,7 +3,7 @@
 
 use crate::convert::map_mut;
 use crate::{
-    Answer, ApplyFormat, Catalog, Content, DeleteOptions, Force, List, ListOptions, Registry, Target,
+    Answer, ApplyFormat, Catalog, Content, DeleteOptions, Force, List, ListOptions, Patch, Registry, Target,
     WriteOptions,
 };
 use auth::{Attributes, Authenticated, Authorized, SystemIdentity};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Client<R = Arc<Registry>> {
     registry: R,
-    identity: SystemIdentity,
+    caller: Authenticated,
     field_manager: String,
 }
 
@@ -76,7 +76,13 @@ impl<'a> Address<'a> {
 impl<R: Deref<Target = Registry>> Client<R> {
     /// A client that goes by a name, and owns the fields that it writes under another.
     pub fn new(registry: R, identity: SystemIdentity, field_manager: &str) -> Self {
-        Self { registry, identity, field_manager: field_manager.to_owned() }
+        Self { registry, caller: Authenticated::system(identity), field_manager: field_manager.to_owned() }
+    }
+
+    /// The same client, which owns the fields that it writes under another name.
+    #[must_use]
+    pub fn with_field_manager(self, field_manager: &str) -> Self {
+        Self { field_manager: field_manager.to_owned(), ..self }
     }
 
     /// The registry.
@@ -139,10 +145,29 @@ impl<R: Deref<Target = Registry>> Client<R> {
         self.registry.apply(&target, ApplyFormat::Yaml, config, &options).await.map(drop)
     }
 
+    /// Changes an object, or a part of it, by a patch.
+    pub async fn patch(&self, address: Address<'_>, format: Patch, patch: &[u8]) -> Result<Value, Status> {
+        let (catalog, proof) = self.begin(address, "patch").await?;
+        let target = Target::find(&proof, &catalog)?;
+        let Answer { content, .. } = self.registry.patch(&target, format, patch, &self.options()).await?;
+        value(&target, content).await
+    }
+
     /// Deletes an object.
     pub async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<(), Status> {
         let (catalog, proof) = self.begin(address, "delete").await?;
         self.registry.delete(&Target::find(&proof, &catalog)?, options).await.map(drop)
+    }
+
+    /// Deletes the objects of a collection.
+    pub async fn delete_collection(
+        &self,
+        address: Address<'_>,
+        pick: &ListOptions,
+        options: &DeleteOptions,
+    ) -> Result<List, Status> {
+        let (catalog, proof) = self.begin(address, "deletecollection").await?;
+        self.registry.delete_collection(&Target::find(&proof, &catalog)?, pick, options).await
     }
 
     /// Reads an object, changes it, and writes it back if it is different then, through a subresource if the address names one. A
@@ -172,8 +197,8 @@ impl<R: Deref<Target = Registry>> Client<R> {
         address: Address<'_>,
         verb: &'static str,
     ) -> Result<(Arc<Catalog>, Authorized), Status> {
-        let caller = Authenticated::system(self.identity);
-        let proof = self.registry.config().authorizer.authorize(caller, address.attributes(verb)).await?;
+        let authorizer = &self.registry.config().authorizer;
+        let proof = authorizer.authorize(self.caller.clone(), address.attributes(verb)).await?;
         Ok((self.registry.catalog(), proof))
     }
 

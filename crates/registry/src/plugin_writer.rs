@@ -7,27 +7,28 @@ use object::Value;
 use schema::Status;
 use std::sync::{Arc, Weak};
 
-/// Writes as the server itself.
+/// Writes as a part of the server.
 pub struct PluginWriter {
     registry: Weak<Registry>,
+    identity: SystemIdentity,
     field_manager: &'static str,
 }
 
 impl PluginWriter {
-    /// Writes to a registry, for as long as it is there.
+    /// Writes to a registry as the server itself, for as long as the registry is there.
     pub fn new(registry: &Arc<Registry>) -> Self {
-        Self::named(registry, "kube-apiserver")
+        Self::named(registry, SystemIdentity::ApiServer, "kube-apiserver")
     }
 
-    /// The same under another name in managed fields.
-    pub fn named(registry: &Arc<Registry>, field_manager: &'static str) -> Self {
-        Self { registry: Arc::downgrade(registry), field_manager }
+    /// The same as somebody else, and under another name in managed fields.
+    pub fn named(registry: &Arc<Registry>, identity: SystemIdentity, field_manager: &'static str) -> Self {
+        Self { registry: Arc::downgrade(registry), identity, field_manager }
     }
 
     fn client(&self) -> Result<Client, Status> {
         let registry = self.registry.upgrade();
         let registry = registry.ok_or_else(|| Status::internal_error("the server is stopping"))?;
-        Ok(Client::new(registry, SystemIdentity::ApiServer, self.field_manager))
+        Ok(Client::new(registry, self.identity, self.field_manager))
     }
 }
 

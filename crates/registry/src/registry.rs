@@ -12,12 +12,13 @@ use cache::{Cache, Field, Spec};
 use kinds::{Kind, ResourceType, Scope, SelectableField, Storage, Version};
 use object::Text;
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+use tokio::sync::watch;
 
 /// What serves requests: shared by all of them.
 pub struct Registry {
     cache: Arc<Cache>,
-    catalog: RwLock<Arc<Catalog>>,
+    catalog: watch::Sender<Arc<Catalog>>,
     /// Held while the catalog is changed, so that changes are made one after another.
     changing: tokio::sync::Mutex<()>,
     config: Config,
@@ -186,13 +187,18 @@ impl Registry {
                 served.push(Arc::new(builtin(&cache, kind, version)?));
             }
         }
-        let catalog = RwLock::new(Arc::new(Catalog::new(served, None)));
+        let catalog = watch::Sender::new(Arc::new(Catalog::new(served, None)));
         Ok(Self { cache, catalog, changing: tokio::sync::Mutex::default(), config })
     }
 
     /// What is served now. A request takes it once.
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.catalog.borrow().clone()
+    }
+
+    /// What is served now, and whenever that changes.
+    pub fn follow_catalog(&self) -> watch::Receiver<Arc<Catalog>> {
+        self.catalog.subscribe()
     }
 
     /// The cache.
@@ -277,7 +283,7 @@ impl Registry {
             before.served().cloned().partition(|served| served.group == group && served.resource == resource);
         kept.extend(now);
         let next = Arc::new(Catalog::new(kept, Some(&before)));
-        *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = next;
+        self.catalog.send_replace(next);
         retired.iter().for_each(|served| served.retire());
     }
 }

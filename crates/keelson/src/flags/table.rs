@@ -199,9 +199,11 @@ pub(super) const FLAGS: &[Flag] = &[
         group: Group::Api,
         kind: ValueType::List,
         default: "*",
-        help: "Which controllers run: * for all that are on by default, name for one, -name for none of that name. There are \
+        help: "Which controllers run: * for all, name for one, -name for none of that name, -* for none. There are \
                clusterrole-aggregation-controller, resourcequota-controller and serviceaccount-controller.",
-        effect: Effect::Set(|options, value| add(options.controllers.get_or_insert_default(), value)),
+        effect: Effect::Set(|options, value| {
+            options.controllers.add(value).map_err(|error| error.to_string())
+        }),
     },
     Flag {
         name: "advertise-address",

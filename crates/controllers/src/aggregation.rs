@@ -3,57 +3,60 @@
 //! Every change of a cluster role leads to one look at all that aggregate. Their rules are applied under the name of the controller,
 //! and only if they are different.
 
-use std::collections::HashSet;
-use std::sync::Arc;
-use std::time::Duration;
-
+use crate::follow::{From, follow};
+use crate::queue::{Again, Queue, Reconcile};
+use crate::{Context, Controller};
 use auth::rbac::{GROUP, PolicyRule};
-use cache::watch::{Request, Start};
 use cache::{Entry, Filter, Freshness, Query, Resource};
 use object::{Map, Value};
 use registry::{Address, Client};
 use schema::view::View;
 use schema::views::rbac::v1::ClusterRole;
 use schema::{Limits, Status, json};
+use std::collections::HashSet;
+use std::sync::Arc;
 
-/// Its name in `--controllers` and in managed fields.
-pub(crate) const NAME: &str = "clusterrole-aggregation-controller";
-/// Its name in `--controllers` of old.
-pub(crate) const ALIAS: &str = "clusterrole-aggregation";
+pub(crate) const CONTROLLER: Controller = Controller {
+    name: NAME,
+    alias: "clusterrole-aggregation",
+    account: NAME,
+    run: |context| Box::pin(run(context)),
+};
 
-/// How long to wait after a failure.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Also its name in managed fields.
+const NAME: &str = "clusterrole-aggregation-controller";
 
-/// Runs until the process ends; not at all if cluster roles are not served.
-pub(crate) async fn run(client: Client, roles: Arc<Resource>) {
-    while client.serves(Address::v1(GROUP, "clusterroles", "")) {
-        match round(&client, &roles).await {
-            Ok(()) | Err(cache::Error::TooOld { .. }) => {}
-            Err(cache::Error::Closed) => return,
-            Err(error) => {
-                log::error!(error:%; "cluster roles cannot be followed");
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
-    }
+async fn run(context: Context) {
+    let Some(roles) = context.resource("clusterroles.rbac.authorization.k8s.io") else { return };
+    let queue = Arc::new(Queue::default());
+    let _roles = follow(context.cache(), roles.clone(), From::State, {
+        let queue = queue.clone();
+        move |_| queue.add(())
+    });
+    let client = context.client.clone().with_field_manager(NAME);
+    queue.work(&context, 1, Arc::new(Aggregation { client, roles })).await;
 }
 
-/// One look at all roles, and the wait for the next change.
-async fn round(client: &Client, roles: &Arc<Resource>) -> Result<(), cache::Error> {
-    let list = roles.list(Query::new(Freshness::Any, Filter::all())).await?;
-    let revision = list.revision;
-    let entries: Vec<Arc<Entry>> = list.collect();
-    let mut failed = false;
-    for entry in entries.iter().filter(|entry| may_aggregate(entry)) {
-        if let Err(error) = aggregate(client, entry, &entries).await {
-            log::error!(role = entry.name(), error:% = error.message; "the rules of a cluster role could not be aggregated");
-            failed = true;
+struct Aggregation {
+    client: Client,
+    roles: Arc<Resource>,
+}
+
+impl Reconcile for Aggregation {
+    type Key = ();
+
+    /// One look at all roles.
+    async fn reconcile(&self, (): &()) -> Result<Again, Status> {
+        let list = self.roles.list(Query::new(Freshness::Any, Filter::all())).await;
+        let entries: Vec<Arc<Entry>> = list.map_err(registry::status)?.collect();
+        let mut outcome = Ok(None);
+        for entry in entries.iter().filter(|entry| may_aggregate(entry)) {
+            if let Err(error) = aggregate(&self.client, entry, &entries).await {
+                log::error!(role = entry.name(), error:% = error.message; "the rules of a cluster role could not be aggregated");
+                outcome = Err(error);
+            }
         }
-    }
-    let mut watcher = roles.watch(Request::new(Start::After(revision))).await?;
-    match failed {
-        true => tokio::time::timeout(PAUSE, watcher.next()).await.map_or(Ok(()), |changed| changed.map(drop)),
-        false => watcher.next().await.map(drop),
+        outcome
     }
 }
 
@@ -116,53 +119,24 @@ fn decode(entry: &Entry) -> Result<Map, Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use auth::SystemIdentity;
-    use registry::{DeleteOptions, Registry};
-    use store::memory::Memory;
-
-    struct Fixture {
-        client: Client,
-        roles: Arc<Resource>,
-    }
+    use crate::testing::Fixture;
+    use registry::DeleteOptions;
 
     impl Fixture {
-        async fn new() -> Self {
-            let specs = registry::specs().unwrap();
-            let cache = cache::Cache::open(Arc::new(Memory::default()), specs, cache::Options::default());
-            let cache = Arc::new(cache.await.unwrap());
-            let roles = cache.resource(&format!("clusterroles.{GROUP}")).unwrap();
-            let config = registry::Config::new(&cache).unwrap();
-            let registry = Arc::new(Registry::new(cache, config).unwrap());
-            Self { client: Client::new(registry, SystemIdentity::ApiServer, NAME), roles }
-        }
-
         async fn put(&self, name: &str, label: &str, fields: &str) {
-            let address = Address::v1(GROUP, "clusterroles", "");
             let text = format!(r#"{{"metadata":{{"name":"{name}","labels":{{{label}}}}},{fields}}}"#);
-            let object = self.client.decode(address, &text).unwrap();
-            self.client.create(address, object).await.unwrap();
+            self.create(Address::v1(GROUP, "clusterroles", ""), &text).await;
         }
 
-        /// Aggregates until nothing changes.
-        async fn settle(&self) {
-            for _ in 0..10 {
-                let before = self.client.registry().cache().committed();
-                // The wait for the next change is given up.
-                let _ =
-                    tokio::time::timeout(Duration::from_millis(20), round(&self.client, &self.roles)).await;
-                if self.client.registry().cache().committed() == before {
-                    return;
-                }
-            }
-            panic!("rules change again and again");
-        }
-
-        /// The resources of the rules of a role.
-        async fn resources(&self, name: &str) -> String {
-            let role = self.client.get(Address::v1(GROUP, "clusterroles", "").named(name)).await.unwrap();
-            let rules = PolicyRule::read(ClusterRole::of(role.as_map().unwrap()).rules());
-            let resources = rules.iter().flat_map(|rule| rule.resources.iter().map(|text| text.as_str()));
-            resources.collect::<Vec<_>>().join(" ")
+        /// Waits until the rules of a role have these resources.
+        async fn until_resources(&self, name: &str, expected: &str) {
+            self.until(expected, async || {
+                let role = self.client.get(Address::v1(GROUP, "clusterroles", "").named(name)).await.unwrap();
+                let rules = PolicyRule::read(ClusterRole::of(role.as_map().unwrap()).rules());
+                let resources = rules.iter().flat_map(|rule| rule.resources.iter().map(|text| text.as_str()));
+                resources.collect::<Vec<_>>().join(" ") == expected
+            })
+            .await;
         }
     }
 
@@ -179,22 +153,21 @@ mod tests {
     #[tokio::test]
     async fn rules_come_from_selected_roles_by_name_each_once_and_through_other_aggregating_roles() {
         let fixture = Fixture::new().await;
+        let _running = fixture.start(&CONTROLLER);
         fixture.put("view", r#""to-edit":"true""#, &aggregating("to-view")).await;
         fixture.put("edit", r#""to-edit":"true""#, &aggregating("to-edit")).await;
         fixture.put("b", r#""to-view":"true""#, &rules(&["pods", "services"])).await;
         fixture.put("a", r#""to-view":"true""#, &rules(&["nodes", "pods"])).await;
         fixture.put("c", r#""to-edit":"true""#, &rules(&["secrets", "nodes"])).await;
         fixture.put("other", "", &rules(&["events"])).await;
-        fixture.settle().await;
-        assert_eq!(fixture.resources("view").await, "nodes pods services");
-        assert_eq!(fixture.resources("edit").await, "secrets nodes pods services");
-        assert_eq!(fixture.resources("other").await, "events");
+        fixture.until_resources("view", "nodes pods services").await;
+        fixture.until_resources("edit", "secrets nodes pods services").await;
+        fixture.until_resources("other", "events").await;
         let address = Address::v1(GROUP, "clusterroles", "");
         fixture.client.delete(address.named("a"), &DeleteOptions::default()).await.unwrap();
         fixture.client.delete(address.named("b"), &DeleteOptions::default()).await.unwrap();
-        fixture.settle().await;
-        assert_eq!(fixture.resources("view").await, "");
-        assert_eq!(fixture.resources("edit").await, "secrets nodes");
+        fixture.until_resources("view", "").await;
+        fixture.until_resources("edit", "secrets nodes").await;
     }
 
     #[tokio::test]
@@ -202,9 +175,9 @@ mod tests {
         let fixture = Fixture::new().await;
         fixture.put("view", "", &format!("{},{}", aggregating("to-view"), rules(&["secrets"]))).await;
         fixture.put("a", r#""to-view":"true""#, &rules(&["nodes"])).await;
-        fixture.settle().await;
-        assert_eq!(fixture.resources("view").await, "nodes");
-        let entry = fixture.roles.lookup("", "view").unwrap().unwrap();
+        let _running = fixture.start(&CONTROLLER);
+        fixture.until_resources("view", "nodes").await;
+        let entry = fixture.lookup("clusterroles.rbac.authorization.k8s.io", "", "view").unwrap();
         let text = str::from_utf8(entry.bytes()).unwrap();
         assert!(text.contains(&format!(r#""manager":"{NAME}","operation":"Apply""#)), "{text}");
     }

@@ -1,0 +1,60 @@
+//! What a controller works with.
+
+use crate::{Controller, Counters, Recorder};
+use admission::plugins::Quotas;
+use auth::SystemIdentity;
+use cache::{Cache, Resource};
+use registry::{Client, Registry};
+use std::sync::Arc;
+
+/// The name of controllers in managed fields: that of the reference's process.
+pub(crate) const FIELD_MANAGER: &str = "kube-controller-manager";
+
+/// What a controller works with.
+#[derive(Clone)]
+pub struct Context {
+    /// Acts as the controller's service account.
+    pub client: Client,
+    /// Tells people what the controller did.
+    pub recorder: Recorder,
+    /// What all controllers share.
+    pub settings: Arc<Settings>,
+    /// What became of its work.
+    pub counters: Arc<Counters>,
+    /// Its name.
+    pub name: &'static str,
+}
+
+/// What all controllers share.
+pub struct Settings {
+    /// What the quotas of namespaces are charged.
+    pub quotas: Quotas,
+}
+
+impl Context {
+    /// The context of one controller.
+    pub fn new(
+        registry: &Arc<Registry>,
+        controller: &Controller,
+        settings: Arc<Settings>,
+        counters: Arc<Counters>,
+    ) -> Self {
+        let identity = SystemIdentity::Controller(controller.account);
+        let client = Client::new(registry.clone(), identity, FIELD_MANAGER);
+        let recorder = Recorder::new(client.clone(), controller.account);
+        Self { client, recorder, settings, counters, name: controller.name }
+    }
+
+    /// The cache.
+    pub fn cache(&self) -> &Arc<Cache> {
+        self.client.registry().cache()
+    }
+
+    /// A built-in resource type by its prefix in the store: `pods`, `deployments.apps`. None if it is not served.
+    pub(crate) fn resource(&self, prefix: &str) -> Option<Arc<Resource>> {
+        let (resource, group) = prefix.split_once('.').unwrap_or((prefix, ""));
+        let catalog = self.client.registry().catalog();
+        let is_served = catalog.served().any(|served| served.resource == resource && served.group == group);
+        self.cache().resource(prefix).filter(|_| is_served)
+    }
+}

@@ -1,0 +1,113 @@
+//! The controller `serviceaccount-controller`: every namespace has a service account `default`, which pods get that name none.
+
+use crate::follow::{From, follow};
+use crate::queue::{Again, Queue, Reconcile};
+use crate::{Context, Controller};
+use cache::{Resource, Update};
+use object::{Map, Text};
+use registry::{Address, Client};
+use schema::Status;
+use schema::status::Reason;
+use std::sync::Arc;
+
+pub(crate) const CONTROLLER: Controller = Controller {
+    name: "serviceaccount-controller",
+    alias: "serviceaccount",
+    account: "service-account-controller",
+    run: |context| Box::pin(run(context)),
+};
+
+/// The account.
+const ACCOUNT: &str = "default";
+
+async fn run(context: Context) {
+    let (Some(namespaces), Some(accounts)) =
+        (context.resource("namespaces"), context.resource("serviceaccounts"))
+    else {
+        return;
+    };
+    let queue: Arc<Queue<Text>> = Arc::default();
+    let _namespaces = follow(context.cache(), namespaces.clone(), From::State, {
+        let queue = queue.clone();
+        move |update| {
+            if let Update::Change { before: None, after: Some(namespace) } = update {
+                queue.add(namespace.name().into());
+            }
+        }
+    });
+    let _accounts = follow(context.cache(), accounts.clone(), From::Now, {
+        let queue = queue.clone();
+        move |update| {
+            if let Update::Change { before: Some(account), after: None } = update
+                && account.name() == ACCOUNT
+            {
+                queue.add(account.namespace().into());
+            }
+        }
+    });
+    let worker = Accounts { client: context.client.clone(), namespaces, accounts };
+    queue.work(&context, 8, Arc::new(worker)).await;
+}
+
+struct Accounts {
+    client: Client,
+    namespaces: Arc<Resource>,
+    accounts: Arc<Resource>,
+}
+
+impl Reconcile for Accounts {
+    type Key = Text;
+
+    async fn reconcile(&self, namespace: &Text) -> Result<Again, Status> {
+        let found = self.namespaces.lookup("", namespace).ok().flatten();
+        let is_active = found.is_some_and(|found| !found.is_deleting());
+        let is_there = !matches!(self.accounts.lookup(namespace, ACCOUNT), Ok(None));
+        if !is_active || is_there {
+            return Ok(None);
+        }
+        let mut metadata = Map::new();
+        metadata.insert("name", ACCOUNT);
+        metadata.insert("namespace", namespace.as_str());
+        let mut account = Map::new();
+        account.insert("metadata", metadata);
+        match self.client.create(Address::core("serviceaccounts", namespace), account.into()).await {
+            Err(error) if is_late(&error) => Ok(None),
+            outcome => outcome.map(|_| None),
+        }
+    }
+}
+
+/// Whether the object is there meanwhile, or its namespace goes.
+pub(crate) fn is_late(error: &Status) -> bool {
+    let mut causes = error.details.iter().flat_map(|details| &details.causes);
+    matches!(error.reason, Reason::AlreadyExists | Reason::NotFound)
+        || causes.any(|cause| cause.reason == "NamespaceTerminating")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Fixture;
+    use registry::DeleteOptions;
+
+    #[tokio::test]
+    async fn every_namespace_has_its_account_again_and_again() {
+        let fixture = Fixture::new().await;
+        fixture.namespace("before").await;
+        let _running = fixture.start(&CONTROLLER);
+        fixture.namespace("after").await;
+        let appears = async |namespace: &str, without: &str| {
+            let uid = || {
+                let found = fixture.lookup("serviceaccounts", namespace, ACCOUNT);
+                found.map(|found| found.uid().to_owned()).filter(|uid| uid != without)
+            };
+            fixture.until("an account", async || uid().is_some()).await;
+            uid().unwrap()
+        };
+        appears("before", "").await;
+        let first = appears("after", "").await;
+        let address = Address::core("serviceaccounts", "after").named(ACCOUNT);
+        fixture.client.delete(address, &DeleteOptions::default()).await.unwrap();
+        appears("after", &first).await;
+    }
+}

@@ -1,0 +1,50 @@
+//! The loops that make a control plane complete: what the stock controller manager does for the API itself.
+//!
+//! A controller is a file and a row of [`CONTROLLERS`]. It follows the changes of some resource types ([`follow`]), puts what may have to
+//! be done into a [`queue`], and works that off, a bounded number at a time, through the in-process client: as the service account that
+//! it is in the reference, with the roles of that account. It reads from the cache, and keeps what it derives from there small.
+//!
+//! 1. **Level, not edge.** A key says what to look at; what is to be done follows from the newest state. A start looks at everything.
+//! 2. **Nothing is given up.** What fails is tried again, with growing pauses.
+//! 3. **Nobody falls alone.** A step that panics counts as failed; a controller that panics is started again ([`supervisor`]).
+//! 4. **Idle is free.** Between changes everything sleeps; there are no periodic rounds over all objects.
+//!
+//! Several servers over one store have one active instance among them ([`leader`]).
+
+mod aggregation;
+mod context;
+mod default_accounts;
+mod events;
+mod follow;
+mod leader;
+mod queue;
+mod quota_status;
+mod selection;
+mod supervisor;
+mod task;
+#[cfg(test)]
+mod testing;
+
+pub use context::{Context, Settings};
+pub use events::{EventType, Recorder, Subject};
+pub use leader::Leadership;
+pub use selection::{Selection, Unknown};
+pub use supervisor::{Counters, Supervisor};
+
+use auth::BoxFuture;
+
+/// A controller.
+pub struct Controller {
+    /// Its name in `--controllers`.
+    pub name: &'static str,
+    /// Its name in `--controllers` of old.
+    pub alias: &'static str,
+    /// The service account in `kube-system` that it acts as.
+    pub account: &'static str,
+    /// Runs it until there is nothing to do any more: the cache is closed, or what it is about is not served.
+    pub run: fn(Context) -> BoxFuture<'static, ()>,
+}
+
+/// All of them, by name.
+pub const CONTROLLERS: &[Controller] =
+    &[aggregation::CONTROLLER, quota_status::CONTROLLER, default_accounts::CONTROLLER];

@@ -1,0 +1,216 @@
+//! What a controller has to look at: keys, each once, when its time has come, a bounded number at a time.
+//!
+//! A key that is added while it is worked on is looked at once more afterwards, so nothing that happened meanwhile is missed. What
+//! fails is looked at again after a pause that grows with each failure in a row.
+
+use crate::Context;
+use schema::Status;
+use schema::status::Reason;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, timeout_at};
+
+/// The pause after the first failure.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Failures of a key are logged from here on: most things that go wrong once are writes that cross.
+const LOGGED_FROM: u32 = 3;
+
+/// What a queue holds.
+pub(crate) trait Key: Clone + Debug + Eq + Ord + Hash + Send + 'static {}
+
+impl<K: Clone + Debug + Eq + Ord + Hash + Send + 'static> Key for K {}
+
+/// When a key is to be looked at again without a change; `None` for never.
+pub(crate) type Again = Option<Duration>;
+
+/// What is done with a key.
+pub(crate) trait Reconcile: Send + Sync + 'static {
+    /// What its queue holds.
+    type Key: Key;
+
+    /// Brings what a key names to where it should be.
+    fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Result<Again, Status>> + Send;
+}
+
+/// What is to be looked at.
+pub(crate) struct Queue<K> {
+    state: Mutex<State<K>>,
+    added: Notify,
+}
+
+struct State<K> {
+    /// When a key is due.
+    due: HashMap<K, Instant>,
+    /// The same by time.
+    order: BTreeSet<(Instant, K)>,
+    /// What is worked on, and whether it was added meanwhile.
+    running: HashMap<K, Option<Instant>>,
+    /// How often a key has failed in a row.
+    failures: HashMap<K, u32>,
+}
+
+impl<K: Key> Default for Queue<K> {
+    fn default() -> Self {
+        let state = State {
+            due: HashMap::new(),
+            order: BTreeSet::new(),
+            running: HashMap::new(),
+            failures: HashMap::new(),
+        };
+        Self { state: Mutex::new(state), added: Notify::new() }
+    }
+}
+
+impl<K: Key> Queue<K> {
+    /// A key to look at now.
+    pub(crate) fn add(&self, key: K) {
+        self.add_at(key, Instant::now());
+    }
+
+    /// A key to look at after a time, or earlier if it is added for that.
+    pub(crate) fn add_after(&self, key: K, after: Duration) {
+        self.add_at(key, Instant::now() + after);
+    }
+
+    fn add_at(&self, key: K, at: Instant) {
+        if self.lock().add(key, at) {
+            self.added.notify_one();
+        }
+    }
+
+    /// How many keys wait.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.lock().due.len()
+    }
+
+    /// Works keys off, so many at a time, for as long as this is polled.
+    pub(crate) async fn work<R: Reconcile<Key = K>>(
+        &self,
+        context: &Context,
+        at_once: usize,
+        worker: Arc<R>,
+    ) {
+        let mut steps = JoinSet::new();
+        let mut keys: HashMap<Id, K> = HashMap::new();
+        loop {
+            let wake = self.lock().next_due();
+            let now = Instant::now();
+            if steps.len() < at_once && wake.is_some_and(|at| at <= now) {
+                if let Some(key) = self.lock().take(now) {
+                    let (worker, started) = (worker.clone(), key.clone());
+                    let handle = steps.spawn(async move { worker.reconcile(&started).await });
+                    keys.insert(handle.id(), key);
+                }
+                continue;
+            }
+            let is_full = steps.len() >= at_once;
+            tokio::select! {
+                Some(step) = steps.join_next_with_id() => {
+                    let (id, outcome) = match step {
+                        Ok((id, outcome)) => (id, outcome),
+                        Err(error) => (error.id(), Err(panicked(&error))),
+                    };
+                    if let Some(key) = keys.remove(&id) {
+                        self.finish(context, key, outcome);
+                    }
+                }
+                () = self.wait_until(wake), if !is_full => {}
+            }
+        }
+    }
+
+    /// Waits until a time, or until something was added.
+    async fn wait_until(&self, at: Option<Instant>) {
+        match at {
+            // Either outcome leads to another look.
+            Some(at) => drop(timeout_at(at, self.added.notified()).await),
+            None => self.added.notified().await,
+        }
+    }
+
+    /// A key was worked on.
+    fn finish(&self, context: &Context, key: K, outcome: Result<Again, Status>) {
+        let mut state = self.lock();
+        let added = state.running.remove(&key).flatten();
+        let again = match outcome {
+            Ok(again) => {
+                context.counters.count_done();
+                state.failures.remove(&key);
+                again.map(|after| Instant::now() + after)
+            }
+            Err(error) => {
+                context.counters.count_failed();
+                let failures = state.failures.entry(key.clone()).or_default();
+                *failures = failures.saturating_add(1);
+                let failures = *failures;
+                if failures >= LOGGED_FROM && error.reason != Reason::Conflict {
+                    log::warn!(controller = context.name, key:?, failures, error:% = error.message; "a step failed and is tried again");
+                }
+                Some(Instant::now() + pause(failures))
+            }
+        };
+        if let Some(at) = [added, again].into_iter().flatten().min() {
+            state.add(key, at);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Key> State<K> {
+    /// Whether that changes when the next key is due.
+    fn add(&mut self, key: K, at: Instant) -> bool {
+        if let Some(added) = self.running.get_mut(&key) {
+            *added = Some(added.map_or(at, |known| known.min(at)));
+            return false;
+        }
+        match self.due.get(&key) {
+            Some(known) if *known <= at => return false,
+            Some(known) => drop(self.order.remove(&(*known, key.clone()))),
+            None => {}
+        }
+        let is_first = self.next_due().is_none_or(|first| at < first);
+        self.due.insert(key.clone(), at);
+        self.order.insert((at, key));
+        is_first
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.order.first().map(|(at, _)| *at)
+    }
+
+    /// The first key whose time has come; it runs from here on.
+    fn take(&mut self, now: Instant) -> Option<K> {
+        if self.next_due()? > now {
+            return None;
+        }
+        let (_, key) = self.order.pop_first()?;
+        self.due.remove(&key);
+        if self.due.is_empty() {
+            self.due.shrink_to_fit();
+        }
+        self.running.insert(key.clone(), None);
+        Some(key)
+    }
+}
+
+fn pause(failures: u32) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(20)).min(LONGEST_PAUSE)
+}
+
+fn panicked(error: &JoinError) -> Status {
+    Status::internal_error(&error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

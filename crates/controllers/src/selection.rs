@@ -1,0 +1,83 @@
+//! Which controllers run: `--controllers`.
+
+use crate::{CONTROLLERS, Controller};
+
+/// Which controllers run. All of them unless it says otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// The entries; `None` if the flag was not given.
+    entries: Option<Vec<String>>,
+}
+
+/// An entry that names no controller.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is not in the list of known controllers")]
+pub struct Unknown(String);
+
+impl Selection {
+    /// Adds entries, with commas between them: `*` for all, a name or an old name for one, with `-` before it for not that one, `-*`
+    /// for none.
+    pub fn add(&mut self, list: &str) -> Result<(), Unknown> {
+        let entries = self.entries.get_or_insert_default();
+        for entry in list.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
+            let name = entry.strip_prefix('-').unwrap_or(entry);
+            let is_known = name == "*" || CONTROLLERS.iter().any(|controller| controller.is_called(name));
+            if !is_known {
+                return Err(Unknown(name.to_owned()));
+            }
+            entries.push(entry.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether a controller runs: the first entry that names it decides, otherwise whether `*` is there.
+    pub fn runs(&self, controller: &Controller) -> bool {
+        let Some(entries) = &self.entries else { return true };
+        let is_it = |entry: &str| controller.is_called(entry.strip_prefix('-').unwrap_or(entry));
+        let named = entries.iter().find(|entry| is_it(entry));
+        named.map_or_else(|| entries.iter().any(|entry| entry == "*"), |entry| !entry.starts_with('-'))
+    }
+}
+
+impl Controller {
+    fn is_called(&self, name: &str) -> bool {
+        name == self.name || name == self.alias
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(entries: &[&str]) -> Vec<&'static str> {
+        let mut selection = Selection::default();
+        entries.iter().for_each(|entry| selection.add(entry).unwrap());
+        CONTROLLERS.iter().filter(|one| selection.runs(one)).map(|one| one.name).collect()
+    }
+
+    #[test]
+    fn controllers_run_by_name_or_by_star() {
+        let all: Vec<_> = CONTROLLERS.iter().map(|one| one.name).collect();
+        let but = |left_out: &str| all.iter().copied().filter(|name| *name != left_out).collect::<Vec<_>>();
+        assert_eq!(runs(&[]), all);
+        assert_eq!(runs(&["*"]), all);
+        assert_eq!(runs(&["-*"]), [""; 0]);
+        assert_eq!(runs(&[""]), [""; 0]);
+        assert_eq!(runs(&["resourcequota"]), ["resourcequota-controller"]);
+        assert_eq!(runs(&["*", "-resourcequota-controller"]), but("resourcequota-controller"));
+        assert_eq!(runs(&["-resourcequota-controller", "*"]), but("resourcequota-controller"));
+        assert_eq!(runs(&["-*,serviceaccount"]), ["serviceaccount-controller"]);
+        assert_eq!(runs(&["serviceaccount", "-serviceaccount"]), ["serviceaccount-controller"]);
+    }
+
+    #[test]
+    fn unknown_names_are_refused() {
+        let error = Selection::default().add("-resourcequotas").unwrap_err();
+        assert_eq!(error.to_string(), r#""resourcequotas" is not in the list of known controllers"#);
+    }
+
+    #[test]
+    fn names_are_sorted_and_unique() {
+        assert!(CONTROLLERS.is_sorted_by(|one, other| one.name < other.name));
+    }
+}

@@ -1,0 +1,92 @@
+//! A registry over a store in memory, in which controllers run.
+
+use crate::task::Task;
+use crate::{Context, Controller, Counters, Settings};
+use admission::plugins::{Builtin as _, Gates, NamespaceLifecycle, Parts, ResourceQuota, Shared};
+use admission::{Chain, Plugin};
+use auth::{Authorizer, SystemIdentity};
+use cache::{Cache, Entry};
+use object::Value;
+use registry::{Address, Client, PluginWriter, Registry};
+use std::sync::Arc;
+use std::time::Duration;
+use store::memory::Memory;
+
+/// A registry without a server. Everybody may do everything; namespaces and quotas are enforced.
+pub(crate) struct Fixture {
+    /// Somebody else than a controller.
+    pub(crate) client: Client,
+    pub(crate) cache: Arc<Cache>,
+    settings: Arc<Settings>,
+}
+
+/// A controller that runs until this is dropped.
+pub(crate) struct Running(#[expect(dead_code, reason = "it ends with its owner")] Task);
+
+impl Fixture {
+    /// An empty one.
+    pub(crate) async fn new() -> Self {
+        Self::over(Arc::default()).await
+    }
+
+    /// What a store holds.
+    pub(crate) async fn over(store: Arc<Memory>) -> Self {
+        let cache = Cache::open(store, registry::specs().unwrap(), cache::Options::default());
+        let cache = Arc::new(cache.await.unwrap());
+        let shared = Shared::new(&cache, Gates::default()).unwrap();
+        let plugin = ResourceQuota::make(&Parts {
+            cache: &cache,
+            authorizer: &Authorizer::always_allow(),
+            shared: &shared,
+            settings: admission::plugins::Settings::default(),
+            configuration: None,
+        });
+        let plugins: [Box<dyn Plugin>; 2] = [
+            Box::new(NamespaceLifecycle::new(cache.resource("namespaces").unwrap())),
+            Box::new(plugin.unwrap()),
+        ];
+        let config =
+            registry::Config { admission: Chain::new(plugins), ..registry::Config::new(&cache).unwrap() };
+        let registry = Arc::new(Registry::new(cache.clone(), config).unwrap());
+        shared.writer.connect(Arc::new(PluginWriter::new(&registry)));
+        let client = Client::new(registry, SystemIdentity::ApiServer, "test");
+        Self { client, cache, settings: Arc::new(Settings { quotas: shared.quotas }) }
+    }
+
+    /// What a controller works with.
+    pub(crate) fn context(&self, controller: &Controller, counters: Arc<Counters>) -> Context {
+        Context::new(self.client.registry(), controller, self.settings.clone(), counters)
+    }
+
+    /// Starts a controller.
+    pub(crate) fn start(&self, controller: &Controller) -> Running {
+        Running(Task::spawn((controller.run)(self.context(controller, Arc::default()))))
+    }
+
+    /// Makes an object of its JSON.
+    pub(crate) async fn create(&self, address: Address<'_>, text: &str) -> Value {
+        let object = self.client.decode(address, text).unwrap();
+        self.client.create(address, object).await.unwrap()
+    }
+
+    /// Makes a namespace.
+    pub(crate) async fn namespace(&self, name: &str) {
+        self.create(Address::core("namespaces", ""), &format!(r#"{{"metadata":{{"name":"{name}"}}}}"#)).await;
+    }
+
+    /// An object, as it is stored.
+    pub(crate) fn lookup(&self, prefix: &str, namespace: &str, name: &str) -> Option<Arc<Entry>> {
+        self.cache.resource(prefix).unwrap().lookup(namespace, name).unwrap()
+    }
+
+    /// Waits until something holds.
+    pub(crate) async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
+        for _ in 0..2_000 {
+            if holds().await {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("there is never {what}");
+    }
+}
