@@ -72,6 +72,10 @@ async fn object_that_does_not_decode_is_named_and_the_others_are_served() {
     server.get_as("/api/v1/namespaces/m/configmaps", &format!("application/json{TABLE}")).await.says(200, "");
     server.get_as(MAPS, &format!("application/json{PARTIAL_LIST}")).await.says(200, r#""name":"bad""#);
     server.get_with(MAPS, &[(ACCEPT, "application/json")]).await.says(200, r#""name":"bad""#);
+    let watch = format!("{MAPS}?watch=true&timeoutSeconds=1");
+    let events = server.get_as(&watch, &format!("application/json{TABLE}")).await;
+    events.says(200, r#""type":"ERROR""#);
+    events.says(200, "Key: /configmaps/n/bad, ");
 }
 
 #[tokio::test]
