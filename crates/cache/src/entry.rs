@@ -7,7 +7,13 @@ use crate::{
 };
 use bytes::Bytes;
 use object::label::Labels;
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 use store::{Corrupt, Head, Key, Revision};
 
 /// Whether an entry is a state that was committed, or the last state of something that is gone.
@@ -31,6 +37,7 @@ pub struct Entry {
     revision_at: u32,
     namespace_len: u16,
     form: Form,
+    decodes: AtomicBool,
     record: Record,
 }
 
@@ -65,6 +72,7 @@ impl Entry {
             mod_revision: head.mod_revision,
             revision_at: unframed.at.try_into().ok()?,
             form: Form::Live,
+            decodes: AtomicBool::new(false),
             record,
             bytes: unframed.json,
         })
@@ -84,6 +92,7 @@ impl Entry {
             mod_revision: revision,
             bytes,
             form: Form::Tombstone,
+            decodes: AtomicBool::new(self.is_known_to_decode()),
             record,
             ..*self
         }
@@ -125,6 +134,16 @@ impl Entry {
     /// The revision of its last change, which is its `resourceVersion`.
     pub fn mod_revision(&self) -> Revision {
         self.mod_revision
+    }
+
+    /// Whether it is known that the bytes decode as the type of the object, beyond being JSON with valid metadata.
+    pub fn is_known_to_decode(&self) -> bool {
+        self.decodes.load(Ordering::Relaxed)
+    }
+
+    /// The bytes were decoded, or made from a tree.
+    pub fn note_that_it_decodes(&self) {
+        self.decodes.store(true, Ordering::Relaxed);
     }
 
     /// Whether this is a state that was committed, or the last one of something that is gone.

@@ -45,6 +45,12 @@ pub enum Error {
     /// The stored bytes of the object asked for cannot be read.
     #[error(transparent)]
     Corrupt(#[from] Arc<Corrupt>),
+    /// A state was asked for of which these objects cannot be read.
+    #[error("{} of the objects cannot be read", .0.len())]
+    Damaged(Vec<Arc<Corrupt>>),
+    /// An object was removed whose last state cannot be read.
+    #[error("saw a DELETED event, but object data is corrupt - {0}")]
+    CorruptDeleted(Arc<Corrupt>),
     /// A precondition did not hold; nothing was changed.
     #[error(transparent)]
     Conflict(#[from] Box<Conflict>),

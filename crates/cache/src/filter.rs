@@ -174,6 +174,15 @@ impl Selection {
             && fields.matches_with(|field| entry.field(field))
     }
 
+    /// Whether a key is in the scope.
+    pub(crate) fn has_key(&self, key: &str) -> bool {
+        match &self.scope {
+            Scope::All => true,
+            Scope::Namespace(of) => key.split_once('/').is_some_and(|(namespace, _)| namespace == of),
+            Scope::Key(only) => key == only,
+        }
+    }
+
     /// The keys of the scope that do not lie before `start`.
     pub(crate) fn keys(&self, start: Option<&str>) -> Keys {
         let (from, to) = match &self.scope {

@@ -4,7 +4,7 @@
 
 mod common;
 
-use cache::{Change, Committed, Error, Filter, Freshness, Invalid, Mode, Options, Query, Spec};
+use cache::{Change, Committed, Error, Filter, Freshness, Invalid, Mode, Options, Query, Spec, watch};
 use common::{Backing, Fixture, Stored, fields, labels, most_recent, node_json, pod, texts};
 use std::{
     future::{Future, poll_fn},
@@ -488,7 +488,10 @@ async fn damaged_objects_are_reported_and_the_others_served(backing: Backing) {
     let f = fixture(backing).await;
     f.put(pod("n", "a")).await;
     f.put(pod("n", "b").app("web")).await;
-    let mut watching = f.watch(cache::watch::Request::new(cache::watch::Start::After(Revision(2)))).await;
+    let after = |revision| watch::Request::new(watch::Start::After(Revision(revision)));
+    let mut all = f.watch(after(2)).await;
+    let mut on_node = f.watch(after(2).filter(fields("spec.nodeName=x"))).await;
+    let mut elsewhere = f.watch(after(2).filter(Filter::namespace("m"))).await;
     let key = store::Key::try_from("pods/n/b").unwrap();
     let torn = store::Change::put(key, &b"\x10\0\0\0{\"metadata\":{"[..]);
     f.stored.store().commit(torn).await.unwrap();
@@ -505,14 +508,33 @@ async fn damaged_objects_are_reported_and_the_others_served(backing: Backing) {
         assert!(elsewhere.damaged.is_empty());
     };
     check(&f).await;
-    assert_eq!(watching.take(1).await, ["DELETED n/b@3"]);
+    // It is not deleted, and what became of it cannot be told.
+    assert!(matches!(all.error().await, Error::Corrupt(_)));
+    assert!(matches!(on_node.error().await, Error::Corrupt(_)));
+    assert!(elsewhere.is_quiet().await);
     let f = f.restart(Options::default()).await;
     check(&f).await;
+    for start in [watch::Start::State(Freshness::Any), watch::Start::StreamingList(Freshness::Any)] {
+        let refused = f.pods.watch(watch::Request::new(start)).await.map(drop);
+        assert!(matches!(refused, Err(Error::Damaged(damaged)) if damaged.len() == 1));
+        assert!(f.pods.watch(watch::Request::new(start).filter(Filter::namespace("m"))).await.is_ok());
+    }
+    assert!(matches!(f.watch(after(2)).await.error().await, Error::Corrupt(_)));
+    let mut watching = f.watch(after(3)).await;
+    let mut on_node = f.watch(after(3).filter(fields("spec.nodeName=x"))).await;
+    let mut elsewhere = f.watch(after(3).filter(Filter::namespace("m"))).await;
     let stale = pod("n", "b").change(&f.pods).expect_revision(Revision(2));
     assert!(matches!(f.cache.commit(stale).await, Err(Error::Corrupt(_))));
     let Committed::Deleted { last, .. } = f.commit(Change::delete(&f.pods, "n", "b")).await else { panic!() };
     assert!(last.is_none());
     assert!(f.pods.get("n", "b", Freshness::MostRecent).await.unwrap().is_none());
+    for watching in [&mut watching, &mut on_node] {
+        let error = watching.error().await;
+        let said =
+            "saw a DELETED event, but object data is corrupt - the stored object pods/n/b (revision 3)";
+        assert!(error.to_string().starts_with(said), "{error}");
+    }
+    assert!(elsewhere.is_quiet().await);
     f.put(pod("n", "b")).await;
     assert_eq!(f.pods.len(), 2);
 }

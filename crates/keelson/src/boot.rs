@@ -18,7 +18,6 @@ use aws_lc_rs::digest::{SHA256, digest};
 use object::Value;
 use object::time::{MicroTime, Time};
 use registry::{Address, Client, Registry};
-use schema::status::Reason;
 use schema::{Status, json};
 use store::Revision;
 
@@ -277,7 +276,7 @@ impl Boot<'_> {
         let object = self.client.decode(address, text)?;
         match self.client.get(address.named(name(&object))).await {
             Err(absent) if absent.code == 404 => {}
-            Err(damaged) if damaged.reason == Reason::StorageReadError => {
+            Err(damaged) if registry::is_unreadable(&damaged) => {
                 log::error!(error:% = damaged.message; "the start goes on without an object of the system");
                 return Ok(());
             }
@@ -310,7 +309,7 @@ impl Boot<'_> {
         };
         match self.client.modify(address.named(name(&wanted)), set).await {
             // The server is the author of the whole object.
-            Err(damaged) if damaged.reason == Reason::StorageReadError => {
+            Err(damaged) if registry::is_unreadable(&damaged) => {
                 self.client.create(address, wanted.clone()).await.map(drop)
             }
             outcome => outcome,
@@ -320,7 +319,7 @@ impl Boot<'_> {
     /// An object that cannot be read is left to people; `create` has named it.
     fn readable(&self, outcome: Result<(), Status>) -> Result<(), Status> {
         match outcome {
-            Err(damaged) if damaged.reason == Reason::StorageReadError => Ok(()),
+            Err(damaged) if registry::is_unreadable(&damaged) => Ok(()),
             outcome => outcome,
         }
     }

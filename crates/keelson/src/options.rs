@@ -292,6 +292,8 @@ impl ServiceOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gates {
     pub(crate) watch_list: bool,
+    /// `AllowUnsafeMalformedObjectDeletion`.
+    pub(crate) unsafe_delete: bool,
     pub(crate) cbor: bool,
     pub(crate) compression: bool,
     /// `StructuredAuthenticationConfiguration`.
@@ -306,6 +308,7 @@ impl Default for Gates {
     fn default() -> Self {
         Self {
             watch_list: false,
+            unsafe_delete: false,
             cbor: false,
             compression: true,
             authentication_config: true,

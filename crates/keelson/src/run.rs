@@ -234,6 +234,7 @@ fn registry(
     let config = registry::Config {
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
+        unsafe_delete: options.gates.unsafe_delete,
         binding_labels: options.gates.admission.pod_topology_labels,
         authenticators,
         tokens: Some(tokens),

@@ -260,10 +260,8 @@ pub trait Strategy: Send + Sync {
 
     /// Changes an object that a delete marks and does not remove yet.
     ///
-    /// Runs after the registry set the `deletionTimestamp`, if finalizers remain, if
-    /// [`may_be_removed`](Self::may_be_removed) says no, or if the kind
-    /// [deletes in two phases](Self::deletes_in_two_phases). Does not run for an object with a
-    /// [grace period](Self::grace).
+    /// Runs after the registry set the `deletionTimestamp`, in the first phase of a kind that
+    /// [deletes in two phases](Self::deletes_in_two_phases).
     ///
     /// It may add finalizers and change `status`. It may not change the deletion timestamp or remove finalizers.
     fn prepare_deletion(&self, _object: &mut Map, _context: &Context<'_>) {}
@@ -278,6 +276,21 @@ pub trait Strategy: Send + Sync {
     /// Read by every delete. The answer depends on the kind alone.
     fn deletes_in_two_phases(&self) -> bool {
         false
+    }
+
+    /// Whether the first of two phases sets the finalizers that the propagation policy asks for.
+    fn propagates_in_first_phase(&self) -> bool {
+        true
+    }
+
+    /// Why the object of a name cannot be deleted by its name.
+    fn undeletable(&self, _name: &str) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether an object that cannot be read may be removed by an unsafe delete. The answer depends on the kind alone.
+    fn may_be_removed_unread(&self) -> bool {
+        true
     }
 
     /// Whether an object without finalizers in its metadata may be removed from the store.

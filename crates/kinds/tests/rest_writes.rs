@@ -313,8 +313,7 @@ fn crd_deletion_adds_the_cleanup_finalizer_and_terminating_condition() {
     let mut object =
         map(r#"{"metadata":{"finalizers":["x"]},"status":{"conditions":[{"type":"Established"}]}}"#);
     let strategy = kind("CustomResourceDefinition").strategy;
-    assert!(!strategy.may_be_removed(&object));
-    assert!(strategy.may_be_removed(&map(r#"{"metadata":{"deletionTimestamp":"2024-05-06T07:08:09Z"}}"#)));
+    assert!(strategy.deletes_in_two_phases() && !strategy.propagates_in_first_phase());
     strategy.prepare_deletion(&mut object, &context());
     let wanted = format!(
         r#"{{"metadata":{{"finalizers":["x","customresourcecleanup.apiextensions.k8s.io"]}},

@@ -83,6 +83,7 @@ impl Registry {
             Ok(committed) => {
                 let entry = committed.entry().cloned();
                 let entry = entry.ok_or_else(|| Status::internal_error("a commit without a state"))?;
+                entry.note_that_it_decodes();
                 Ok(Outcome::Done(Content::Entry(entry)))
             }
             Err(cache::Error::Conflict(_)) => Ok(Outcome::Conflict(target.conflict(MODIFIED))),

@@ -15,20 +15,17 @@
 
 use crate::commit::{Outcome, Oversize, Run};
 use crate::convert::{map, map_mut};
-use crate::error::status;
 use crate::find::{Found, Old};
 use crate::object_meta::{self, FOREGROUND, ORPHAN};
 use crate::prepare::with_context;
-use crate::write::MODIFIED;
 use crate::{Answer, Content, DeleteOptions, Registry, Target, WriteRequest};
 use admission::{Admitted, Operation};
-use cache::{Change, Entry};
+use cache::Entry;
 use kinds::{Deleted, Dependents, ResourceType};
 use object::time::Time;
 use object::{Map, Value};
 use schema::{Ref, Status, builtin};
 use std::collections::BTreeSet;
-use store::Corrupt;
 
 /// What is to be done with one state of an object.
 enum Step {
@@ -36,8 +33,8 @@ enum Step {
     Mark(Value),
     /// It is stored in this state for a moment, so that watchers see that it was marked, and goes.
     MarkThenRemove(Value),
-    /// It goes.
-    Remove,
+    /// It goes; the state without the finalizers that do not hold any more, which only a dry run shows.
+    Remove(Value),
     /// It waits already, and nothing changes.
     Nothing,
 }
@@ -57,6 +54,12 @@ impl Registry {
     pub async fn delete(&self, target: &Target<'_>, options: &DeleteOptions) -> Result<Answer, Status> {
         target.check_verb(&["delete"])?;
         options.check()?;
+        if options.ignore_read_errors == Some(true) {
+            return Box::pin(self.delete_unreadable(target, options)).await;
+        }
+        if let Some(why) = target.served.strategy.undeletable(target.name) {
+            return Err(Status::forbidden(&target.served.group, &target.served.resource, target.name, why));
+        }
         options.warnings.extend(warning(target.served, options));
         let deletion = self.delete_named(target, target.name, options).await?;
         let code = match deletion {
@@ -68,6 +71,8 @@ impl Registry {
         let content = match deletion {
             Deletion::Terminating(content) => content,
             Deletion::Pending(content) if target.served.strategy.deletes_in_two_phases() => content,
+            // Of a dry run, where it shows what was to be changed before the removal.
+            Deletion::Removed(content @ Content::Tree(_)) => content,
             Deletion::Removed(content) | Deletion::Pending(content) => finished(target, content)?,
         };
         Ok(Answer { code, content })
@@ -102,12 +107,7 @@ impl Registry {
             let old = match self.find(&named).await? {
                 Found::Object(old) => old,
                 Found::Nothing => return Err(named.not_found()),
-                Found::Damaged(corrupt) => {
-                    match Box::pin(self.delete_damaged(&named, &corrupt, run, options)).await? {
-                        Outcome::Done(content) => return Ok(Deletion::Removed(content)),
-                        Outcome::Conflict(_) => continue,
-                    }
-                }
+                Found::Unreadable(unreadable) => return Err(named.unreadable(&unreadable)),
             };
             check_preconditions(target.served, &old.entry, options)?;
             let step = step(&named, old.object.clone(), options)?;
@@ -115,7 +115,12 @@ impl Registry {
                 return Ok(Deletion::Pending(Content::Entry(old.entry)));
             }
             let attempt = match admitted.take() {
-                None => self.admit_delete(&named, Some(&old.object), options).await?,
+                // What is deleted by its name is admitted with the options that hold for it, others with those that were sent.
+                None if !target.name.is_empty() => {
+                    let options = complete(&named, &old, options)?;
+                    self.admit_delete(&named, &old.object, &options).await?
+                }
+                None => self.admit_delete(&named, &old.object, options).await?,
                 Some(given) => {
                     let (attempt, rest) = given.split();
                     admitted = Some(rest);
@@ -131,42 +136,15 @@ impl Registry {
         }
     }
 
-    /// Removes what cannot be read, and so has no finalizers and no grace; its version is still known, its uid is not.
-    async fn delete_damaged(
-        &self,
-        target: &Target<'_>,
-        corrupt: &Corrupt,
-        run: Run,
-        options: &DeleteOptions,
-    ) -> Result<Outcome, Status> {
-        let other_version =
-            options.resource_version.as_ref().is_some_and(|version| *version != corrupt.revision.to_string());
-        if options.uid.is_some() || other_version {
-            return Err(target.conflict(&format!("the precondition cannot be checked: {corrupt}")));
-        }
-        let admitted = self.admit_delete(target, None, options).await?;
-        let removed = Outcome::Done(success(target, "")?);
-        if run == Run::Dry {
-            return Ok(removed);
-        }
-        log::warn!(error:% = corrupt; "an object that cannot be read is deleted");
-        let change = Change::delete(&target.stored()?.resource, target.namespace, target.name);
-        match self.commit(change.expect_revision(corrupt.revision), admitted).await {
-            Ok(_) => Ok(removed),
-            Err(cache::Error::Conflict(_)) => Ok(Outcome::Conflict(target.conflict(MODIFIED))),
-            Err(error) => Err(status(error)),
-        }
-    }
-
     /// Both steps of admission for a delete.
     async fn admit_delete(
         &self,
         target: &Target<'_>,
-        old: Option<&Value>,
+        old: &Value,
         options: &DeleteOptions,
     ) -> Result<Admitted, Status> {
         let request = WriteRequest::delete(target, options);
-        let attributes = request.attributes(Operation::Delete, old);
+        let attributes = request.attributes(Operation::Delete, Some(old));
         let admission = &self.config().admission;
         admission.mutate(&attributes, None).await?;
         admission.validate(&attributes, None).await
@@ -205,7 +183,10 @@ impl Registry {
                     other => other,
                 }
             }
-            Step::Remove => self.remove(target, &old.entry, run, admitted).await?,
+            Step::Remove(object) if run == Run::Dry && object != old.object => {
+                Outcome::Done(Content::Tree(object))
+            }
+            Step::Remove(_) => self.remove(target, &old.entry, run, admitted).await?,
         };
         Ok(match outcome {
             Outcome::Done(content) => Some(Deletion::Removed(content)),
@@ -224,18 +205,20 @@ fn finished(target: &Target<'_>, content: Content) -> Result<Content, Status> {
         Content::Tree(tree) => object_meta::text(map(tree)?, "uid").to_owned(),
         Content::Other { .. } => String::new(),
     };
-    success(target, &uid)
-}
-
-fn success(target: &Target<'_>, uid: &str) -> Result<Content, Status> {
     let served = target.served;
     let mut details = Map::new();
-    let facts = [("name", target.name), ("group", &*served.group), ("kind", &*served.resource), ("uid", uid)];
+    let facts =
+        [("name", target.name), ("group", &*served.group), ("kind", &*served.resource), ("uid", &uid)];
     for (key, value) in facts {
         if !value.is_empty() {
             details.insert(key, value);
         }
     }
+    status_of_success(details)
+}
+
+/// A `Status` of success with details.
+pub(crate) fn status_of_success(details: Map) -> Result<Content, Status> {
     let mut success = Map::new();
     success.insert("kind", "Status");
     success.insert("apiVersion", "v1");
@@ -289,46 +272,78 @@ pub(crate) fn check_preconditions(
 fn step(target: &Target<'_>, mut object: Value, options: &DeleteOptions) -> Result<Step, Status> {
     let kind = &*target.served.resource_type;
     let object_map = map_mut(&mut object)?;
-    let requested = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
+    if kind.strategy.deletes_in_two_phases() {
+        if !object_meta::is_deleting(object_map) {
+            object_meta::set(object_map, "deletionTimestamp", Time::now().text());
+            if kind.strategy.propagates_in_first_phase() {
+                set_finalizers(object_map, &first_phase_finalizers(object_map, options));
+            }
+            with_context(target, |context| kind.strategy.prepare_deletion(object_map, context));
+            return Ok(Step::Mark(object));
+        }
+        // What it waits for is not touched any more.
+        if !kind.strategy.may_be_removed(object_map) {
+            return Ok(Step::Nothing);
+        }
+    }
+    let requested = options.grace_period_seconds.map(at_least_a_second);
     let graceful = match mark_graceful(target, object_map, requested) {
         Graceful::Pending => return Ok(Step::Nothing),
         graceful => graceful,
     };
     let finalizers = wanted_finalizers(kind, object_map, options);
-    let before: BTreeSet<&str> = object_meta::finalizers(object_map).into_iter().collect();
-    let wanted: BTreeSet<&str> = finalizers.iter().map(String::as_str).collect();
-    if before != wanted {
-        if finalizers.is_empty() {
-            object_meta::remove(object_map, &["finalizers"]);
-        } else {
-            let list: Vec<Value> = finalizers.iter().map(|name| Value::from(name.as_str())).collect();
-            object_meta::set(object_map, "finalizers", list);
-        }
-    }
-    if kind.strategy.deletes_in_two_phases() {
-        if object_meta::is_deleting(object_map) {
-            // What it waits for is not touched any more.
-            if !kind.strategy.may_be_removed(object_map) {
-                return Ok(Step::Nothing);
-            }
-        } else {
-            object_meta::set(object_map, "deletionTimestamp", Time::now().text());
-            with_context(target, |context| kind.strategy.prepare_deletion(object_map, context));
-            return Ok(Step::Mark(object));
-        }
-    }
-    let waits = !object_meta::finalizers(object_map).is_empty() || !kind.strategy.may_be_removed(object_map);
+    set_finalizers(object_map, &finalizers);
+    let waits = !object_meta::finalizers(object_map).is_empty();
     Ok(match graceful {
         Graceful::Marked(_) if waits => Step::Mark(object),
         Graceful::Marked(seconds) if seconds > 0 => Step::Mark(object),
         Graceful::Marked(_) => Step::MarkThenRemove(object),
         Graceful::No | Graceful::Pending if waits => {
             mark(object_map);
-            with_context(target, |context| kind.strategy.prepare_deletion(object_map, context));
             Step::Mark(object)
         }
-        Graceful::No | Graceful::Pending => Step::Remove,
+        Graceful::No | Graceful::Pending => Step::Remove(object),
     })
+}
+
+/// Sets the finalizers, unless there are the same in another order.
+fn set_finalizers(object: &mut Map, finalizers: &[String]) {
+    let before: BTreeSet<&str> = object_meta::finalizers(object).into_iter().collect();
+    let wanted: BTreeSet<&str> = finalizers.iter().map(String::as_str).collect();
+    if before == wanted {
+        return;
+    }
+    if finalizers.is_empty() {
+        object_meta::remove(object, &["finalizers"]);
+    } else {
+        let list: Vec<Value> = finalizers.iter().map(|name| Value::from(name.as_str())).collect();
+        object_meta::set(object, "finalizers", list);
+    }
+}
+
+/// A negative grace period is one second.
+fn at_least_a_second(seconds: i64) -> i64 {
+    if seconds < 0 { 1 } else { seconds }
+}
+
+/// The options with what the kind and the object add to them, as plugins see them.
+fn complete(target: &Target<'_>, old: &Old, options: &DeleteOptions) -> Result<DeleteOptions, Status> {
+    let strategy = &target.served.strategy;
+    let object = map(&old.object)?;
+    let mut options = options.clone();
+    if strategy.deletes_in_two_phases() {
+        options.uid.get_or_insert_with(|| old.entry.uid().to_owned());
+        if !object_meta::is_deleting(object) {
+            return Ok(options);
+        }
+    }
+    options.grace_period_seconds = options.grace_period_seconds.map(at_least_a_second);
+    if !object_meta::is_deleting(object)
+        && let Some(seconds) = strategy.grace(object, options.grace_period_seconds)
+    {
+        options.grace_period_seconds = Some(seconds);
+    }
+    Ok(options)
 }
 
 /// What grace an object has.
@@ -402,6 +417,19 @@ fn count(object: &mut Map) {
     if let Some(generation) = object_meta::number(object, "generation").filter(|generation| *generation > 0) {
         object_meta::set(object, "generation", generation + 1);
     }
+}
+
+/// The finalizers of an object that is deleted in two phases, with those that the propagation asks for. Other than elsewhere,
+/// dependents that are no orphans are deleted in the foreground.
+fn first_phase_finalizers(object: &Map, options: &DeleteOptions) -> Vec<String> {
+    let there = object_meta::finalizers(object);
+    let wanted = |name: &str| match (options.orphan_dependents, options.propagation_policy.as_deref()) {
+        (Some(orphan), _) => orphan == (name == ORPHAN),
+        (None, Some(policy)) => policy == if name == ORPHAN { "Orphan" } else { "Foreground" },
+        (None, None) => there.contains(&name),
+    };
+    let own = there.iter().copied().filter(|name| !matches!(*name, ORPHAN | FOREGROUND));
+    own.chain([ORPHAN, FOREGROUND].into_iter().filter(|name| wanted(name))).map(str::to_owned).collect()
 }
 
 /// The finalizers with those that the propagation asks for.

@@ -1,6 +1,6 @@
 //! DELETE of a collection: each object that the options pick is ended as if it were named.
 
-use crate::{DeleteOptions, List, ListOptions, Registry, Target};
+use crate::{DeleteOptions, List, ListOptions, Registry, Target, UnreadableObjects};
 use schema::Status;
 use std::borrow::Cow;
 use std::future::{Future, poll_fn};
@@ -18,12 +18,18 @@ impl Registry {
         delete: &DeleteOptions,
     ) -> Result<List, Status> {
         target.check_verb(&["deletecollection"])?;
-        delete.check()?;
+        delete.check_for_collection()?;
         delete.warnings.extend(crate::delete::warning(target.served, delete));
         let list = self.list(target, &as_page(options)).await?;
         let List { objects, token, remaining } = list;
         let revision = objects.revision;
         let entries: Vec<_> = objects.collect();
+        let mut unreadable = UnreadableObjects::default();
+        for entry in &entries {
+            tokio::task::coop::consume_budget().await;
+            unreadable.check(target.served, entry);
+        }
+        unreadable.refuse(target.served)?;
         for some in entries.chunks(AT_ONCE) {
             let ends = some.iter().map(|entry| self.delete_named(target, entry.name(), delete));
             for end in join_all(ends).await {

@@ -1,5 +1,6 @@
 //! From errors of the cache to statuses: the one place for it.
 
+use crate::unreadable::Unreadable;
 use object::quote::Quoted;
 use schema::Status;
 use schema::status::{Cause, Details, Reason};
@@ -7,7 +8,7 @@ use schema::status::{Cause, Details, Reason};
 /// The status of an error of the cache.
 pub fn status(error: cache::Error) -> Status {
     use cache::Error::{
-        Closed, ContinueExpired, Corrupt, Expired, Invalid, Removed, Store, TooLarge, TooOld,
+        Closed, ContinueExpired, Corrupt, CorruptDeleted, Expired, Invalid, Removed, Store, TooLarge, TooOld,
     };
     match error {
         error @ (TooOld { .. } | Expired { .. } | ContinueExpired { .. }) => {
@@ -28,7 +29,14 @@ pub fn status(error: cache::Error) -> Status {
             ),
             ..Status::timeout(&error.to_string())
         },
-        Corrupt(corrupt) => unreadable(&corrupt),
+        Corrupt(corrupt) => Unreadable::from(&*corrupt).status(&format!("/{}", corrupt.key)),
+        error @ CorruptDeleted(_) => Status {
+            code: 500,
+            reason: Reason::StorageReadError,
+            message: error.to_string(),
+            details: None,
+            token: String::new(),
+        },
         Removed { .. } => Status::unknown_resource(),
         // A name that is longer than the store takes.
         Invalid { reason, .. } => Status::bad_request(reason.to_string()),
@@ -42,19 +50,6 @@ pub fn status(error: cache::Error) -> Status {
             log::error!(error:% = other; "a write could not be carried out");
             Status::internal_error(&other.to_string())
         }
-    }
-}
-
-/// 500 for an object whose stored bytes cannot be read.
-pub(crate) fn unreadable(corrupt: &store::Corrupt) -> Status {
-    Status {
-        code: 500,
-        reason: Reason::StorageReadError,
-        message: format!(
-            "{corrupt}; to create it again, to replace it as a whole or to delete it mends that"
-        ),
-        details: None,
-        token: String::new(),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::bind::success;
 use crate::commit::{Outcome, Oversize, Run};
 use crate::convert::{map, map_mut};
 use crate::delete::check_preconditions;
+use crate::delete_unreadable::OPTION;
 use crate::error::unknown_reason_500;
 use crate::find::Old;
 use crate::scale::{insert_number, label_selector};
@@ -175,11 +176,10 @@ fn deletion(
             ..DeleteOptions::default()
         });
     };
-    const IGNORE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
-    if given.get(IGNORE).and_then(Value::as_bool) == Some(true) {
+    if given.get(OPTION).and_then(Value::as_bool) == Some(true) {
         let why = "can not be set for pod eviction, try after removing the option";
         let path = Path::new("deleteOptions");
-        let errors = field::Error::invalid(&path.child(IGNORE), true, why).into();
+        let errors = field::Error::invalid(&path.child(OPTION), true, why).into();
         return Err(Status::invalid("policy", "Eviction", target.name, &errors));
     }
     let mut deletion = DeleteOptions::from_body(given);

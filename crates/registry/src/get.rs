@@ -43,8 +43,11 @@ impl Registry {
         freshness: Freshness,
     ) -> Result<Arc<Entry>, Status> {
         target.check_name()?;
-        let found = target.stored()?.resource.get(target.namespace, target.name, freshness).await;
-        found.map_err(status)?.ok_or_else(|| target.not_found())
+        match target.stored()?.resource.get(target.namespace, target.name, freshness).await {
+            Ok(found) => found.ok_or_else(|| target.not_found()),
+            Err(cache::Error::Corrupt(corrupt)) => Err(target.unreadable(&(&*corrupt).into())),
+            Err(error) => Err(status(error)),
+        }
     }
 }
 

@@ -13,9 +13,9 @@
 //!
 //! (*) Not for a list of one name, which is not a list for the reference's storage: not older than N.
 
-use crate::error::{revision, status, unknown_reason_500, unreadable};
+use crate::error::{revision, status, unknown_reason_500};
 use crate::token::Token;
-use crate::{List, ListOptions, Registry, Target};
+use crate::{List, ListOptions, Registry, Target, UnreadableObjects};
 use cache::{Filter, Freshness, Mode, Query};
 use kinds::Refusal;
 use object::quote::Quoted;
@@ -53,12 +53,7 @@ impl Registry {
             Err(cache::Error::ContinueExpired { start }) => return Err(continue_expired(target, &start)),
             other => other.map_err(status)?,
         };
-        for corrupt in &objects.damaged {
-            log::error!(error:% = corrupt; "an object cannot be read");
-        }
-        if let Some(corrupt) = objects.damaged.first() {
-            return Err(unreadable(corrupt));
-        }
+        UnreadableObjects::damaged(target.served, &objects.damaged).refuse(target.served)?;
         // A list that continues at the newest state does so on every page.
         let revision = if from == Some(None) { None } else { Some(objects.revision) };
         let token = objects

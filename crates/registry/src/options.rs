@@ -3,6 +3,7 @@
 //! Of a repeated parameter the first counts. What cannot be read is a 400, what makes no sense a 422 on the
 //! options' own kind.
 
+use crate::delete_unreadable::OPTION;
 use crate::error::parse_number;
 use crate::managed::force_if;
 use admission::Warnings;
@@ -80,6 +81,10 @@ pub struct DeleteOptions {
     pub propagation_policy: Option<String>,
     /// What is not to be done: `All`, or nothing.
     pub dry_run: Vec<String>,
+    /// Whether the object is to be removed although it cannot be read: the unsafe delete.
+    pub ignore_read_errors: Option<bool>,
+    /// Whether preconditions are given, be it none.
+    pub has_preconditions: bool,
     /// Where warnings for the client are collected.
     pub warnings: Warnings,
     /// When the request has to be answered.
@@ -306,10 +311,13 @@ impl DeleteOptions {
     /// Reads the options from a query.
     pub fn read(pairs: &Pairs<'_>) -> Result<Self, Status> {
         let some = |name| first(pairs, name).map(str::to_owned);
+        let precondition = |name| some(name).filter(|text| !text.is_empty());
+        let (uid, resource_version) = (precondition("uid"), precondition("resourceVersion"));
         Ok(Self {
             grace_period_seconds: integer(pairs, "gracePeriodSeconds")?,
-            uid: some("uid"),
-            resource_version: some("resourceVersion"),
+            has_preconditions: uid.is_some() || resource_version.is_some(),
+            uid,
+            resource_version,
             orphan_dependents: boolean(pairs, "orphanDependents"),
             propagation_policy: some("propagationPolicy"),
             dry_run: pairs
@@ -317,6 +325,7 @@ impl DeleteOptions {
                 .filter(|(key, _)| key == "dryRun")
                 .map(|(_, value)| value.to_string())
                 .collect(),
+            ignore_read_errors: boolean(pairs, OPTION),
             warnings: Warnings::default(),
             deadline: None,
         })
@@ -338,6 +347,8 @@ impl DeleteOptions {
                 .and_then(object::Value::as_list)
                 .map(|list| list.iter().filter_map(text).collect())
                 .unwrap_or_default(),
+            ignore_read_errors: body.get(OPTION).and_then(object::Value::as_bool),
+            has_preconditions: preconditions.is_some(),
             warnings: Warnings::default(),
             deadline: None,
         }
@@ -364,6 +375,30 @@ impl DeleteOptions {
         }
         let values: Vec<_> = self.dry_run.iter().map(String::as_str).collect();
         check_dry_run(&values, &mut errors);
+        if self.ignore_read_errors == Some(true) {
+            let others = [
+                (!self.dry_run.is_empty(), "dryRun"),
+                (self.propagation_policy.is_some(), "propagationPolicy"),
+                (self.orphan_dependents.is_some(), "orphanDependents"),
+                (self.grace_period_seconds.is_some(), "gracePeriodSeconds"),
+                (self.has_preconditions, "preconditions"),
+            ];
+            for (_, other) in others.into_iter().filter(|(is_set, _)| *is_set) {
+                let why = format!("cannot be set together with .{other}");
+                errors.push(field::Error::invalid(&Path::new(OPTION), true, why));
+            }
+        }
+        refuse("DeleteOptions", &errors)
+    }
+
+    /// The same for a collection, whose objects have to be readable.
+    pub(crate) fn check_for_collection(&self) -> Result<(), Status> {
+        self.check()?;
+        let mut errors = field::List::new();
+        if self.ignore_read_errors == Some(true) {
+            let why = "is not allowed with DELETECOLLECTION, try again after removing the option";
+            errors.push(field::Error::invalid(&Path::new(OPTION), true, why));
+        }
         refuse("DeleteOptions", &errors)
     }
 }

@@ -30,6 +30,8 @@ pub struct Config {
     pub selection: Selection,
     /// Whether `sendInitialEvents` is taken: the gate WatchList.
     pub watch_list: bool,
+    /// Whether objects that cannot be read can be deleted: the gate AllowUnsafeMalformedObjectDeletion.
+    pub unsafe_delete: bool,
     /// Whether a pod gets the labels of its binding: the gate PodTopologyLabelsAdmission.
     pub binding_labels: bool,
     /// Says who callers are: for reviews of tokens.
@@ -55,6 +57,7 @@ impl Config {
         Ok(Self {
             selection: Selection::default(),
             watch_list: false,
+            unsafe_delete: false,
             binding_labels: false,
             authenticators: Arc::default(),
             authorizer: Authorizer::always_allow(),

@@ -6,6 +6,7 @@
 
 use crate::catalog::head;
 use crate::convert::{Conversion, set_kind};
+use crate::unreadable::Unreadable;
 use bytes::Bytes;
 use cache::{Entry, Resource};
 use object::{Text, Value};
@@ -72,9 +73,29 @@ impl Stored {
 
     /// The tree of a stored object, in the storage version.
     pub async fn decode(&self, entry: &Entry) -> Result<Value, Status> {
-        let Some(version) = self.old_version(entry) else { return decode(self.ty(), entry) };
+        self.to_storage_version(entry, self.decode_or_refuse(entry)?).await
+    }
+
+    /// The tree of a stored object, in the version of its bytes.
+    pub(crate) fn decode_as_stored(&self, entry: &Entry) -> Result<Value, Unreadable> {
+        let ty = self.old_version(entry).map_or(self.ty(), |version| &version.ty);
+        let decoded = json::decode(ty, entry.bytes(), &Limits::STORED);
+        match decoded {
+            Ok(decoded) => {
+                entry.note_that_it_decodes();
+                Ok(decoded.value)
+            }
+            Err(error) => {
+                log::error!(key = entry.key(), error:%; "a stored object cannot be decoded");
+                Err(Unreadable::undecodable(entry, &error))
+            }
+        }
+    }
+
+    /// Converts the tree of a stored object from the version of its bytes to the storage version.
+    pub(crate) async fn to_storage_version(&self, entry: &Entry, object: Value) -> Result<Value, Status> {
+        let Some(version) = self.old_version(entry) else { return Ok(object) };
         let storage = &self.versions.storage;
-        let object = decode(&version.ty, entry)?;
         let mut object = version.conversion.to_storage(object, &storage.api_version).await?;
         set_kind(&mut object, &storage.kind, &storage.api_version);
         Ok(object)
@@ -82,13 +103,18 @@ impl Stored {
 
     /// The same for an object that needs no conversion that waits; otherwise as it is stored.
     pub fn decode_now(&self, entry: &Entry) -> Result<Value, Status> {
-        let Some(version) = self.old_version(entry) else { return decode(self.ty(), entry) };
-        let mut object = decode(&version.ty, entry)?;
+        let mut object = self.decode_or_refuse(entry)?;
+        let Some(version) = self.old_version(entry) else { return Ok(object) };
         if let Conversion::Builtin(conversion) = &version.conversion {
             (conversion.to_stored)(&mut object);
         }
         set_kind(&mut object, &self.versions.storage.kind, &self.versions.storage.api_version);
         Ok(object)
+    }
+
+    fn decode_or_refuse(&self, entry: &Entry) -> Result<Value, Status> {
+        let key = || format!("/{}/{}", self.resource.spec().prefix(), entry.key());
+        self.decode_as_stored(entry).map_err(|unreadable| unreadable.status(&key()))
     }
 
     /// The version of bytes that are not in the storage version.
@@ -105,12 +131,4 @@ impl Stored {
         json::encode(&self.versions.storage.ty, object, &mut out);
         out.into()
     }
-}
-
-fn decode(ty: &Ref<Type>, entry: &Entry) -> Result<Value, Status> {
-    let decoded = json::decode(ty, entry.bytes(), &Limits::STORED).map_err(|error| {
-        log::error!(key = entry.key(), error:%; "a stored object cannot be decoded");
-        Status::internal_error(&format!("unable to decode {}: {error}", entry.key()))
-    })?;
-    Ok(decoded.value)
 }

@@ -3,6 +3,7 @@
 use crate::catalog::{Catalog, Served};
 use crate::commit::Run;
 use crate::stored::Stored;
+use crate::unreadable::Unreadable;
 use auth::{Attributes, Authorized};
 use kinds::{Part, SubresourceAction, SubresourceType};
 use schema::Status;
@@ -112,13 +113,18 @@ impl<'a> Target<'a> {
         Status::not_found(&self.served.group, &self.served.resource, self.name)
     }
 
+    /// 500 for the object, which cannot be read.
+    pub(crate) fn unreadable(&self, unreadable: &Unreadable) -> Status {
+        unreadable.status(&self.key(Run::Dry))
+    }
+
     /// 409 for the object.
     pub(crate) fn conflict(&self, why: &str) -> Status {
         Status::conflict(&self.served.group, &self.served.resource, self.name, why)
     }
 
     /// The key under which the reference keeps the object, which some of its messages show; without the root that all keys share
-    /// in a dry run.
+    /// in a dry run, and where an object cannot be read.
     pub(crate) fn key(&self, run: Run) -> String {
         let namespace =
             if self.namespace.is_empty() { String::new() } else { format!("{}/", self.namespace) };

@@ -1,7 +1,7 @@
 //! GET of the changes of a collection, or of one object.
 
 use crate::error::{revision, status, unknown_reason_500};
-use crate::{ListOptions, Registry, Target, list};
+use crate::{ListOptions, Registry, Target, UnreadableObjects, list};
 use cache::Freshness;
 use cache::watch::{Request, Start, Watcher};
 use schema::Status;
@@ -10,7 +10,8 @@ use store::Revision;
 impl Registry {
     /// The changes of the objects that the options pick, from the state that they name.
     ///
-    /// A revision that is too old is reported by the first event, as the reference does: the response has begun by then.
+    /// One that starts with a state is refused as a list is, if an object of that state cannot be read: a client takes what is not
+    /// in it for deleted. A revision that is too old is reported by the first event, as the reference does: the response has begun by then.
     pub async fn watch(&self, target: &Target<'_>, options: &ListOptions) -> Result<Watch, Status> {
         target.check_verb(&["watch"])?;
         let filter = list::filter(target, options)?;
@@ -35,7 +36,12 @@ impl Registry {
         match target.stored()?.resource.watch(request).await {
             Ok(watcher) => Ok(Watch::Running(watcher)),
             Err(error @ cache::Error::TooOld { .. }) => Ok(Watch::Ended(status(error))),
-            Err(error) => Err(status(error)),
+            Err(error) => {
+                if let cache::Error::Damaged(damaged) = &error {
+                    UnreadableObjects::damaged(target.served, damaged).refuse(target.served)?;
+                }
+                Err(status(error))
+            }
         }
     }
 }

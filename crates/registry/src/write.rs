@@ -24,13 +24,14 @@
 
 use crate::commit::{self, Outcome, Oversize, Run};
 use crate::convert::{map, map_mut};
-use crate::error::{status, unreadable};
+use crate::error::status;
 use crate::find::{Found, Old};
 use crate::managed::{Fields, ScaleManager};
 use crate::object_meta::{self, Stage};
 use crate::preconditions::{check_name, check_no_uid, check_uid, check_version, take_version};
 use crate::prepare::{default, default_stored, name_object, prepare_create, prepare_update};
 use crate::review::Review;
+use crate::unreadable::Unreadable;
 use crate::{
     Answer, Config, Content, Registry, Target, WriteOptions, WriteRequest, apply, patch, scale, validate,
 };
@@ -45,6 +46,7 @@ use object::{Map, Value};
 use schema::status::Details;
 use schema::{Ref, Status};
 use std::borrow::Cow;
+use store::Revision;
 
 /// How often another name is tried for an object that leaves its name to the server.
 const NAMES: usize = 8;
@@ -76,8 +78,8 @@ pub(crate) struct Write<'a> {
     name: String,
     /// The scale, where that is what the request reads and writes.
     scale: Option<ScaleManager<'a>>,
-    /// Whether it takes the place of an object that cannot be read.
-    mends: bool,
+    /// The revision of the object that cannot be read, where it takes the place of one.
+    mends: Option<Revision>,
 }
 
 impl Registry {
@@ -197,7 +199,7 @@ impl<'a> Write<'a> {
             _ => None,
         };
         let run = Run::dry_if(options.dry_run);
-        Ok(Self { registry, target, options, run, body, name, scale, mends: false })
+        Ok(Self { registry, target, options, run, body, name, scale, mends: None })
     }
 
     /// Steps 2 to 14.
@@ -234,6 +236,7 @@ impl<'a> Write<'a> {
         if matches!(self.body, Body::New(_)) {
             return Ok(None);
         }
+        self.mends = None;
         match self.registry.find(self.target).await? {
             Found::Object(old) => Ok(Some(old)),
             Found::Nothing if self.may_create() => Ok(None),
@@ -241,26 +244,26 @@ impl<'a> Write<'a> {
                 self.check_preconditions(None)?;
                 Err(self.target.not_found())
             }
-            Found::Damaged(corrupt) => {
-                self.check_mends(&corrupt)?;
-                self.mends = true;
+            Found::Unreadable(unreadable) => {
+                self.check_mends(&unreadable)?;
+                self.mends = Some(unreadable.revision);
                 Ok(None)
             }
         }
     }
 
     /// What cannot be read is replaced by an object that is whole, as if there was nothing; its version is still known.
-    fn check_mends(&self, corrupt: &store::Corrupt) -> Result<(), Status> {
+    fn check_mends(&self, unreadable: &Unreadable) -> Result<(), Status> {
         let (Body::Whole(_) | Body::Apply(..), None) = (&self.body, self.target.subresource) else {
-            return Err(unreadable(corrupt));
+            return Err(self.target.unreadable(unreadable));
         };
         if let Body::Whole(object) = &self.body {
             let version = object_meta::text(map(object)?, "resourceVersion");
-            if !version.is_empty() && *version != corrupt.revision.to_string() {
+            if !version.is_empty() && *version != unreadable.revision.to_string() {
                 return Err(self.target.conflict(MODIFIED));
             }
         }
-        log::warn!(error:% = corrupt; "an object that cannot be read is replaced");
+        log::warn!(error:% = unreadable; "an object that cannot be read is replaced");
         Ok(())
     }
 
@@ -281,7 +284,7 @@ impl<'a> Write<'a> {
     /// Step 3: a uid in a body that takes the place of an object is a precondition. A patch that changes it breaks a rule instead.
     fn check_preconditions(&self, old: Option<&Old>) -> Result<(), Status> {
         match (&self.body, &self.scale) {
-            (Body::Whole(object), None) if !self.mends => {
+            (Body::Whole(object), None) if self.mends.is_none() => {
                 let old = old.map(|old| map(&old.object)).transpose()?;
                 check_uid(self.target, map(object)?, old, self.run)
             }
@@ -308,7 +311,7 @@ impl<'a> Write<'a> {
                 if old.is_none() {
                     let new = map_mut(&mut new)?;
                     object_meta::remove(new, &["resourceVersion"]);
-                    if self.mends {
+                    if self.mends.is_some() {
                         // A copy of the object that was there: with its uid, its dependents are still its own.
                         object_meta::remove(
                             new,
@@ -467,7 +470,7 @@ impl<'a> Write<'a> {
             let Some(mut object) = next else { break };
             {
                 let object = map_mut(&mut object)?;
-                if !self.mends || object_meta::text(object, "uid").is_empty() {
+                if self.mends.is_none() || object_meta::text(object, "uid").is_empty() {
                     object_meta::fill_system_fields(object, Time::now());
                 }
                 name_object(self.target, object);
@@ -546,7 +549,7 @@ impl<'a> Write<'a> {
         self.registry.config().admission.validate(attributes, Some(new)).await
     }
 
-    /// Step 14 for a new object: if there is none of its name.
+    /// Step 14 for a new object: if there is none of its name, or one that cannot be read.
     async fn commit_new(&self, mut new: Value, admitted: Admitted) -> Result<Outcome, Status> {
         let target = self.target;
         let stored = target.stored()?;
@@ -556,6 +559,9 @@ impl<'a> Write<'a> {
         };
         let object = map(&new)?;
         let (namespace, name) = (object_meta::text(object, "namespace"), object_meta::text(object, "name"));
+        if self.run == Run::Dry && self.mends.is_some() {
+            return Ok(Outcome::Done(Content::Tree(new)));
+        }
         if self.run == Run::Dry {
             return match stored.resource.get(namespace, name, Freshness::MostRecent).await {
                 Ok(Some(entry)) => Ok(Outcome::Conflict(already_exists(target, object, entry.is_deleting()))),
@@ -563,11 +569,16 @@ impl<'a> Write<'a> {
                 Err(error) => Err(status(error)),
             };
         }
-        let change = Change::put(&stored.resource, namespace, name, bytes).create_only();
+        let change = Change::put(&stored.resource, namespace, name, bytes);
+        let change = match self.mends {
+            Some(revision) => change.expect_revision(revision),
+            None => change.create_only(),
+        };
         match self.registry.commit(change, admitted).await {
             Ok(committed) => {
                 let entry = committed.entry().cloned();
                 let entry = entry.ok_or_else(|| Status::internal_error("a commit without a state"))?;
+                entry.note_that_it_decodes();
                 Ok(Outcome::Done(Content::Entry(entry)))
             }
             Err(cache::Error::Conflict(conflict)) => {

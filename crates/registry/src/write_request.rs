@@ -1,6 +1,7 @@
 //! A request, as admission sees it.
 
 use crate::convert::map;
+use crate::delete_unreadable::OPTION;
 use crate::{DeleteOptions, Target, WriteOptions};
 use admission::{Attributes, Operation, Request, Warnings};
 use auth::BoxFuture;
@@ -189,5 +190,8 @@ fn delete_options(options: &DeleteOptions, object: &mut Map) {
     if !options.dry_run.is_empty() {
         let values: Vec<Value> = options.dry_run.iter().map(|value| value.as_str().into()).collect();
         object.insert("dryRun", values);
+    }
+    if let Some(ignore) = options.ignore_read_errors {
+        object.insert(OPTION, ignore);
     }
 }

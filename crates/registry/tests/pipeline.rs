@@ -49,6 +49,7 @@ struct Call {
     new: Option<String>,
     /// Whether the new object has its uid.
     has_uid: bool,
+    options: Value,
 }
 
 struct Recorder {
@@ -74,6 +75,7 @@ impl Recorder {
             old: attributes.old.map(kind),
             new: new.map(kind),
             has_uid: uid.is_some(),
+            options: attributes.request.options(attributes.operation),
         });
         true
     }
@@ -698,6 +700,38 @@ async fn namespace_uid_precondition_has_its_own_words() {
     let refused = api.registry.delete(&target, &options).await.unwrap_err();
     let expected = r#"Operation cannot be fulfilled on namespaces "default": Precondition failed: UID in precondition: other, UID in object meta: "#;
     assert!(refused.code == 409 && refused.message.starts_with(expected), "{}", refused.message);
+}
+
+#[tokio::test]
+async fn admission_sees_completed_options_of_a_delete_by_name_and_those_sent_for_a_collection() {
+    for (address, way, seconds) in
+        [(PODS.named("a"), Way::Delete, Some(0)), (PODS, Way::DeleteCollection, None)]
+    {
+        let api = Api::start("pods").await;
+        api.write(PODS, Way::Create(POD), false).await.unwrap();
+        api.recorder.take();
+        api.write(address, way, false).await.unwrap();
+        let calls = api.recorder.take();
+        assert_eq!(calls.len(), 2);
+        for call in calls {
+            assert_eq!(call.options.get("kind").and_then(Value::as_str), Some("DeleteOptions"));
+            assert_eq!(call.options.get("gracePeriodSeconds").and_then(Value::as_i64), seconds);
+        }
+    }
+    let api = Api::start("namespaces").await;
+    api.write(Address::core("namespaces", "").named("default"), Way::Delete, false)
+        .await
+        .map(drop)
+        .unwrap_err();
+    api.write(Address::core("namespaces", ""), Way::Create(r#"{"metadata":{"name":"x"}}"#), false)
+        .await
+        .unwrap();
+    api.recorder.take();
+    api.write(Address::core("namespaces", "").named("x"), Way::Delete, false).await.unwrap();
+    for call in api.recorder.take() {
+        let uid = call.options.get("preconditions").and_then(|preconditions| preconditions.get("uid"));
+        assert!(uid.is_some(), "{:?}", call.options);
+    }
 }
 
 #[tokio::test]

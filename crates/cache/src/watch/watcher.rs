@@ -69,13 +69,15 @@ enum Read {
     Items { items: Batch, more: bool },
     /// The log does not reach back to the cursor.
     Behind,
+    /// The next change cannot be told.
+    Failed(Error),
 }
 
 impl Resource {
     /// Starts a watch.
     ///
-    /// Fails with [`Error::TooOld`] if the changes after the revision asked for are gone, and with [`Error::TooLarge`] if
-    /// a state was asked for that did not come in time.
+    /// Fails with [`Error::TooOld`] if the changes after the revision asked for are gone, with [`Error::TooLarge`] if
+    /// a state was asked for that did not come in time, and with [`Error::Damaged`] if a part of it cannot be read.
     pub async fn watch(self: &Arc<Self>, request: Request) -> Result<Watcher, Error> {
         let Request { start, filter, bookmarks } = request;
         self.check_served()?;
@@ -92,7 +94,14 @@ impl Resource {
             Start::After(revision) => (revision, Phase::Live),
             Start::State(_) | Start::StreamingList(_) => {
                 let view = self.view();
-                let run = selection.narrow(&view, &selection.keys(None));
+                let keys = selection.keys(None);
+                let damaged = view.damaged(&keys.from, keys.to.as_deref());
+                if !damaged.is_empty() {
+                    self.watcher_index().unsubscribe(&selection, &subscription);
+                    // A client takes what is not in the state for deleted.
+                    return Err(Error::Damaged(damaged));
+                }
+                let run = selection.narrow(&view, &keys);
                 let mark = matches!(start, Start::StreamingList(_)) && bookmarks == Bookmarks::Periodic;
                 (view.revision, Phase::Initial { range: run.tree.range(run.from, run.to), mark })
             }
@@ -120,7 +129,8 @@ impl Watcher {
     /// Waits for the next batch. Safe to drop and call again: nothing is lost.
     ///
     /// Ends with [`Error::TooOld`] if the watcher was so slow that what it has to read next is gone, with
-    /// [`Error::Removed`] if the type was, and with [`Error::Closed`].
+    /// [`Error::Removed`] if the type was, with [`Error::Corrupt`] or [`Error::CorruptDeleted`] at a change of an object that
+    /// cannot be read, and with [`Error::Closed`].
     pub async fn next(&mut self) -> Result<Batch, Error> {
         loop {
             if let Delivery::Batch(batch) = self.delivery(None).await? {
@@ -161,6 +171,7 @@ impl Watcher {
             };
             match read {
                 Read::Behind => self.open_history()?,
+                Read::Failed(error) => return Err(error),
                 // Many changes did not match: other tasks may run.
                 Read::Items { items, more: true } if items.is_empty() => tokio::task::yield_now().await,
                 Read::Items { items, more: true } => return Ok(Delivery::Batch(items)),
@@ -234,6 +245,7 @@ impl Watcher {
             span: None,
             cursor: *cursor,
             looks: 0,
+            error: None,
             room: shared.map(|_| SHARED),
             meeting: meeting.unwrap_or(Revision(u64::MAX)),
         };
@@ -245,6 +257,9 @@ impl Watcher {
         let from = mem::replace(cursor, reader.cursor);
         if self.is_like_others && outcome.is_some() {
             self.given = reader.span.map(|[first, last]| Span { from, first, last, to: reader.cursor });
+        }
+        if let Some(error) = reader.error {
+            return Read::Failed(error);
         }
         match outcome {
             None if reader.items.is_empty() => Read::Behind,
@@ -279,6 +294,9 @@ impl Watcher {
         };
         let mut items = Batch::default();
         for change in batch.events.into_iter().filter_map(|event| self.resource.transition(event)) {
+            if let Some(error) = untold(Some(&self.selection), &change) {
+                return Err(error);
+            }
             if let Some(kind) = tell(Some(&self.selection), &change)
                 && let Some(entry) = change.object(kind)
             {
@@ -325,6 +343,8 @@ struct Reader<'a> {
     span: Option<[Revision; 2]>,
     cursor: Revision,
     looks: usize,
+    /// That the next change cannot be told.
+    error: Option<Error>,
     /// How many bytes of objects are still to be read, if there is a limit.
     room: Option<usize>,
     /// Where the next chunk begins: the reader stops there.
@@ -368,6 +388,13 @@ impl Reader<'_> {
                 break;
             }
             if change.revision > self.cursor && self.ends_before(change.revision) {
+                return ControlFlow::Break(Enough);
+            }
+            if let Some(error) = untold(self.selection, change) {
+                // What comes before it is told first, unless it has the same revision.
+                if self.items.is_empty() || change.revision == self.cursor {
+                    self.error = Some(error);
+                }
                 return ControlFlow::Break(Enough);
             }
             self.take(change, piece, at);
@@ -424,6 +451,21 @@ impl Reader<'_> {
         let is_full = self.items.len() >= ITEMS || self.looks >= LOOKS || self.room == Some(0);
         meets || is_full
     }
+}
+
+/// Why a change cannot be told to a watcher of a selection, or of everything: an object cannot be read that the watcher may know
+/// or would have to be shown. What is readable again is shown as any other object.
+fn untold(selection: Option<&Selection>, change: &Transition) -> Option<Error> {
+    let error = match (&change.before, &change.after) {
+        (_, Slot::Damaged(corrupt)) => Error::Corrupt(corrupt.clone()),
+        (Slot::Damaged(corrupt), Slot::Absent) => Error::CorruptDeleted(corrupt.clone()),
+        (Slot::Damaged(corrupt), Slot::Entry(entry)) => match selection {
+            Some(selection) if !selection.matches(entry) => Error::Corrupt(corrupt.clone()),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    selection.is_none_or(|selection| selection.has_key(&change.key)).then_some(error)
 }
 
 /// The event that a change is for a watcher of a selection, or of everything.

@@ -303,6 +303,11 @@ impl Sets<'_> {
             self.namespaces.get(namespace).into_iter().for_each(&mut visit);
         }
         for Values { field, sets } in self.fields.iter().filter(|values| !values.sets.is_empty()) {
+            if [&change.before, &change.after].into_iter().any(|slot| matches!(slot, Slot::Damaged(_))) {
+                // Its fields cannot be read.
+                sets.values().for_each(&mut visit);
+                continue;
+            }
             let value = |slot| Slot::entry(slot).map(|entry| entry.field_at(*field));
             let (before, after) = (value(&change.before), value(&change.after));
             let before = before.filter(|before| Some(*before) != after);

@@ -8,7 +8,6 @@ use auth::rbac::{GROUP, PolicyRule, uncovered};
 use object::{List, Map, Value};
 use registry::{Address, Client, DeleteOptions};
 use schema::Status;
-use schema::status::Reason;
 use schema::view::View;
 use schema::views::rbac::v1::ClusterRole;
 use tokio::task::JoinSet;
@@ -93,7 +92,7 @@ impl DefaultObject {
         let existing = match client.get(address).await {
             Ok(existing) => existing,
             Err(absent) if absent.code == 404 => return self.create(client).await,
-            Err(damaged) if damaged.reason == Reason::StorageReadError => {
+            Err(damaged) if registry::is_unreadable(&damaged) => {
                 log::error!(error:% = damaged.message; "the start goes on without a default of access control");
                 return Ok(());
             }
@@ -207,7 +206,7 @@ async fn find(client: &Client, address: Address<'_>) -> Result<Option<Value>, St
     match client.get(address).await {
         Ok(found) => Ok(Some(found)),
         // What cannot be read is no source of anything, and is reported when it is reconciled.
-        Err(absent) if absent.code == 404 || absent.reason == Reason::StorageReadError => Ok(None),
+        Err(absent) if absent.code == 404 || registry::is_unreadable(&absent) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -138,6 +138,7 @@ fn apply(given: &BTreeMap<&str, bool>, mut warnings: Vec<String>) -> Resolved {
     let mut by_stage = Vec::new();
     for gate in GATES.iter().filter(|gate| value(given, gate) != gate.default) {
         match gate.name {
+            "AllowUnsafeMalformedObjectDeletion" => gates.unsafe_delete = !gate.default,
             "WatchList" => gates.watch_list = !gate.default,
             "CBORServingAndStorage" => gates.cbor = !gate.default,
             "APIResponseCompression" => gates.compression = !gate.default,

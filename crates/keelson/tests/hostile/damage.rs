@@ -1,4 +1,4 @@
-//! Stored bytes that are damaged: what can be read is served, and a write or delete mends the rest.
+//! Stored bytes that are damaged: what can be read is served, and a write or an unsafe delete mends the rest.
 
 use std::path::{Path, PathBuf};
 
@@ -20,8 +20,12 @@ impl Durable {
     }
 
     fn start(&self) -> (Process, Caller) {
+        self.start_with(&[])
+    }
+
+    fn start_with(&self, flags: &[&str]) -> (Process, Caller) {
         let OnDirectory { process, caller } =
-            OnDirectory::start(&binary(), &self.0, &self.data(), &[]).unwrap();
+            OnDirectory::start(&binary(), &self.0, &self.data(), flags).unwrap();
         (process, caller)
     }
 }
@@ -82,12 +86,24 @@ fn with_damaged(durable: &Durable) -> (Process, Caller) {
 
 /// What is left of a damaged object: errors that name it, and everything beside it.
 fn is_named(caller: &mut Caller) {
-    for path in [format!("{MAPS}/b"), MAPS.to_owned()] {
-        let answer = caller.ask("GET", &path, b"");
-        assert_eq!(answer.status, 500, "{path}: {}", answer.text());
-        let status = answer.json();
-        assert_eq!(status["reason"], "StorageReadError", "{status}");
-        assert!(status["message"].as_str().unwrap().contains("configmaps/other/b"), "{status}");
+    for method in ["GET", "DELETE"] {
+        let answer = caller.ask(method, &format!("{MAPS}/b"), b"");
+        assert_eq!((answer.status, &answer.json()["reason"]), (500, &json!("InternalError")));
+        let said = "Internal error occurred: StorageError: corrupt object, Code: 7, Key: /configmaps/other/b, \
+                    ResourceVersion: 0, AdditionalErrorMsg: data from the storage is not transformable revision=0: \
+                    the stored object configmaps/other/b";
+        assert!(answer.json()["message"].as_str().unwrap().starts_with(said), "{}", answer.text());
+        for list in [MAPS.to_owned(), format!("{MAPS}?watch=true")] {
+            let answer = caller.ask(method, &list, b"");
+            let status = answer.json();
+            assert_eq!((answer.status, &status["reason"]), (500, &json!("StorageReadError")), "{status}");
+            assert_eq!(status["message"], "failed to read one or more configmaps from the storage");
+            assert_eq!(status["details"]["causes"][0]["field"], "/registry/configmaps/other/b");
+        }
+    }
+    for list in [format!("{MAPS}?limit=1"), "/api/v1/namespaces/default/configmaps".to_owned()] {
+        let answer = caller.ask("GET", &list, b"");
+        assert_eq!(answer.status, 200, "{list}: {}", answer.text());
     }
     for name in ["a", "c"] {
         assert_eq!(caller.ask("GET", &format!("{MAPS}/{name}"), b"").status, 200);
@@ -118,19 +134,32 @@ fn is_mended(caller: &mut Caller, left: &[&str]) {
 }
 
 #[test]
-fn delete_removes_what_cannot_be_read() {
+fn only_an_unsafe_delete_removes_what_cannot_be_read() {
+    const OPTION: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
     let durable = Durable::new();
     let (process, mut caller) = with_damaged(&durable);
     is_named(&mut caller);
     let path = format!("{MAPS}/b");
-    let guarded = br#"{"preconditions":{"uid":"u"}}"#;
-    assert_eq!(caller.ask("DELETE", &path, guarded).status, 409);
-    assert_eq!(caller.ask("DELETE", &format!("{path}?dryRun=All"), b"").status, 200);
+    let without_gate = caller.ask("DELETE", &format!("{path}?{OPTION}=true"), b"");
+    assert_eq!(without_gate.status, 500, "{}", without_gate.text());
+    drop(process);
+    let gate = ["--feature-gates=AllowUnsafeMalformedObjectDeletion=true"];
+    let (process, mut caller) = durable.start_with(&gate);
     is_named(&mut caller);
-    let deleted = caller.ask("DELETE", &path, b"");
+    let before = caller.ask("GET", "/api/v1/namespaces", b"").json();
+    let before = before["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    for refused in [format!("{path}?{OPTION}=true&gracePeriodSeconds=0"), format!("{MAPS}/a?{OPTION}=true")] {
+        assert_eq!(caller.ask("DELETE", &refused, b"").status, 422, "{refused}");
+    }
+    let deleted = caller.ask("DELETE", &path, format!(r#"{{"{OPTION}":true}}"#).as_bytes());
     assert_eq!(deleted.status, 200, "{}", deleted.text());
-    assert_eq!(deleted.json()["status"], "Success");
+    assert_eq!(deleted.json()["details"], json!({"name": "b", "kind": "ConfigMap"}));
     is_mended(&mut caller, &["a", "c"]);
+    let watch = format!("{MAPS}?watch=true&resourceVersion={before}&timeoutSeconds=1");
+    let event = caller.ask("GET", &watch, b"").json();
+    assert_eq!((&event["type"], &event["object"]["reason"]), (&json!("ERROR"), &json!("StorageReadError")));
+    let said = event["object"]["message"].as_str().unwrap();
+    assert!(said.starts_with("saw a DELETED event, but object data is corrupt - "), "{event}");
     drop(process);
     let (_process, mut caller) = durable.start();
     is_mended(&mut caller, &["a", "c"]);

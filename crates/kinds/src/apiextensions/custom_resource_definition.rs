@@ -2,7 +2,7 @@
 
 use crate::defaults::{at, fill, fill_text, within};
 use crate::resets;
-use crate::{Context, Generation, Kind, Scope, Strategy, Subresource, keep, map_at, metadata};
+use crate::{Context, Generation, Kind, Scope, Strategy, Subresource, keep, map_at};
 use object::{Key, Map, Value};
 use schema::view::View;
 use schema::views::apiextensions::v1::CustomResourceDefinition;
@@ -63,16 +63,18 @@ impl Strategy for CustomResourceDefinitionStrategy {
         false
     }
 
-    /// Adds the finalizer that waits for the custom resources and the condition `Terminating`; removes the grace period.
+    /// Adds the finalizer that waits for the custom resources and the condition `Terminating`.
     fn prepare_deletion(&self, object: &mut Map, context: &Context<'_>) {
-        at(object, "metadata", |metadata| drop(metadata.remove("deletionGracePeriodSeconds")));
         add_finalizer(object);
         set_terminating(object, context.now);
     }
 
-    /// Not without a `deletionTimestamp`: `prepare_deletion` adds the cleanup finalizer first.
-    fn may_be_removed(&self, object: &Map) -> bool {
-        metadata(object).deletion_timestamp().is_some()
+    fn deletes_in_two_phases(&self) -> bool {
+        true
+    }
+
+    fn propagates_in_first_phase(&self) -> bool {
+        false
     }
 }
 

@@ -132,6 +132,11 @@ impl Strategy for NamespaceStrategy {
         true
     }
 
+    /// What is in it would stay for ever.
+    fn may_be_removed_unread(&self) -> bool {
+        false
+    }
+
     fn may_be_removed(&self, namespace: &Map) -> bool {
         Namespace::of(namespace).spec().finalizers().is_empty()
     }

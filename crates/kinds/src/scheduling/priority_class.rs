@@ -86,6 +86,10 @@ impl Strategy for PriorityClassStrategy {
         errors
     }
 
+    fn undeletable(&self, name: &str) -> Option<&'static str> {
+        system_value(name).map(|_| "this is a system priority class and cannot be deleted")
+    }
+
     fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
 
     fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
@@ -94,12 +98,19 @@ impl Strategy for PriorityClassStrategy {
 /// The highest priority of classes that are not of the system.
 const HIGHEST: i64 = 1_000_000_000;
 
+/// The value of a class that the system makes.
+fn system_value(name: &str) -> Option<i64> {
+    match name {
+        "system-cluster-critical" => Some(2 * HIGHEST),
+        "system-node-critical" => Some(2 * HIGHEST + 1000),
+        _ => None,
+    }
+}
+
 /// Why a class is none of those that the system makes.
 fn not_a_system_class(name: &str, class: PriorityClass<'_>) -> Option<String> {
-    let value = match name {
-        "system-cluster-critical" => 2 * HIGHEST,
-        "system-node-critical" => 2 * HIGHEST + 1000,
-        _ => return Some(format!("{name} is not a known system priority class")),
+    let Some(value) = system_value(name) else {
+        return Some(format!("{name} is not a known system priority class"));
     };
     if class.value() != value {
         return Some(format!("value of {name} PriorityClass must be {value}"));

@@ -296,7 +296,8 @@ impl Api {
         ListOptions::read(&pairs(request.query), gate, forced)
     }
 
-    /// The options of a delete: from the body if it is not empty, otherwise from the query.
+    /// The options of a delete: from the body if it is not empty, otherwise from the query. Without its gate, the option of an unsafe
+    /// delete has no effect.
     fn delete_options(&self, request: &VerbRequest<'_>) -> Result<DeleteOptions, Status> {
         let options = if request.body.is_empty() {
             DeleteOptions::read(&pairs(request.query))?
@@ -305,7 +306,9 @@ impl Api {
             let body = decode::delete_options(&request.body, format)?;
             body.as_map().map(DeleteOptions::from_body).unwrap_or_default()
         };
-        Ok(DeleteOptions { warnings: request.warnings.clone(), deadline: request.until, ..options })
+        let ignore_read_errors = options.ignore_read_errors.filter(|_| self.registry.config().unsafe_delete);
+        let (warnings, deadline) = (request.warnings.clone(), request.until);
+        Ok(DeleteOptions { ignore_read_errors, warnings, deadline, ..options })
     }
 
     /// How the objects of the response are encoded.

@@ -1,11 +1,12 @@
 //! The response to a list: encoded in chunks while it is sent, each object copied once.
 //!
 //! 1. A list takes the memory of one chunk, however long it is. If its size must be known before its start (Protobuf, CBOR), or
-//!    its rows are sorted, it also takes a pointer for each object.
+//!    its rows are sorted, or its objects are decoded, it also takes a pointer for each object.
 //! 2. Encoding yields to other tasks between steps. Up to [`LARGE`] bytes of objects are encoded on the event loop; if more are
 //!    not in the cache, they are encoded beside it, in batches.
 //! 3. It holds the state that it shows until it is sent. [`Pins`] bounds what that costs.
-//! 4. An error before the first chunk is an error response; a later error ends the response in the middle.
+//! 4. An error before the first chunk is an error response; a later error ends the response in the middle. What cannot be decoded is
+//!    found before the first chunk.
 
 mod frame;
 mod item;
@@ -20,7 +21,7 @@ use bytes::Bytes;
 use cache::Entry;
 use http::StatusCode;
 use http_body::Frame as BodyFrame;
-use registry::List;
+use registry::{List, UnreadableObjects};
 use schema::Status;
 use store::Revision;
 
@@ -120,10 +121,12 @@ struct ListMeta {
 }
 
 enum State {
+    /// Decoding the objects that are to be decoded and never were, so that an error can name those that cannot be.
+    Checking { rest: cache::List, checked: Vec<Arc<Entry>>, unreadable: UnreadableObjects },
     /// Reading the places of the objects, for a table whose rows are sorted.
-    Sorting { rest: cache::List, keyed: Vec<(i64, Arc<Entry>)>, order: fn(&object::Map) -> i64 },
+    Sorting { rest: Remaining, keyed: Vec<(i64, Arc<Entry>)>, order: fn(&object::Map) -> i64 },
     /// Measuring the objects, before the start is written.
-    Measuring { rest: cache::List, measured: Vec<Arc<Entry>>, size: usize },
+    Measuring { rest: Remaining, measured: Vec<Arc<Entry>>, size: usize },
     /// Writing; `long` is the object that is written in parts.
     Writing { rest: Remaining, buffer: Vec<u8>, frame: ListFrame, any: bool, long: Option<Box<LongForm>> },
     /// Everything is written.
@@ -161,20 +164,32 @@ impl Producer {
         };
         let list = ListMeta { revision, token, remaining };
         let item = ItemEncoding::of(view.accept);
-        let state = match view.accept.format {
-            Format::Protobuf | Format::Cbor => {
-                State::Measuring { rest: objects, measured: Vec::new(), size: 0 }
-            }
+        let is_sent_as_stored = matches!(item, ItemEncoding::Json) && view.is_canonical();
+        let state = match is_sent_as_stored {
+            // What is in an old version is rare, and decoded while it is sent.
+            true => Self::checked(&view, &list, Remaining::Lazy(objects))?,
+            false => State::Checking {
+                rest: objects,
+                checked: Vec::new(),
+                unreadable: UnreadableObjects::default(),
+            },
+        };
+        Ok(Self { view, item, state, list, ahead: VecDeque::new(), allowance: LARGE })
+    }
+
+    /// What comes first for objects that can be decoded.
+    fn checked(view: &View, list: &ListMeta, rest: Remaining) -> Result<State, Status> {
+        Ok(match view.accept.format {
+            Format::Protobuf | Format::Cbor => State::Measuring { rest, measured: Vec::new(), size: 0 },
             Format::Json | Format::Pretty | Format::Yaml => {
                 match (view.accept.transform, view.served.row_order) {
                     (Some(Transform { kind: TransformKind::Table, .. }), Some(order)) => {
-                        State::Sorting { rest: objects, keyed: Vec::new(), order }
+                        State::Sorting { rest, keyed: Vec::new(), order }
                     }
-                    _ => Self::start(&view, &list, Remaining::Lazy(objects), frame::Measure::default())?,
+                    _ => Self::start(view, list, rest, frame::Measure::default())?,
                 }
             }
-        };
-        Ok(Self { view, item, state, list, ahead: VecDeque::new(), allowance: LARGE })
+        })
     }
 
     fn start(
@@ -206,6 +221,26 @@ impl Producer {
     fn step_within(&mut self, allowance: &mut usize) -> Result<Step, Status> {
         let Self { view, item, list, ahead, .. } = self;
         match &mut self.state {
+            State::Checking { rest, checked, unreadable } => {
+                for _ in 0..MEASURED_PER_STEP {
+                    let Some(entry) = ahead.pop_front().or_else(|| rest.next()) else {
+                        unreadable.refuse(&view.served)?;
+                        // Encoding is another turn.
+                        *allowance = LARGE.max(*allowance);
+                        let rest = Remaining::Measured(std::mem::take(checked).into_iter());
+                        self.state = Self::checked(view, list, rest)?;
+                        return Ok(Step::Again);
+                    };
+                    if !entry.is_known_to_decode() && item.decodes(view, &entry) {
+                        if let Err(large) = spend(allowance, &entry, ahead) {
+                            return Ok(large);
+                        }
+                        unreadable.check(&view.served, &entry);
+                    }
+                    checked.push(entry);
+                }
+                Ok(Step::Again)
+            }
             State::Sorting { rest, keyed, order } => {
                 for _ in 0..MEASURED_PER_STEP {
                     let entry = match Next::of(view, ahead, rest) {

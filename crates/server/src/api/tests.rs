@@ -14,11 +14,13 @@ use crate::{Handler as _, Lifecycle, Peer, Request};
 
 mod bindings;
 mod custom_kinds;
+mod deletes;
 mod documents;
 mod evictions;
 mod reads;
 mod reviews;
 mod token_requests;
+mod unreadable;
 mod writes;
 
 /// A server with the namespace `n`.

@@ -51,6 +51,19 @@ impl ItemEncoding {
         }
     }
 
+    /// Whether an object is decoded for it.
+    pub(super) fn decodes(self, view: &View, entry: &Entry) -> bool {
+        match self {
+            Self::Json | Self::Cached(CachedEncoding::PrettyItem | CachedEncoding::YamlItem) => {
+                !view.is_as_stored(entry)
+            }
+            Self::Partial(..) | Self::Message(CachedEncoding::ProtobufMeta, _) => {
+                !view.has_stored_metadata(entry)
+            }
+            Self::Cached(_) | Self::Message(..) | Self::Row(..) => true,
+        }
+    }
+
     /// What an object is written from.
     pub(super) fn source(self, view: &View, entry: &Entry) -> Source {
         let kept = match self {

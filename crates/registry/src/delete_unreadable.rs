@@ -1,0 +1,96 @@
+//! The unsafe delete: DELETE of an object that cannot be read, behind the gate AllowUnsafeMalformedObjectDeletion.
+//!
+//! It takes a permission of its own besides that to delete. An object that can be read is refused: a plain delete is what removes
+//! it. There is no state to show to admission, and none that could have finalizers, a grace period or hooks; all that is left to
+//! do is to remove the bytes.
+
+use crate::commit::Run;
+use crate::content::{Answer, Content};
+use crate::delete::status_of_success;
+use crate::error::status;
+use crate::find::Found;
+use crate::{DeleteOptions, Registry, Target, WriteRequest};
+use admission::{Chain, Operation};
+use auth::Decision;
+use cache::Change;
+use object::Map;
+use object::field::{self, Path};
+use object::quote::Quoted;
+use schema::Status;
+
+/// The name of the option.
+pub(crate) const OPTION: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+
+/// The verb of the permission.
+const VERB: &str = "unsafe-delete-ignore-read-errors";
+
+impl Registry {
+    /// Removes an object that cannot be read.
+    pub(crate) async fn delete_unreadable(
+        &self,
+        target: &Target<'_>,
+        options: &DeleteOptions,
+    ) -> Result<Answer, Status> {
+        if !target.served.strategy.may_be_removed_unread() {
+            return Err(Status::internal_error(&format!(
+                "no unsafe deleter provided, can not honor {OPTION}"
+            )));
+        }
+        self.check_unsafe_delete(target).await?;
+        target.check_name()?;
+        let stored = target.stored()?;
+        let mut was_there = false;
+        loop {
+            let unreadable = match self.find(target).await? {
+                Found::Unreadable(unreadable) => unreadable,
+                // Another one was faster.
+                Found::Nothing if was_there => break,
+                Found::Nothing | Found::Object(_) => return Err(readable(target)),
+            };
+            was_there = true;
+            log::warn!(key = target.key(Run::Real).as_str(), error:% = unreadable; "an object that cannot be read is deleted");
+            let request = WriteRequest::delete(target, options);
+            let admitted =
+                Chain::default().validate(&request.attributes(Operation::Delete, None), None).await?;
+            let change = Change::delete(&stored.resource, target.namespace, target.name);
+            match self.commit(change.expect_revision(unreadable.revision), admitted).await {
+                Ok(_) => break,
+                Err(cache::Error::Conflict(_) | cache::Error::Corrupt(_)) => {}
+                Err(error) => return Err(status(error)),
+            }
+        }
+        success(target)
+    }
+
+    /// Refuses a user without the permission for unsafe deletes.
+    async fn check_unsafe_delete(&self, target: &Target<'_>) -> Result<(), Status> {
+        let authorizer = &self.config().authorizer;
+        let verdict = authorizer.decide(target.proof.user(), &target.attributes_for(VERB)).await;
+        let why = match (verdict.decision, verdict.error) {
+            (_, Some(error)) => format!("error while checking permission for {}, {error}", Quoted(VERB)),
+            (Decision::Allow, None) => return Ok(()),
+            (_, None) => format!("not permitted to do {}, reason: {}", Quoted(VERB), verdict.reason),
+        };
+        Err(Status::forbidden(&target.served.group, &target.served.resource, target.name, &why))
+    }
+}
+
+/// 422 for an object that is not there or can be read.
+fn readable(target: &Target<'_>) -> Status {
+    let why = "is exclusively used to delete corrupt object(s), try again by removing this option";
+    let errors = field::Error::invalid(&Path::new(OPTION), true, why).into();
+    Status::invalid(&target.served.group, &target.served.resource, target.name, &errors)
+}
+
+fn success(target: &Target<'_>) -> Result<Answer, Status> {
+    let mut details = Map::new();
+    details.insert("name", target.name);
+    details.insert("kind", target.served.kind.clone());
+    let mut success = status_of_success(details)?;
+    if let Content::Other { value, .. } = &mut success
+        && let Some(value) = value.as_map_mut()
+    {
+        value.insert("code", 200);
+    }
+    Ok(Answer { code: 200, content: success })
+}

@@ -1,0 +1,133 @@
+//! Stored objects that cannot be read, and what clients are told of them, in the words of the reference.
+//!
+//! Either the bytes of an object are damaged, or they are whole and do not decode as its type. A get, a patch and a plain delete
+//! of it fail with 500 `InternalError`, a list that would show it with 500 `StorageReadError`; both name it.
+
+use crate::Served;
+use cache::Entry;
+use schema::Status;
+use schema::status::{Cause, Details, Reason};
+use std::fmt;
+use std::sync::Arc;
+use store::{Corrupt, Revision};
+
+/// A list names at most as many objects.
+const MOST_NAMED: usize = 100;
+
+/// A stored object that cannot be read.
+#[derive(Debug)]
+pub(crate) struct Unreadable {
+    /// The revision that wrote it.
+    pub(crate) revision: Revision,
+    why: String,
+}
+
+impl Unreadable {
+    /// The bytes of an object do not decode as its type.
+    pub(crate) fn undecodable(entry: &Entry, why: &schema::Error) -> Self {
+        let revision = entry.mod_revision();
+        Self { revision, why: format!("object not decodable revision={revision}: {why}") }
+    }
+
+    /// 500 for the object with a key.
+    pub(crate) fn status(&self, key: &str) -> Status {
+        Status::internal_error(&self.storage_error(key))
+    }
+
+    fn storage_error(&self, key: &str) -> String {
+        format!(
+            "StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {self}"
+        )
+    }
+}
+
+impl From<&Corrupt> for Unreadable {
+    fn from(corrupt: &Corrupt) -> Self {
+        let why = format!(
+            "data from the storage is not transformable revision=0: {corrupt}; \
+             creating it again or replacing it as a whole mends that"
+        );
+        Self { revision: corrupt.revision, why }
+    }
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+/// Whether a status says that an object cannot be read.
+pub fn is_unreadable(status: &Status) -> bool {
+    match status.reason {
+        Reason::StorageReadError => true,
+        Reason::InternalError => status.message.contains("StorageError: corrupt object"),
+        _ => false,
+    }
+}
+
+/// The objects of a list that cannot be read.
+#[derive(Default)]
+pub struct UnreadableObjects {
+    /// By their keys within their type; one more than are named.
+    found: Vec<(String, Unreadable)>,
+}
+
+impl UnreadableObjects {
+    /// Adds objects whose bytes are damaged.
+    pub(crate) fn damaged(served: &Served, damaged: &[Arc<Corrupt>]) -> Self {
+        let prefix = served.stored.as_ref().map_or("", |stored| stored.resource.spec().prefix());
+        let mut all = Self::default();
+        for corrupt in damaged {
+            log::error!(error:% = corrupt; "an object cannot be read");
+            let key = corrupt.key.to_string();
+            let within = key.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('/'));
+            all.push(within.unwrap_or(&key), (&**corrupt).into());
+        }
+        all
+    }
+
+    /// Adds an object if its bytes do not decode. That is found out once.
+    pub fn check(&mut self, served: &Served, entry: &Entry) {
+        if let Some(stored) = &served.stored
+            && !entry.is_known_to_decode()
+            && let Err(unreadable) = stored.decode_as_stored(entry)
+        {
+            self.push(entry.key(), unreadable);
+        }
+    }
+
+    fn push(&mut self, within: &str, unreadable: Unreadable) {
+        if self.found.len() <= MOST_NAMED {
+            self.found.push((within.to_owned(), unreadable));
+        }
+    }
+
+    /// 500 for a list that would show them; nothing if there are none.
+    pub fn refuse(&self, served: &Served) -> Result<(), Status> {
+        if self.found.is_empty() {
+            return Ok(());
+        }
+        let mut causes = Vec::new();
+        for (within, unreadable) in self.found.iter().take(MOST_NAMED) {
+            let key = format!("/registry/{}/{within}", served.key_prefix);
+            let message = unreadable.storage_error(&key);
+            causes.push(Cause { reason: "UnexpectedServerResponse".into(), message, field: key });
+        }
+        if self.found.len() > MOST_NAMED {
+            let message = "too many errors, the list is truncated".into();
+            causes.push(Cause { reason: "FieldValueTooMany".into(), message, field: String::new() });
+        }
+        let separator = if served.group.is_empty() { "" } else { "." };
+        Err(Status {
+            code: 500,
+            reason: Reason::StorageReadError,
+            message: format!(
+                "failed to read one or more {}{separator}{} from the storage",
+                served.resource, served.group
+            ),
+            details: Some(Details { causes, ..Details::of(&served.group, &served.resource, "list") }.into()),
+            token: String::new(),
+        })
+    }
+}
