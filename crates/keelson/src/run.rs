@@ -156,6 +156,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         services: options.services,
         client_authority: files.client_authorities(&loaded.client_authority),
         proxy: files.proxy_info(&options.proxy),
+        priority_and_fairness: options.priority_and_fairness,
     };
     tokio::spawn(health::log_changes(registry.clone()));
     tokio::spawn({

@@ -48,6 +48,7 @@ mod workload;
 mod x509;
 
 pub use core::{keep_allocated, pod_qos_class, validate_service_addresses};
+pub use flowcontrol::FLOW_CONTROL_DEFAULTS;
 pub use kind::{
     Action, Connect, Conversion, Deleted, Dependents, Generation, Kind, MetadataRules, Part, Refusal,
     ScalePaths, Scope, SelectableFields, SelectableRow, Storage, Subresource, SubresourceBody, Traffic, Verb,

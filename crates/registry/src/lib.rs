@@ -13,7 +13,7 @@ mod bind;
 mod catalog;
 mod client;
 mod commit;
-mod conditions;
+pub mod conditions;
 mod connect;
 mod content;
 mod convert;
