@@ -252,6 +252,7 @@ fn registry(
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
         binding_labels: options.gates.admission.pod_topology_labels,
+        privileged: options.privileged,
         authenticators,
         tokens: Some(tokens),
         kubelets: kubelets::addresses(&options.kubelets),

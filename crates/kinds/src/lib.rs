@@ -60,8 +60,8 @@ pub use resource_type::{
     SubresourceAction, SubresourceType, api_version,
 };
 pub use strategy::{
-    Caller, Context, Custom, NameRule, Rules, Strategy, WithStatus, WithoutStatus, differs_but_for, keep,
-    keep_all_but, keep_metadata, map_at,
+    Caller, Context, Custom, NameRule, Privileged, Rules, Strategy, WithStatus, WithoutStatus,
+    differs_but_for, keep, keep_all_but, keep_metadata, map_at,
 };
 pub use table::{About, Cell, Column, Columns, Condition, Row, age, human_duration, metadata};
 

@@ -35,12 +35,34 @@ pub struct Caller<'a> {
 pub struct Rules<'a> {
     served: &'a ResourceType,
     stored: &'a Type,
+    privileged: Privileged,
+}
+
+/// Whether containers may be privileged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Privileged {
+    /// They may.
+    #[default]
+    Allowed,
+    /// They are refused.
+    Refused,
 }
 
 impl<'a> Rules<'a> {
     /// For writes of a resource type whose objects are stored as `stored`.
     pub fn new(served: &'a ResourceType, stored: &'a Type) -> Self {
-        Self { served, stored }
+        Self { served, stored, privileged: Privileged::default() }
+    }
+
+    /// The same, with what this server says of privileged containers.
+    #[must_use]
+    pub fn with_privileged(self, privileged: Privileged) -> Self {
+        Self { privileged, ..self }
+    }
+
+    /// Whether containers may be privileged.
+    pub fn privileged(&self) -> Privileged {
+        self.privileged
     }
 
     /// The group version of the request.

@@ -9,7 +9,7 @@ use crate::token_request::TokenIssuing;
 use admission::Chain;
 use auth::{Authenticators, Authorizer};
 use cache::{Cache, Field, Spec};
-use kinds::{Kind, ResourceType, Scope, SelectableField, Storage, Version};
+use kinds::{Kind, Privileged, ResourceType, Scope, SelectableField, Storage, Version};
 use object::Text;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -32,6 +32,8 @@ pub struct Config {
     /// Whether a pod gets the labels of its binding: the gate PodTopologyLabelsAdmission.
     pub binding_labels: bool,
     /// Says who callers are: for reviews of tokens.
+    /// Whether containers may be privileged.
+    pub privileged: Privileged,
     pub authenticators: Arc<Authenticators>,
     /// Decides what callers may do.
     pub authorizer: Authorizer,
@@ -58,6 +60,7 @@ impl Config {
             authenticators: Arc::default(),
             authorizer: Authorizer::always_allow(),
             admission: Chain::new([lifecycle]),
+            privileged: Privileged::default(),
             hooks: WriteHooks::default(),
             tokens: None,
             kubelets: KubeletAddresses::default(),

@@ -433,7 +433,7 @@ impl<'a> Write<'a> {
     ) -> Result<Outcome, Status> {
         let target = self.target;
         prepare_update(target, map_mut(&mut new)?, map(&old.object)?);
-        validate::update(target, &new, &old.object, self.options)?;
+        validate::update(target, &new, &old.object, self.registry.config().privileged, self.options)?;
         default_stored(target, &mut new)?;
         keep_times(&mut new, &old.object);
         let mut admitted = self.admit(attributes, &*self.view(&new)?).await?;
@@ -497,7 +497,7 @@ impl<'a> Write<'a> {
         let target = self.target;
         self.options.warnings.extend(target.served.strategy.preparation_warnings(map(&new)?));
         prepare_create(target, map_mut(&mut new)?);
-        validate::create(target, &new, self.options)?;
+        validate::create(target, &new, self.registry.config().privileged, self.options)?;
         default_stored(target, &mut new)?;
         if !matches!(self.body, Body::New(_)) {
             let Config { authorizer, .. } = self.registry.config();

@@ -1,6 +1,7 @@
 //! `deployments`.
 
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, read_selector};
+use crate::core::pod_rules::Options;
 use crate::core::pod_spec;
 use crate::defaults::{at, fill, fill_text, within};
 use crate::template::{self, POD_SPEC};
@@ -105,13 +106,13 @@ impl Strategy for DeploymentStrategy {
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);
-        errors.append(validate_spec(object, None));
+        errors.append(validate_spec(object, None, rules));
         errors
     }
 
     fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata_update(new, old);
-        errors.append(validate_spec(new, Some(old)));
+        errors.append(validate_spec(new, Some(old), rules));
         let selector = |object| Deployment::of(object).spec().selector();
         let path = Path::new("spec");
         errors.extend(label_selector::immutable(selector(new), selector(old), &path.child("selector")));
@@ -169,13 +170,18 @@ fn rollback(metadata: &mut Map) {
     }
 }
 
-fn validate_spec(object: &Map, old: Option<&Map>) -> List {
+fn validate_spec(object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
     let path = Path::new("spec");
     let spec = Deployment::of(object).spec();
     let mut errors = List::new();
     errors.extend(checks::non_negative(spec.replicas().unwrap_or_default(), &path.child("replicas")));
     let old = old.map(|old| Deployment::of(old).spec().template());
-    errors.append(super::selector_and_template(spec.selector(), spec.template(), old, &path));
+    errors.append(super::selector_and_template(
+        spec.selector(),
+        spec.template(),
+        &Options::of_template(old, rules),
+        &path,
+    ));
     errors.append(validate_strategy(spec.strategy(), &path.child("strategy")));
     let ready = spec.min_ready_seconds();
     errors.extend(checks::non_negative(ready, &path.child("minReadySeconds")));

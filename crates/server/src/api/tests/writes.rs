@@ -169,3 +169,20 @@ async fn empty_managed_fields_reset_them_and_null_does_not() {
         }
     }
 }
+
+#[tokio::test]
+async fn privileged_containers_are_refused_if_the_server_says_so() {
+    let server = Server::start_with(|config| config.privileged = kinds::Privileged::Refused).await;
+    let container = r#"{"name":"c","image":"i","securityContext":{"privileged":true}}"#;
+    let pod = format!(r#"{{"metadata":{{"name":"a"}},"spec":{{"containers":[{container}]}}}}"#);
+    let refused = server.send("POST", "/api/v1/namespaces/n/pods", &pod).await;
+    refused
+        .says(422, "spec.containers[0].securityContext.privileged: Forbidden: disallowed by cluster policy");
+    let template = r#"{"template":{"spec":{"restartPolicy":"Never","containers":[CONTAINER]}}}"#;
+    let job = format!(r#"{{"metadata":{{"name":"a"}},"spec":{}}}"#, template.replace("CONTAINER", container));
+    let refused = server.send("POST", JOBS, &job).await;
+    refused.says(422, "spec.template.spec.containers[0].securityContext.privileged: Forbidden: disallowed");
+    let server = Server::start().await;
+    assert_eq!(server.send("POST", "/api/v1/namespaces/n/pods", &pod).await.code, 201);
+    assert_eq!(server.send("POST", JOBS, &job).await.code, 201);
+}
