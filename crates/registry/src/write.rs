@@ -24,7 +24,7 @@
 
 use crate::commit::{self, Outcome, Oversize, Run};
 use crate::convert::{map, map_mut};
-use crate::error::{status, unreadable};
+use crate::error::{status, unknown_reason_500, unreadable};
 use crate::find::{Found, Old};
 use crate::managed::{Fields, ScaleManager};
 use crate::object_meta::{self, Stage};
@@ -324,7 +324,8 @@ impl<'a> Write<'a> {
                 let old = old.ok_or_else(|| target.not_found())?;
                 let current = in_version(target, old).await?;
                 let ty = &target.served.ty;
-                let patched = patch::apply(*format, ty, &current, bytes, options)?;
+                let patched =
+                    patch::apply(*format, ty, &current, bytes, Some(&*target.served.strategy), options)?;
                 let mut new = incoming(target, patched).await?;
                 fields.update(Some(old), &mut new, options).await?;
                 new
@@ -336,6 +337,9 @@ impl<'a> Write<'a> {
                     None => None,
                 };
                 let new = fields.apply(live.as_deref(), &config.value, options).await?;
+                if let Some(why) = target.served.strategy.conversion_fault(map(&new)?) {
+                    return Err(unknown_reason_500(apply::unconvertible(target, &config.value, &why)));
+                }
                 apply::report(&config, options)?;
                 incoming(target, new).await?
             }
@@ -360,7 +364,7 @@ impl<'a> Write<'a> {
                 return Ok(new);
             }
             Body::Patch(format, bytes) => {
-                let mut new = patch::apply(*format, &Ref::Static(scale::ty()?), old, bytes, options)?;
+                let mut new = patch::apply(*format, &Ref::Static(scale::ty()?), old, bytes, None, options)?;
                 fields.update(old, &mut new);
                 new
             }

@@ -10,9 +10,11 @@ use crate::{
     checks, differs_but_for, int_or_percent, keep, keep_all_but, label_selector, map_at, workload,
 };
 use object::field::{Error, List, Path};
+use object::quote::Quoted;
 use object::{Map, Value};
 use schema::view::View;
 use schema::views::apps::v1::{Deployment, DeploymentStatus, DeploymentStrategy as UpdateStrategy};
+use std::num::IntErrorKind;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -84,6 +86,18 @@ impl Strategy for DeploymentStrategy {
             fill(spec, "revisionHistoryLimit", 10i64);
             fill(spec, "progressDeadlineSeconds", 600i64);
         });
+    }
+
+    fn conversion_fault(&self, object: &Map) -> Option<String> {
+        let text = crate::metadata(object).annotations().get(ROLLBACK).filter(|text| !text.is_empty())?;
+        let why = match text.parse::<i64>().err()?.kind() {
+            IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+            _ => "invalid syntax",
+        };
+        let quoted = Quoted(text);
+        Some(format!(
+            "failed to parse annotation[{ROLLBACK}]={text} as int64: strconv.ParseInt: parsing {quoted}: {why}"
+        ))
     }
 
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {

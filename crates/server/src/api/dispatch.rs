@@ -367,13 +367,16 @@ pub(crate) fn warned(mut response: Response, warnings: &[String]) -> Response {
 }
 
 /// The type that the body of a write must have.
-fn expected(target: &Target<'_>) -> decode::Expected {
+fn expected<'t>(target: &Target<'t>) -> decode::Expected<'t> {
     match target.subresource.map(|subresource| &subresource.body) {
         Some(BodyType::Kind(ty)) => decode::Expected {
-            ty: ty.clone(),
             also: target.subresource.map(SubresourceType::also_accepts).unwrap_or_default(),
+            ..decode::Expected::only(ty.clone())
         },
-        None | Some(BodyType::Object | BodyType::Options(_)) => decode::Expected::only(&target.served.ty),
+        None | Some(BodyType::Object | BodyType::Options(_)) => decode::Expected {
+            strategy: Some(&*target.served.strategy),
+            ..decode::Expected::only(&target.served.ty)
+        },
     }
 }
 
