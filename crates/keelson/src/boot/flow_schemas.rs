@@ -100,9 +100,8 @@ impl FlowSchemas {
     pub(super) async fn set_conditions(&self) -> Result<(), Status> {
         let schemas = self.schemas.all();
         let is_dangling = |schema: &Schema| !matches!(self.levels.lookup("", &schema.level), Ok(Some(_)));
-        let wrong: Vec<_> = schemas.iter().map(|schema| (schema, is_dangling(schema))).collect();
-        let wrong: Vec<_> =
-            wrong.into_iter().filter(|(schema, dangling)| schema.is_dangling != Some(*dangling)).collect();
+        let all = schemas.iter().map(|schema| (schema, is_dangling(schema)));
+        let wrong: Vec<_> = all.filter(|(schema, now)| schema.is_dangling != Some(*now)).collect();
         for some in wrong.chunks(AT_ONCE) {
             let mut tasks = JoinSet::new();
             for (schema, is_dangling) in some {
