@@ -5,6 +5,7 @@ mod aggregation;
 mod authorization;
 mod boot;
 mod certificates;
+mod components;
 mod data_dir;
 mod default_accounts;
 mod flags;

@@ -26,6 +26,7 @@ use crate::aggregation;
 use crate::authorization;
 use crate::boot::{Hooks, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
+use crate::components::LocalComponents;
 use crate::data_dir::{self, DataDir};
 use crate::default_accounts;
 use crate::health;
@@ -251,10 +252,11 @@ fn registry(
     let config = registry::Config {
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
-        binding_labels: options.gates.admission.pod_topology_labels,
         privileged: options.privileged,
+        binding_labels: options.gates.admission.pod_topology_labels,
         authenticators,
         tokens: Some(tokens),
+        components: Some(Arc::new(LocalComponents::new(&cache))),
         kubelets: kubelets::addresses(&options.kubelets),
         admission: plugins::chain(options, &cache, &authorizer, shared)?,
         authorizer,

@@ -1,6 +1,7 @@
 //! The registry: the catalog of what is served, the cache with its objects, and what decides about writes.
 
 use crate::catalog::{Catalog, Served};
+use crate::components::Components;
 use crate::connect::KubeletAddresses;
 use crate::convert::Conversion;
 use crate::hooks::WriteHooks;
@@ -31,9 +32,9 @@ pub struct Config {
     pub watch_list: bool,
     /// Whether a pod gets the labels of its binding: the gate PodTopologyLabelsAdmission.
     pub binding_labels: bool,
-    /// Says who callers are: for reviews of tokens.
     /// Whether containers may be privileged.
     pub privileged: Privileged,
+    /// Says who callers are: for reviews of tokens.
     pub authenticators: Arc<Authenticators>,
     /// Decides what callers may do.
     pub authorizer: Authorizer,
@@ -43,6 +44,8 @@ pub struct Config {
     pub hooks: WriteHooks,
     /// How tokens of service accounts are issued; none if they are not.
     pub tokens: Option<TokenIssuing>,
+    /// The components of the cluster, for reads of their statuses.
+    pub components: Option<Arc<dyn Components>>,
     /// How the kubelets of nodes are found.
     pub kubelets: KubeletAddresses,
 }
@@ -57,12 +60,13 @@ impl Config {
             selection: Selection::default(),
             watch_list: false,
             binding_labels: false,
+            privileged: Privileged::default(),
             authenticators: Arc::default(),
             authorizer: Authorizer::always_allow(),
             admission: Chain::new([lifecycle]),
-            privileged: Privileged::default(),
             hooks: WriteHooks::default(),
             tokens: None,
+            components: None,
             kubelets: KubeletAddresses::default(),
         })
     }

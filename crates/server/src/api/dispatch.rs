@@ -197,6 +197,14 @@ impl Api {
         let streaming = options.send_initial_events == Some(true) && options.bookmarks;
         let view = self
             .view(&request, if streaming { AllowedTransforms::NoTables } else { AllowedTransforms::All })?;
+        if !options.watch && request.target.served.stored.is_none() {
+            let objects = self.registry.component_statuses(&request.target, &options).await?;
+            if !objects.is_empty() {
+                let coding = self.coding(&request.preferences);
+                let form = view.list_of(objects)?;
+                return Ok(form.into_response(StatusCode::OK, view.accept.format.media_type(), coding));
+            }
+        }
         if !options.watch {
             let list = self.registry.list(&request.target, &options).await?;
             return Ok(list_body::respond(view, list, self.coding(&request.preferences)).await?);
