@@ -1,9 +1,14 @@
 //! Creates the system objects at startup: system namespaces, the service `kubernetes` with its endpoints, the service CIDR,
-//! system priority classes, the identity lease of this server, two config maps that clients read, and the default roles and bindings.
+//! system priority classes, the identity lease of this server, two config maps that clients read, the default roles and bindings, the
+//! defaults of flow control, and an APIService for every version that is served.
 //!
 //! Each part is a post-start hook with a name, which is also its check in `/livez` and `/readyz`. Existing objects are not
-//! changed, except for fields about this process, and for roles and bindings that lack something ([`rbac`]).
+//! changed, except for fields about this process, for roles and bindings that lack something ([`rbac`]), and for defaults that the
+//! server keeps ([`flow_control`], [`api_services`]).
 
+mod api_services;
+mod flow_control;
+mod flow_schemas;
 mod rbac;
 mod service;
 
@@ -20,8 +25,15 @@ use object::time::{MicroTime, Time};
 use registry::{Address, Client, Registry};
 use schema::{Status, json};
 use store::Revision;
+use tokio::task::JoinSet;
 
 use crate::options::ServiceOptions;
+use api_services::ApiServices;
+use flow_control::Defaults;
+use flow_schemas::FlowSchemas;
+
+/// The field manager of the reference.
+const MANAGER: &str = "kube-apiserver";
 
 /// The duration of the identity lease.
 const IDENTITY_SECONDS: i64 = 3600;
@@ -39,6 +51,8 @@ pub(crate) struct SystemValues {
     pub(crate) client_authority: String,
     /// What servers behind this one need to know of the proxies that it trusts: keys and values of a config map.
     pub(crate) proxy: Vec<(&'static str, String)>,
+    /// Whether flow schemas decide about requests, and so say whether they can.
+    pub(crate) priority_and_fairness: bool,
 }
 
 /// A post-start hook.
@@ -68,6 +82,9 @@ const ROLES: &str = "poststarthook/rbac/bootstrap-roles";
 const PRIORITY_CLASSES: &str = "poststarthook/scheduling/bootstrap-system-priority-classes";
 const SERVICE: &str = "poststarthook/bootstrap-controller";
 const SERVICE_RANGE: &str = "poststarthook/start-kubernetes-service-cidr-controller";
+const FLOW_CONTROL: &str = "poststarthook/priority-and-fairness-config-producer";
+const FLOW_SCHEMAS: &str = "poststarthook/priority-and-fairness-config-consumer";
+const API_SERVICES: &str = "autoregister-completion";
 
 impl Hooks {
     pub(crate) fn new() -> Self {
@@ -80,6 +97,9 @@ impl Hooks {
             PRIORITY_CLASSES,
             SERVICE,
             SERVICE_RANGE,
+            FLOW_CONTROL,
+            FLOW_SCHEMAS,
+            API_SERVICES,
         ];
         Self { all: names.map(|name| Arc::new(Hook { name, done: AtomicBool::new(false) })).into() }
     }
@@ -96,13 +116,33 @@ impl Hooks {
 
     /// Creates all objects, does `then`, renews the identity lease and keeps the service until the process ends.
     pub(crate) async fn run(&self, registry: &Arc<Registry>, values: &SystemValues, then: impl FnOnce()) {
-        // The field manager of the reference.
-        let client = Client::new(registry.clone(), SystemIdentity::ApiServer, "kube-apiserver");
-        let boot = Boot { client, values, now: Time::now(), identity: identity(), skipped: Mutex::default() };
+        let client = Client::new(registry.clone(), SystemIdentity::ApiServer, MANAGER);
+        let mut boot = Boot {
+            client,
+            values,
+            now: Time::now(),
+            identity: identity(),
+            defaults: None,
+            schemas: None,
+            api_services: None,
+            skipped: Mutex::default(),
+        };
+        if boot.is_served(flow_control::SCHEMAS) && boot.is_served(flow_control::LEVELS) {
+            boot.defaults = Some(Defaults::new(registry));
+            boot.schemas = FlowSchemas::new(registry).filter(|_| values.priority_and_fairness).map(Arc::new);
+        }
+        if boot.is_served(api_services::API_SERVICES) {
+            boot.api_services = ApiServices::new(registry).map(Arc::new);
+        }
         let first = registry.cache().committed() == Revision::ZERO;
         // Namespaces first: the other objects are in them.
         self.repeat(NAMESPACES, || boot.namespaces()).await;
         tokio::join!(
+            async {
+                self.repeat(FLOW_CONTROL, || boot.flow_control()).await;
+                self.repeat(FLOW_SCHEMAS, || boot.flow_schemas()).await;
+            },
+            self.repeat(API_SERVICES, || boot.api_services()),
             self.repeat(AUTHENTICATION_INFO, || boot.authentication_info()),
             self.repeat(IDENTITY, || boot.renew_identity()),
             self.repeat(TOKEN_TRACKING, || boot.token_tracking()),
@@ -120,6 +160,7 @@ impl Hooks {
         if first {
             forget(registry).await;
         }
+        boot.keep_defaults();
         then();
         loop {
             tokio::time::sleep(RENEWAL).await;
@@ -165,6 +206,10 @@ struct Boot<'a> {
     values: &'a SystemValues,
     now: Time,
     identity: Identity,
+    /// None of these if their resources are not served.
+    defaults: Option<Defaults>,
+    schemas: Option<Arc<FlowSchemas>>,
+    api_services: Option<Arc<ApiServices>>,
     /// The resources that are not served and were logged as such.
     skipped: Mutex<BTreeSet<&'static str>>,
 }
@@ -195,6 +240,40 @@ impl Boot<'_> {
             return Ok(());
         }
         rbac::reconcile(&self.client).await
+    }
+
+    async fn flow_control(&self) -> Result<(), Status> {
+        match &self.defaults {
+            Some(defaults) => defaults.ensure().await,
+            None => Ok(()),
+        }
+    }
+
+    async fn flow_schemas(&self) -> Result<(), Status> {
+        match &self.schemas {
+            Some(schemas) => schemas.set_conditions().await,
+            None => Ok(()),
+        }
+    }
+
+    async fn api_services(&self) -> Result<(), Status> {
+        match &self.api_services {
+            Some(services) => services.register().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps what was made at the start, until the process ends.
+    fn keep_defaults(&self) {
+        if let Some(defaults) = self.defaults.clone() {
+            tokio::spawn(defaults.keep());
+        }
+        if let Some(schemas) = self.schemas.clone() {
+            tokio::spawn(async move { Box::pin(schemas.run()).await });
+        }
+        if let Some(services) = self.api_services.clone() {
+            tokio::spawn(async move { Box::pin(services.run()).await });
+        }
     }
 
     async fn priority_classes(&self) -> Result<(), Status> {
@@ -282,10 +361,7 @@ impl Boot<'_> {
             }
             found => return found.map(drop),
         }
-        match self.client.create(address, object).await {
-            Err(exists) if exists.code == 409 => Ok(()),
-            other => other.map(drop),
-        }
+        unless_there(self.client.create(address, object).await)
     }
 
     /// Creates an object, or sets these fields of the existing one.
@@ -322,6 +398,24 @@ impl Boot<'_> {
             Err(damaged) if registry::is_unreadable(&damaged) => Ok(()),
             outcome => outcome,
         }
+    }
+}
+
+/// Waits for all tasks; the first error that one of them ends with.
+async fn finish(mut tasks: JoinSet<Result<(), Status>>) -> Result<(), Status> {
+    let mut failed = None;
+    while let Some(outcome) = tasks.join_next().await {
+        let outcome = outcome.unwrap_or_else(|error| Err(Status::internal_error(&error.to_string())));
+        failed = failed.or(outcome.err());
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+/// The outcome of a write that does not matter if another client wrote the object first.
+fn unless_there(outcome: Result<Value, Status>) -> Result<(), Status> {
+    match outcome {
+        Err(conflict) if conflict.code == 409 => Ok(()),
+        outcome => outcome.map(drop),
     }
 }
 
@@ -367,6 +461,28 @@ fn base32(bytes: &[u8]) -> String {
 
 fn letter(alphabet: &[u8], bits: u32) -> char {
     char::from(alphabet.get((bits & 31) as usize).copied().unwrap_or(b'a'))
+}
+
+#[cfg(test)]
+mod testing {
+    use super::*;
+    use store::memory::Memory;
+
+    /// A registry over memory, with two namespaces.
+    pub(super) async fn registry() -> Arc<Registry> {
+        let specs = registry::specs().unwrap();
+        let cache = cache::Cache::open(Arc::new(Memory::default()), specs, cache::Options::default()).await;
+        let cache = Arc::new(cache.unwrap());
+        let config = registry::Config::new(&cache).unwrap();
+        let registry = Arc::new(Registry::new(cache, config).unwrap());
+        let client = Client::new(registry.clone(), SystemIdentity::ApiServer, "test");
+        for name in ["kube-public", "kube-system"] {
+            let namespaces = Address::core("namespaces", "");
+            let text = format!(r#"{{"metadata":{{"name":"{name}"}}}}"#);
+            client.create(namespaces, client.decode(namespaces, &text).unwrap()).await.unwrap();
+        }
+        registry
+    }
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use crate::options::{Options, Show};
 
 pub(crate) use runtime_config::RuntimeConfig;
 pub(crate) use service_accounts::url_fault;
+pub(crate) use value::switch;
 
 /// One flag.
 pub(crate) struct Flag {

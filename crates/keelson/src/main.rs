@@ -4,6 +4,7 @@ mod access;
 mod authorization;
 mod boot;
 mod certificates;
+mod components;
 mod data_dir;
 mod flags;
 mod health;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use allocation::{AddressRange, PortRange};
+use kinds::Privileged;
 use server::tls::{Oldest, Protocols};
 
 use crate::flags::RuntimeConfig;
@@ -36,6 +37,8 @@ pub(crate) struct Options {
     pub(crate) feature_gates: Vec<String>,
     pub(crate) gates: Gates,
     pub(crate) priority_and_fairness: bool,
+    /// Whether containers may be privileged.
+    pub(crate) privileged: Privileged,
     pub(crate) token_auth_file: Option<PathBuf>,
     pub(crate) token_webhook: TokenWebhookOptions,
     /// `--authentication-config`.
@@ -368,6 +371,7 @@ impl Default for Options {
             feature_gates: Vec::new(),
             gates: Gates::default(),
             priority_and_fairness: true,
+            privileged: Privileged::Allowed,
             token_auth_file: None,
             token_webhook: TokenWebhookOptions::default(),
             authentication_config: None,

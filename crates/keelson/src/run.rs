@@ -26,6 +26,7 @@ use crate::access::{self, AuthorityFiles};
 use crate::authorization;
 use crate::boot::{Hooks, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
+use crate::components::LocalComponents;
 use crate::data_dir::{self, DataDir};
 use crate::health;
 use crate::kubelets;
@@ -154,6 +155,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         services: options.services,
         client_authority: files.client_authorities(&loaded.client_authority),
         proxy: files.proxy_info(&options.proxy),
+        priority_and_fairness: options.priority_and_fairness,
     };
     tokio::spawn(health::log_changes(registry.clone()));
     tokio::spawn({
@@ -235,9 +237,11 @@ fn registry(
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
         unsafe_delete: options.gates.unsafe_delete,
+        privileged: options.privileged,
         binding_labels: options.gates.admission.pod_topology_labels,
         authenticators,
         tokens: Some(tokens),
+        components: Some(Arc::new(LocalComponents::new(&cache))),
         kubelets: kubelets::addresses(&options.kubelets),
         admission: plugins::chain(options, &cache, &authorizer, shared)?,
         authorizer,

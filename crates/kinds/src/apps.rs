@@ -40,7 +40,7 @@ fn drop_terminating(new: &mut Map, old: &Map) {
 fn selector_and_template(
     selector: Option<LabelSelector<'_>>,
     template: PodTemplateSpec<'_>,
-    old: Option<PodTemplateSpec<'_>>,
+    options: &Options,
     path: &Path<'_>,
 ) -> List {
     let (selector_path, template_path) = (path.child("selector"), path.child("template"));
@@ -52,8 +52,7 @@ fn selector_and_template(
         }
         Ok(mismatch) => {
             errors.extend(mismatch);
-            let options = Options::of_template(template, old);
-            errors.append(template::validate(template, &options, &template_path));
+            errors.append(template::validate(template, options, &template_path));
             let spec = template_path.child("spec");
             errors.append(workload::always_restarted(template.spec(), "ReplicaSet", &spec));
         }

@@ -1,7 +1,7 @@
 //! The kinds of `flowcontrol.apiserver.k8s.io`.
 
 use crate::checks;
-use crate::{Context, Kind, Rules, Strategy, keep_all_but};
+use crate::{Context, Kind, Rules, Strategy, keep_all_but, metadata};
 use object::field::{Error, List, Path};
 use object::{Key, Map, Value};
 use schema::view::View;
@@ -14,6 +14,9 @@ mod priority_level_configuration;
 
 /// The rows, in the order of discovery.
 pub(crate) const KINDS: &[&Kind] = &[&flow_schema::KIND, &priority_level_configuration::KIND];
+
+/// The objects that the server makes at its start, one a line: whether it is mandatory or suggested, its resource and its JSON.
+pub const FLOW_CONTROL_DEFAULTS: &str = include_str!("flowcontrol/defaults.txt");
 
 /// The strategy of both kinds: a status update writes only the status and keeps the old metadata.
 struct FlowControlStrategy {
@@ -71,19 +74,21 @@ fn validate_conditions(object: &Map) -> List {
 }
 
 /// Objects that always exist have a spec that does not change.
-fn same_as_mandatory(spec: &Map, mandatory: Option<&Value>, why: impl FnOnce() -> String) -> Option<Error> {
-    let mandatory = mandatory?;
-    (mandatory.as_map() != Some(spec)).then(|| {
+fn same_as_mandatory(spec: &Map, mandatory: Option<&Map>, why: impl FnOnce() -> String) -> Option<Error> {
+    (mandatory? != spec).then(|| {
         let shown = checks::shown(Some(&spec.clone().into()));
         Error::invalid(&Path::new("spec"), shown, why())
     })
 }
 
-/// The spec of a mandatory object of these texts.
-fn mandatory<V: View<'static>>(text: &str) -> Value {
-    json::decode(V::schema(), text.as_bytes(), &Limits::REQUEST)
-        .map(|decoded| decoded.value)
-        .unwrap_or(Value::Null)
+/// The spec of a mandatory object.
+fn mandatory<V: View<'static>>(resource: &str, name: &str) -> Map {
+    let read = |text: &str| json::decode(V::schema(), text.as_bytes(), &Limits::REQUEST).ok();
+    let start = format!("mandatory {resource} ");
+    let objects = FLOW_CONTROL_DEFAULTS.lines().filter_map(|line| line.strip_prefix(start.as_str()));
+    let objects = objects.filter_map(read).filter_map(|decoded| decoded.value.as_map().cloned());
+    let found = objects.into_iter().find(|object| metadata(object).name() == name);
+    found.and_then(|object| object.get("spec")?.as_map().cloned()).unwrap_or_default()
 }
 
 /// Sets `key` to `number` if it is absent or zero.

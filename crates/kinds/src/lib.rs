@@ -48,6 +48,7 @@ mod workload;
 mod x509;
 
 pub use core::{keep_allocated, pod_qos_class, validate_service_addresses};
+pub use flowcontrol::FLOW_CONTROL_DEFAULTS;
 pub use kind::{
     Action, Connect, Conversion, Deleted, Dependents, Generation, Kind, MetadataRules, Part, Refusal,
     ScalePaths, Scope, SelectableFields, SelectableRow, Storage, Subresource, SubresourceBody, Traffic, Verb,
@@ -59,8 +60,8 @@ pub use resource_type::{
     SubresourceAction, SubresourceType, api_version,
 };
 pub use strategy::{
-    Caller, Context, Custom, NameRule, Rules, Strategy, WithStatus, WithoutStatus, differs_but_for, keep,
-    keep_all_but, keep_metadata, map_at,
+    Caller, Context, Custom, NameRule, Privileged, Rules, Strategy, WithStatus, WithoutStatus,
+    differs_but_for, keep, keep_all_but, keep_metadata, map_at,
 };
 pub use table::{About, Cell, Column, Columns, Condition, Row, age, human_duration, metadata};
 

@@ -35,12 +35,34 @@ pub struct Caller<'a> {
 pub struct Rules<'a> {
     served: &'a ResourceType,
     stored: &'a Type,
+    privileged: Privileged,
+}
+
+/// Whether containers may be privileged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Privileged {
+    /// They may.
+    #[default]
+    Allowed,
+    /// They are refused.
+    Refused,
 }
 
 impl<'a> Rules<'a> {
     /// For writes of a resource type whose objects are stored as `stored`.
     pub fn new(served: &'a ResourceType, stored: &'a Type) -> Self {
-        Self { served, stored }
+        Self { served, stored, privileged: Privileged::default() }
+    }
+
+    /// The same, with what this server says of privileged containers.
+    #[must_use]
+    pub fn with_privileged(self, privileged: Privileged) -> Self {
+        Self { privileged, ..self }
+    }
+
+    /// Whether containers may be privileged.
+    pub fn privileged(&self) -> Privileged {
+        self.privileged
     }
 
     /// The group version of the request.
@@ -79,7 +101,7 @@ impl<'a> Rules<'a> {
 ///
 /// | step of the write pipeline | hooks |
 /// |---|---|
-/// | 1 decode, default, convert | [`default`](Self::default), or [`Conversion::default`](crate::Conversion::default) |
+/// | 1 decode, default, convert | [`conversion_fault`](Self::conversion_fault), [`default`](Self::default), or [`Conversion::default`](crate::Conversion::default) |
 /// | 2 read | [`allow_create_on_update`](Self::allow_create_on_update) |
 /// | 5 managed fields | [`complete`](Self::complete) |
 /// | 8 resource version | [`allow_unconditional_update`](Self::allow_unconditional_update) |
@@ -227,6 +249,13 @@ pub trait Strategy: Send + Sync {
     /// Read before step 9, when a name is generated, and in step 11. The answer depends on the kind alone.
     fn name_rule(&self) -> NameRule {
         NameRule::Subdomain
+    }
+
+    /// Why an object that has its type cannot be converted, in the words of the reference.
+    ///
+    /// Asked for what a client sends, and for what a patch makes, before step 2.
+    fn conversion_fault(&self, _object: &Map) -> Option<String> {
+        None
     }
 
     /// Whether a new object without a name gets a UUID as its name, with or without `generateName`.

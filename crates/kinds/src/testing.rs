@@ -1,6 +1,6 @@
 //! Writes of objects as their kinds see them: defaults, conversion to the storage version, preparation, validation.
 
-use crate::{Caller, Context, Part, ResourceType, Rules, Strategy};
+use crate::{Caller, Context, Part, Privileged, ResourceType, Rules, Strategy};
 use object::field::List;
 use object::{Map, Value};
 use schema::{Limits, Shape, builtin, json};
@@ -11,6 +11,14 @@ const CONTEXT: Context<'static> =
 /// The errors of creating the object of a JSON text. What its metadata does not say is filled in: the name `a`, the namespace `n`.
 pub(crate) fn create(text: &str) -> Vec<String> {
     with(text, |strategy, object, rules| texts(&strategy.validate_create(&created(strategy, object), rules)))
+}
+
+/// The errors of creating it on a server that refuses privileged containers.
+pub(crate) fn create_unprivileged(text: &str) -> Vec<String> {
+    with(text, |strategy, object, rules| {
+        let rules = rules.with_privileged(Privileged::Refused);
+        texts(&strategy.validate_create(&created(strategy, object), &rules))
+    })
 }
 
 /// The errors of an update of the object itself.

@@ -1,6 +1,6 @@
 //! The configurations of server-side apply: reading them, and reporting what they repeat.
 
-use crate::WriteOptions;
+use crate::{Target, WriteOptions};
 use merge::FieldValidation;
 use object::{Map, Value};
 use schema::{Decoded, Error, Limits, Shape, Status, Strict, cbor, yaml};
@@ -37,6 +37,14 @@ pub(crate) fn read(format: Format, body: &[u8]) -> Result<Decoded, Status> {
             other.kind()
         ))),
     }
+}
+
+/// The message about an object that cannot be converted.
+pub(crate) fn unconvertible(target: &Target<'_>, config: &Value, why: &str) -> String {
+    let name = config.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str);
+    let Target { served, namespace, .. } = target;
+    let (version, kind, name) = (&served.api_version, &served.kind, name.unwrap_or_default());
+    format!("failed to convert to unversioned ({namespace}/{name}; {version}, Kind={kind}): {why}")
 }
 
 /// Reports keys that are repeated.

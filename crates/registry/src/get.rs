@@ -13,8 +13,7 @@ impl Registry {
     pub async fn get(&self, target: &Target<'_>, resource_version: &str) -> Result<Content, Status> {
         target.check_verb(&["get"])?;
         if target.served.stored.is_none() {
-            // The statuses of components are not stored, and this server has none.
-            return Err(Status::not_found(&target.served.group, &target.served.singular, target.name));
+            return self.component_status(target).await.map(Content::Tree);
         }
         let entry = self.entry(target, freshness(resource_version)?).await?;
         match target.subresource.map(|subresource| &subresource.action) {

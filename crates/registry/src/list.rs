@@ -29,7 +29,7 @@ impl Registry {
         target.check_verb(&["list", "deletecollection"])?;
         let filter = filter(target, options)?;
         let Some(stored) = &target.served.stored else {
-            // The statuses of components are not stored, and this server has none.
+            // The statuses of components are not stored: `Registry::component_statuses`.
             return Ok(List { objects: cache::List::none(), token: String::new(), remaining: None });
         };
         let of_one_name = filter.name.is_some();

@@ -1,10 +1,11 @@
 //! The patches that change an object: what each makes of it, and how one that cannot be applied is refused.
 
 use crate::WriteOptions;
+use kinds::Strategy;
 use merge::Patch;
 use object::Value;
 use schema::status::{Cause, Details, Reason};
-use schema::{Limits, Ref, Status, Type};
+use schema::{Limits, Ref, Status, Type, json};
 
 /// What a patch makes of an object.
 pub(crate) fn apply(
@@ -12,6 +13,7 @@ pub(crate) fn apply(
     ty: &Ref<Type>,
     current: &Value,
     patch: &[u8],
+    strategy: Option<&dyn Strategy>,
     options: &WriteOptions,
 ) -> Result<Value, Status> {
     let patched = merge::apply(format, ty, current, patch, options.field_validation, &Limits::REQUEST)
@@ -22,8 +24,23 @@ pub(crate) fn apply(
             "the API version in the data ({given}) does not match the expected API version ({wanted})"
         )));
     }
+    let fault = strategy.zip(patched.value.as_map());
+    if let Some(why) = fault.and_then(|(strategy, object)| strategy.conversion_fault(object)) {
+        return Err(refusal(&unconvertible(format, ty, &patched.value, why)));
+    }
     options.warnings.extend(patched.strict);
     Ok(patched.value)
+}
+
+/// The error of an object that cannot be converted. The reference converts what a strategic merge patch makes, and decodes the text
+/// that the others make.
+fn unconvertible(format: Patch, ty: &Type, object: &Value, why: String) -> merge::Error {
+    if format == Patch::Strategic {
+        return merge::Error::Internal(why);
+    }
+    let mut text = Vec::new();
+    json::encode(ty, object, &mut text);
+    merge::Error::Invalid { value: String::from_utf8_lossy(&text).into_owned(), detail: why }
 }
 
 fn api_version(ty: &Type) -> String {

@@ -1,6 +1,7 @@
 //! The registry: the catalog of what is served, the cache with its objects, and what decides about writes.
 
 use crate::catalog::{Catalog, Served};
+use crate::components::Components;
 use crate::connect::KubeletAddresses;
 use crate::convert::Conversion;
 use crate::hooks::WriteHooks;
@@ -9,7 +10,7 @@ use crate::token_request::TokenIssuing;
 use admission::Chain;
 use auth::{Authenticators, Authorizer};
 use cache::{Cache, Field, Spec};
-use kinds::{Kind, ResourceType, Scope, SelectableField, Storage, Version};
+use kinds::{Kind, Privileged, ResourceType, Scope, SelectableField, Storage, Version};
 use object::Text;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub struct Config {
     pub unsafe_delete: bool,
     /// Whether a pod gets the labels of its binding: the gate PodTopologyLabelsAdmission.
     pub binding_labels: bool,
+    /// Whether containers may be privileged.
+    pub privileged: Privileged,
     /// Says who callers are: for reviews of tokens.
     pub authenticators: Arc<Authenticators>,
     /// Decides what callers may do.
@@ -44,6 +47,8 @@ pub struct Config {
     pub hooks: WriteHooks,
     /// How tokens of service accounts are issued; none if they are not.
     pub tokens: Option<TokenIssuing>,
+    /// The components of the cluster, for reads of their statuses.
+    pub components: Option<Arc<dyn Components>>,
     /// How the kubelets of nodes are found.
     pub kubelets: KubeletAddresses,
 }
@@ -59,11 +64,13 @@ impl Config {
             watch_list: false,
             unsafe_delete: false,
             binding_labels: false,
+            privileged: Privileged::default(),
             authenticators: Arc::default(),
             authorizer: Authorizer::always_allow(),
             admission: Chain::new([lifecycle]),
             hooks: WriteHooks::default(),
             tokens: None,
+            components: None,
             kubelets: KubeletAddresses::default(),
         })
     }

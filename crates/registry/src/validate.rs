@@ -2,16 +2,22 @@
 
 use crate::convert::map;
 use crate::{Target, WriteOptions};
-use kinds::{NameRule, Part, Rules, object_meta};
+use kinds::{NameRule, Part, Privileged, Rules, object_meta};
 use object::Value;
 use object::field;
 use schema::Status;
 
 /// The rules for a new object: first those of the kind, then those for any metadata. The warnings of a valid one go to the client.
-pub(crate) fn create(target: &Target<'_>, object: &Value, options: &WriteOptions) -> Result<(), Status> {
+pub(crate) fn create(
+    target: &Target<'_>,
+    object: &Value,
+    privileged: Privileged,
+    options: &WriteOptions,
+) -> Result<(), Status> {
     let served = target.served;
     let map = map(object)?;
-    let mut errors = served.strategy.validate_create(map, &Rules::new(served, target.stored()?.ty()));
+    let rules = Rules::new(served, target.stored()?.ty()).with_privileged(privileged);
+    let mut errors = served.strategy.validate_create(map, &rules);
     if errors.is_empty() {
         errors = object_meta::validate(map, served.scope, NameRule::PathSegment);
     }
@@ -25,6 +31,7 @@ pub(crate) fn update(
     target: &Target<'_>,
     object: &Value,
     before: &Value,
+    privileged: Privileged,
     options: &WriteOptions,
 ) -> Result<(), Status> {
     let served = target.served;
@@ -32,7 +39,7 @@ pub(crate) fn update(
     let (new, old) = (map(object)?, map(before)?);
     let mut errors = object_meta::validate(new, served.scope, NameRule::PathSegment);
     errors.append(object_meta::validate_update(new, old));
-    let rules = Rules::new(served, target.stored()?.ty());
+    let rules = Rules::new(served, target.stored()?.ty()).with_privileged(privileged);
     errors.append(match target.part() {
         None => strategy.validate_update(new, old, &rules),
         Some(Part::Status) => strategy.validate_status(new, old, &rules),

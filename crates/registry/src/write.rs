@@ -24,7 +24,7 @@
 
 use crate::commit::{self, Outcome, Oversize, Run};
 use crate::convert::{map, map_mut};
-use crate::error::status;
+use crate::error::{status, unknown_reason_500};
 use crate::find::{Found, Old};
 use crate::managed::{Fields, ScaleManager};
 use crate::object_meta::{self, Stage};
@@ -327,7 +327,8 @@ impl<'a> Write<'a> {
                 let old = old.ok_or_else(|| target.not_found())?;
                 let current = in_version(target, old).await?;
                 let ty = &target.served.ty;
-                let patched = patch::apply(*format, ty, &current, bytes, options)?;
+                let patched =
+                    patch::apply(*format, ty, &current, bytes, Some(&*target.served.strategy), options)?;
                 let mut new = incoming(target, patched).await?;
                 fields.update(Some(old), &mut new, options).await?;
                 new
@@ -339,6 +340,9 @@ impl<'a> Write<'a> {
                     None => None,
                 };
                 let new = fields.apply(live.as_deref(), &config.value, options).await?;
+                if let Some(why) = target.served.strategy.conversion_fault(map(&new)?) {
+                    return Err(unknown_reason_500(apply::unconvertible(target, &config.value, &why)));
+                }
                 apply::report(&config, options)?;
                 incoming(target, new).await?
             }
@@ -363,7 +367,7 @@ impl<'a> Write<'a> {
                 return Ok(new);
             }
             Body::Patch(format, bytes) => {
-                let mut new = patch::apply(*format, &Ref::Static(scale::ty()?), old, bytes, options)?;
+                let mut new = patch::apply(*format, &Ref::Static(scale::ty()?), old, bytes, None, options)?;
                 fields.update(old, &mut new);
                 new
             }
@@ -436,7 +440,7 @@ impl<'a> Write<'a> {
     ) -> Result<Outcome, Status> {
         let target = self.target;
         prepare_update(target, map_mut(&mut new)?, map(&old.object)?);
-        validate::update(target, &new, &old.object, self.options)?;
+        validate::update(target, &new, &old.object, self.registry.config().privileged, self.options)?;
         default_stored(target, &mut new)?;
         keep_times(&mut new, &old.object);
         let mut admitted = self.admit(attributes, &*self.view(&new)?).await?;
@@ -500,7 +504,7 @@ impl<'a> Write<'a> {
         let target = self.target;
         self.options.warnings.extend(target.served.strategy.preparation_warnings(map(&new)?));
         prepare_create(target, map_mut(&mut new)?);
-        validate::create(target, &new, self.options)?;
+        validate::create(target, &new, self.registry.config().privileged, self.options)?;
         default_stored(target, &mut new)?;
         if !matches!(self.body, Body::New(_)) {
             let Config { authorizer, .. } = self.registry.config();

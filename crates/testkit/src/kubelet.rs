@@ -1,13 +1,16 @@
-//! A small kubelet: it serves logs, commands, main processes and ports of containers over the real protocols, HTTP and SPDY/3.1.
+//! A small kubelet: it serves logs, commands, main processes and ports of containers over the real protocols, HTTP,
+//! SPDY/3.1 and WebSocket (`v4.channel.k8s.io`).
 //!
 //! A command is run on this host, in the folder that the kubelet was started with; one with a terminal is told the size of that first. The main process of every container greets, and
 //! answers each line of its input in capitals. Ports are those of this host.
 
 mod remote;
 mod spdy;
+mod stream;
+mod websocket;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -84,8 +87,18 @@ fn decoded(text: &str) -> String {
 impl Kubelet {
     /// Serves on a free port with a certificate. Clients need a certificate of `clients`, if that is given.
     pub fn start(serving: &Pair, clients: Option<&Authority>, folder: &Path) -> std::io::Result<Self> {
+        Self::start_at(Ipv4Addr::LOCALHOST.into(), serving, clients, folder)
+    }
+
+    /// The same, on another address of this host.
+    pub fn start_at(
+        address: IpAddr,
+        serving: &Pair,
+        clients: Option<&Authority>,
+        folder: &Path,
+    ) -> std::io::Result<Self> {
         let tls = TlsAcceptor::from(Arc::new(config(serving, clients)?));
-        let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
+        let listener = std::net::TcpListener::bind((address, 0))?;
         listener.set_nonblocking(true)?;
         let kubelet = Self { address: listener.local_addr()?, requests: Arc::default() };
         let folder = folder.to_owned();
@@ -170,6 +183,9 @@ async fn answer(mut connection: Connection, request: &Request, folder: &Path) ->
     match request.path.split('/').nth(1) {
         Some("containerLogs") => logs(connection, request).await,
         Some(what @ ("exec" | "attach" | "portForward")) => {
+            if request.header("upgrade").eq_ignore_ascii_case("websocket") {
+                return channels(connection, request, what, folder).await;
+            }
             if !request.header("upgrade").eq_ignore_ascii_case("SPDY/3.1") {
                 let refusal = "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\nnot here\n";
                 connection.write_all(refusal.as_bytes()).await.ok()?;
@@ -193,7 +209,7 @@ async fn answer(mut connection: Connection, request: &Request, folder: &Path) ->
             );
             connection.write_all(switch.as_bytes()).await.ok()?;
             connection.flush().await.ok()?;
-            remote::serve(spdy::Connection::new(connection), request, what, folder).await;
+            remote::serve_spdy(spdy::Connection::new(connection), request, what, folder).await;
             None
         }
         _ => {
@@ -207,6 +223,31 @@ async fn answer(mut connection: Connection, request: &Request, folder: &Path) ->
             Some(connection)
         }
     }
+}
+
+/// Serves an upgrade to a WebSocket.
+async fn channels(
+    mut connection: Connection,
+    request: &Request,
+    what: &str,
+    folder: &Path,
+) -> Option<Connection> {
+    let mut offered = request.header("sec-websocket-protocol").split(',').map(str::trim);
+    if !offered.any(|protocol| protocol == websocket::PROTOCOL) {
+        let refusal = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n";
+        connection.write_all(refusal.as_bytes()).await.ok()?;
+        return None;
+    }
+    let switch = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Accept: {}\r\nSec-WebSocket-Protocol: {}\r\n\r\n",
+        websocket::accept(request.header("sec-websocket-key")),
+        websocket::PROTOCOL,
+    );
+    connection.write_all(switch.as_bytes()).await.ok()?;
+    connection.flush().await.ok()?;
+    remote::serve_websocket(websocket::Connection::new(connection), request, what, folder).await;
+    None
 }
 
 /// Three lines; when they are followed, another one each 50 ms for as long as the client reads, up to a hundred.

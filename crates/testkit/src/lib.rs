@@ -9,12 +9,14 @@ pub mod https;
 mod kubelet;
 mod process;
 mod server;
+mod websocket;
 
 pub use cli::{Cli, Said, Stream, Terminal};
 pub use kubelet::{Kubelet, Request as KubeletRequest};
 pub use nix::sys::signal::Signal;
 pub use process::{Error, Exit, Folder, Process};
 pub use server::{Server, TOKEN};
+pub use websocket::{Message, WebSocket};
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};

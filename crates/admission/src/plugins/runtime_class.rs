@@ -1,5 +1,6 @@
 //! `RuntimeClass`: a pod gets the overhead of its runtime class, and is kept to the nodes that have it.
 
+use super::errors::without_reason;
 use super::{Builtin, Parts, pod, tolerations};
 use crate::{Attributes, Known, Operation, Plugin, Reservation};
 use auth::Deferred;
@@ -114,12 +115,14 @@ impl Builtin for RuntimeClass {
 }
 
 impl RuntimeClass {
-    /// The class of a pod; `None` if it names none, 403 if there is none of that name.
+    /// The class of a pod; `None` if it names none, 403 if there is none of that name, 500 if it has none.
     fn class_of(&self, attributes: &Attributes<'_>, object: &Value) -> Result<Option<Arc<Class>>, Status> {
         let spec = pod::of(Some(object)).map(|pod| pod.spec());
         let Some(name) = spec.and_then(|spec| spec.runtime_class_name()) else { return Ok(None) };
         match self.classes.get("", name) {
             Some(class) => Ok(Some(class)),
+            // The reference asks for it by a client, which refuses to.
+            None if name.is_empty() => Err(without_reason("resource name may not be empty")),
             None => {
                 let why = format!("pod rejected: RuntimeClass {} not found", Quoted(name));
                 Err(attributes.forbidden(Some(object), &why))
@@ -237,6 +240,9 @@ mod tests {
             admitted(&plugin, r#""runtimeClassName":"none""#).await.unwrap_err(),
             r#"pods "p" is forbidden: pod rejected: RuntimeClass "none" not found"#
         );
+        let unnamed =
+            Write::create("pods", &pod(r#""runtimeClassName":"""#)).mutate(&plugin).await.unwrap_err();
+        assert_eq!((unnamed.code, unnamed.message.as_str()), (500, "resource name may not be empty"));
     }
 
     #[tokio::test]

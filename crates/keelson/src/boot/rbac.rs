@@ -37,12 +37,7 @@ pub(super) async fn reconcile(client: &Client) -> Result<(), Status> {
             })
         });
     }
-    let mut failed = None;
-    while let Some(outcome) = tasks.join_next().await {
-        let outcome = outcome.unwrap_or_else(|error| Err(Status::internal_error(&error.to_string())));
-        failed = failed.or(outcome.err());
-    }
-    failed.map_or(Ok(()), Err)
+    super::finish(tasks).await
 }
 
 /// A role or binding that has to be there.
@@ -181,7 +176,7 @@ async fn prime_aggregated_roles(client: &Client) -> Result<(), Status> {
             continue;
         }
         rename(&mut role, new);
-        create_once(client, roles, role).await?;
+        super::unless_there(client.create(roles, role).await)?;
     }
     Ok(())
 }
@@ -199,7 +194,7 @@ async fn prime_public_info_viewer(client: &Client) -> Result<(), Status> {
     if let Some(role) = role.and_then(Value::as_map_mut) {
         role.insert("name", NEW);
     }
-    create_once(client, bindings, binding).await
+    super::unless_there(client.create(bindings, binding).await)
 }
 
 async fn find(client: &Client, address: Address<'_>) -> Result<Option<Value>, Status> {
@@ -208,13 +203,6 @@ async fn find(client: &Client, address: Address<'_>) -> Result<Option<Value>, St
         // What cannot be read is no source of anything, and is reported when it is reconciled.
         Err(absent) if absent.code == 404 || registry::is_unreadable(&absent) => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-async fn create_once(client: &Client, address: Address<'_>, object: Value) -> Result<(), Status> {
-    match client.create(address, object).await {
-        Err(exists) if exists.code == 409 => Ok(()),
-        outcome => outcome.map(drop),
     }
 }
 
@@ -292,23 +280,9 @@ fn push(object: Option<&mut Map>, field: &'static str, items: Vec<Value>) {
 mod tests {
     use super::*;
     use auth::SystemIdentity;
-    use registry::Registry;
-    use std::sync::Arc;
-    use store::memory::Memory;
 
     async fn client() -> Client {
-        let specs = registry::specs().unwrap();
-        let cache = cache::Cache::open(Arc::new(Memory::default()), specs, cache::Options::default()).await;
-        let cache = Arc::new(cache.unwrap());
-        let config = registry::Config::new(&cache).unwrap();
-        let registry = Arc::new(Registry::new(cache, config).unwrap());
-        let client = Client::new(registry, SystemIdentity::ApiServer, "test");
-        for name in ["kube-public", "kube-system"] {
-            let namespaces = Address::core("namespaces", "");
-            let text = format!(r#"{{"metadata":{{"name":"{name}"}}}}"#);
-            client.create(namespaces, client.decode(namespaces, &text).unwrap()).await.unwrap();
-        }
-        client
+        Client::new(crate::boot::testing::registry().await, SystemIdentity::ApiServer, "test")
     }
 
     fn of(resource: &'static str) -> Address<'static> {

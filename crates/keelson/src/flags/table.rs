@@ -5,6 +5,7 @@ use super::{Effect, Flag, Group, ValueType, value};
 use allocation::PortRange;
 
 use crate::options::{LogFormat, Options, Show, Storage};
+use kinds::Privileged;
 use server::tls::{Oldest, Protocols};
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -352,6 +353,18 @@ pub(super) const FLAGS: &[Flag] = &[
                CBORServingAndStorage and APIResponseCompression have an effect. The other gates of the reference are accepted.",
         effect: Effect::Set(|options, value| {
             options.feature_gates.push(value.to_owned());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "allow-privileged",
+        group: Group::Api,
+        kind: ValueType::Switch,
+        default: "true",
+        help: "Whether containers may be privileged.",
+        effect: Effect::Set(|options, value| {
+            options.privileged =
+                if value::switch(value)? { Privileged::Allowed } else { Privileged::Refused };
             Ok(())
         }),
     },
@@ -969,7 +982,6 @@ pub(super) const FLAGS: &[Flag] = &[
     later("log-text-info-buffer-size", Group::Logging, ValueType::Text, ""),
     later("log-text-split-stream", Group::Logging, ValueType::Switch, ""),
     later("vmodule", Group::Logging, ValueType::Text, ""),
-    later("allow-privileged", Group::Api, ValueType::Switch, ""),
     later("emulated-version", Group::Api, ValueType::List, ""),
     later("emulation-forward-compatible", Group::Api, ValueType::Switch, ""),
     later("event-ttl", Group::Api, ValueType::Duration, "1h0m0s"),

@@ -83,6 +83,8 @@ fn boolean_flag_without_value_is_true_and_does_not_consume_the_next_argument() {
     assert_eq!(parsed.options.protocols, server::tls::Protocols::Http1);
     assert_eq!(parsed.options.secure_port, 1);
     assert_eq!(options("--disable-http2-serving=false").protocols, server::tls::Protocols::Both);
+    assert_eq!(options("--allow-privileged=false").privileged, kinds::Privileged::Refused);
+    assert_eq!(options("--allow-privileged").privileged, kinds::Privileged::Allowed);
     assert_eq!(options("--help").show, Show::Help);
     assert_eq!(options("-h").show, Show::Help);
     assert_eq!(options("--version=false").show, Show::Nothing);
@@ -91,8 +93,8 @@ fn boolean_flag_without_value_is_true_and_does_not_consume_the_next_argument() {
 #[test]
 fn flags_without_effect_are_named_once_each() {
     let parsed =
-        parse(words("--etcd-servers=a --audit-log-path /x --etcd-servers=b --allow-privileged")).unwrap();
-    assert_eq!(parsed.without_effect, ["etcd-servers", "audit-log-path", "allow-privileged"]);
+        parse(words("--etcd-servers=a --audit-log-path /x --etcd-servers=b --contention-profiling")).unwrap();
+    assert_eq!(parsed.without_effect, ["etcd-servers", "audit-log-path", "contention-profiling"]);
     assert_eq!(parsed.options, Options::default());
 }
 

@@ -18,7 +18,7 @@ pub(super) fn check(kind: ValueType, value: &str) -> Result<(), String> {
 }
 
 /// Parses true and false in the spellings that the reference accepts.
-pub(super) fn switch(value: &str) -> Result<bool, String> {
+pub(crate) fn switch(value: &str) -> Result<bool, String> {
     match value {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),

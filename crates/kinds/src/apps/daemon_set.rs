@@ -118,13 +118,13 @@ impl Strategy for DaemonSetStrategy {
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);
-        errors.append(validate_spec(object, None));
+        errors.append(validate_spec(object, None, rules));
         errors
     }
 
     fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(new);
-        let spec = validate_spec(new, Some(old));
+        let spec = validate_spec(new, Some(old), rules);
         errors.append(spec.clone());
         errors.append(rules.metadata_update(new, old));
         errors.append(spec);
@@ -195,7 +195,7 @@ fn set_template_generation(object: &mut Map, number: i64) {
     }
 }
 
-fn validate_spec(object: &Map, old: Option<&Map>) -> List {
+fn validate_spec(object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
     let path = Path::new("spec");
     let spec = DaemonSet::of(object).spec();
     let old = old.map(|old| DaemonSet::of(old).spec());
@@ -208,7 +208,7 @@ fn validate_spec(object: &Map, old: Option<&Map>) -> List {
     }
     errors.extend(workload::mismatch(selector, template, &template_path).ok().flatten());
     errors.extend(workload::empty_selector(selector, "daemonset", &selector_path));
-    let options = Options::of_template(template, old.map(|old| old.template()));
+    let options = Options::of_template(old.map(|old| old.template()), rules);
     errors.append(template::validate(template, &options, &template_path));
     errors.append(workload::always_restarted(template.spec(), "DaemonSet", &template_path.child("spec")));
     errors.extend(checks::non_negative(spec.min_ready_seconds(), &path.child("minReadySeconds")));

@@ -1,6 +1,7 @@
 //! `deployments`.
 
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, read_selector};
+use crate::core::pod_rules::Options;
 use crate::core::pod_spec;
 use crate::defaults::{at, fill, fill_text, within};
 use crate::template::{self, POD_SPEC};
@@ -9,9 +10,11 @@ use crate::{
     checks, differs_but_for, int_or_percent, keep, keep_all_but, label_selector, map_at, workload,
 };
 use object::field::{Error, List, Path};
+use object::quote::Quoted;
 use object::{Map, Value};
 use schema::view::View;
 use schema::views::apps::v1::{Deployment, DeploymentStatus, DeploymentStrategy as UpdateStrategy};
+use std::num::IntErrorKind;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -85,6 +88,18 @@ impl Strategy for DeploymentStrategy {
         });
     }
 
+    fn conversion_fault(&self, object: &Map) -> Option<String> {
+        let text = crate::metadata(object).annotations().get(ROLLBACK).filter(|text| !text.is_empty())?;
+        let why = match text.parse::<i64>().err()?.kind() {
+            IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+            _ => "invalid syntax",
+        };
+        let quoted = Quoted(text);
+        Some(format!(
+            "failed to parse annotation[{ROLLBACK}]={text} as int64: strconv.ParseInt: parsing {quoted}: {why}"
+        ))
+    }
+
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
         object.remove("status");
         template::drop_disabled(object, None, POD_SPEC);
@@ -105,13 +120,13 @@ impl Strategy for DeploymentStrategy {
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);
-        errors.append(validate_spec(object, None));
+        errors.append(validate_spec(object, None, rules));
         errors
     }
 
     fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata_update(new, old);
-        errors.append(validate_spec(new, Some(old)));
+        errors.append(validate_spec(new, Some(old), rules));
         let selector = |object| Deployment::of(object).spec().selector();
         let path = Path::new("spec");
         errors.extend(label_selector::immutable(selector(new), selector(old), &path.child("selector")));
@@ -169,13 +184,18 @@ fn rollback(metadata: &mut Map) {
     }
 }
 
-fn validate_spec(object: &Map, old: Option<&Map>) -> List {
+fn validate_spec(object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
     let path = Path::new("spec");
     let spec = Deployment::of(object).spec();
     let mut errors = List::new();
     errors.extend(checks::non_negative(spec.replicas().unwrap_or_default(), &path.child("replicas")));
     let old = old.map(|old| Deployment::of(old).spec().template());
-    errors.append(super::selector_and_template(spec.selector(), spec.template(), old, &path));
+    errors.append(super::selector_and_template(
+        spec.selector(),
+        spec.template(),
+        &Options::of_template(old, rules),
+        &path,
+    ));
     errors.append(validate_strategy(spec.strategy(), &path.child("strategy")));
     let ready = spec.min_ready_seconds();
     errors.extend(checks::non_negative(ready, &path.child("minReadySeconds")));

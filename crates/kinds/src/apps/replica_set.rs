@@ -1,6 +1,7 @@
 //! `replicasets`.
 
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, selector};
+use crate::core::pod_rules::Options;
 use crate::core::pod_spec;
 use crate::defaults::{fill, within};
 use crate::resets;
@@ -100,13 +101,13 @@ impl Strategy for ReplicaSetStrategy {
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);
-        errors.append(validate_spec(object, None));
+        errors.append(validate_spec(object, None, rules));
         errors
     }
 
     fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(new);
-        let spec = validate_spec(new, Some(old));
+        let spec = validate_spec(new, Some(old), rules);
         errors.append(spec.clone());
         errors.append(rules.metadata_update(new, old));
         errors.append(spec);
@@ -142,13 +143,18 @@ impl Strategy for ReplicaSetStrategy {
     }
 }
 
-fn validate_spec(object: &Map, old: Option<&Map>) -> List {
+fn validate_spec(object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
     let path = Path::new("spec");
     let spec = ReplicaSet::of(object).spec();
     let mut errors = List::new();
     errors.extend(checks::non_negative(spec.replicas().unwrap_or_default(), &path.child("replicas")));
     errors.extend(checks::non_negative(spec.min_ready_seconds(), &path.child("minReadySeconds")));
     let old = old.map(|old| ReplicaSet::of(old).spec().template());
-    errors.append(super::selector_and_template(spec.selector(), spec.template(), old, &path));
+    errors.append(super::selector_and_template(
+        spec.selector(),
+        spec.template(),
+        &Options::of_template(old, rules),
+        &path,
+    ));
     errors
 }

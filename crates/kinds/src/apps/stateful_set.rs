@@ -96,14 +96,14 @@ impl Strategy for StatefulSetStrategy {
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);
-        errors.append(validate_spec(object, None));
+        errors.append(validate_spec(object, None, rules));
         errors
     }
 
     /// The name is not checked again: those of old objects may have dots.
     fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata_update(new, old);
-        errors.append(validate_spec(new, Some(old)));
+        errors.append(validate_spec(new, Some(old), rules));
         let (new, old) = (StatefulSet::of(new).spec(), StatefulSet::of(old).spec());
         if differs_but_for(new.map(), old.map(), MUTABLE) {
             let why = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
@@ -187,7 +187,7 @@ const MUTABLE: &[&str] = &[
     "persistentVolumeClaimRetentionPolicy",
 ];
 
-fn validate_spec(object: &Map, old: Option<&Map>) -> List {
+fn validate_spec(object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
     let path = Path::new("spec");
     let spec = StatefulSet::of(object).spec();
     let mut errors = List::new();
@@ -212,7 +212,7 @@ fn validate_spec(object: &Map, old: Option<&Map>) -> List {
         let service = spec.service_name();
         errors.append(invalid(&path.child("serviceName"), service, dns1123_label(service)));
     }
-    errors.append(validate_template(object, old, &path));
+    errors.append(validate_template(object, old, rules, &path));
     errors
 }
 
@@ -253,7 +253,7 @@ fn validate_strategy(strategy: StatefulSetUpdateStrategy<'_>, path: &Path<'_>) -
 
 /// Of the template only the metadata is checked, the restart policy and the deadline: its pods may mount volumes that the claim
 /// templates make.
-fn validate_template(object: &Map, old: Option<&Map>, path: &Path<'_>) -> List {
+fn validate_template(object: &Map, old: Option<&Map>, rules: &Rules<'_>, path: &Path<'_>) -> List {
     let spec = StatefulSet::of(object).spec();
     let (selector, template) = (spec.selector(), spec.template());
     let (selector_path, template_path) = (path.child("selector"), path.child("template"));
@@ -262,8 +262,7 @@ fn validate_template(object: &Map, old: Option<&Map>, path: &Path<'_>) -> List {
         Err(_) => errors.push(Error::invalid(&selector_path, label_selector::shown(selector), "")),
         Ok(mismatch) => {
             errors.extend(mismatch);
-            let options =
-                Options::of_template(template, old.map(|old| StatefulSet::of(old).spec().template()));
+            let options = Options::of_template(old.map(|old| StatefulSet::of(old).spec().template()), rules);
             errors.append(template::validate_metadata(template, &options, &template_path));
         }
     }

@@ -94,7 +94,7 @@ impl Strategy for CronJobStrategy {
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);
-        errors.append(validate_spec(CronJob::of(object).spec(), None));
+        errors.append(validate_spec(CronJob::of(object).spec(), None, rules));
         let name = metadata(object).name();
         if name.len() > LONGEST_NAME {
             let path = Path::new("metadata");
@@ -105,7 +105,7 @@ impl Strategy for CronJobStrategy {
 
     fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata_update(new, old);
-        errors.append(validate_spec(CronJob::of(new).spec(), Some(CronJob::of(old).spec())));
+        errors.append(validate_spec(CronJob::of(new).spec(), Some(CronJob::of(old).spec()), rules));
         errors
     }
 
@@ -141,7 +141,7 @@ const POD_SPEC: &[&str] = &["spec", "jobTemplate", "spec", "template", "spec"];
 /// The longest name: names of jobs have eleven characters more, and are labels.
 const LONGEST_NAME: usize = 52;
 
-fn validate_spec(spec: CronJobSpec<'_>, old: Option<CronJobSpec<'_>>) -> List {
+fn validate_spec(spec: CronJobSpec<'_>, old: Option<CronJobSpec<'_>>, rules: &Rules<'_>) -> List {
     let path = Path::new("spec");
     let mut errors = validate_schedule(spec, old, &path.child("schedule"));
     let deadline = spec.starting_deadline_seconds().unwrap_or_default();
@@ -153,7 +153,7 @@ fn validate_spec(spec: CronJobSpec<'_>, old: Option<CronJobSpec<'_>>) -> List {
     errors.extend(checks::one_of(policy, &["Allow", "Forbid", "Replace"], &path.child("concurrencyPolicy")));
     let old = old.map(|old| old.job_template().spec());
     let template = path.child("jobTemplate");
-    errors.append(validate_job(spec.job_template().spec(), old, &template.child("spec")));
+    errors.append(validate_job(spec.job_template().spec(), old, rules, &template.child("spec")));
     for (name, limit) in [
         ("successfulJobsHistoryLimit", spec.successful_jobs_history_limit()),
         ("failedJobsHistoryLimit", spec.failed_jobs_history_limit()),
@@ -206,8 +206,8 @@ fn validate_time_zone(zone: Option<&str>, path: &Path<'_>) -> List {
 }
 
 /// The spec of the jobs, whose selectors the server generates.
-fn validate_job(spec: JobSpec<'_>, old: Option<JobSpec<'_>>, path: &Path<'_>) -> List {
-    let mut errors = job_spec::validate(spec, old, path);
+fn validate_job(spec: JobSpec<'_>, old: Option<JobSpec<'_>>, rules: &Rules<'_>, path: &Path<'_>) -> List {
+    let mut errors = job_spec::validate(spec, old, rules, path);
     if let Some(selector) = spec.selector() {
         let shown = label_selector::shown(Some(selector));
         errors.push(Error::invalid(&path.child("selector"), shown, "`selector` will be auto-generated"));

@@ -187,7 +187,7 @@ impl Strategy for JobStrategy {
     fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
         let mut errors = validate(new, Some(old), rules);
         errors.append(rules.metadata_update(new, old));
-        errors.append(validate_change(Job::of(new), Job::of(old)));
+        errors.append(validate_change(Job::of(new), Job::of(old), rules));
         errors
     }
 
@@ -254,7 +254,7 @@ fn validate(object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
     let old = old.map(|old| Job::of(old).spec());
     let mut errors = rules.metadata(object);
     errors.append(validate_generated_selector(job, old));
-    errors.append(job_spec::validate_with_selector(job.spec(), old, &Path::new("spec")));
+    errors.append(job_spec::validate_with_selector(job.spec(), old, rules, &Path::new("spec")));
     errors.extend(validate_host_name(job));
     errors
 }
@@ -313,11 +313,11 @@ fn validate_generated_selector(job: Job<'_>, old: Option<JobSpec<'_>>) -> List {
 }
 
 /// The field errors of a change of the spec.
-fn validate_change(new: Job<'_>, old: Job<'_>) -> List {
+fn validate_change(new: Job<'_>, old: Job<'_>, rules: &Rules<'_>) -> List {
     let path = Path::new("spec");
     let not_started = old.spec().suspend() == Some(true) && old.status().start_time().is_none();
     let (new, old) = (new.spec(), old.spec());
-    let mut errors = job_spec::validate_with_selector(new, Some(old), &path);
+    let mut errors = job_spec::validate_with_selector(new, Some(old), rules, &path);
     errors.extend(validate_completions(new, old, &path.child("completions")));
     errors.extend(label_selector::immutable(new.selector(), old.selector(), &path.child("selector")));
     let same = match not_started {

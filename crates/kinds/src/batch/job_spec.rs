@@ -3,7 +3,7 @@
 use super::indexes;
 use crate::core::pod_rules::Options;
 use crate::label_selector;
-use crate::{checks, template, workload};
+use crate::{Rules, checks, template, workload};
 use object::field::{BadValue, Error, List, Path};
 use object::name::domain::domain_prefixed_path;
 use object::name::{invalid, qualified_name};
@@ -32,7 +32,12 @@ pub(super) fn is_indexed(spec: JobSpec<'_>) -> bool {
 }
 
 /// The field errors of a spec at `path`, but for its selector.
-pub(super) fn validate(spec: JobSpec<'_>, old: Option<JobSpec<'_>>, path: &Path<'_>) -> List {
+pub(super) fn validate(
+    spec: JobSpec<'_>,
+    old: Option<JobSpec<'_>>,
+    rules: &Rules<'_>,
+    path: &Path<'_>,
+) -> List {
     let mut errors = numbers(spec, path);
     if let Some(manager) = spec.managed_by() {
         let path = path.child("managedBy");
@@ -54,7 +59,7 @@ pub(super) fn validate(spec: JobSpec<'_>, old: Option<JobSpec<'_>>, path: &Path<
         errors.extend(checks::one_of(policy, among, &path.child("podReplacementPolicy")));
     }
     let template = spec.template();
-    let options = Options::of_template(template, old.map(|old| old.template()));
+    let options = Options::of_template(old.map(|old| old.template()), rules);
     let path = path.child("template");
     errors.append(template::validate(template, &options, &path));
     errors.extend(restart_policy(spec, &path.child("spec").child("restartPolicy")));
@@ -62,8 +67,13 @@ pub(super) fn validate(spec: JobSpec<'_>, old: Option<JobSpec<'_>>, path: &Path<
 }
 
 /// The field errors of a spec at `path`, its selector included.
-pub(super) fn validate_with_selector(spec: JobSpec<'_>, old: Option<JobSpec<'_>>, path: &Path<'_>) -> List {
-    let mut errors = validate(spec, old, path);
+pub(super) fn validate_with_selector(
+    spec: JobSpec<'_>,
+    old: Option<JobSpec<'_>>,
+    rules: &Rules<'_>,
+    path: &Path<'_>,
+) -> List {
+    let mut errors = validate(spec, old, rules, path);
     let selector_path = path.child("selector");
     match spec.selector() {
         None => errors.push(Error::required(&selector_path, "")),

@@ -72,7 +72,7 @@ pub(crate) fn spec(
     errors.append(scheduling::gates(spec.scheduling_gates(), &path.child("schedulingGates")));
     let constraints = spec.topology_spread_constraints();
     errors.append(scheduling::spread(constraints, options, &path.child("topologySpreadConstraints")));
-    errors.append(security::windows_host_processes(spec, path));
+    errors.append(security::windows_host_processes(spec, options, path));
     errors.append(security::host_users(spec, path));
     errors.append(scalars(spec, path));
     errors.append(overhead(spec.overhead(), options.huge_pages, &path.child("overhead")));
@@ -165,7 +165,7 @@ fn resource_claims(
 
 /// The field errors of a new pod.
 pub(in crate::core) fn create(object: &Map, rules: &Rules<'_>) -> List {
-    let options = Options::of_pod(None);
+    let options = Options::of_pod(None, rules);
     let mut errors = metadata_and_spec(object, &options, rules);
     let (pod, path) = (Pod::of(object), Path::new("spec"));
     let spec = pod.spec();

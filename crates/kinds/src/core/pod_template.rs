@@ -62,13 +62,13 @@ impl Strategy for PodTemplateStrategy {
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);
-        errors.append(validate_template(object, None));
+        errors.append(validate_template(object, None, rules));
         errors
     }
 
     fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata_update(new, old);
-        errors.append(validate_template(new, Some(old)));
+        errors.append(validate_template(new, Some(old), rules));
         errors
     }
 
@@ -82,8 +82,8 @@ impl Strategy for PodTemplateStrategy {
     }
 }
 
-fn validate_template(object: &Map, old: Option<&Map>) -> List {
+fn validate_template(object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
     let template = PodTemplate::of(object).template();
     let old = old.map(|old| PodTemplate::of(old).template());
-    template::validate(template, &Options::of_template(template, old), &Path::new("template"))
+    template::validate(template, &Options::of_template(old, rules), &Path::new("template"))
 }

@@ -118,13 +118,13 @@ impl Strategy for ReplicationControllerStrategy {
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);
-        errors.append(validate_spec(object, None));
+        errors.append(validate_spec(object, None, rules));
         errors
     }
 
     fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(new);
-        let spec = validate_spec(new, Some(old));
+        let spec = validate_spec(new, Some(old), rules);
         errors.append(spec.clone());
         errors.append(rules.metadata_update(new, old));
         errors.append(spec);
@@ -170,7 +170,7 @@ impl Strategy for ReplicationControllerStrategy {
     }
 }
 
-fn validate_spec(object: &Map, old: Option<&Map>) -> List {
+fn validate_spec(object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
     let path = Path::new("spec");
     let spec = ReplicationController::of(object).spec();
     let mut errors = List::new();
@@ -196,7 +196,7 @@ fn validate_spec(object: &Map, old: Option<&Map>) -> List {
         errors.push(workload::not_selected(template, &path));
     }
     let old = old.and_then(|old| ReplicationController::of(old).spec().template());
-    errors.append(template::validate(template, &Options::of_template(template, old), &path));
+    errors.append(template::validate(template, &Options::of_template(old, rules), &path));
     errors.append(workload::always_restarted(template.spec(), "ReplicationController", &path.child("spec")));
     errors
 }

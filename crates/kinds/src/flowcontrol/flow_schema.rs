@@ -6,10 +6,10 @@ use crate::checks::{required, shown_texts};
 use crate::metadata;
 use crate::resets;
 use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Scope, Subresource};
+use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::{Mode, invalid, name_is_dns_label, name_is_dns_subdomain};
 use object::quote::Quoted;
-use object::{Map, Value};
 use schema::view::{Items, View};
 use schema::views::flowcontrol::v1::{
     FlowSchema, FlowSchemaSpec, NonResourcePolicyRule, PolicyRulesWithSubjects, ResourcePolicyRule,
@@ -76,20 +76,8 @@ fn default(object: &mut Map) {
 }
 
 /// Schemas that always exist: `exempt` and `catch-all`.
-static MANDATORY: LazyLock<[Value; 2]> = LazyLock::new(|| {
-    let rules = r#""resourceRules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"],"clusterScope":true,"namespaces":["*"]}],"nonResourceRules":[{"verbs":["*"],"nonResourceURLs":["*"]}]"#;
-    let group = |name: &str| format!(r#"{{"kind":"Group","group":{{"name":"{name}"}}}}"#);
-    let everybody = [group("system:unauthenticated"), group("system:authenticated")].join(",");
-    [
-        mandatory::<FlowSchemaSpec<'_>>(&format!(
-            r#"{{"priorityLevelConfiguration":{{"name":"exempt"}},"matchingPrecedence":1,"rules":[{{"subjects":[{}],{rules}}}]}}"#,
-            group("system:masters")
-        )),
-        mandatory::<FlowSchemaSpec<'_>>(&format!(
-            r#"{{"priorityLevelConfiguration":{{"name":"catch-all"}},"matchingPrecedence":10000,"distinguisherMethod":{{"type":"ByUser"}},"rules":[{{"subjects":[{everybody}],{rules}}}]}}"#
-        )),
-    ]
-});
+static MANDATORY: LazyLock<[Map; 2]> =
+    LazyLock::new(|| ["exempt", "catch-all"].map(|name| mandatory::<FlowSchema<'_>>(KIND.resource, name)));
 
 fn validate(object: &Map) -> List {
     let spec = FlowSchema::of(object).spec();

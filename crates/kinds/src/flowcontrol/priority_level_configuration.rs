@@ -6,8 +6,8 @@ use crate::defaults::{at, fill};
 use crate::metadata;
 use crate::resets;
 use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Scope, Subresource};
+use object::Map;
 use object::field::{Error, List, Path};
-use object::{Map, Value};
 use schema::view::View;
 use schema::views::flowcontrol::v1::{
     LimitResponse, LimitedPriorityLevelConfiguration, PriorityLevelConfiguration,
@@ -88,13 +88,13 @@ fn default(object: &mut Map) {
 const KEEPS_ZERO: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 
 /// Levels that always exist: `exempt`, without its member, and `catch-all`.
-static MANDATORY: LazyLock<[Value; 2]> = LazyLock::new(|| {
-    [
-        mandatory::<PriorityLevelConfigurationSpec<'_>>(r#"{"type":"Exempt"}"#),
-        mandatory::<PriorityLevelConfigurationSpec<'_>>(
-            r#"{"type":"Limited","limited":{"nominalConcurrencyShares":5,"limitResponse":{"type":"Reject"},"lendablePercent":0}}"#,
-        ),
-    ]
+static MANDATORY: LazyLock<[Map; 2]> = LazyLock::new(|| {
+    ["exempt", "catch-all"].map(|name| {
+        let mut spec = mandatory::<PriorityLevelConfiguration<'_>>(KIND.resource, name);
+        // What may change.
+        spec.remove("exempt");
+        spec
+    })
 });
 
 fn validate(object: &Map) -> List {

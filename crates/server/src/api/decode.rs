@@ -14,6 +14,7 @@ pub(crate) use known::go_name;
 
 use std::fmt::Write;
 
+use kinds::Strategy;
 use object::Value;
 use object::path::Path;
 use object::quote::Quoted;
@@ -36,18 +37,20 @@ pub(crate) struct Body {
 }
 
 /// The type that a body must have.
-#[derive(Debug, Clone)]
-pub(crate) struct Expected {
+#[derive(Clone)]
+pub(crate) struct Expected<'a> {
     /// The type, which has a kind.
     pub(crate) ty: Ref<Type>,
     /// Other values of `apiVersion` that are accepted: a subresource may accept older versions of its body.
     pub(crate) also: &'static [&'static str],
+    /// The strategy of the kind, if the body is an object of it.
+    pub(crate) strategy: Option<&'a dyn Strategy>,
 }
 
-impl Expected {
+impl Expected<'_> {
     /// A type and nothing else.
     pub(crate) fn only(ty: impl Into<Ref<Type>>) -> Self {
-        Self { ty: ty.into(), also: &[] }
+        Self { ty: ty.into(), also: &[], strategy: None }
     }
 }
 
@@ -75,7 +78,7 @@ struct DecodeFailure {
 pub(crate) fn object(
     body: &[u8],
     format: BodyFormat,
-    expected: Expected,
+    expected: Expected<'_>,
     validation: FieldValidation,
 ) -> Result<Body, Status> {
     let wanted = kind_of(&expected.ty);
@@ -96,6 +99,10 @@ pub(crate) fn object(
         })
     };
     let (decoded, named) = read(body, format, &expected.ty).map_err(refuse)?;
+    let fault = expected.strategy.zip(decoded.value.as_map());
+    if let Some(why) = fault.and_then(|(strategy, object)| strategy.conversion_fault(object)) {
+        return Err(refuse(DecodeFailure { named: Some(named), why }));
+    }
     let mut warnings = Vec::new();
     match validation {
         FieldValidation::Ignore => {}

@@ -197,6 +197,14 @@ impl Api {
         let streaming = options.send_initial_events == Some(true) && options.bookmarks;
         let view = self
             .view(&request, if streaming { AllowedTransforms::NoTables } else { AllowedTransforms::All })?;
+        if !options.watch && request.target.served.stored.is_none() {
+            let objects = self.registry.component_statuses(&request.target, &options).await?;
+            if !objects.is_empty() {
+                let coding = self.coding(&request.preferences);
+                let form = view.list_of(objects)?;
+                return Ok(form.into_response(StatusCode::OK, view.accept.format.media_type(), coding));
+            }
+        }
         if !options.watch {
             let list = self.registry.list(&request.target, &options).await?;
             return Ok(list_body::respond(view, list, self.coding(&request.preferences)).await?);
@@ -370,13 +378,16 @@ pub(crate) fn warned(mut response: Response, warnings: &[String]) -> Response {
 }
 
 /// The type that the body of a write must have.
-fn expected(target: &Target<'_>) -> decode::Expected {
+fn expected<'t>(target: &Target<'t>) -> decode::Expected<'t> {
     match target.subresource.map(|subresource| &subresource.body) {
         Some(BodyType::Kind(ty)) => decode::Expected {
-            ty: ty.clone(),
             also: target.subresource.map(SubresourceType::also_accepts).unwrap_or_default(),
+            ..decode::Expected::only(ty.clone())
         },
-        None | Some(BodyType::Object | BodyType::Options(_)) => decode::Expected::only(&target.served.ty),
+        None | Some(BodyType::Object | BodyType::Options(_)) => decode::Expected {
+            strategy: Some(&*target.served.strategy),
+            ..decode::Expected::only(&target.served.ty)
+        },
     }
 }
 

@@ -153,10 +153,7 @@ impl Producer {
     fn new(view: View, list: List) -> Result<Self, Status> {
         let List { objects, token, remaining } = list;
         if let Some(Transform { kind: TransformKind::Partial, .. }) = view.accept.transform {
-            return Err(Status::not_acceptable(format!(
-                "you requested PartialObjectMetadata, but the requested object is a list ({})",
-                super::decode::go_name(&view.served.group, &view.served.list_kind)
-            )));
+            return Err(view.is_list());
         }
         let revision = match objects.revision {
             Revision::ZERO => String::new(),

@@ -11,6 +11,7 @@ pub(crate) mod form;
 pub(crate) mod span;
 pub(crate) mod status;
 pub(crate) mod table;
+mod unstored;
 pub(crate) mod wire;
 
 pub(crate) use status::status_response;

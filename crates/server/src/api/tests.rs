@@ -13,6 +13,7 @@ use super::{Api, ApiConfig, Backends, KubeletClient};
 use crate::{Handler as _, Lifecycle, Peer, Request};
 
 mod bindings;
+mod components;
 mod custom_kinds;
 mod deletes;
 mod documents;

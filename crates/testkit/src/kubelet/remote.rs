@@ -1,4 +1,4 @@
-//! What is done over a SPDY connection: commands, main processes, ports.
+//! What is done over an upgraded connection: commands, main processes, ports.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,31 +8,91 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::process::Command;
 
-use super::Request;
-use super::spdy::{Connection, Sender, Stream};
+use super::stream::{Sender, Stream};
+use super::{Request, spdy, websocket};
 
-/// Serves a connection to its end.
-pub(super) async fn serve(connection: Connection, request: &Request, what: &str, folder: &Path) {
-    match what {
-        "portForward" => forward(connection).await,
-        _ => {
-            // The end of the connection is the same in both cases.
-            let _ = command(connection, request, what, folder).await;
-        }
+/// Serves a SPDY connection to its end.
+pub(super) async fn serve_spdy(
+    mut connection: spdy::Connection,
+    request: &Request,
+    what: &str,
+    folder: &Path,
+) {
+    if what == "portForward" {
+        return forward(connection).await;
     }
-}
-
-async fn command(mut connection: Connection, request: &Request, what: &str, folder: &Path) -> Option<()> {
     let closer = connection.closer();
-    let is_opened = |name: &&&str| request.has(name) && !(**name == "error" && request.has("tty"));
-    let wanted = 1 + ["input", "output", "error", "tty"].iter().filter(is_opened).count();
+    let wanted = names(request).len();
     let mut streams = BTreeMap::new();
     while streams.len() < wanted {
-        let stream = connection.next().await?;
-        streams.insert(stream.headers.get("streamtype")?.clone(), stream);
+        let Some(stream) = connection.next().await else { return };
+        let Some(name) = stream.headers.get("streamtype").cloned() else { return };
+        streams.insert(name, stream);
     }
     // Data goes on to the streams, and pings are answered.
     tokio::spawn(async move { while connection.next().await.is_some() {} });
+    // The end of the connection is the same in both cases.
+    let _ = command(streams, request, what, folder).await;
+    closer.close().await;
+}
+
+/// Serves a WebSocket to its end.
+pub(super) async fn serve_websocket(
+    mut connection: websocket::Connection,
+    request: &Request,
+    what: &str,
+    folder: &Path,
+) {
+    let closer = connection.closer();
+    if what == "portForward" {
+        let mut forwarded = Vec::new();
+        let ports = request.parameters("port").join(",");
+        for (at, port) in (0..).zip(ports.split(',').filter(|port| !port.is_empty())) {
+            let headers = BTreeMap::from([("port".to_owned(), port.to_owned())]);
+            let data = connection.open(2 * at, headers);
+            let error = connection.open(2 * at + 1, BTreeMap::new());
+            let number = port.parse::<u16>().unwrap_or_default().to_le_bytes();
+            for stream in [&data, &error] {
+                let _ = stream.sender().send(&number).await;
+            }
+            forwarded.push(tokio::spawn(forward_one(error, data)));
+        }
+        tokio::spawn(connection.run());
+        for one in forwarded {
+            let _ = one.await;
+        }
+    } else {
+        let numbered = ["stdin", "stdout", "stderr", "error", "resize"];
+        let named = names(request);
+        let numbered = (0..).zip(numbered).filter(|(_, name)| named.contains(name));
+        let streams: BTreeMap<String, Stream> =
+            numbered.map(|(at, name)| (name.to_owned(), connection.open(at, BTreeMap::new()))).collect();
+        connection.greet(1).await;
+        tokio::spawn(connection.run());
+        let _ = command(streams, request, what, folder).await;
+    }
+    closer.close().await;
+}
+
+/// The streams that a request asks for.
+fn names(request: &Request) -> Vec<&'static str> {
+    let has_terminal = request.has("tty");
+    let all = [
+        ("stdin", request.has("input")),
+        ("stdout", request.has("output")),
+        ("stderr", request.has("error") && !has_terminal),
+        ("error", true),
+        ("resize", has_terminal),
+    ];
+    all.into_iter().filter(|(_, is_asked_for)| *is_asked_for).map(|(name, _)| name).collect()
+}
+
+async fn command(
+    mut streams: BTreeMap<String, Stream>,
+    request: &Request,
+    what: &str,
+    folder: &Path,
+) -> Option<()> {
     let error = streams.remove("error")?;
     if let (Some(mut sizes), Some(stdout)) = (streams.remove("resize"), streams.get("stdout")) {
         let size = sizes.data.recv().await?;
@@ -47,7 +107,6 @@ async fn command(mut connection: Connection, request: &Request, what: &str, fold
     for stream in [&Some(error), &stdout, &stderr].into_iter().flatten() {
         stream.sender().end().await.ok()?;
     }
-    closer.close().await;
     Some(())
 }
 
@@ -115,7 +174,7 @@ async fn greet(stdin: Option<Stream>, stdout: &Option<Stream>) -> String {
 }
 
 /// A connection has a stream for its errors and one for its data, which name the port and each other.
-async fn forward(mut connection: Connection) {
+async fn forward(mut connection: spdy::Connection) {
     let mut waiting: BTreeMap<String, Stream> = BTreeMap::new();
     while let Some(stream) = connection.next().await {
         let id = stream.headers.get("requestid").cloned().unwrap_or_default();

@@ -1,75 +1,29 @@
 //! SPDY/3.1, the side of the server.
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::Arc;
 
 use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::inflate_flags::TINFL_FLAG_HAS_MORE_INPUT;
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf, split};
+use tokio::io::{AsyncReadExt as _, ReadHalf, split};
 use tokio::sync::{Mutex, mpsc};
 
 use super::Headers;
+use super::stream::{Closer, Name, Sender, Stream, Writer, write};
 
 /// The words that headers are compressed with, one after another, as SPDY/3 has them.
 const DICTIONARY: &[u8] = include_bytes!("spdy.dictionary");
 
 const WINDOW: usize = 32 << 10;
 
-type Writer = Arc<Mutex<WriteHalf<super::Connection>>>;
-
-/// A stream that a client has opened.
-pub(super) struct Stream {
-    number: u32,
-    /// Its headers.
-    pub(super) headers: Headers,
-    /// What the client sends, until it ends it.
-    pub(super) data: mpsc::UnboundedReceiver<Vec<u8>>,
-    writer: Writer,
-}
-
-/// Sends on a stream.
-#[derive(Clone)]
-pub(super) struct Sender {
-    number: u32,
-    writer: Writer,
-}
-
-impl Stream {
-    /// A part that sends on the stream.
-    pub(super) fn sender(&self) -> Sender {
-        Sender { number: self.number, writer: self.writer.clone() }
-    }
-}
-
-impl Sender {
-    /// Sends data.
-    pub(super) async fn send(&self, data: &[u8]) -> io::Result<()> {
-        for part in data.chunks(16 << 10) {
-            self.frame(0, part).await?;
-        }
-        Ok(())
-    }
-
-    /// Ends the stream.
-    pub(super) async fn end(&self) -> io::Result<()> {
-        self.frame(1, &[]).await
-    }
-
-    async fn frame(&self, flags: u8, data: &[u8]) -> io::Result<()> {
-        let mut frame = self.number.to_be_bytes().to_vec();
-        let length = u32::try_from(data.len()).unwrap_or_default();
-        frame.extend((u32::from(flags) << 24 | length).to_be_bytes());
-        frame.extend_from_slice(data);
-        write(&self.writer, &frame).await
-    }
-}
-
-async fn write(writer: &Writer, bytes: &[u8]) -> io::Result<()> {
-    let mut writer = writer.lock().await;
-    writer.write_all(bytes).await?;
-    writer.flush().await
+/// The frame of data on a stream.
+pub(super) fn data_frame(number: u32, flags: u8, data: &[u8]) -> Vec<u8> {
+    let mut frame = number.to_be_bytes().to_vec();
+    let length = u32::try_from(data.len()).unwrap_or_default();
+    frame.extend((u32::from(flags) << 24 | length).to_be_bytes());
+    frame.extend_from_slice(data);
+    frame
 }
 
 /// A connection with streams.
@@ -90,7 +44,7 @@ impl Connection {
 
     /// The part that ends the connection.
     pub(super) fn closer(&self) -> Closer {
-        Closer(self.writer.clone())
+        Closer { writer: self.writer.clone(), farewell: Vec::new() }
     }
 
     /// Reads until a stream is opened; none at the end of the connection.
@@ -141,16 +95,8 @@ impl Connection {
         frame.extend(u32::try_from(reply.len()).ok()?.to_be_bytes());
         frame.extend(reply);
         write(&self.writer, &frame).await.ok()?;
-        Some(Stream { number, headers, data, writer: self.writer.clone() })
-    }
-}
-
-/// Ends a connection.
-pub(super) struct Closer(Writer);
-
-impl Closer {
-    pub(super) async fn close(&self) {
-        let _ = self.0.lock().await.shutdown().await;
+        let to = Sender { writer: self.writer.clone(), name: Name::Spdy(number) };
+        Some(Stream { headers, data, to })
     }
 }
 

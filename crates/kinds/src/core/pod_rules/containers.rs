@@ -170,7 +170,7 @@ fn common(container: Container<'_>, pod: Surroundings<'_>, path: &Path<'_>) -> L
         &path.child("resources"),
     ));
     errors.append(resources::resize_policy(container.resize_policy(), pod.spec, &path.child("resizePolicy")));
-    errors.append(security::container(container, pod.spec, &path.child("securityContext")));
+    errors.append(security::container(container, pod.spec, pod.options, &path.child("securityContext")));
     errors
 }
 

@@ -1,18 +1,21 @@
-//! What a pod spec may have although a new one may not: what the object had already.
+//! What a pod spec may have: what this server allows, and what the object had already although a new one may not.
 
 use super::{annotations, containers, security};
 use crate::core::resources::{HugePages, has_broken_pages};
 use crate::core::{affinity, local_path, node_selector};
 use crate::label_selector::{self, Values};
+use crate::{Privileged, Rules};
 use object::field::Path;
 use schema::views::core::v1::{Pod, PodSpec, PodTemplateSpec};
 use schema::views::meta::v1::ObjectMeta;
 
-/// What a pod spec may have because the object had it already.
+/// What a pod spec may have because this server allows it, or because the object had it already.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
     /// The spec is that of a pod, not that of a template.
     pub(in crate::core) is_pod: bool,
+    /// Privileged containers.
+    pub(in crate::core) privileged: Privileged,
     /// The annotation with the cost of a deletion may be no number.
     pub(in crate::core) invalid_deletion_cost: bool,
     /// Values in the selectors of pod affinity.
@@ -33,20 +36,22 @@ pub(crate) struct Options {
 
 impl Options {
     /// For a pod: its old state, if there is one.
-    pub(in crate::core) fn of_pod(old: Option<Pod<'_>>) -> Self {
-        Self { is_pod: true, ..Self::after(old.map(|old| (old.spec(), old.metadata()))) }
+    pub(in crate::core) fn of_pod(old: Option<Pod<'_>>, rules: &Rules<'_>) -> Self {
+        Self { is_pod: true, ..Self::after(old.map(|old| (old.spec(), old.metadata())), rules) }
     }
 
     /// For a template.
-    pub(crate) fn of_template(_new: PodTemplateSpec<'_>, old: Option<PodTemplateSpec<'_>>) -> Self {
-        Self::after(old.map(|old| (old.spec(), old.metadata())))
+    pub(crate) fn of_template(old: Option<PodTemplateSpec<'_>>, rules: &Rules<'_>) -> Self {
+        Self::after(old.map(|old| (old.spec(), old.metadata())), rules)
     }
 
-    fn after(old: Option<(PodSpec<'_>, ObjectMeta<'_>)>) -> Self {
-        let Some((spec, metadata)) = old else { return Self::default() };
+    fn after(old: Option<(PodSpec<'_>, ObjectMeta<'_>)>, rules: &Rules<'_>) -> Self {
+        let privileged = rules.privileged();
+        let Some((spec, metadata)) = old else { return Self { privileged, ..Self::default() } };
         let context = spec.security_context();
         Self {
             is_pod: false,
+            privileged,
             invalid_deletion_cost: !annotations::has_valid_deletion_cost(metadata.annotations()),
             affinity_values: unchecked_if(spec.affinity().is_some_and(affinity::has_invalid_selectors)),
             node_affinity_values: unchecked_if(has_invalid_node_affinity(spec)),

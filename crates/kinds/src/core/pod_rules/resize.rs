@@ -17,7 +17,7 @@ pub(in crate::core) fn validate(new: &Map, old: &Map, rules: &Rules<'_>) -> List
         return Error::forbidden(&Path::new(""), why).into();
     }
     let mut errors = rules.metadata_update(new, old);
-    errors.append(metadata_and_spec(new, &Options::of_pod(Some(before)), rules));
+    errors.append(metadata_and_spec(new, &Options::of_pod(Some(before), rules), rules));
     let path = Path::new("spec");
     let class = match before.status().qos_class() {
         "" => qos::class(before.spec()),

@@ -4,9 +4,9 @@
 mod tests;
 
 use super::{Options, windows};
-use crate::checks;
 use crate::core::local_path;
 use crate::seen::Seen;
+use crate::{Privileged, checks};
 use object::field::{Error, List, Path};
 use object::name::user_id;
 use schema::view::{Item, View};
@@ -64,9 +64,17 @@ pub(in crate::core) fn pod(spec: PodSpec<'_>, options: &Options, path: &Path<'_>
 }
 
 /// The field errors of the security context of a container at `path`.
-pub(super) fn container(container: Container<'_>, spec: PodSpec<'_>, path: &Path<'_>) -> List {
+pub(super) fn container(
+    container: Container<'_>,
+    spec: PodSpec<'_>,
+    options: &Options,
+    path: &Path<'_>,
+) -> List {
     let mut errors = List::new();
     let Some(context) = container.security_context() else { return errors };
+    if context.privileged() == Some(true) && options.privileged == Privileged::Refused {
+        errors.push(Error::forbidden(&path.child("privileged"), "disallowed by cluster policy"));
+    }
     errors.append(id(context.run_as_user(), &path.child("runAsUser")));
     errors.append(id(context.run_as_group(), &path.child("runAsGroup")));
     if let Some(kind) = context.proc_mount() {

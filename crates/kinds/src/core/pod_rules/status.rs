@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 /// The field errors of a change of the status of a pod.
 pub(in crate::core) fn validate(new: &Map, old: &Map, rules: &Rules<'_>) -> List {
     let mut errors = rules.metadata_update(new, old);
-    errors.append(update::annotation_updates(new, old, &Options::of_pod(Some(Pod::of(old)))));
+    errors.append(update::annotation_updates(new, old, &Options::of_pod(Some(Pod::of(old)), rules)));
     let (new, old) = (Pod::of(new), Pod::of(old));
     let (spec, after, before) = (old.spec(), new.status(), old.status());
     let path = Path::new("status");

@@ -56,7 +56,7 @@ pub(in crate::core) fn ephemeral_containers(new: &Map, old: &Map, rules: &Rules<
 /// The errors of the metadata, of the new pod by itself, and of its annotations.
 fn checked(new: &Map, old: &Map, rules: &Rules<'_>) -> List {
     let mut errors = rules.metadata_update(new, old);
-    let options = Options::of_pod(Some(Pod::of(old)));
+    let options = Options::of_pod(Some(Pod::of(old)), rules);
     errors.append(metadata_and_spec(new, &options, rules));
     errors.append(annotation_updates(new, old, &options));
     errors

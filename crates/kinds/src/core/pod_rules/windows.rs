@@ -1,6 +1,7 @@
 //! The rules for containers on Windows hosts.
 
-use super::containers;
+use super::{Options, containers};
+use crate::Privileged;
 use object::field::{Error, List, Path};
 use object::name::{dns1123_subdomain, invalid};
 use schema::views::core::v1::{PodSpec, WindowsSecurityContextOptions};
@@ -98,7 +99,7 @@ fn is_dns(domain: &str) -> bool {
 }
 
 /// The field errors of containers that run as processes of their host: all of a pod do, or none; `path` is that of the pod spec.
-pub(in crate::core) fn host_processes(spec: PodSpec<'_>, path: &Path<'_>) -> List {
+pub(in crate::core) fn host_processes(spec: PodSpec<'_>, options: &Options, path: &Path<'_>) -> List {
     let mut errors = List::new();
     let of_pod = spec.security_context().and_then(|context| context.windows_options()?.host_process());
     let (mut all, mut processes) = (0, 0);
@@ -126,6 +127,9 @@ pub(in crate::core) fn host_processes(spec: PodSpec<'_>, path: &Path<'_>) -> Lis
     if !spec.host_network() {
         let why = "hostNetwork must be true if pod contains any hostProcess containers";
         errors.push(Error::invalid(&path.child("hostNetwork"), false, why));
+    }
+    if options.privileged == Privileged::Refused {
+        errors.push(Error::forbidden(path, "hostProcess containers are disallowed by cluster policy"));
     }
     errors
 }

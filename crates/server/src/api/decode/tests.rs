@@ -1,7 +1,7 @@
 use super::*;
 use schema::builtin::by_kind;
 
-fn config_map() -> Expected {
+fn config_map() -> Expected<'static> {
     Expected::only(by_kind("", "v1", "ConfigMap").unwrap())
 }
 
@@ -152,8 +152,10 @@ fn body_in_another_version_of_the_kind_is_refused() {
         refused(event, r#"{"apiVersion":"events.k8s.io/v1","kind":"Event"}"#),
         "the API version in the data (events.k8s.io/v1) does not match the expected API version (v1)"
     );
-    let eviction =
-        Expected { also: &["policy/v1beta1"], ty: by_kind("policy", "v1", "Eviction").unwrap().into() };
+    let eviction = Expected {
+        also: &["policy/v1beta1"],
+        ..Expected::only(by_kind("policy", "v1", "Eviction").unwrap())
+    };
     let body = br#"{"apiVersion":"policy/v1beta1","kind":"Eviction","metadata":{"name":"p"}}"#;
     let taken = object(body, BodyFormat::Json, eviction, FieldValidation::Strict).unwrap();
     assert_eq!(taken.value.get("apiVersion").and_then(Value::as_str), Some("policy/v1"));

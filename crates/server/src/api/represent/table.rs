@@ -185,6 +185,9 @@ pub(crate) fn map_of(tree: &Value) -> &Map {
     tree.as_map().unwrap_or(&NONE)
 }
 
+/// The type of a `Scale`.
+const SCALE_TYPE: &str = "autoscaling.v1.Scale";
+
 /// The columns of a `Scale`.
 const SCALE: Columns = Columns {
     list: &[
@@ -275,15 +278,19 @@ impl View {
         Ok(())
     }
 
-    /// A tree as a row. A tree of the kind itself is in the storage version.
-    fn tree_row(
+    /// What is not stored as a row. A tree of the kind itself is in the storage version.
+    pub(crate) fn tree_row(
         &self,
         content: &Content,
-        tree: &Value,
-        row: &RowFn,
         version: MetaVersion,
         out: &mut Vec<u8>,
     ) -> Result<(), Status> {
+        let (Content::Tree(tree) | Content::Other { value: tree, .. }) = content else { return Ok(()) };
+        let row = match content {
+            Content::Other { ty, .. } if ty.name == SCALE_TYPE => &RowFn::Builtin(SCALE.row),
+            Content::Other { .. } => &RowFn::Builtin(PLAIN.row),
+            Content::Entry(_) | Content::Tree(_) => &self.served.row,
+        };
         Row::write(&Row::make(&row.row(map_of(tree)), 0..0), self.now, out);
         match self.include {
             Include::None => out.extend_from_slice(b"null"),
@@ -322,18 +329,16 @@ impl View {
                 out
             }
             Content::Tree(tree) | Content::Other { value: tree, .. } => {
-                let (headings, row) = match content {
-                    Content::Other { ty, .. } if ty.name == "autoscaling.v1.Scale" => {
-                        (SCALE_HEADINGS.clone(), RowFn::Builtin(SCALE.row))
-                    }
-                    Content::Other { .. } => (PLAIN_HEADINGS.clone(), RowFn::Builtin(PLAIN.row)),
-                    Content::Entry(_) | Content::Tree(_) => (self.headings(), self.served.row.clone()),
+                let headings = match content {
+                    Content::Other { ty, .. } if ty.name == SCALE_TYPE => SCALE_HEADINGS.clone(),
+                    Content::Other { .. } => PLAIN_HEADINGS.clone(),
+                    Content::Entry(_) | Content::Tree(_) => self.headings(),
                 };
                 let resource_version = metadata_of(tree).get("resourceVersion").and_then(Value::as_str);
                 let meta = list_meta(resource_version.unwrap_or_default(), "", None);
                 let headings = (show == Headings::Include).then_some(headings);
                 let mut out = self.table_head(version, &meta, headings.as_deref());
-                self.tree_row(content, tree, &row, version, &mut out)?;
+                self.tree_row(content, version, &mut out)?;
                 out
             }
         };

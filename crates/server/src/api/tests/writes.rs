@@ -169,3 +169,64 @@ async fn empty_managed_fields_reset_them_and_null_does_not() {
         }
     }
 }
+
+#[tokio::test]
+async fn rollback_of_a_deployment_is_to_a_number() {
+    let server = Server::start().await;
+    let path = "/apis/apps/v1/namespaces/n/deployments";
+    let object = |revision: &str| {
+        format!(
+            r#"{{"apiVersion":"apps/v1","kind":"Deployment","metadata":{{"name":"a","annotations":{{"deprecated.deployment.rollback.to":"{revision}"}}}},
+            "spec":{{"selector":{{"matchLabels":{{"a":"b"}}}},"template":{{"metadata":{{"labels":{{"a":"b"}}}},"spec":{{"containers":[{{"name":"c","image":"i"}}]}}}}}}}}"#
+        )
+    };
+    let why = |revision: &str, why: &str| {
+        format!(
+            r#"failed to parse annotation[deprecated.deployment.rollback.to]={revision} as int64: strconv.ParseInt: parsing \"{revision}\": {why}"#
+        )
+    };
+    let syntax = why("x", "invalid syntax");
+    for (revision, why) in
+        [("x", &syntax), ("9223372036854775808", &why("9223372036854775808", "value out of range"))]
+    {
+        let refused = server.send("POST", path, &object(revision)).await;
+        refused
+            .says(400, &format!(r#"Deployment in version \"v1\" cannot be handled as a Deployment: {why}""#));
+    }
+    assert_eq!(server.send("POST", path, &object("+3")).await.code, 201);
+    let path = &format!("{path}/a");
+    server.send("PUT", path, &object("x")).await.says(400, &syntax);
+    let patch = r#"{"metadata":{"annotations":{"deprecated.deployment.rollback.to":"x"}}}"#;
+    server.send("PATCH", path, patch).await.says(422, r#" \"\" is invalid: patch: Invalid value: "#);
+    for (kind, message) in [
+        ("strategic-merge-patch+json", format!(r#""message":"{syntax}","code":500"#)),
+        (
+            "apply-patch+yaml",
+            format!("failed to convert to unversioned (n/a; apps/v1, Kind=Deployment): {syntax}"),
+        ),
+    ] {
+        let request = http::Request::patch(format!("{path}?fieldManager=m"))
+            .header("content-type", format!("application/{kind}"));
+        let body = if kind.starts_with("apply") { object("x") } else { patch.to_owned() };
+        server.ask(request, &body).await.says(500, &message);
+    }
+    let kept = server.get(path).await;
+    kept.says(200, r#""deprecated.deployment.rollback.to":"3""#);
+}
+
+#[tokio::test]
+async fn privileged_containers_are_refused_if_the_server_says_so() {
+    let server = Server::start_with(|config| config.privileged = kinds::Privileged::Refused).await;
+    let container = r#"{"name":"c","image":"i","securityContext":{"privileged":true}}"#;
+    let pod = format!(r#"{{"metadata":{{"name":"a"}},"spec":{{"containers":[{container}]}}}}"#);
+    let refused = server.send("POST", "/api/v1/namespaces/n/pods", &pod).await;
+    refused
+        .says(422, "spec.containers[0].securityContext.privileged: Forbidden: disallowed by cluster policy");
+    let template = r#"{"template":{"spec":{"restartPolicy":"Never","containers":[CONTAINER]}}}"#;
+    let job = format!(r#"{{"metadata":{{"name":"a"}},"spec":{}}}"#, template.replace("CONTAINER", container));
+    let refused = server.send("POST", JOBS, &job).await;
+    refused.says(422, "spec.template.spec.containers[0].securityContext.privileged: Forbidden: disallowed");
+    let server = Server::start().await;
+    assert_eq!(server.send("POST", "/api/v1/namespaces/n/pods", &pod).await.code, 201);
+    assert_eq!(server.send("POST", JOBS, &job).await.code, 201);
+}

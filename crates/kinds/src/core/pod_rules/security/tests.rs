@@ -1,4 +1,4 @@
-use crate::testing::{create, update};
+use crate::testing::{create, create_unprivileged, update};
 
 fn pod(spec: &str) -> String {
     format!(
@@ -44,6 +44,34 @@ fn context_of_a_container_has_valid_values() {
         ]
     );
     assert!(container(&escalation.replace("false", "true")).is_empty());
+}
+
+#[test]
+fn privileged_containers_are_allowed_or_not() {
+    let pod = |context: &str, spec: &str| {
+        let container =
+            |name: &str| format!(r#"[{{"name":"{name}","image":"i","securityContext":{{{context}}}}}]"#);
+        let (first, second) = (container("a"), container("b"));
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","spec":{{"initContainers":{first},"containers":{second}{spec}}}}}"#
+        )
+    };
+    let privileged = pod(r#""privileged":true"#, "");
+    assert!(create(&privileged).is_empty());
+    assert_eq!(
+        create_unprivileged(&privileged),
+        [
+            "spec.containers[0].securityContext.privileged: Forbidden: disallowed by cluster policy",
+            "spec.initContainers[0].securityContext.privileged: Forbidden: disallowed by cluster policy",
+        ]
+    );
+    assert!(create_unprivileged(&pod(r#""privileged":false"#, "")).is_empty());
+    let process = pod(r#""windowsOptions":{"hostProcess":true}"#, r#","hostNetwork":true"#);
+    assert!(create(&process).is_empty());
+    assert_eq!(
+        create_unprivileged(&process),
+        ["spec: Forbidden: hostProcess containers are disallowed by cluster policy"]
+    );
 }
 
 #[test]
