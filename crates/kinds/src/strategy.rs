@@ -110,8 +110,10 @@ impl<'a> Rules<'a> {
 /// | 11 validation | the `validate_` hook of the same name, then [`warnings`](Self::warnings) or [`status_warnings`](Self::status_warnings) |
 /// | 14 commit | [`may_be_removed`](Self::may_be_removed), for an object with a `deletionTimestamp` |
 ///
-/// A delete calls [`grace`](Self::grace), [`deletes_in_two_phases`](Self::deletes_in_two_phases),
-/// [`may_be_removed`](Self::may_be_removed) and [`prepare_deletion`](Self::prepare_deletion).
+/// A delete calls [`undeletable`](Self::undeletable), [`grace`](Self::grace),
+/// [`deletes_in_two_phases`](Self::deletes_in_two_phases), [`propagates_in_first_phase`](Self::propagates_in_first_phase),
+/// [`may_be_removed`](Self::may_be_removed) and [`prepare_deletion`](Self::prepare_deletion); an unsafe one only
+/// [`may_be_removed_unread`](Self::may_be_removed_unread).
 ///
 /// Rules for every hook:
 ///

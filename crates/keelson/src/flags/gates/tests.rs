@@ -87,7 +87,7 @@ fn last_value_of_a_gate_counts_across_flags() {
 #[test]
 fn all_alpha_and_all_beta_change_the_gates_that_are_not_given() {
     let all = resolved("AllAlpha=true");
-    assert_eq!((all.gates.cbor, all.gates.watch_list), (true, false));
+    assert_eq!((all.gates.cbor, all.gates.watch_list, all.gates.unsafe_delete), (true, false, true));
     assert_eq!(all.warnings.len(), 1);
     assert!(all.warnings.iter().all(|warning| warning.contains("APIServingWithRoutine, ")), "{all:?}");
     assert!(!resolved("CBORServingAndStorage=false,AllAlpha=true").gates.cbor);
