@@ -26,18 +26,27 @@ pub(crate) fn follow(
     from: From,
     mut report: impl FnMut(Update<'_>) + Send + 'static,
 ) -> Task {
-    let mut cursor = Cursor::new(resource);
+    let mut cursor = Cursor::new(resource.clone());
     if from == From::Now {
         cursor.advance(|_| {});
     }
+    on_change(cache, resource, move || cursor.advance(&mut report))
+}
+
+/// Calls a function now and whenever a type has changed, until it is gone, the cache is closed, or the task is dropped.
+pub(crate) fn on_change(
+    cache: &Arc<Cache>,
+    resource: Arc<Resource>,
+    mut act: impl FnMut() + Send + 'static,
+) -> Task {
     let cache = cache.clone();
     Task::spawn(async move {
         loop {
-            match watch(&cache, &mut cursor, &mut report).await {
+            match watch(&cache, &resource, &mut act).await {
                 Ok(()) | Err(Error::TooOld { .. }) => {}
                 Err(Error::Closed | Error::Removed { .. }) => return,
                 Err(error) => {
-                    let resource = cursor.resource().spec().prefix();
+                    let resource = resource.spec().prefix();
                     log::error!(resource, error:%; "the objects of a type cannot be followed");
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -48,13 +57,12 @@ pub(crate) fn follow(
 
 async fn watch(
     cache: &Cache,
-    cursor: &mut Cursor,
-    report: &mut (impl FnMut(Update<'_>) + Send),
+    resource: &Arc<Resource>,
+    act: &mut (impl FnMut() + Send),
 ) -> Result<(), Error> {
-    let resource = cursor.resource().clone();
     let mut watcher = resource.watch(Request::new(Start::After(cache.revision()))).await?;
     loop {
-        cursor.advance(&mut *report);
+        act();
         watcher.next().await?;
     }
 }

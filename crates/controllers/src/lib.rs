@@ -16,6 +16,7 @@ mod context;
 mod default_accounts;
 mod events;
 mod follow;
+mod garbage;
 mod leader;
 mod queue;
 mod quota_status;
@@ -47,4 +48,4 @@ pub struct Controller {
 
 /// All of them, by name.
 pub const CONTROLLERS: &[Controller] =
-    &[aggregation::CONTROLLER, quota_status::CONTROLLER, default_accounts::CONTROLLER];
+    &[aggregation::CONTROLLER, garbage::CONTROLLER, quota_status::CONTROLLER, default_accounts::CONTROLLER];

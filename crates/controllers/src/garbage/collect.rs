@@ -1,0 +1,275 @@
+//! What is done with one object.
+
+use super::Collector;
+use super::graph::{Item, Uid};
+use super::metadata::{Metadata, Policy, blocks};
+use crate::queue::{Again, Reconcile};
+use crate::{EventType, Subject};
+use cache::{Entry, Filter, Freshness, Query};
+use registry::{Address, Catalog, DeleteOptions, Patch, Served, status};
+use schema::views::meta::v1::OwnerReference;
+use schema::{Status, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When to look again at an object whose owner is of a type that is not followed.
+const POLL: Duration = Duration::from_secs(300);
+
+/// An object that is worked on.
+struct Object<'a> {
+    item: &'a Item,
+    served: Arc<Served>,
+    entry: Arc<Entry>,
+    metadata: Metadata,
+}
+
+/// What was found of an owner.
+enum Found {
+    /// It is there.
+    Solid,
+    /// It is there, and its type is not followed.
+    Unfollowed,
+    /// It is there, and waits for its dependents to be deleted.
+    Waiting,
+    /// It is not there.
+    Absent(Arc<Served>),
+    /// The object has no namespace in which it could be.
+    NoNamespace(Arc<Served>),
+    /// Its kind is not served in this version.
+    Unknown,
+}
+
+impl Reconcile for Collector {
+    type Key = Item;
+
+    async fn reconcile(&self, item: &Item) -> Result<Again, Status> {
+        let Some(object) = self.object(item)? else { return Ok(None) };
+        if self.note_owners(&object) {
+            let policy = |owner: OwnerReference<'_>| self.graph().policy(&owner.uid().into());
+            let kept = object.metadata.owners_where(|owner| policy(owner) != Some(Policy::Orphan));
+            self.patch(&object, &format!(r#""ownerReferences":{kept}"#)).await?;
+            return Ok(Some(Duration::ZERO));
+        }
+        if !object.entry.is_deleting() {
+            return self.judge(&object).await;
+        }
+        // The end of what is being deleted is waited for, unless its dependents come first.
+        if let Some(policy) = object.metadata.awaits() {
+            self.finish(&object, policy).await?;
+        }
+        Ok(None)
+    }
+}
+
+impl Collector {
+    fn object<'a>(&self, item: &'a Item) -> Result<Option<Object<'a>>, Status> {
+        let Some(served) = self.graph().served(&item.prefix) else { return Ok(None) };
+        let Some(stored) = &served.stored else { return Ok(None) };
+        let (namespace, name) = item.names();
+        let Some(entry) = stored.resource.lookup(namespace, name).map_err(status)? else { return Ok(None) };
+        let metadata = Metadata::read(&entry).map_err(|error| Status::internal_error(&error.to_string()))?;
+        Ok(Some(Object { item, served, entry, metadata }))
+    }
+
+    /// Notes which owners an object keeps from being deleted. Whether an owner orphans it.
+    fn note_owners(&self, object: &Object<'_>) -> bool {
+        let mut graph = self.graph();
+        let mut is_orphaned = false;
+        for owner in object.metadata.owners() {
+            let uid = Uid::from(owner.uid());
+            graph.note(object.item, &uid, blocks(owner));
+            is_orphaned |= graph.policy(&uid) == Some(Policy::Orphan);
+        }
+        is_orphaned
+    }
+
+    /// Lets an owner go for which no dependents are left.
+    async fn finish(&self, object: &Object<'_>, policy: Policy) -> Result<(), Status> {
+        let is_free = {
+            let mut graph = self.graph();
+            graph.advance_all();
+            graph.is_free(&object.entry.uid().into())
+        };
+        if !is_free {
+            return Ok(());
+        }
+        let finalizers = object.metadata.finalizers_without(policy.finalizer());
+        self.patch(object, &format!(r#""finalizers":{finalizers}"#)).await
+    }
+
+    /// Deletes an object whose owners are all gone or going, or removes the references to those that are.
+    async fn judge(&self, object: &Object<'_>) -> Result<Again, Status> {
+        let catalog = self.client.registry().catalog();
+        let (mut solid, mut waiting, mut absent) = (false, false, Vec::new());
+        let mut again = None;
+        let mut kept: Vec<String> = Vec::new();
+        for owner in object.metadata.owners() {
+            match self.find(&catalog, object, owner)? {
+                found @ (Found::Solid | Found::Unfollowed) => {
+                    solid = true;
+                    kept.push(owner.uid().to_owned());
+                    again = again.or(matches!(found, Found::Unfollowed).then_some(POLL));
+                }
+                Found::Waiting => waiting = true,
+                Found::Absent(kind) => absent.push((owner, kind)),
+                Found::NoNamespace(kind) => {
+                    self.report_foreign(object, owner, &kind).await?;
+                    return Ok(None);
+                }
+                Found::Unknown => {
+                    self.graph().keep_unresolved(object.item);
+                    let is_newest = self.client.registry().catalog().generation() == catalog.generation();
+                    return Ok((!is_newest).then_some(Duration::ZERO));
+                }
+            }
+        }
+        if solid {
+            if waiting || !absent.is_empty() {
+                let owners = object.metadata.owners_where(|owner| kept.iter().any(|uid| uid == owner.uid()));
+                self.patch(object, &format!(r#""ownerReferences":{owners}"#)).await?;
+            }
+        } else if waiting || !absent.is_empty() {
+            if waiting && self.has_dependents(object) {
+                if self.unblock(object).await? {
+                    return Ok(Some(Duration::ZERO));
+                }
+                self.delete(object, "Foreground").await?;
+            } else {
+                let policy = match object.metadata.awaits() {
+                    Some(Policy::Orphan) => "Orphan",
+                    Some(Policy::Foreground) => "Foreground",
+                    None => "Background",
+                };
+                self.delete(object, policy).await?;
+            }
+        }
+        for (owner, kind) in absent {
+            self.report_foreign(object, owner, &kind).await?;
+        }
+        Ok(again)
+    }
+
+    /// Looks an owner up.
+    fn find(
+        &self,
+        catalog: &Catalog,
+        object: &Object<'_>,
+        owner: OwnerReference<'_>,
+    ) -> Result<Found, Status> {
+        let (group, version) = owner.api_version().split_once('/').unwrap_or(("", owner.api_version()));
+        let kinds = catalog.group_version(group, version).map(|known| known.resources.iter());
+        let kind =
+            kinds.into_iter().flatten().find(|served| served.kind == owner.kind() && served.stored.is_some());
+        let Some((kind, stored)) = kind.and_then(|kind| Some((kind, kind.stored.as_ref()?))) else {
+            return Ok(Found::Unknown);
+        };
+        let namespace = if kind.is_namespaced() { object.entry.namespace() } else { "" };
+        if kind.is_namespaced() && namespace.is_empty() {
+            return Ok(Found::NoNamespace(kind.clone()));
+        }
+        let entry = match stored.resource.lookup(namespace, owner.name()) {
+            Err(cache::Error::Removed { .. }) => return Ok(Found::Unknown),
+            found => found.map_err(status)?,
+        };
+        let Some(entry) = entry.filter(|entry| entry.uid() == owner.uid()) else {
+            return Ok(Found::Absent(kind.clone()));
+        };
+        let waits = || Metadata::read(&entry).map(|metadata| metadata.awaits() == Some(Policy::Foreground));
+        if entry.is_deleting() && waits().map_err(|error| Status::internal_error(&error.to_string()))? {
+            return Ok(Found::Waiting);
+        }
+        let is_followed = self.graph().served(stored.resource.spec().prefix()).is_some();
+        Ok(if is_followed { Found::Solid } else { Found::Unfollowed })
+    }
+
+    fn has_dependents(&self, object: &Object<'_>) -> bool {
+        let mut graph = self.graph();
+        graph.advance_all();
+        graph.has_dependents(&object.entry.uid().into())
+    }
+
+    /// Objects that own each other would wait for each other: where a dependent of an object waits already, the object does not block
+    /// its own owners. Whether that was changed.
+    async fn unblock(&self, object: &Object<'_>) -> Result<bool, Status> {
+        let is_due = object.metadata.owners().any(blocks)
+            && self.graph().has_waiting_dependent(&object.entry.uid().into());
+        if is_due {
+            let owners = object.metadata.owners_unblocked();
+            self.patch(object, &format!(r#""ownerReferences":{owners}"#)).await?;
+        }
+        Ok(is_due)
+    }
+
+    /// Deletes an object if it still is as it was looked at.
+    async fn delete(&self, object: &Object<'_>, policy: &str) -> Result<(), Status> {
+        let options = DeleteOptions {
+            uid: Some(object.entry.uid().to_owned()),
+            resource_version: Some(object.entry.mod_revision().to_string()),
+            propagation_policy: Some(policy.to_owned()),
+            ..DeleteOptions::default()
+        };
+        done(self.client.delete(object.address(), &options).await)
+    }
+
+    /// Changes a field of the metadata of an object if it still is as it was looked at.
+    async fn patch(&self, object: &Object<'_>, field: &str) -> Result<(), Status> {
+        let (uid, revision) = (json::string(object.entry.uid()), object.entry.mod_revision());
+        let patch = format!(r#"{{"metadata":{{"uid":{uid},"resourceVersion":"{revision}",{field}}}}}"#);
+        done(self.client.patch(object.address(), Patch::Merge, patch.as_bytes()).await.map(drop))
+    }
+
+    /// Tells people if an owner that an object does not have in its namespace is in another one.
+    async fn report_foreign(
+        &self,
+        object: &Object<'_>,
+        owner: OwnerReference<'_>,
+        kind: &Served,
+    ) -> Result<(), Status> {
+        let uid = Uid::from(owner.uid());
+        let Some(stored) = kind.stored.as_ref().filter(|_| kind.is_namespaced()) else { return Ok(()) };
+        if self.graph().is_absent(&uid) {
+            return Ok(());
+        }
+        let mut all =
+            stored.resource.list(Query::new(Freshness::Any, Filter::default())).await.map_err(status)?;
+        let Some(found) = all.find(|entry| entry.uid() == owner.uid()) else {
+            self.graph().note_absent(uid);
+            return Ok(());
+        };
+        let namespace = object.entry.namespace();
+        if found.namespace() == namespace {
+            return Ok(());
+        }
+        let message = format!(
+            "ownerRef [{}/{}, namespace: {namespace}, name: {}, uid: {}] does not exist in namespace \"{namespace}\"",
+            owner.api_version(),
+            owner.kind(),
+            owner.name(),
+            owner.uid()
+        );
+        let subject = Subject {
+            resource_version: String::new(),
+            ..Subject::of(&object.entry, &object.served.api_version, &object.served.kind)
+        };
+        self.recorder.record(&subject, EventType::Warning, "OwnerRefInvalidNamespace", &message).await;
+        Ok(())
+    }
+}
+
+impl Object<'_> {
+    fn address(&self) -> Address<'_> {
+        Address {
+            group: &self.served.group,
+            version: &self.served.version,
+            resource: &self.served.resource,
+            subresource: "",
+            namespace: self.entry.namespace(),
+            name: self.entry.name(),
+        }
+    }
+}
+
+/// What is gone needs nothing any more.
+fn done(outcome: Result<(), Status>) -> Result<(), Status> {
+    outcome.or_else(|error| if error.code == 404 { Ok(()) } else { Err(error) })
+}

@@ -1,0 +1,403 @@
+//! What depends on what, by uid, and which owners wait for their dependents.
+//!
+//! Only objects that have owners are in it, once for each owner. It is kept from the index records of changes. Decoded are only the
+//! finalizers of objects that are being deleted.
+//!
+//! 1. An object that gets an owner is due: whether the owner is there is for its next look to find out.
+//! 2. When an object is gone, its dependents are due.
+//! 3. An owner that waits has in `left` every dependent that was not found to let it go since the dependent's last change. All of
+//!    them are due when the owner starts to wait, each again when it changes, and the owner when none is left.
+
+use super::metadata::{Metadata, Policy};
+use crate::queue::Queue;
+use cache::{Cursor, Entry, Resource, Update};
+use registry::Served;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// So many uids of absent objects are remembered; then the memory starts anew.
+const REMEMBERED: usize = 4096;
+
+/// An object, by its type's prefix in the store and its key within the type.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Item {
+    pub(super) prefix: Arc<str>,
+    pub(super) key: Arc<str>,
+}
+
+impl Item {
+    /// Its namespace and its name.
+    pub(super) fn names(&self) -> (&str, &str) {
+        self.key.split_once('/').unwrap_or(("", &self.key))
+    }
+}
+
+/// A uid. Those that the server makes take no memory of their own.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Uid {
+    Uuid([u8; 16]),
+    Other(Box<str>),
+}
+
+impl From<&str> for Uid {
+    fn from(text: &str) -> Self {
+        uuid(text).map_or_else(|| Self::Other(text.into()), Self::Uuid)
+    }
+}
+
+/// The bytes of a UUID in its usual form, and in no other: texts that differ are different uids.
+fn uuid(text: &str) -> Option<[u8; 16]> {
+    if text.len() != 36 {
+        return None;
+    }
+    let mut value: u128 = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        let digit = match (at, byte) {
+            (8 | 13 | 18 | 23, b'-') => continue,
+            (8 | 13 | 18 | 23, _) => return None,
+            (_, b'0'..=b'9') => byte - b'0',
+            (_, b'a'..=b'f') => byte - b'a' + 10,
+            _ => return None,
+        };
+        value = value << 4 | u128::from(digit);
+    }
+    Some(value.to_be_bytes())
+}
+
+/// A type that is followed.
+struct Followed {
+    prefix: Arc<str>,
+    served: Arc<Served>,
+    cursor: Cursor,
+}
+
+/// The followed types, and what is known of their objects.
+pub(super) struct Graph {
+    types: HashMap<Arc<str>, Followed>,
+    edges: Edges,
+}
+
+impl Graph {
+    /// An empty one, which puts what is due into a queue.
+    pub(super) fn new(queue: Arc<Queue<Item>>) -> Self {
+        let edges = Edges {
+            queue,
+            dependents: BTreeSet::new(),
+            waiting: HashMap::new(),
+            unresolved: HashSet::new(),
+            absent: HashSet::new(),
+            loaded: HashSet::new(),
+        };
+        Self { types: HashMap::new(), edges }
+    }
+
+    /// Follows a type from its state on.
+    pub(super) fn add(&mut self, prefix: &Arc<str>, served: Arc<Served>, resource: Arc<Resource>) {
+        self.types.insert(
+            prefix.clone(),
+            Followed { prefix: prefix.clone(), served, cursor: Cursor::new(resource) },
+        );
+        self.advance(prefix);
+    }
+
+    /// Follows a type no more.
+    pub(super) fn remove(&mut self, prefix: &str) {
+        self.types.remove(prefix);
+        self.edges.clear(prefix);
+    }
+
+    /// Knows the newest changes of a type.
+    pub(super) fn advance(&mut self, prefix: &str) {
+        let Self { types, edges } = self;
+        if let Some(followed) = types.get_mut(prefix) {
+            followed.advance(edges);
+        }
+    }
+
+    /// Knows everything that was acknowledged.
+    pub(super) fn advance_all(&mut self) {
+        let Self { types, edges } = self;
+        for followed in types.values_mut().filter(|followed| !followed.cursor.is_current()) {
+            followed.advance(edges);
+        }
+    }
+
+    /// The prefixes of all followed types, with where their objects are.
+    pub(super) fn resources(&self) -> HashMap<Arc<str>, Arc<Resource>> {
+        let resource =
+            |(prefix, followed): (&Arc<str>, &Followed)| (prefix.clone(), followed.cursor.resource().clone());
+        self.types.iter().map(resource).collect()
+    }
+
+    /// How a followed type is served.
+    pub(super) fn served(&self, prefix: &str) -> Option<Arc<Served>> {
+        self.types.get(prefix).map(|followed| followed.served.clone())
+    }
+
+    /// A followed type is served in another way from now on.
+    pub(super) fn serve(&mut self, prefix: &str, served: Arc<Served>) {
+        if let Some(followed) = self.types.get_mut(prefix) {
+            followed.served = served;
+        }
+    }
+
+    /// Whether an object has dependents.
+    pub(super) fn has_dependents(&self, uid: &Uid) -> bool {
+        self.edges.dependents_of(uid).next().is_some()
+    }
+
+    /// Whether a dependent of an object waits for its own dependents to be deleted.
+    pub(super) fn has_waiting_dependent(&self, uid: &Uid) -> bool {
+        let is_waiting = |item: &Item| {
+            let (namespace, name) = item.names();
+            let resource = self.types.get(&item.prefix).map(|followed| followed.cursor.resource());
+            let entry = resource.and_then(|resource| resource.lookup(namespace, name).ok().flatten());
+            entry.is_some_and(|entry| {
+                entry.is_deleting() && self.policy(&entry.uid().into()) == Some(Policy::Foreground)
+            })
+        };
+        self.edges.dependents_of(uid).any(is_waiting)
+    }
+
+    /// What an owner waits for.
+    pub(super) fn policy(&self, uid: &Uid) -> Option<Policy> {
+        self.edges.waiting.get(uid).map(|waiting| waiting.policy)
+    }
+
+    /// Whether an owner has waited for everything.
+    pub(super) fn is_free(&self, uid: &Uid) -> bool {
+        self.edges.waiting.get(uid).is_some_and(|waiting| waiting.left.is_empty())
+    }
+
+    /// A look at a dependent found whether it blocks the deletion of an owner.
+    pub(super) fn note(&mut self, item: &Item, owner: &Uid, blocks: bool) {
+        let edges = &mut self.edges;
+        match edges.waiting.get_mut(owner) {
+            Some(waiting) if waiting.policy == Policy::Foreground => {}
+            _ => return,
+        }
+        if !blocks {
+            edges.release(owner, item);
+        } else if edges.dependents.contains(&(owner.clone(), item.clone())) {
+            edges.hold(owner, item);
+        }
+    }
+
+    /// An object has an owner of a kind that is not served. It is due when that changes.
+    pub(super) fn keep_unresolved(&mut self, item: &Item) {
+        self.edges.unresolved.insert(item.clone());
+    }
+
+    /// Something else is served now.
+    pub(super) fn retry_unresolved(&mut self) {
+        let Edges { unresolved, queue, .. } = &mut self.edges;
+        unresolved.drain().for_each(|item| queue.add(item));
+    }
+
+    /// Whether it is known that no object has a uid.
+    pub(super) fn is_absent(&self, uid: &Uid) -> bool {
+        self.edges.absent.contains(uid)
+    }
+
+    /// No object has this uid.
+    pub(super) fn note_absent(&mut self, uid: Uid) {
+        self.edges.note_absent(uid);
+    }
+
+    /// How many pairs of owner and dependent there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.edges.dependents.len()
+    }
+}
+
+impl Followed {
+    fn advance(&mut self, edges: &mut Edges) {
+        let Self { prefix, cursor, .. } = self;
+        cursor.advance(|update| match update {
+            Update::Reset => edges.reset(prefix),
+            Update::Change { before, after } => edges.change(prefix, before, after),
+        });
+    }
+}
+
+/// What is known of the objects of all types.
+struct Edges {
+    queue: Arc<Queue<Item>>,
+    /// Owners with their dependents.
+    dependents: BTreeSet<(Uid, Item)>,
+    /// The owners that wait for their dependents.
+    waiting: HashMap<Uid, Waiting>,
+    /// The objects with owners of a kind that is not served.
+    unresolved: HashSet<Item>,
+    /// Some uids that no object has.
+    absent: HashSet<Uid>,
+    /// The types that were ever followed.
+    loaded: HashSet<Arc<str>>,
+}
+
+/// An owner that waits.
+struct Waiting {
+    item: Item,
+    policy: Policy,
+    left: HashSet<Item>,
+}
+
+impl Edges {
+    /// The dependents of an object.
+    fn dependents_of(&self, uid: &Uid) -> impl Iterator<Item = &Item> {
+        let first = (uid.clone(), Item { prefix: "".into(), key: "".into() });
+        let range = self.dependents.range((Bound::Included(first), Bound::Unbounded));
+        range.take_while(move |(owner, _)| owner == uid).map(|(_, item)| item)
+    }
+
+    /// The objects of a type follow.
+    fn reset(&mut self, prefix: &Arc<str>) {
+        if self.loaded.insert(prefix.clone()) {
+            return;
+        }
+        self.clear(prefix);
+        // Which owners were removed meanwhile is not known.
+        self.dependents.iter().for_each(|(_, item)| self.queue.add(item.clone()));
+    }
+
+    /// Forgets the objects of a type.
+    fn clear(&mut self, prefix: &str) {
+        self.dependents.retain(|(_, item)| *item.prefix != *prefix);
+        self.unresolved.retain(|item| *item.prefix != *prefix);
+        self.waiting.retain(|_, waiting| *waiting.item.prefix != *prefix);
+        for waiting in self.waiting.values_mut() {
+            waiting.left.retain(|item| *item.prefix != *prefix);
+            self.queue.add(waiting.item.clone());
+        }
+    }
+
+    /// An object was made, changed or removed.
+    fn change(&mut self, prefix: &Arc<str>, before: Option<&Arc<Entry>>, after: Option<&Arc<Entry>>) {
+        match (before, after) {
+            (Some(old), Some(new)) if old.uid() != new.uid() => {
+                self.change(prefix, before, None);
+                self.change(prefix, None, after);
+            }
+            (old, new) => {
+                self.change_owners(prefix, old.map(|entry| &**entry), new.map(|entry| &**entry));
+                match (old, new) {
+                    (Some(old), None) => self.removed(old),
+                    (_, Some(new)) if new.is_deleting() => self.deleting(prefix, new),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn change_owners(&mut self, prefix: &Arc<str>, before: Option<&Entry>, after: Option<&Entry>) {
+        let Some(entry) = after.or(before) else { return };
+        let has_owners = |entry: Option<&Entry>| entry.is_some_and(|entry| entry.owners().len() > 0);
+        if !has_owners(before) && !has_owners(after) {
+            return;
+        }
+        let is_same = before.zip(after).is_some_and(|(before, after)| before.owners().eq(after.owners()));
+        if is_same && self.waiting.is_empty() {
+            return;
+        }
+        let owners = |entry: Option<&Entry>| -> BTreeSet<Uid> {
+            entry.into_iter().flat_map(Entry::owners).map(Uid::from).collect()
+        };
+        let (old, new) = (owners(before), owners(after));
+        let item = Item { prefix: prefix.clone(), key: entry.key().into() };
+        for owner in old.difference(&new) {
+            self.dependents.remove(&(owner.clone(), item.clone()));
+            self.release(owner, &item);
+        }
+        let mut is_due = false;
+        for owner in &new {
+            // A change may be that it blocks the deletion of its owner, or does so no more.
+            let is_new = !is_same && self.dependents.insert((owner.clone(), item.clone()));
+            is_due |= is_new | self.hold(owner, &item);
+        }
+        if is_due {
+            self.queue.add(item);
+        } else if after.is_none() {
+            self.unresolved.remove(&item);
+        }
+    }
+
+    /// An object is gone.
+    fn removed(&mut self, entry: &Entry) {
+        let uid = Uid::from(entry.uid());
+        self.waiting.remove(&uid);
+        let mut dependents = self.dependents_of(&uid).peekable();
+        if dependents.peek().is_none() {
+            return;
+        }
+        dependents.for_each(|item| self.queue.add(item.clone()));
+        self.note_absent(uid);
+    }
+
+    /// An object is being deleted.
+    fn deleting(&mut self, prefix: &Arc<str>, entry: &Entry) {
+        let uid = Uid::from(entry.uid());
+        let metadata = Metadata::read(entry).inspect_err(|error| {
+            log::error!(object:? = entry, error:%; "the metadata of an object cannot be decoded");
+        });
+        let Some(policy) = metadata.ok().and_then(|metadata| metadata.awaits()) else {
+            self.waiting.remove(&uid);
+            return;
+        };
+        let item = Item { prefix: prefix.clone(), key: entry.key().into() };
+        if self.waiting.get(&uid).is_none_or(|waiting| waiting.policy != policy) {
+            let left: HashSet<Item> = self.dependents_of(&uid).cloned().collect();
+            left.iter().for_each(|item| self.queue.add(item.clone()));
+            self.waiting.insert(uid, Waiting { item: item.clone(), policy, left });
+        }
+        self.queue.add(item);
+    }
+
+    /// A dependent may keep an owner from going. Whether the owner waits.
+    fn hold(&mut self, owner: &Uid, item: &Item) -> bool {
+        let waiting = self.waiting.get_mut(owner);
+        waiting.is_some_and(|waiting| {
+            waiting.left.insert(item.clone());
+            true
+        })
+    }
+
+    /// A dependent does not keep an owner from going.
+    fn release(&mut self, owner: &Uid, item: &Item) {
+        if let Some(waiting) = self.waiting.get_mut(owner)
+            && waiting.left.remove(item)
+            && waiting.left.is_empty()
+        {
+            self.queue.add(waiting.item.clone());
+        }
+    }
+
+    fn note_absent(&mut self, uid: Uid) {
+        if self.absent.len() >= REMEMBERED {
+            self.absent.clear();
+        }
+        self.absent.insert(uid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uids_are_told_apart_by_their_text() {
+        let usual = Uid::from("0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9");
+        assert_eq!(usual, Uid::Uuid(0x0a1b_2c3d_4e5f_6071_8293_a4b5_c6d7_e8f9_u128.to_be_bytes()));
+        for other in [
+            "",
+            "u-1",
+            "0A1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9",
+            "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f",
+            "0a1b2c3d04e5f-6071-8293-a4b5c6d7e8f9",
+            "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8fé",
+        ] {
+            assert_eq!(Uid::from(other), Uid::Other(other.into()));
+        }
+    }
+}
