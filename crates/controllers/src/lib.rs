@@ -17,6 +17,7 @@ mod default_accounts;
 mod events;
 mod follow;
 mod leader;
+mod namespace;
 mod queue;
 mod quota_status;
 mod selection;
@@ -47,4 +48,4 @@ pub struct Controller {
 
 /// All of them, by name.
 pub const CONTROLLERS: &[Controller] =
-    &[aggregation::CONTROLLER, quota_status::CONTROLLER, default_accounts::CONTROLLER];
+    &[aggregation::CONTROLLER, namespace::CONTROLLER, quota_status::CONTROLLER, default_accounts::CONTROLLER];
