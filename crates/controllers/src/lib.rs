@@ -18,6 +18,7 @@ mod events;
 mod follow;
 mod garbage;
 mod leader;
+mod namespace;
 mod queue;
 mod quota_status;
 mod selection;
@@ -48,4 +49,22 @@ pub struct Controller {
 
 /// All of them, by name.
 pub const CONTROLLERS: &[Controller] =
-    &[aggregation::CONTROLLER, garbage::CONTROLLER, quota_status::CONTROLLER, default_accounts::CONTROLLER];
+    &[
+    bootstrap_signer::CONTROLLER,
+    certificates::approver::CONTROLLER,
+    certificates::cleaner::CONTROLLER,
+    certificates::signer::CONTROLLER,
+    aggregation::CONTROLLER,
+    garbage::CONTROLLER,
+    legacy_token_cleaner::CONTROLLER,
+    namespace::CONTROLLER,
+    volume_protection::CONTROLLER,
+    claim_protection::CONTROLLER,
+    quota_status::CONTROLLER,
+    root_ca::CONTROLLER,
+    service_cidrs::CONTROLLER,
+    default_accounts::CONTROLLER,
+    token_secrets::CONTROLLER,
+    token_cleaner::CONTROLLER,
+    ttl_after_finished::CONTROLLER,
+];

@@ -31,6 +31,11 @@ impl Fixture {
 
     /// What a store holds.
     pub(crate) async fn over(store: Arc<Memory>) -> Self {
+        Self::with(store, Vec::new()).await
+    }
+
+    /// What a store holds, with more plugins than the usual ones.
+    pub(crate) async fn with(store: Arc<Memory>, more: Vec<Box<dyn Plugin>>) -> Self {
         let cache = Cache::open(store, registry::specs().unwrap(), cache::Options::default());
         let cache = Arc::new(cache.await.unwrap());
         let shared = Shared::new(&cache, Gates::default()).unwrap();
@@ -45,6 +50,7 @@ impl Fixture {
             Box::new(NamespaceLifecycle::new(cache.resource("namespaces").unwrap())),
             Box::new(plugin.unwrap()),
         ];
+        let plugins = plugins.into_iter().chain(more);
         let config =
             registry::Config { admission: Chain::new(plugins), ..registry::Config::new(&cache).unwrap() };
         let registry = Arc::new(Registry::new(cache.clone(), config).unwrap());

@@ -1,0 +1,204 @@
+//! The controller `namespace-controller`: empties a namespace that is being deleted, and removes its finalizer in the end.
+//!
+//! A look at a namespace deletes the objects of all types in it, those that are not needed to end pods properly only when its pods
+//! are gone ([`content`]), says in its conditions what is left and why ([`conditions`]), and when nothing is left, removes the finalizer
+//! `kubernetes`. While something is left, a task waits until it is gone, and the next look follows at once; without that, a
+//! look follows some time later.
+//!
+//! 1. A look is about one namespace by its uid. A namespace that was made again under the same name is not touched: writes
+//!    carry the resource version that was read, and objects are deleted only while the namespace is the same.
+//! 2. A write that was admitted before the namespace was marked can be committed after its end. Those objects are found by a look
+//!    after the time that a request can take: they are older than the namespace that is there, if one is.
+
+mod conditions;
+mod content;
+#[cfg(test)]
+mod tests;
+
+use crate::follow::{From, follow};
+use crate::queue::{Again, Queue, Reconcile};
+use crate::task::Task;
+use crate::{Context, Controller};
+use cache::watch::{Request, Start};
+use cache::{Entry, Filter, Resource, Update};
+use content::{Content, Left};
+use kinds::{map_at, object_meta};
+use object::time::Time;
+use object::{Map, Text, Value};
+use registry::{Address, Client};
+use schema::Status;
+use schema::status::Reason;
+use schema::view::View;
+use schema::views::core::v1;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+pub(crate) const CONTROLLER: Controller =
+    Controller { name: NAME, alias: "namespace", account: NAME, run: |context| Box::pin(run(context)) };
+
+const NAME: &str = "namespace-controller";
+/// The finalizer in `spec.finalizers` that this controller removes.
+const FINALIZER: &str = "kubernetes";
+/// So many namespaces are emptied at a time.
+const AT_ONCE: usize = 10;
+/// When to look for objects that were committed after the end of their namespace: after the longest time of a request.
+const STRAGGLERS: Duration = Duration::from_secs(65);
+
+async fn run(context: Context) {
+    let Some(namespaces) = context.resource("namespaces") else { return };
+    let queue: Arc<Queue<Text>> = Arc::default();
+    let _namespaces = follow(context.cache(), namespaces.clone(), From::State, {
+        let queue = queue.clone();
+        move |update| {
+            let Update::Change { before, after } = update else { return };
+            let is_deleting = |entry: Option<&Arc<Entry>>| entry.is_some_and(|entry| entry.is_deleting());
+            match (before, after) {
+                (_, Some(after)) if is_deleting(Some(after)) && !is_deleting(before) => {
+                    queue.add(after.name().into());
+                }
+                (Some(before), None) => queue.add_after(before.name().into(), STRAGGLERS),
+                _ => {}
+            }
+        }
+    });
+    let worker = Namespaces {
+        content: Content::new(context.client.clone(), namespaces.clone()),
+        client: context.client.clone(),
+        namespaces,
+        queue: queue.clone(),
+        waiting: Mutex::default(),
+    };
+    queue.work(&context, AT_ONCE, Arc::new(worker)).await;
+}
+
+struct Namespaces {
+    client: Client,
+    namespaces: Arc<Resource>,
+    content: Content,
+    queue: Arc<Queue<Text>>,
+    /// What waits for the end of the objects that are left, by namespace.
+    waiting: Mutex<HashMap<Text, Task>>,
+}
+
+impl Reconcile for Namespaces {
+    type Key = Text;
+
+    async fn reconcile(&self, name: &Text) -> Result<Again, Status> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        match self.namespaces.lookup("", name).map_err(registry::status)? {
+            Some(found) if found.is_deleting() => match self.terminate(name).await {
+                // It went while this was at it.
+                Err(error) if error.reason == Reason::NotFound => Ok(None),
+                outcome => outcome,
+            },
+            found => self.content.delete_before(name, found.as_deref()).await.map(|()| None),
+        }
+    }
+}
+
+impl Namespaces {
+    async fn terminate(&self, name: &Text) -> Result<Again, Status> {
+        let address = Address::core("namespaces", "").named(name);
+        let mut namespace = map(self.client.get(address).await?)?;
+        if !object_meta::is_deleting(&namespace) {
+            return Ok(None);
+        }
+        if v1::Namespace::of(&namespace).status().phase() != "Terminating" {
+            if let Some(status) = map_at(&mut namespace, "status") {
+                status.insert("phase", "Terminating");
+            }
+            namespace = map(self.client.update(address.subresource("status"), namespace.into()).await?)?;
+        }
+        if v1::Namespace::of(&namespace).spec().finalizers().is_empty() {
+            return Ok(None);
+        }
+
+        let deleted_at = object_meta::text(&namespace, "deletionTimestamp").parse().unwrap_or(Time::ZERO);
+        let uid = object_meta::text(&namespace, "uid").to_owned();
+        let left = self.content.delete(name, &uid, deleted_at).await;
+        if map_at(&mut namespace, "status").is_some_and(|status| conditions::update(status, &left)) {
+            let written = self.client.update(address.subresource("status"), namespace.clone().into()).await;
+            match written {
+                Ok(written) => namespace = map(written)?,
+                Err(error) if matches!(error.reason, Reason::Conflict | Reason::NotFound) => {
+                    return Err(error);
+                }
+                // The reference goes on without conditions too.
+                Err(error) => {
+                    log::warn!(namespace = name.as_str(), error:% = error.message; "the conditions of a namespace cannot be written");
+                }
+            }
+        }
+        if !left.errors.is_empty() {
+            return Err(Status::internal_error(&left.errors.join(", ")));
+        }
+        if let Some(estimate) = left.estimate() {
+            self.wait_for_end(name, left);
+            return Ok(Some(Duration::from_secs(estimate / 2 + 1)));
+        }
+        // What was on its way to the store when the types were looked at is there now: the conditions were written after it.
+        if self.content.is_any(name).await {
+            return Ok(Some(Duration::ZERO));
+        }
+        finalize(&mut namespace);
+        self.client.update(address.subresource("finalize"), namespace.into()).await.map(|_| None)
+    }
+
+    /// Makes a namespace due when the objects that are left are gone.
+    fn wait_for_end(&self, name: &Text, left: Left) {
+        let (queue, namespace) = (self.queue.clone(), name.clone());
+        let task = Task::spawn(async move {
+            for resource in left.resources() {
+                emptied(resource, &namespace).await;
+            }
+            queue.add(namespace);
+        });
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), task);
+    }
+}
+
+/// Ends when a type has no objects in a namespace. It never ends if the type cannot be watched.
+async fn emptied(resource: &Arc<Resource>, namespace: &str) {
+    let mut watcher = None;
+    while let Ok(list) = content::list(resource, namespace).await {
+        if content::is_empty(&list) {
+            return;
+        }
+        let request = Request::new(Start::After(list.revision)).filter(Filter::namespace(namespace));
+        let watcher = match &mut watcher {
+            Some(watcher) => watcher,
+            none => match resource.watch(request).await {
+                Ok(started) => none.insert(started),
+                Err(_) => break,
+            },
+        };
+        if watcher.next().await.is_err() {
+            break;
+        }
+    }
+    std::future::pending().await
+}
+
+/// Removes the finalizer of this controller from a namespace. The others are in the order of their names then.
+fn finalize(namespace: &mut Map) {
+    let finalizers: BTreeSet<String> = v1::Namespace::of(namespace)
+        .spec()
+        .finalizers()
+        .iter()
+        .filter(|name| *name != FINALIZER)
+        .map(Into::into)
+        .collect();
+    let finalizers: Vec<Value> = finalizers.iter().map(|name| name.as_str().into()).collect();
+    if let Some(spec) = map_at(namespace, "spec") {
+        spec.insert("finalizers", finalizers);
+    }
+}
+
+/// An object of a built-in type.
+fn map(object: Value) -> Result<Map, Status> {
+    match object {
+        Value::Map(map) => Ok(map),
+        _ => Err(Status::internal_error("a namespace is not a map")),
+    }
+}

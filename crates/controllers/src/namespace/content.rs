@@ -1,0 +1,325 @@
+//! The objects in a namespace: deleting them, and what is left afterwards.
+
+use auth::stored::decode_part;
+use cache::{Entry, Filter, Freshness, List, Query, Resource};
+use kinds::{Verb, object_meta};
+use object::Map;
+use object::excerpt::shorten;
+use object::time::Time;
+use registry::{Address, Catalog, Client, DeleteOptions, ListOptions, Served};
+use schema::view::View;
+use schema::views::core::v1;
+use schema::{Builder, Part, Ref, Status, Type, builtin};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// So many types are worked on at a time, in all namespaces.
+const TYPES_AT_ONCE: usize = 8;
+/// How many seconds finalizers take, as the reference has it.
+const FINALIZERS_TAKE: u64 = 15;
+/// The fields of objects that are left that matter here.
+const METADATA: Part = Part("metadata", &[Part("finalizers", &[])]);
+
+/// Deletes the objects in namespaces.
+pub(super) struct Content {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    client: Client,
+    namespaces: Arc<Resource>,
+    slots: Semaphore,
+    /// Of all objects.
+    any_part: Ref<Type>,
+    /// Of pods.
+    pod_part: Ref<Type>,
+}
+
+/// Objects of one type, under every name that they are served by in their preferred version: events have two.
+#[derive(Clone)]
+struct ContentType {
+    resource: Arc<Resource>,
+    names: Vec<Arc<Served>>,
+}
+
+/// What is left of a namespace.
+#[derive(Default)]
+pub(super) struct Left {
+    /// Why objects could not be deleted.
+    pub(super) errors: Vec<String>,
+    types: Vec<LeftOfType>,
+    /// Whether what is left is not to be shown: while pods are left, the reference says that all content is removed.
+    is_hidden: bool,
+}
+
+struct LeftOfType {
+    of: ContentType,
+    number: usize,
+    /// How many objects have each finalizer.
+    finalizers: BTreeMap<String, usize>,
+    /// The seconds that it may take; 0 if nothing is known that the objects wait for.
+    estimate: u64,
+}
+
+impl Left {
+    /// The seconds that the longest wait may take; `None` if nothing is left.
+    pub(super) fn estimate(&self) -> Option<u64> {
+        self.types.iter().map(|left| left.estimate).max()
+    }
+
+    /// The types of what is left.
+    pub(super) fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.types.iter().map(|left| &left.of.resource)
+    }
+
+    /// The name and group of each type with objects, and their number.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (&str, &str, usize)> {
+        let shown = if self.is_hidden { &[] } else { self.types.as_slice() };
+        shown.iter().flat_map(|left| {
+            left.of.names.iter().map(|name| (name.resource.as_str(), name.group.as_str(), left.number))
+        })
+    }
+
+    /// How many objects have each finalizer.
+    pub(super) fn finalizers(&self) -> BTreeMap<&str, usize> {
+        let mut all = BTreeMap::new();
+        let shown = if self.is_hidden { &[] } else { self.types.as_slice() };
+        for left in shown {
+            for (name, number) in &left.finalizers {
+                *all.entry(name.as_str()).or_default() += number * left.of.names.len();
+            }
+        }
+        all
+    }
+
+    fn add(&mut self, namespace: &str, outcome: Result<Option<LeftOfType>, String>) {
+        match outcome {
+            Ok(None) => {}
+            Ok(Some(left)) => {
+                if left.estimate == 0 {
+                    self.errors.extend(left.of.names.iter().map(|name| unexpected(namespace, name)));
+                }
+                self.types.push(left);
+            }
+            Err(error) => self.errors.push(shorten(error)),
+        }
+    }
+}
+
+impl Content {
+    /// Deletes through a client.
+    pub(super) fn new(client: Client, namespaces: Arc<Resource>) -> Self {
+        let any = builtin::by_name("meta.v1.PartialObjectMetadata");
+        let any_part =
+            any.map_or_else(|| Builder::new("").build(), |ty| Builder::part_of(ty, &[METADATA]).build());
+        let spec = Part("spec", &[Part("terminationGracePeriodSeconds", &[])]);
+        let pod_part = Builder::part_of(v1::Pod::schema(), &[METADATA, spec]).build();
+        let slots = Semaphore::new(TYPES_AT_ONCE);
+        Self { shared: Arc::new(Shared { client, namespaces, slots, any_part, pod_part }) }
+    }
+
+    /// Deletes all objects in a namespace: pods, and when they are gone, everything else.
+    pub(super) async fn delete(&self, namespace: &str, uid: &str, deleted_at: Time) -> Left {
+        let mut left = Left::default();
+        let types = types(&self.shared.client.registry().catalog());
+        let (pods, others): (Vec<_>, Vec<_>) =
+            types.into_iter().partition(|of| of.resource.spec().prefix() == "pods");
+        let request = Request { namespace: namespace.into(), uid: uid.into(), deleted_at };
+        for pods in pods {
+            left.add(namespace, self.shared.clone().delete(pods, request.clone()).await);
+        }
+        if !left.types.is_empty() {
+            left.is_hidden = true;
+            return left;
+        }
+        let mut work = JoinSet::new();
+        for of in others {
+            if !matches!(list(&of.resource, namespace).await, Ok(list) if is_empty(&list)) {
+                work.spawn(self.shared.clone().delete(of, request.clone()));
+            }
+        }
+        while let Some(outcome) = work.join_next().await {
+            left.add(namespace, outcome.unwrap_or_else(|error| Err(error.to_string())));
+        }
+        left
+    }
+
+    /// Whether there are objects in a namespace.
+    pub(super) async fn is_any(&self, namespace: &str) -> bool {
+        for of in types(&self.shared.client.registry().catalog()) {
+            if !matches!(list(&of.resource, namespace).await, Ok(list) if is_empty(&list)) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Deletes the objects that were made before the namespace that is there now, if one is.
+    pub(super) async fn delete_before(&self, namespace: &str, found: Option<&Entry>) -> Result<(), Status> {
+        for of in types(&self.shared.client.registry().catalog()) {
+            let objects = list(&of.resource, namespace).await.map_err(registry::status)?;
+            let is_older = |object: &Arc<Entry>| {
+                found.is_none_or(|found| object.create_revision() < found.create_revision())
+            };
+            for object in objects.filter(is_older) {
+                self.shared.delete_one(&of, &object).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Which namespace is emptied.
+#[derive(Clone)]
+struct Request {
+    namespace: Arc<str>,
+    uid: Arc<str>,
+    deleted_at: Time,
+}
+
+impl Shared {
+    /// Deletes the objects of a type in a namespace.
+    async fn delete(
+        self: Arc<Self>,
+        of: ContentType,
+        request: Request,
+    ) -> Result<Option<LeftOfType>, String> {
+        let Request { namespace, uid, deleted_at } = request;
+        let _slot = self.slots.acquire().await;
+        let found = self.namespaces.lookup("", &namespace);
+        if !found.is_ok_and(|found| found.is_some_and(|found| found.uid() == &*uid)) {
+            return Ok(None);
+        }
+        self.delete_all(&of, &namespace).await.map_err(|error| error.message)?;
+        let left = match list(&of.resource, &namespace).await {
+            // It is not served any more.
+            Err(cache::Error::Removed { .. }) => return Ok(None),
+            left => left.map_err(|error| registry::status(error).message)?,
+        };
+        if is_empty(&left) {
+            return Ok(None);
+        }
+        self.count(of, left, deleted_at).map(Some)
+    }
+
+    async fn delete_all(&self, of: &ContentType, namespace: &str) -> Result<(), Status> {
+        let Some(served) = of.names.first() else { return Ok(()) };
+        if served.verbs.contains(&Verb::DeleteCollection) {
+            let collection = address(served, namespace);
+            let deleted =
+                self.client.delete_collection(collection, &ListOptions::default(), &in_background()).await;
+            return match deleted {
+                Err(error) if is_unsupported(&error) => Ok(()),
+                outcome => outcome.map(drop),
+            };
+        }
+        for object in list(&of.resource, namespace).await.map_err(registry::status)? {
+            self.delete_one(of, &object).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes one object, if it is still the same.
+    async fn delete_one(&self, of: &ContentType, object: &Entry) -> Result<(), Status> {
+        let Some(served) = of.names.first() else { return Ok(()) };
+        let options = DeleteOptions { uid: Some(object.uid().to_owned()), ..in_background() };
+        let named = address(served, object.namespace()).named(object.name());
+        match self.client.delete(named, &options).await {
+            Err(error) if is_unsupported(&error) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// What is left of a type, and how long it may take.
+    fn count(&self, of: ContentType, left: List, deleted_at: Time) -> Result<LeftOfType, String> {
+        let is_pods = of.resource.spec().prefix() == "pods";
+        let mut counted =
+            LeftOfType { of, number: left.damaged.len(), finalizers: BTreeMap::new(), estimate: 0 };
+        for object in left {
+            counted.number += 1;
+            let part = if is_pods { &self.pod_part } else { &self.any_part };
+            let part = decode_part(part, &object).map_err(|error| error.to_string())?;
+            for finalizer in object_meta::finalizers(&part) {
+                *counted.finalizers.entry(finalizer.to_owned()).or_default() += 1;
+            }
+            if is_pods && !matches!(object.field("status.phase"), Some("Succeeded" | "Failed")) {
+                counted.estimate = counted.estimate.max(grace(&part));
+            }
+        }
+        let waited = Time::now().unix().saturating_sub(deleted_at.unix());
+        if u64::try_from(waited).is_ok_and(|waited| waited >= counted.estimate) {
+            counted.estimate = 0;
+        }
+        if counted.estimate == 0 && !counted.finalizers.is_empty() {
+            counted.estimate = FINALIZERS_TAKE;
+        }
+        Ok(counted)
+    }
+}
+
+/// The types whose objects are in namespaces and can be deleted.
+fn types(catalog: &Catalog) -> Vec<ContentType> {
+    let mut types: Vec<ContentType> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for served in catalog.served() {
+        let Some(stored) = &served.stored else { continue };
+        if !served.is_namespaced() || !served.verbs.contains(&Verb::Delete) {
+            continue;
+        }
+        let place = *places.entry(stored.resource.spec().prefix()).or_insert(types.len());
+        match types.get_mut(place) {
+            None => {
+                types.push(ContentType { resource: stored.resource.clone(), names: vec![served.clone()] })
+            }
+            Some(known) => {
+                let is_version =
+                    |name: &Arc<Served>| name.group == served.group && name.resource == served.resource;
+                if !known.names.iter().any(is_version) {
+                    known.names.push(served.clone());
+                }
+            }
+        }
+    }
+    types
+}
+
+fn address<'a>(served: &'a Served, namespace: &'a str) -> Address<'a> {
+    let address = Address::v1(&served.group, &served.resource, namespace);
+    Address { version: &served.version, ..address }
+}
+
+/// Dependents are deleted by the same looks, so that nothing has to wait for them.
+fn in_background() -> DeleteOptions {
+    DeleteOptions { propagation_policy: Some("Background".into()), ..DeleteOptions::default() }
+}
+
+/// Whether a type or an object is gone meanwhile, or a type does not support a verb.
+fn is_unsupported(error: &Status) -> bool {
+    matches!(error.code, 404 | 405)
+}
+
+/// The error about objects that are there without a reason.
+fn unexpected(namespace: &str, served: &Served) -> String {
+    let (group, version, resource) = (&served.group, &served.version, &served.resource);
+    format!(
+        "unexpected items still remain in namespace: {namespace} for gvr: {group}/{version}, Resource={resource}"
+    )
+}
+
+/// The grace period of a pod.
+fn grace(pod: &Map) -> u64 {
+    let seconds = v1::Pod::of(pod).spec().termination_grace_period_seconds();
+    seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or_default()
+}
+
+/// The objects of a type in a namespace.
+pub(super) async fn list(resource: &Resource, namespace: &str) -> Result<List, cache::Error> {
+    resource.list(Query::new(Freshness::MostRecent, Filter::namespace(namespace))).await
+}
+
+/// Whether there are none, not even ones that cannot be read.
+pub(super) fn is_empty(list: &List) -> bool {
+    list.size_hint().1 == Some(0) && list.damaged.is_empty()
+}
