@@ -12,20 +12,28 @@
 //! Several servers over one store have one active instance among them ([`leader`]).
 
 mod aggregation;
+mod bootstrap_signer;
 mod context;
 mod default_accounts;
 mod events;
 mod follow;
 mod leader;
+mod legacy_token_cleaner;
+mod objects;
+mod per_namespace;
 mod queue;
 mod quota_status;
+mod root_ca;
 mod selection;
 mod supervisor;
 mod task;
 #[cfg(test)]
 mod testing;
+mod token_cleaner;
+mod token_secrets;
 
-pub use context::{Context, Settings};
+pub use bootstrap_signer::CONTROLLER as BOOTSTRAP_SIGNER;
+pub use context::{Authority, Context, Settings};
 pub use events::{EventType, Recorder, Subject};
 pub use leader::Leadership;
 pub use selection::{Selection, Unknown};
@@ -46,5 +54,13 @@ pub struct Controller {
 }
 
 /// All of them, by name.
-pub const CONTROLLERS: &[Controller] =
-    &[aggregation::CONTROLLER, quota_status::CONTROLLER, default_accounts::CONTROLLER];
+pub const CONTROLLERS: &[Controller] = &[
+    bootstrap_signer::CONTROLLER,
+    aggregation::CONTROLLER,
+    legacy_token_cleaner::CONTROLLER,
+    quota_status::CONTROLLER,
+    root_ca::CONTROLLER,
+    default_accounts::CONTROLLER,
+    token_secrets::CONTROLLER,
+    token_cleaner::CONTROLLER,
+];
