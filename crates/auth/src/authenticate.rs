@@ -55,6 +55,9 @@ impl Authenticated {
                 groups: vec![User::MASTERS.to_owned()],
                 ..User::default()
             },
+            SystemIdentity::ControllerManager => {
+                User { name: "system:kube-controller-manager".to_owned(), ..User::default() }
+            }
             SystemIdentity::Controller(account) => User::service_account("kube-system", account),
         };
         Self::new(user.authenticated())
@@ -79,6 +82,8 @@ impl Authenticated {
 pub enum SystemIdentity {
     /// The server, for its own objects: `system:apiserver` in the group `system:masters`.
     ApiServer,
+    /// What is above all controllers: `system:kube-controller-manager`, which may do what its roles allow.
+    ControllerManager,
     /// A controller: a service account of `kube-system`, which may do what its roles allow.
     Controller(&'static str),
 }

@@ -10,16 +10,93 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cache::{Entry, Resource};
 use object::Value;
-use object::time::MicroTime;
+use object::time::{MicroTime, Time};
 use schema::{Limits, Shape, json};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-const NAMESPACE: &str = "kube-system";
-const TYPE: &str = "bootstrap.kubernetes.io/token";
+const NAMESPACE: &str = BootstrapSecret::NAMESPACE;
+const TYPE: &str = BootstrapSecret::TYPE;
+/// The names of the Secrets start with it; the id follows.
+const PREFIX: &str = "bootstrap-token-";
 /// The group of all users of bootstrap tokens; others start with it.
 const GROUP: &str = "system:bootstrappers";
+/// The length of an id.
+const ID_LENGTH: usize = 6;
+
+/// A Secret that holds a bootstrap token. Debug output withholds what it says.
+pub struct BootstrapSecret {
+    name: String,
+    object: Value,
+}
+
+/// A token that signs what the cluster tells everybody about itself.
+pub struct SigningToken {
+    /// The part that is not secret.
+    pub id: String,
+    /// The part that is.
+    pub secret: Vec<u8>,
+}
+
+impl fmt::Debug for BootstrapSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BootstrapSecret").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for SigningToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SigningToken").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl BootstrapSecret {
+    /// The namespace of the Secrets.
+    pub const NAMESPACE: &'static str = "kube-system";
+    /// Their type.
+    pub const TYPE: &'static str = "bootstrap.kubernetes.io/token";
+
+    /// Reads a Secret, or says why it holds no token.
+    pub fn read(entry: &Entry) -> Result<Self, &'static str> {
+        let object = json::decode_shape(&Shape::Any, entry.bytes(), &Limits::STORED);
+        let object = object.map_err(|_| "the Secret cannot be read")?.value;
+        if object.get("type").and_then(Value::as_str) != Some(TYPE) {
+            return Err("the Secret is of another type");
+        }
+        Ok(Self { name: entry.name().to_owned(), object })
+    }
+
+    /// When the token expires, if it does. What cannot be read has expired ever since.
+    pub fn expiration(&self) -> Option<MicroTime> {
+        if self.data("expiration").is_empty() {
+            return None;
+        }
+        Some(self.text("expiration").parse::<Time>().map_or(MicroTime::ZERO, MicroTime::from))
+    }
+
+    /// The token, if it is complete, for signing, and has not expired.
+    pub fn signing_token(&self, now: MicroTime) -> Option<SigningToken> {
+        let (id, secret) = (self.text("token-id"), self.data("token-secret"));
+        let is_whole =
+            is_of(&id, ID_LENGTH) && self.name.strip_prefix(PREFIX) == Some(&id) && !secret.is_empty();
+        let is_valid = self.text("usage-bootstrap-signing") == "true" && !self.has_expired(now);
+        (is_whole && is_valid).then_some(SigningToken { id, secret })
+    }
+
+    fn has_expired(&self, now: MicroTime) -> bool {
+        self.expiration().is_some_and(|end| now >= end)
+    }
+
+    fn data(&self, key: &str) -> Vec<u8> {
+        let encoded = self.object.get("data").and_then(|data| data.get(key)).and_then(Value::as_str);
+        encoded.and_then(|encoded| STANDARD.decode(encoded).ok()).unwrap_or_default()
+    }
+
+    fn text(&self, key: &str) -> String {
+        String::from_utf8(self.data(key)).unwrap_or_default()
+    }
+}
 
 /// Bootstrap tokens as a method of authentication.
 pub struct BootstrapTokens {
@@ -43,7 +120,7 @@ impl BootstrapTokens {
     fn authenticate_at(&self, token: &str, asked: &[String], now: MicroTime) -> TokenOutcome {
         let Some(audiences) = agnostic_audiences(asked, &self.audiences) else { return Ok(None) };
         let Some((id, secret)) = parse(token) else { return Ok(None) };
-        let name = format!("bootstrap-token-{id}");
+        let name = format!("{PREFIX}{id}");
         let found = self.secrets.lookup(NAMESPACE, &name).map_err(|error| InvalidToken(error.to_string()))?;
         let Some(found) = found else { return Ok(None) };
         match groups(&found, id, secret, now) {
@@ -68,10 +145,12 @@ impl AuthenticateToken for BootstrapTokens {
 /// The id and the secret of a token.
 fn parse(token: &str) -> Option<(&str, &str)> {
     let (id, secret) = token.split_once('.')?;
-    let is = |text: &str, len: usize| {
-        text.len() == len && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
-    };
-    (is(id, 6) && is(secret, 16)).then_some((id, secret))
+    (is_of(id, ID_LENGTH) && is_of(secret, 16)).then_some((id, secret))
+}
+
+/// Whether a text is so many small letters and digits.
+fn is_of(text: &str, length: usize) -> bool {
+    text.len() == length && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
 }
 
 /// The groups of a token, or why its Secret refuses it.
@@ -79,34 +158,21 @@ fn groups(entry: &Entry, id: &str, secret: &str, now: MicroTime) -> Result<Vec<S
     if entry.is_deleting() {
         return Err("the Secret is deleted");
     }
-    let object = json::decode_shape(&Shape::Any, entry.bytes(), &Limits::STORED);
-    let object = object.map_err(|_| "the Secret cannot be read")?.value;
-    if object.get("type").and_then(Value::as_str) != Some(TYPE) {
-        return Err("the Secret is of another type");
-    }
-    let data = |key: &str| {
-        let encoded = object.get("data").and_then(|data| data.get(key)).and_then(Value::as_str);
-        encoded.and_then(|encoded| STANDARD.decode(encoded).ok()).unwrap_or_default()
-    };
-    let text = |key: &str| String::from_utf8(data(key)).unwrap_or_default();
-    if verify_slices_are_equal(&data("token-secret"), secret.as_bytes()).is_err() {
+    let found = BootstrapSecret::read(entry)?;
+    if verify_slices_are_equal(&found.data("token-secret"), secret.as_bytes()).is_err() {
         return Err("the secret is another");
     }
-    if text("token-id") != id {
+    if found.text("token-id") != id {
         return Err("the id is another");
     }
-    let expiration = text("expiration");
-    // What cannot be read has expired.
-    if !data("expiration").is_empty()
-        && expiration.parse::<object::time::Time>().map_or(true, |end| now >= end.into())
-    {
+    if found.has_expired(now) {
         return Err("the token has expired");
     }
-    if text("usage-bootstrap-authentication") != "true" {
+    if found.text("usage-bootstrap-authentication") != "true" {
         return Err("the token is not for authentication");
     }
     let mut groups = BTreeSet::from([GROUP.to_owned()]);
-    let further = data("auth-extra-groups");
+    let further = found.data("auth-extra-groups");
     if !further.is_empty() {
         let further = String::from_utf8(further).map_err(|_| "a group is invalid")?;
         for group in further.split(',') {
@@ -138,19 +204,30 @@ mod tests {
     const NOW: MicroTime = MicroTime::ZERO;
     const TOKEN: &str = "abc123.0123456789abcdef";
 
-    /// What a token is worth if its Secret has this type and data, and further metadata.
-    async fn ask(token: &str, ty: &str, data: &[(&str, &str)], metadata: &str) -> Option<User> {
+    /// The Secret with this name, type and data, and further metadata.
+    async fn stored(
+        name: &str,
+        ty: &str,
+        data: &[(&str, &str)],
+        metadata: &str,
+    ) -> (Arc<Resource>, Arc<Entry>) {
         let specs = [Spec::namespaced("secrets").unwrap()];
         let cache = Cache::open(Arc::new(Memory::default()), specs, cache::Options::default()).await.unwrap();
         let secrets = cache.resource("secrets").unwrap();
         let data: Vec<String> =
             data.iter().map(|(key, value)| format!(r#""{key}":"{}""#, STANDARD.encode(value))).collect();
         let json = format!(
-            r#"{{"metadata":{{"name":"bootstrap-token-abc123","namespace":"kube-system","uid":"u"{metadata}}},"data":{{{}}},"type":"{ty}"}}"#,
+            r#"{{"metadata":{{"name":"{name}","namespace":"kube-system","uid":"u"{metadata}}},"data":{{{}}},"type":"{ty}"}}"#,
             data.join(",")
         );
-        let change = Change::put(&secrets, "kube-system", "bootstrap-token-abc123", json);
-        cache.commit(change).await.unwrap();
+        cache.commit(Change::put(&secrets, "kube-system", name, json)).await.unwrap();
+        let entry = secrets.lookup("kube-system", name).unwrap().unwrap();
+        (secrets, entry)
+    }
+
+    /// What a token is worth if its Secret has this type and data, and further metadata.
+    async fn ask(token: &str, ty: &str, data: &[(&str, &str)], metadata: &str) -> Option<User> {
+        let (secrets, _) = stored("bootstrap-token-abc123", ty, data, metadata).await;
         let tokens = BootstrapTokens::new(secrets, Vec::new());
         tokens.authenticate_at(token, &[], NOW).unwrap().map(|identity| identity.user)
     }
@@ -205,6 +282,37 @@ mod tests {
             ["abc123.0123456789abcde", "abc123", "ABC123.0123456789abcdef", "zzz999.0123456789abcdef"]
         {
             assert_eq!(ask(token, TYPE, &VALID, "").await, None, "{token}");
+        }
+    }
+
+    /// The id of the token that signs, if a Secret has this name, type and data.
+    async fn signs(name: &str, data: &[(&str, &str)]) -> Option<String> {
+        let entry = stored(name, TYPE, data, "").await.1;
+        let token = BootstrapSecret::read(&entry).unwrap().signing_token(NOW)?;
+        assert_eq!(token.secret, b"0123456789abcdef");
+        assert!(!format!("{token:?}").contains("0123456789abcdef"));
+        Some(token.id)
+    }
+
+    #[tokio::test]
+    async fn complete_tokens_for_signing_sign() {
+        let name = "bootstrap-token-abc123";
+        let usage = ("usage-bootstrap-signing", "true");
+        let valid = [VALID[0], VALID[1], usage];
+        assert_eq!(signs(name, &valid).await.as_deref(), Some("abc123"));
+        let lasting = [VALID[0], VALID[1], usage, ("expiration", "2999-01-01T00:00:00Z")];
+        assert_eq!(signs(name, &lasting).await.as_deref(), Some("abc123"));
+        for (name, data) in [
+            ("bootstrap-token-abc124", &valid[..]),
+            ("token-abc123", &valid[..]),
+            (name, &VALID[..]),
+            (name, &valid[1..]),
+            (name, &[VALID[0], usage]),
+            (name, &[VALID[0], VALID[1], ("usage-bootstrap-signing", "yes")]),
+            (name, &[VALID[0], VALID[1], usage, ("expiration", "0001-01-01T00:00:00Z")]),
+            (name, &[VALID[0], VALID[1], usage, ("expiration", "soon")]),
+        ] {
+            assert_eq!(signs(name, data).await, None, "{name} {data:?}");
         }
     }
 

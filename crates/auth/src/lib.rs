@@ -43,7 +43,7 @@ pub use authorize::{
     ResourceRule, Rules, Verdict,
 };
 pub use bearer::has_extra_space;
-pub use bootstrap_token::BootstrapTokens;
+pub use bootstrap_token::{BootstrapSecret, BootstrapTokens, SigningToken};
 pub(crate) use certificate::Outcome;
 pub use certificate::{Certificates, Certified, ClientAuthority, unix_time};
 pub use deferred::{BoxFuture, Deferred};

@@ -13,6 +13,8 @@ mod references;
 #[cfg(test)]
 mod tests;
 
+pub use references::secrets_of_pod;
+
 use crate::rbac::{PolicyRule, Request};
 use crate::stored::logged;
 use crate::{Attributes, Authorize, Deferred, Reason, Rules, Selectors, Target, User, Verdict};

@@ -11,7 +11,9 @@ mod authenticate;
 mod discovery;
 mod verified;
 
-pub use authenticate::{LegacyUse, Objects, OnLegacyUse, ServiceAccountTokens, Settings};
+pub use authenticate::{
+    INVALID_SINCE, LAST_USED, LegacyUse, Objects, OnLegacyUse, ServiceAccountTokens, Settings,
+};
 pub use discovery::{Discovery, NoDiscovery};
 
 use crate::jwt::{self, SigningFailed, SigningKey};
@@ -75,6 +77,17 @@ pub struct Grant {
     pub id: String,
 }
 
+/// What a legacy token says. It is valid for as long as its Secret and its account are there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LegacyGrant {
+    /// The namespace of the account and of the Secret.
+    pub namespace: String,
+    /// The account.
+    pub account: Reference,
+    /// The name of the Secret that the token is in.
+    pub secret: String,
+}
+
 /// Issues tokens.
 #[derive(Debug)]
 pub struct Issuer {
@@ -88,6 +101,11 @@ impl Issuer {
     /// The token of a grant.
     pub fn issue(&self, grant: &Grant) -> Result<String, SigningFailed> {
         self.key.sign(claims(&self.name, grant))
+    }
+
+    /// The legacy token of a grant.
+    pub fn issue_legacy(&self, grant: &LegacyGrant) -> Result<String, SigningFailed> {
+        self.key.sign(legacy_claims(grant))
     }
 }
 
@@ -125,6 +143,23 @@ fn claims(issuer: &str, grant: &Grant) -> Map {
     claims.insert("jti", grant.id.as_str());
     claims.insert(PRIVATE, private);
     claims.insert("nbf", grant.issued);
+    claims.insert("sub", User::service_account(&grant.namespace, &grant.account.name).name);
+    claims
+}
+
+/// The claims of a legacy grant.
+fn legacy_claims(grant: &LegacyGrant) -> Map {
+    let private = [
+        ("namespace", &grant.namespace),
+        ("secret.name", &grant.secret),
+        ("service-account.name", &grant.account.name),
+        ("service-account.uid", &grant.account.uid),
+    ];
+    let mut claims = Map::new();
+    claims.insert("iss", LEGACY_ISSUER);
+    for (key, value) in private {
+        claims.insert(format!("{LEGACY}{key}"), value.as_str());
+    }
     claims.insert("sub", User::service_account(&grant.namespace, &grant.account.name).name);
     claims
 }

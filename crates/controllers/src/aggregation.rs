@@ -4,6 +4,7 @@
 //! and only if they are different.
 
 use crate::follow::{From, follow};
+use crate::objects::decode;
 use crate::queue::{Again, Queue, Reconcile};
 use crate::{Context, Controller};
 use auth::rbac::{GROUP, PolicyRule};
@@ -12,7 +13,7 @@ use object::{Map, Value};
 use registry::{Address, Client};
 use schema::view::View;
 use schema::views::rbac::v1::ClusterRole;
-use schema::{Limits, Status, json};
+use schema::{Status, json};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -68,7 +69,7 @@ fn may_aggregate(entry: &Entry) -> bool {
 
 /// Writes the rules of a role that aggregates others.
 async fn aggregate(client: &Client, entry: &Entry, all: &[Arc<Entry>]) -> Result<(), Status> {
-    let role = decode(entry)?;
+    let role = decode(ClusterRole::schema(), entry)?;
     let role = ClusterRole::of(&role);
     let Some(rule) = role.aggregation_rule() else { return Ok(()) };
     let mut seen = HashSet::new();
@@ -78,7 +79,7 @@ async fn aggregate(client: &Client, entry: &Entry, all: &[Arc<Entry>]) -> Result
             .map_err(|error| Status::internal_error(&error.to_string()))?;
         // Entries are in the order of names.
         for part in all.iter().filter(|part| selector.matches(&***part) && part.name() != entry.name()) {
-            let part = decode(part)?;
+            let part = decode(ClusterRole::schema(), part)?;
             for rule in PolicyRule::read(ClusterRole::of(&part).rules()).iter() {
                 if seen.insert(rule.clone()) {
                     rules.push(rule.clone());
@@ -107,13 +108,6 @@ fn configuration(name: &str, rules: &[PolicyRule]) -> Vec<u8> {
     let mut out = Vec::new();
     json::encode_shape(&schema::Shape::Any, &config.into(), &mut out);
     out
-}
-
-fn decode(entry: &Entry) -> Result<Map, Status> {
-    match json::decode(ClusterRole::schema(), entry.bytes(), &Limits::STORED) {
-        Ok(decoded) => Ok(decoded.value.as_map().cloned().unwrap_or_default()),
-        Err(error) => Err(Status::internal_error(&error.to_string())),
-    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! What a controller works with.
 
+use crate::task::Task;
 use crate::{Controller, Counters, Recorder};
 use admission::plugins::Quotas;
 use auth::SystemIdentity;
 use cache::{Cache, Resource};
 use registry::{Client, Registry};
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// The name of controllers in managed fields: that of the reference's process.
 pub(crate) const FIELD_MANAGER: &str = "kube-controller-manager";
@@ -25,10 +27,15 @@ pub struct Context {
     pub name: &'static str,
 }
 
+/// The authority by which clients verify the server, in PEM; it can change.
+pub type Authority = watch::Receiver<Arc<str>>;
+
 /// What all controllers share.
 pub struct Settings {
     /// What the quotas of namespaces are charged.
     pub quotas: Quotas,
+    /// The authority by which clients verify the server.
+    pub authority: Authority,
 }
 
 impl Context {
@@ -48,6 +55,17 @@ impl Context {
     /// The cache.
     pub fn cache(&self) -> &Arc<Cache> {
         self.client.registry().cache()
+    }
+
+    /// Does something whenever the authority changes, for as long as the task is there.
+    pub(crate) fn on_new_authority(&self, then: impl Fn() + Send + 'static) -> Task {
+        let mut authority = self.settings.authority.clone();
+        authority.mark_unchanged();
+        Task::spawn(async move {
+            while authority.changed().await.is_ok() {
+                then();
+            }
+        })
     }
 
     /// A built-in resource type by its prefix in the store: `pods`, `deployments.apps`. None if it is not served.

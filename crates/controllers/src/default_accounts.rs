@@ -1,9 +1,9 @@
 //! The controller `serviceaccount-controller`: every namespace has a service account `default`, which pods get that name none.
 
-use crate::follow::{From, follow};
-use crate::queue::{Again, Queue, Reconcile};
+use crate::per_namespace::{Namespaces, is_active};
+use crate::queue::{Again, Reconcile};
 use crate::{Context, Controller};
-use cache::{Resource, Update};
+use cache::Resource;
 use object::{Map, Text};
 use registry::{Address, Client};
 use schema::Status;
@@ -21,32 +21,11 @@ pub(crate) const CONTROLLER: Controller = Controller {
 const ACCOUNT: &str = "default";
 
 async fn run(context: Context) {
-    let (Some(namespaces), Some(accounts)) =
-        (context.resource("namespaces"), context.resource("serviceaccounts"))
-    else {
-        return;
-    };
-    let queue: Arc<Queue<Text>> = Arc::default();
-    let _namespaces = follow(context.cache(), namespaces.clone(), From::State, {
-        let queue = queue.clone();
-        move |update| {
-            if let Update::Change { before: None, after: Some(namespace) } = update {
-                queue.add(namespace.name().into());
-            }
-        }
-    });
-    let _accounts = follow(context.cache(), accounts.clone(), From::Now, {
-        let queue = queue.clone();
-        move |update| {
-            if let Update::Change { before: Some(account), after: None } = update
-                && account.name() == ACCOUNT
-            {
-                queue.add(account.namespace().into());
-            }
-        }
-    });
-    let worker = Accounts { client: context.client.clone(), namespaces, accounts };
-    queue.work(&context, 8, Arc::new(worker)).await;
+    let Some(accounts) = context.resource("serviceaccounts") else { return };
+    let Some(namespaces) = Namespaces::of(&context, &accounts, ACCOUNT) else { return };
+    let client = context.client.clone();
+    let worker = Accounts { client, namespaces: namespaces.all().clone(), accounts };
+    namespaces.queue.work(&context, 8, Arc::new(worker)).await;
 }
 
 struct Accounts {
@@ -59,10 +38,8 @@ impl Reconcile for Accounts {
     type Key = Text;
 
     async fn reconcile(&self, namespace: &Text) -> Result<Again, Status> {
-        let found = self.namespaces.lookup("", namespace).ok().flatten();
-        let is_active = found.is_some_and(|found| !found.is_deleting());
         let is_there = !matches!(self.accounts.lookup(namespace, ACCOUNT), Ok(None));
-        if !is_active || is_there {
+        if is_there || !is_active(&self.namespaces, namespace) {
             return Ok(None);
         }
         let mut metadata = Map::new();

@@ -12,22 +12,30 @@
 //! Several servers over one store have one active instance among them ([`leader`]).
 
 mod aggregation;
+mod bootstrap_signer;
 mod context;
 mod default_accounts;
 mod events;
 mod follow;
 mod garbage;
 mod leader;
+mod legacy_token_cleaner;
 mod namespace;
+mod objects;
+mod per_namespace;
 mod queue;
 mod quota_status;
+mod root_ca;
 mod selection;
 mod supervisor;
 mod task;
 #[cfg(test)]
 mod testing;
+mod token_cleaner;
+mod token_secrets;
 
-pub use context::{Context, Settings};
+pub use bootstrap_signer::CONTROLLER as BOOTSTRAP_SIGNER;
+pub use context::{Authority, Context, Settings};
 pub use events::{EventType, Recorder, Subject};
 pub use leader::Leadership;
 pub use selection::{Selection, Unknown};
@@ -48,8 +56,7 @@ pub struct Controller {
 }
 
 /// All of them, by name.
-pub const CONTROLLERS: &[Controller] =
-    &[
+pub const CONTROLLERS: &[Controller] = &[
     bootstrap_signer::CONTROLLER,
     certificates::approver::CONTROLLER,
     certificates::cleaner::CONTROLLER,

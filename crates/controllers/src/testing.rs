@@ -4,19 +4,24 @@ use crate::task::Task;
 use crate::{Context, Controller, Counters, Settings};
 use admission::plugins::{Builtin as _, Gates, NamespaceLifecycle, Parts, ResourceQuota, Shared};
 use admission::{Chain, Plugin};
+use auth::jwt::SigningKey;
+use auth::service_account::Issuer;
 use auth::{Authorizer, SystemIdentity};
 use cache::{Cache, Entry};
 use object::Value;
-use registry::{Address, Client, PluginWriter, Registry};
+use registry::{Address, Client, PluginWriter, Registry, TokenIssuing};
 use std::sync::Arc;
 use std::time::Duration;
 use store::memory::Memory;
+use tokio::sync::watch;
 
 /// A registry without a server. Everybody may do everything; namespaces and quotas are enforced.
 pub(crate) struct Fixture {
     /// Somebody else than a controller.
     pub(crate) client: Client,
     pub(crate) cache: Arc<Cache>,
+    /// Changes the authority of the server.
+    pub(crate) authority: watch::Sender<Arc<str>>,
     settings: Arc<Settings>,
 }
 
@@ -24,6 +29,9 @@ pub(crate) struct Fixture {
 pub(crate) struct Running(#[expect(dead_code, reason = "it ends with its owner")] Task);
 
 impl Fixture {
+    /// The authority of the server at first.
+    pub(crate) const AUTHORITY: &'static str = "an authority";
+
     /// An empty one.
     pub(crate) async fn new() -> Self {
         Self::over(Arc::default()).await
@@ -51,12 +59,17 @@ impl Fixture {
             Box::new(plugin.unwrap()),
         ];
         let plugins = plugins.into_iter().chain(more);
-        let config =
-            registry::Config { admission: Chain::new(plugins), ..registry::Config::new(&cache).unwrap() };
+        let config = registry::Config {
+            admission: Chain::new(plugins),
+            tokens: Some(tokens()),
+            ..registry::Config::new(&cache).unwrap()
+        };
         let registry = Arc::new(Registry::new(cache.clone(), config).unwrap());
         shared.writer.connect(Arc::new(PluginWriter::new(&registry)));
         let client = Client::new(registry, SystemIdentity::ApiServer, "test");
-        Self { client, cache, settings: Arc::new(Settings { quotas: shared.quotas }) }
+        let (authority, receiver) = watch::channel(Self::AUTHORITY.into());
+        let settings = Settings { quotas: shared.quotas, authority: receiver };
+        Self { client, cache, authority, settings: Arc::new(settings) }
     }
 
     /// What a controller works with.
@@ -95,4 +108,10 @@ impl Fixture {
         }
         panic!("there is never {what}");
     }
+}
+
+fn tokens() -> TokenIssuing {
+    let key = SigningKey::from_pem(SigningKey::generate().unwrap().as_bytes()).unwrap();
+    let issuer = Issuer { name: "https://issuer.example".into(), key };
+    TokenIssuing { issuer, audiences: Vec::new(), longest: None, extends: false, discovery: None }
 }

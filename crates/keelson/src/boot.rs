@@ -1,5 +1,5 @@
 //! Creates the system objects at startup: system namespaces, the service `kubernetes` with its endpoints, the service CIDR,
-//! system priority classes, the identity lease of this server, two config maps that clients read, the default roles and bindings, the
+//! system priority classes, the identity lease of this server, three config maps that clients read, the default roles and bindings, the
 //! defaults of flow control, and an APIService for every version that is served.
 //!
 //! Each part is a post-start hook with a name, which is also its check in `/livez` and `/readyz`. Existing objects are not
@@ -24,6 +24,7 @@ use object::Value;
 use object::time::{MicroTime, Time};
 use registry::{Address, Client, Registry};
 use schema::{Status, json};
+use server::pki::Cluster;
 use store::Revision;
 use tokio::task::JoinSet;
 
@@ -53,6 +54,8 @@ pub(crate) struct SystemValues {
     pub(crate) proxy: Vec<(&'static str, String)>,
     /// Whether flow schemas decide about requests, and so say whether they can.
     pub(crate) priority_and_fairness: bool,
+    /// What new nodes need to know of this server.
+    pub(crate) cluster_info: Option<Cluster>,
 }
 
 /// A post-start hook.
@@ -148,6 +151,7 @@ impl Hooks {
             self.repeat(TOKEN_TRACKING, || boot.token_tracking()),
             self.repeat(ROLES, || boot.roles()),
             self.repeat(PRIORITY_CLASSES, || boot.priority_classes()),
+            self.attempt("cluster-info", || boot.cluster_info()),
             async {
                 // Services get their addresses from it.
                 self.attempt(SERVICE_RANGE, || boot.service_range()).await;
@@ -318,6 +322,16 @@ impl Boot<'_> {
             r#"{{"metadata":{{"name":"kube-apiserver-legacy-service-account-token-tracking"}},"data":{{"since":"{day}"}}}}"#
         );
         self.create(Address::core("configmaps", "kube-system"), &text).await
+    }
+
+    /// Where new nodes find the server, and how they verify it; a controller signs it. One that is there stays as it is.
+    async fn cluster_info(&self) -> Result<(), Status> {
+        let Some(cluster) = &self.values.cluster_info else { return Ok(()) };
+        let text = format!(
+            r#"{{"metadata":{{"name":"cluster-info"}},"data":{{"kubeconfig":{}}}}}"#,
+            json::string(&cluster.to_yaml())
+        );
+        self.create(Address::core("configmaps", "kube-public"), &text).await
     }
 
     async fn renew_identity(&self) -> Result<(), Status> {

@@ -41,6 +41,8 @@ pub(crate) struct Loaded {
     pub(crate) serving: Pair,
     /// The authority of client certificates, in PEM.
     pub(crate) client_authority: String,
+    /// The authority by which clients verify the server, in PEM.
+    pub(crate) authority: String,
     pub(crate) token: Token,
     /// Whether new certificates are not forced to the disk yet.
     pub(crate) needs_sync: bool,
@@ -94,11 +96,11 @@ impl Certificates {
             Some(files) => files.read()?,
             None => material.serving,
         };
-        // The kubeconfig trusts exactly the given certificate, or everything that our own authority signs.
-        let authority = if self.given.is_some() { &serving.certificate } else { &material.authority };
+        // Clients trust exactly the given certificate, or everything that our own authority signs.
+        let authority = if self.given.is_some() { &serving.certificate } else { &material.authority }.clone();
         let kubeconfig = Kubeconfig {
             server: self.url(),
-            authority,
+            authority: &authority,
             user: ADMIN_USER,
             client: &material.admin,
             token: Some(&material.token.0),
@@ -107,18 +109,19 @@ impl Certificates {
         Ok(Loaded {
             serving,
             client_authority: material.authority,
+            authority,
             token: material.token,
             needs_sync: !material.made.is_empty(),
         })
     }
 
     /// As [`load`](Self::load), and forces new certificates to the disk.
-    pub(crate) fn reload(&self) -> Result<Pair, Error> {
+    pub(crate) fn reload(&self) -> Result<Loaded, Error> {
         let loaded = self.load()?;
         if loaded.needs_sync {
             self.sync();
         }
-        Ok(loaded.serving)
+        Ok(loaded)
     }
 
     /// The key of service account tokens in the data directory, which is made if there is none.

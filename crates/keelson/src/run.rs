@@ -14,6 +14,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use registry::{Escalation, PluginWriter, Registry, WriteHooks};
 use server::api::{self, Api};
 use server::health::{Duplicate, Endpoint};
+use server::pki::Cluster;
 use server::tls::{self, Files, Identity, TlsConfig};
 use server::version::Info;
 use server::{Lifecycle, Limits, Server, StartError};
@@ -21,6 +22,7 @@ use store::Store;
 use store::embedded::{self, Embedded};
 use store::memory::Memory;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
 use crate::access::{self, AuthorityFiles};
 use crate::authorization;
@@ -142,9 +144,15 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         protocols: options.protocols,
         client_authorities: access::announced_authorities(options, &loaded.client_authority),
     })?;
+    let (authority, authority_receiver) = watch::channel(Arc::from(loaded.authority.as_str()));
     tokio::spawn(identity.keep_fresh(certificates.refresh_interval(), {
         let certificates = certificates.clone();
-        move || certificates.reload()
+        move || {
+            let loaded = certificates.reload()?;
+            let now: Arc<str> = loaded.authority.into();
+            authority.send_if_modified(|known| std::mem::replace(known, now.clone()) != now);
+            Ok::<_, certificates::Error>(loaded.serving)
+        }
     }));
 
     let hooks = Arc::new(Hooks::new());
@@ -156,6 +164,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         client_authority: files.client_authorities(&loaded.client_authority),
         proxy: files.proxy_info(&options.proxy),
         priority_and_fairness: options.priority_and_fairness,
+        cluster_info: cluster_info(options, &certificates, &external, loaded.authority),
     };
     tokio::spawn(health::log_changes(registry.clone()));
     tokio::spawn({
@@ -164,7 +173,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     });
     tokio::spawn({
         let registry = registry.clone();
-        let settings = controllers::Settings { quotas: shared.quotas };
+        let settings = controllers::Settings { quotas: shared.quotas, authority: authority_receiver };
         let supervisor = Supervisor::new(&registry, &options.controllers, settings);
         // The start makes the roles that controllers act by.
         let then = || drop(tokio::spawn(supervisor.run(Leadership::Alone)));
@@ -274,6 +283,23 @@ fn external(options: &Options, advertise: IpAddr, port: u16) -> String {
         Some(host) => format!("{host}:{port}"),
         None => SocketAddr::new(advertise, port).to_string(),
     }
+}
+
+/// What `cluster-info` tells new nodes: how to reach the server, and how to verify it. None if nobody would sign it.
+fn cluster_info(
+    options: &Options,
+    certificates: &Certificates,
+    external: &str,
+    authority: String,
+) -> Option<Cluster> {
+    let is_signed = options.controllers.runs(&controllers::BOOTSTRAP_SIGNER);
+    let is_told = options.external_hostname.is_some() || options.advertise_address.is_some();
+    // A server on the loopback interface alone can be reached nowhere else.
+    let server = match options.bind_address.is_loopback() && !is_told {
+        true => certificates.url(),
+        false => format!("https://{external}"),
+    };
+    is_signed.then_some(Cluster { server, authority })
 }
 
 /// The address to advertise: that of the socket, or one of the host if that is unspecified or loopback.

@@ -76,6 +76,13 @@ pub(super) fn of_pod(entry: &Entry) -> Result<Option<PodReferences>, Error> {
     Ok(Some(PodReferences { node: node.into(), objects }))
 }
 
+/// The secrets in its namespace that a pod refers to, bound or not.
+pub fn secrets_of_pod(entry: &Entry) -> Result<BTreeSet<Text>, Error> {
+    let pod = stored::decode_part(&POD, entry)?;
+    let objects = objects_of_pod(v1::Pod::of(&pod), entry.name()).into_iter();
+    Ok(objects.filter_map(|(kind, name)| (kind == Kind::Secret).then_some(name)).collect())
+}
+
 fn objects_of_pod(pod: v1::Pod<'_>, name: &str) -> BTreeSet<(Kind, Text)> {
     let spec = pod.spec();
     let mut objects = BTreeSet::new();

@@ -21,9 +21,9 @@ const LEEWAY: i64 = 60;
 const DAY: i64 = 24 * 60 * 60;
 
 /// The label of a Secret that says when its token was last used.
-const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
+pub const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 /// The label of a Secret whose token is not accepted any more.
-const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
+pub const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
 /// The warning for a token of a Secret that was made together with its account.
 const GENERATED: &str = "Use tokens from the TokenRequest API or manually created secret-based tokens instead of \

@@ -116,14 +116,18 @@ fn grant() -> Grant {
 }
 
 fn legacy_claims() -> Map {
-    let mut claims = Map::new();
-    claims.insert("iss", LEGACY_ISSUER);
-    claims.insert("sub", "system:serviceaccount:n:a");
-    claims.insert("kubernetes.io/serviceaccount/namespace", "n");
-    claims.insert("kubernetes.io/serviceaccount/secret.name", "s");
-    claims.insert("kubernetes.io/serviceaccount/service-account.name", "a");
-    claims.insert("kubernetes.io/serviceaccount/service-account.uid", "account-uid");
-    claims
+    let account = reference("a", "account-uid");
+    super::legacy_claims(&LegacyGrant { namespace: "n".into(), account, secret: "s".into() })
+}
+
+#[test]
+fn legacy_claims_are_those_of_the_reference() {
+    let mut out = Vec::new();
+    schema::json::encode_shape(&schema::Shape::Any, &legacy_claims().into(), &mut out);
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        r#"{"iss":"kubernetes/serviceaccount","kubernetes.io/serviceaccount/namespace":"n","kubernetes.io/serviceaccount/secret.name":"s","kubernetes.io/serviceaccount/service-account.name":"a","kubernetes.io/serviceaccount/service-account.uid":"account-uid","sub":"system:serviceaccount:n:a"}"#
+    );
 }
 
 /// The deletion of an object, some seconds before now.

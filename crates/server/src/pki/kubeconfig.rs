@@ -44,6 +44,23 @@ impl Cluster {
             .zip(authority)
             .map(|(server, authority)| Self { server: server.into(), authority }))
     }
+
+    /// A kubeconfig without a user, for clients that bring credentials of their own. Its cluster has no name, by which they find it.
+    pub fn to_yaml(&self) -> String {
+        format!(
+            "\
+apiVersion: v1
+kind: Config
+clusters:
+- name: \"\"
+  cluster:
+    server: {server}
+    certificate-authority-data: {authority}
+",
+            server = self.server,
+            authority = STANDARD.encode(&self.authority),
+        )
+    }
 }
 
 impl Kubeconfig<'_> {

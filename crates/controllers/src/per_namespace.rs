@@ -1,0 +1,70 @@
+//! Which namespaces to look at, for a controller that gives each of them an object of one name.
+
+use crate::Context;
+use crate::follow::{From, follow};
+use crate::queue::Queue;
+use crate::task::Task;
+use cache::{Cursor, Resource, Update};
+use object::Text;
+use std::sync::Arc;
+
+/// The namespaces that may lack their object.
+pub(crate) struct Namespaces {
+    pub(crate) queue: Arc<Queue<Text>>,
+    all: Arc<Resource>,
+    #[expect(dead_code, reason = "they end with their owner")]
+    followers: [Task; 2],
+}
+
+impl Namespaces {
+    /// All namespaces, new ones, and those whose object changes from now on. None if there are no namespaces.
+    pub(crate) fn of(context: &Context, objects: &Arc<Resource>, name: &'static str) -> Option<Self> {
+        let all = context.resource("namespaces")?;
+        let queue: Arc<Queue<Text>> = Arc::default();
+        let of_namespaces = follow(context.cache(), all.clone(), From::State, {
+            let queue = queue.clone();
+            move |update| {
+                if let Update::Change { before: None, after: Some(namespace) } = update {
+                    queue.add(namespace.name().into());
+                }
+            }
+        });
+        let of_objects = follow(context.cache(), objects.clone(), From::Now, {
+            let (queue, all) = (queue.clone(), all.clone());
+            move |update| match update {
+                Update::Reset => add_all(&queue, &all),
+                Update::Change { before, after } => {
+                    if let Some(object) = before.or(after).filter(|object| object.name() == name) {
+                        queue.add(object.namespace().into());
+                    }
+                }
+            }
+        });
+        Some(Self { queue, all, followers: [of_namespaces, of_objects] })
+    }
+
+    /// Looks at every namespace again whenever the authority changes, for as long as the task is there.
+    pub(crate) fn look_again_by_authority(&self, context: &Context) -> Task {
+        let (queue, all) = (self.queue.clone(), self.all.clone());
+        context.on_new_authority(move || add_all(&queue, &all))
+    }
+
+    /// The namespaces.
+    pub(crate) fn all(&self) -> &Arc<Resource> {
+        &self.all
+    }
+}
+
+/// Whether a namespace is there to stay.
+pub(crate) fn is_active(namespaces: &Resource, name: &str) -> bool {
+    let found = namespaces.lookup("", name).ok().flatten();
+    found.is_some_and(|found| !found.is_deleting())
+}
+
+fn add_all(queue: &Queue<Text>, namespaces: &Arc<Resource>) {
+    Cursor::new(namespaces.clone()).advance(|update| {
+        if let Update::Change { after: Some(namespace), .. } = update {
+            queue.add(namespace.name().into());
+        }
+    });
+}

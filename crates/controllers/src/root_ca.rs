@@ -1,0 +1,159 @@
+//! The controller `root-ca-certificate-publisher-controller`: every namespace has a config map with the authority by which pods verify
+//! the server.
+
+use crate::default_accounts::is_late;
+use crate::objects::{annotate, annotation, decode};
+use crate::per_namespace::{Namespaces, is_active};
+use crate::queue::{Again, Reconcile};
+use crate::{Authority, Context, Controller};
+use cache::{Entry, Resource};
+use object::{Map, Text, Value};
+use registry::{Address, Client};
+use schema::Status;
+use schema::view::View as _;
+use schema::views::core::v1::ConfigMap;
+use std::sync::Arc;
+
+pub(crate) const CONTROLLER: Controller = Controller {
+    name: "root-ca-certificate-publisher-controller",
+    alias: "root-ca-cert-publisher",
+    account: "root-ca-cert-publisher",
+    run: |context| Box::pin(run(context)),
+};
+
+/// The config map.
+const NAME: &str = "kube-root-ca.crt";
+/// Its only key.
+const KEY: &str = "ca.crt";
+const DESCRIPTION: &str = "kubernetes.io/description";
+const ABOUT: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the \
+                     internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes \
+                     clusters.";
+
+async fn run(context: Context) {
+    let Some(maps) = context.resource("configmaps") else { return };
+    let Some(namespaces) = Namespaces::of(&context, &maps, NAME) else { return };
+    let _authority = namespaces.look_again_by_authority(&context);
+    let worker = Publisher {
+        client: context.client.clone(),
+        namespaces: namespaces.all().clone(),
+        maps,
+        authority: context.settings.authority.clone(),
+    };
+    namespaces.queue.work(&context, 8, Arc::new(worker)).await;
+}
+
+struct Publisher {
+    client: Client,
+    namespaces: Arc<Resource>,
+    maps: Arc<Resource>,
+    authority: Authority,
+}
+
+impl Reconcile for Publisher {
+    type Key = Text;
+
+    async fn reconcile(&self, namespace: &Text) -> Result<Again, Status> {
+        if !is_active(&self.namespaces, namespace) {
+            return Ok(None);
+        }
+        let outcome = match self.maps.lookup(namespace, NAME) {
+            Ok(Some(entry)) => self.correct(&entry).await,
+            Ok(None) => self.create(namespace).await,
+            // What cannot be read is left to people.
+            Err(_) => Ok(()),
+        };
+        match outcome {
+            Err(error) if is_late(&error) => Ok(None),
+            outcome => outcome.map(|()| None),
+        }
+    }
+}
+
+impl Publisher {
+    async fn create(&self, namespace: &str) -> Result<(), Status> {
+        let mut metadata = Map::new();
+        metadata.insert("name", NAME);
+        metadata.insert("namespace", namespace);
+        let mut map = Map::new();
+        map.insert("metadata", metadata);
+        map.insert("data", self.data());
+        annotate(&mut map, DESCRIPTION, ABOUT);
+        self.client.create(Address::core("configmaps", namespace), map.into()).await.map(drop)
+    }
+
+    async fn correct(&self, entry: &Entry) -> Result<(), Status> {
+        let mut map = decode(ConfigMap::schema(), entry)?;
+        let data = Value::from(self.data());
+        if map.get("data") == Some(&data) && !annotation(&map, DESCRIPTION).is_empty() {
+            return Ok(());
+        }
+        map.insert("data", data);
+        annotate(&mut map, DESCRIPTION, ABOUT);
+        let address = Address::core("configmaps", entry.namespace()).named(NAME);
+        self.client.update(address, map.into()).await.map(drop)
+    }
+
+    fn data(&self) -> Map {
+        [(KEY, self.authority.borrow().to_string())].into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Fixture;
+    use registry::{DeleteOptions, Patch};
+
+    /// The authority in a namespace, if the config map is as it should be.
+    fn published(fixture: &Fixture, namespace: &str) -> Option<String> {
+        let entry = fixture.lookup("configmaps", namespace, NAME)?;
+        let map = decode(ConfigMap::schema(), &entry).unwrap();
+        let data = map.get("data")?.as_map()?;
+        let is_described = annotation(&map, DESCRIPTION) == ABOUT;
+        (is_described && data.len() == 1).then(|| data.get(KEY).unwrap().as_str().unwrap().to_owned())
+    }
+
+    #[tokio::test]
+    async fn every_namespace_has_the_authority_again_and_again() {
+        let fixture = Fixture::new().await;
+        fixture.namespace("before").await;
+        let _running = fixture.start(&CONTROLLER);
+        fixture.namespace("after").await;
+        let until = async |namespace: &str, authority: &str| {
+            let is_there = async || published(&fixture, namespace).as_deref() == Some(authority);
+            fixture.until("a config map", is_there).await;
+        };
+        until("before", Fixture::AUTHORITY).await;
+        until("after", Fixture::AUTHORITY).await;
+
+        let address = Address::core("configmaps", "after").named(NAME);
+        for patch in [
+            r#"{"data":{"ca.crt":"another"}}"#,
+            r#"{"data":{"more":"x"}}"#,
+            r#"{"metadata":{"annotations":null}}"#,
+        ] {
+            fixture.client.patch(address, Patch::Merge, patch.as_bytes()).await.unwrap();
+            until("after", Fixture::AUTHORITY).await;
+        }
+        fixture.client.delete(address, &DeleteOptions::default()).await.unwrap();
+        until("after", Fixture::AUTHORITY).await;
+
+        fixture.authority.send_replace("a new one".into());
+        until("before", "a new one").await;
+        until("after", "a new one").await;
+    }
+
+    #[tokio::test]
+    async fn labels_and_other_annotations_stay() {
+        let fixture = Fixture::new().await;
+        fixture.namespace("n").await;
+        let text = r#"{"metadata":{"name":"kube-root-ca.crt","labels":{"a":"b"},"annotations":{"c":"d"}},"data":{"x":"y"}}"#;
+        fixture.create(Address::core("configmaps", "n"), text).await;
+        let _running = fixture.start(&CONTROLLER);
+        fixture.until("a config map", async || published(&fixture, "n").is_some()).await;
+        let entry = fixture.lookup("configmaps", "n", NAME).unwrap();
+        assert_eq!(entry.labels().collect::<Vec<_>>(), [("a", "b")]);
+        assert_eq!(annotation(&decode(ConfigMap::schema(), &entry).unwrap(), "c"), "d");
+    }
+}
