@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use allocation::Services;
-use auth::Authenticators;
+use auth::{Authenticators, SystemIdentity};
 use cache::Cache;
-use controllers::{Leadership, Supervisor};
+use controllers::{Leadership, Recorder, Supervisor};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use registry::{Escalation, PluginWriter, Registry, WriteHooks};
+use registry::{Client, Escalation, PluginWriter, Registry, WriteHooks};
 use server::api::{self, Api};
 use server::health::{Duplicate, Endpoint};
 use server::tls::{self, Files, Identity, TlsConfig};
@@ -158,7 +158,9 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     tokio::spawn(health::log_changes(registry.clone()));
     tokio::spawn({
         let cache = registry.cache().clone();
-        async move { Box::pin(service_repair::run(cache, services, before)).await }
+        let client = Client::new(registry.clone(), SystemIdentity::ApiServer, service_repair::COMPONENT);
+        let recorder = Recorder::new(client, service_repair::COMPONENT);
+        async move { Box::pin(service_repair::run(cache, services, before, recorder)).await }
     });
     tokio::spawn({
         let registry = registry.clone();
