@@ -1,6 +1,6 @@
 //! What a controller works with.
 
-use crate::{Controller, Counters, Recorder};
+use crate::{Controller, Counters, Recorder, Term};
 use admission::plugins::Quotas;
 use auth::SystemIdentity;
 use cache::{Cache, Resource};
@@ -21,6 +21,8 @@ pub struct Context {
     pub settings: Arc<Settings>,
     /// What became of its work.
     pub counters: Arc<Counters>,
+    /// In which it begins its steps.
+    pub term: Term,
     /// Its name.
     pub name: &'static str,
 }
@@ -42,7 +44,7 @@ impl Context {
         let identity = SystemIdentity::Controller(controller.account);
         let client = Client::new(registry.clone(), identity, FIELD_MANAGER);
         let recorder = Recorder::new(client.clone(), controller.account);
-        Self { client, recorder, settings, counters, name: controller.name }
+        Self { client, recorder, settings, counters, term: Term::default(), name: controller.name }
     }
 
     /// The cache.

@@ -27,7 +27,7 @@ mod testing;
 
 pub use context::{Context, Settings};
 pub use events::{EventType, Recorder, Subject};
-pub use leader::Leadership;
+pub use leader::{Election, Leadership, Term};
 pub use selection::{Selection, Unknown};
 pub use supervisor::{Counters, Supervisor};
 

@@ -10,6 +10,7 @@ use object::Value;
 use registry::{Address, Client, PluginWriter, Registry};
 use std::sync::Arc;
 use std::time::Duration;
+use store::Store;
 use store::memory::Memory;
 
 /// A registry without a server. Everybody may do everything; namespaces and quotas are enforced.
@@ -26,17 +27,22 @@ pub(crate) struct Running(#[expect(dead_code, reason = "it ends with its owner")
 impl Fixture {
     /// An empty one.
     pub(crate) async fn new() -> Self {
-        Self::over(Arc::default()).await
+        Self::over(Arc::new(Memory::default())).await
     }
 
     /// What a store holds.
-    pub(crate) async fn over(store: Arc<Memory>) -> Self {
+    pub(crate) async fn over(store: Arc<dyn Store>) -> Self {
+        Self::with_authorizer(store, Authorizer::always_allow()).await
+    }
+
+    /// What a store holds, for those whom an authorizer allows it.
+    pub(crate) async fn with_authorizer(store: Arc<dyn Store>, authorizer: Authorizer) -> Self {
         let cache = Cache::open(store, registry::specs().unwrap(), cache::Options::default());
         let cache = Arc::new(cache.await.unwrap());
         let shared = Shared::new(&cache, Gates::default()).unwrap();
         let plugin = ResourceQuota::make(&Parts {
             cache: &cache,
-            authorizer: &Authorizer::always_allow(),
+            authorizer: &authorizer,
             shared: &shared,
             settings: admission::plugins::Settings::default(),
             configuration: None,
@@ -45,8 +51,11 @@ impl Fixture {
             Box::new(NamespaceLifecycle::new(cache.resource("namespaces").unwrap())),
             Box::new(plugin.unwrap()),
         ];
-        let config =
-            registry::Config { admission: Chain::new(plugins), ..registry::Config::new(&cache).unwrap() };
+        let config = registry::Config {
+            admission: Chain::new(plugins),
+            authorizer,
+            ..registry::Config::new(&cache).unwrap()
+        };
         let registry = Arc::new(Registry::new(cache.clone(), config).unwrap());
         shared.writer.connect(Arc::new(PluginWriter::new(&registry)));
         let client = Client::new(registry, SystemIdentity::ApiServer, "test");

@@ -16,15 +16,17 @@ use server::api::{self, Api};
 use server::health::{Duplicate, Endpoint};
 use server::tls::{self, Files, Identity, TlsConfig};
 use server::version::Info;
-use server::{Lifecycle, Limits, Server, StartError};
+use server::{Lifecycle, Limits, Phase, Server, StartError};
 use store::Store;
 use store::embedded::{self, Embedded};
 use store::memory::Memory;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use crate::access::{self, AuthorityFiles};
 use crate::authorization;
-use crate::boot::{Hooks, SystemValues};
+use crate::boot::{self, Hooks, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
 use crate::data_dir::{self, DataDir};
 use crate::health;
@@ -36,6 +38,8 @@ use crate::service_repair;
 
 /// File descriptors that are reserved for other uses than connections.
 const RESERVED_DESCRIPTORS: u64 = 256;
+/// The time that controllers have to end in order.
+const CONTROLLERS_END: Duration = Duration::from_secs(5);
 
 /// Why the server did not run.
 #[derive(Debug, thiserror::Error)]
@@ -162,12 +166,16 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         let recorder = Recorder::new(client, service_repair::COMPONENT);
         async move { Box::pin(service_repair::run(cache, services, before, recorder)).await }
     });
+    let (started, controllers) = oneshot::channel();
     tokio::spawn({
         let registry = registry.clone();
         let settings = controllers::Settings { quotas: shared.quotas };
         let supervisor = Supervisor::new(&registry, &options.controllers, settings);
+        let leadership = Leadership::new(&registry, &boot::host_name());
+        let lifecycle = lifecycle.clone();
+        let stop = async move { lifecycle.reached(Phase::Draining).await };
         // The start makes the roles that controllers act by.
-        let then = || drop(tokio::spawn(supervisor.run(Leadership::Alone)));
+        let then = || drop(started.send(tokio::spawn(supervisor.run(leadership, stop))));
         async move { Box::pin(hooks.run(&registry, &values, then)).await }
     });
     let authorizer = registry.config().authorizer.clone();
@@ -182,11 +190,22 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         announce(format, &certificates.url(), certificates.kubeconfig(), begin.elapsed());
     });
     let outcome = server.run(tls, handler).await;
+    end_controllers(controllers, &lifecycle).await;
     if outcome.cut_off > 0 {
         log::warn!(connections = outcome.cut_off; "connections were cut off before they had finished");
     }
     log::info!("stopped");
     Ok(if lifecycle.forced() { Ending::Forced } else { Ending::Orderly })
+}
+
+/// Waits for the end of the controllers, so that another server can have them.
+async fn end_controllers(mut started: oneshot::Receiver<JoinHandle<()>>, lifecycle: &Lifecycle) {
+    if let Ok(controllers) = started.try_recv()
+        && !lifecycle.forced()
+        && tokio::time::timeout(CONTROLLERS_END, controllers).await.is_err()
+    {
+        log::warn!("the controllers did not end in time");
+    }
 }
 
 /// Opens the store.
