@@ -1,11 +1,12 @@
 //! What a controller works with.
 
-use crate::{Controller, Counters, Recorder, Term};
+use crate::{CertificateAuthority, Controller, Counters, Recorder, Term};
 use admission::plugins::Quotas;
 use auth::SystemIdentity;
 use cache::{Cache, Resource};
 use registry::{Client, Registry};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The name of controllers in managed fields: that of the reference's process.
 pub(crate) const FIELD_MANAGER: &str = "kube-controller-manager";
@@ -31,6 +32,10 @@ pub struct Context {
 pub struct Settings {
     /// What the quotas of namespaces are charged.
     pub quotas: Quotas,
+    /// Signs certificates; `None` if the key of the cluster's authority is not known.
+    pub authority: Option<Arc<dyn CertificateAuthority>>,
+    /// The longest life of a certificate that is signed.
+    pub signing_duration: Duration,
 }
 
 impl Context {

@@ -12,6 +12,7 @@
 //! Several servers over one store have one active instance among them ([`leader`]).
 
 mod aggregation;
+mod certificates;
 mod context;
 mod default_accounts;
 mod events;
@@ -25,6 +26,7 @@ mod task;
 #[cfg(test)]
 mod testing;
 
+pub use certificates::CertificateAuthority;
 pub use context::{Context, Settings};
 pub use events::{EventType, Recorder, Subject};
 pub use leader::{Election, Leadership, Term};
@@ -46,5 +48,11 @@ pub struct Controller {
 }
 
 /// All of them, by name.
-pub const CONTROLLERS: &[Controller] =
-    &[aggregation::CONTROLLER, quota_status::CONTROLLER, default_accounts::CONTROLLER];
+pub const CONTROLLERS: &[Controller] = &[
+    certificates::approver::CONTROLLER,
+    certificates::cleaner::CONTROLLER,
+    certificates::signer::CONTROLLER,
+    aggregation::CONTROLLER,
+    quota_status::CONTROLLER,
+    default_accounts::CONTROLLER,
+];

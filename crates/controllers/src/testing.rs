@@ -59,7 +59,17 @@ impl Fixture {
         let registry = Arc::new(Registry::new(cache.clone(), config).unwrap());
         shared.writer.connect(Arc::new(PluginWriter::new(&registry)));
         let client = Client::new(registry, SystemIdentity::ApiServer, "test");
-        Self { client, cache, settings: Arc::new(Settings { quotas: shared.quotas }) }
+        let settings = Settings {
+            quotas: shared.quotas,
+            authority: None,
+            signing_duration: Duration::from_secs(365 * 24 * 3600),
+        };
+        Self { client, cache, settings: Arc::new(settings) }
+    }
+
+    /// Changes what all controllers share, before the first is started.
+    pub(crate) fn change_settings(&mut self, change: impl FnOnce(&mut Settings)) {
+        change(Arc::get_mut(&mut self.settings).unwrap());
     }
 
     /// What a controller works with.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use allocation::Services;
 use auth::{Authenticators, SystemIdentity};
 use cache::Cache;
-use controllers::{Leadership, Recorder, Supervisor};
+use controllers::{CertificateAuthority, Leadership, Recorder, Supervisor};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use registry::{Client, Escalation, PluginWriter, Registry, WriteHooks};
 use server::api::{self, Api};
@@ -169,7 +169,12 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let (started, controllers) = oneshot::channel();
     tokio::spawn({
         let registry = registry.clone();
-        let settings = controllers::Settings { quotas: shared.quotas };
+        let authority = certificates.cluster_authority(options)?;
+        let settings = controllers::Settings {
+            quotas: shared.quotas,
+            authority: authority.map(|authority| Arc::new(authority) as Arc<dyn CertificateAuthority>),
+            signing_duration: options.signing.duration,
+        };
         let supervisor = Supervisor::new(&registry, &options.controllers, settings);
         let leadership = Leadership::new(&registry, &boot::host_name());
         let lifecycle = lifecycle.clone();
