@@ -4,7 +4,6 @@ mod always_admit;
 mod always_deny;
 mod always_pull_images;
 mod certificate_approval;
-mod certificate_request;
 mod certificate_signing;
 mod certificate_subject_restriction;
 mod cluster_trust_bundle_attest;

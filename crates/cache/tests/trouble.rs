@@ -152,6 +152,10 @@ impl Store for Unreliable {
         self.store.backup(path)
     }
 
+    fn is_shared(&self) -> bool {
+        self.store.is_shared()
+    }
+
     fn health(&self) -> Health {
         self.store.health()
     }

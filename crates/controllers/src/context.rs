@@ -1,12 +1,13 @@
 //! What a controller works with.
 
 use crate::task::Task;
-use crate::{Controller, Counters, Recorder};
+use crate::{CertificateAuthority, Controller, Counters, Recorder, Term};
 use admission::plugins::Quotas;
 use auth::SystemIdentity;
 use cache::{Cache, Resource};
 use registry::{Client, Registry};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// The name of controllers in managed fields: that of the reference's process.
@@ -23,6 +24,8 @@ pub struct Context {
     pub settings: Arc<Settings>,
     /// What became of its work.
     pub counters: Arc<Counters>,
+    /// In which it begins its steps.
+    pub term: Term,
     /// Its name.
     pub name: &'static str,
 }
@@ -36,6 +39,10 @@ pub struct Settings {
     pub quotas: Quotas,
     /// The authority by which clients verify the server.
     pub authority: Authority,
+    /// Signs certificates; `None` if the key of the cluster's authority is not known.
+    pub signing_authority: Option<Arc<dyn CertificateAuthority>>,
+    /// The longest life of a certificate that is signed.
+    pub signing_duration: Duration,
 }
 
 impl Context {
@@ -49,7 +56,7 @@ impl Context {
         let identity = SystemIdentity::Controller(controller.account);
         let client = Client::new(registry.clone(), identity, FIELD_MANAGER);
         let recorder = Recorder::new(client.clone(), controller.account);
-        Self { client, recorder, settings, counters, name: controller.name }
+        Self { client, recorder, settings, counters, term: Term::default(), name: controller.name }
     }
 
     /// The cache.

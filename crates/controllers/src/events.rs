@@ -1,26 +1,30 @@
 //! Events: what controllers tell people about objects.
 //!
-//! An event that says the same of the same object again is counted at the first one, as in the reference. Events are a courtesy: one
-//! that cannot be written is logged, and nothing waits for it.
+//! An event that says the same of the same object again is counted at the first one; many that differ only in their messages become
+//! one; and an object has a budget of events ([`correlator`]). Events are a courtesy: one that cannot be written is logged, and no
+//! work fails for it.
+
+mod correlator;
+#[cfg(test)]
+mod tests;
 
 use cache::Entry;
+use correlator::{Correlator, Observed};
 use object::Map;
+use object::name::dns1123_subdomain;
 use object::time::Time;
 use registry::{Address, Client, Patch};
 use schema::{Status, json};
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
-
-/// So many different events are remembered; then the memory starts anew.
-const REMEMBERED: usize = 4096;
+use tokio::time::Instant;
 
 /// Tells people what a controller did.
 #[derive(Clone)]
 pub struct Recorder {
     client: Client,
     component: &'static str,
-    seen: Arc<Mutex<HashMap<Said, Seen>>>,
+    correlator: Arc<Mutex<Correlator>>,
 }
 
 /// How an event is meant.
@@ -84,93 +88,79 @@ impl Subject {
     }
 }
 
-/// What makes two events the same.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Said {
-    subject: Subject,
+/// What an event says.
+#[derive(Clone, Copy)]
+struct Said<'a> {
+    subject: &'a Subject,
     event_type: EventType,
-    reason: String,
-    message: String,
-}
-
-/// The event that said it first.
-#[derive(Clone)]
-struct Seen {
-    name: String,
-    count: i64,
+    reason: &'a str,
+    message: &'a str,
 }
 
 impl Recorder {
-    pub(crate) fn new(client: Client, component: &'static str) -> Self {
-        Self { client, component, seen: Arc::default() }
+    /// Writes events through a client, in the name of a component.
+    pub fn new(client: Client, component: &'static str) -> Self {
+        Self { client, component, correlator: Arc::default() }
     }
 
     /// Says something about an object.
     pub async fn record(&self, subject: &Subject, event_type: EventType, reason: &str, message: &str) {
-        let said = Said {
-            // A later state of the object is the same object.
-            subject: Subject { resource_version: String::new(), ..subject.clone() },
-            event_type,
-            reason: reason.to_owned(),
-            message: message.to_owned(),
+        let said = Said { subject, event_type, reason, message };
+        let observed = {
+            let mut correlator = self.correlator.lock().unwrap_or_else(PoisonError::into_inner);
+            correlator.observe(&said, Instant::now())
         };
-        let seen = self.seen().get(&said).cloned();
-        let outcome = match seen {
-            Some(seen) => match self.count(subject, &seen).await {
-                Err(gone) if gone.code == 404 => self.create(subject, &said).await,
-                counted => counted,
-            },
-            None => self.create(subject, &said).await,
+        let Some(observed) = observed else { return };
+        let is_new = observed.count == 1;
+        let counted = if is_new { None } else { Some(self.count(subject, &observed).await) };
+        let outcome = match counted {
+            Some(Err(gone)) if gone.code == 404 => self.create(&said, &observed).await,
+            Some(counted) => counted,
+            None => self.create(&said, &observed).await,
         };
-        match outcome {
-            Ok(now) => {
-                let mut seen = self.seen();
-                if seen.len() >= REMEMBERED {
-                    seen.clear();
-                }
-                seen.insert(said, now);
-            }
-            Err(error) => {
-                log::debug!(component = self.component, reason, error:% = error.message; "an event could not be written");
-            }
+        if let Err(error) = outcome {
+            log::debug!(component = self.component, reason, error:% = error.message; "an event could not be written");
         }
     }
 
-    async fn create(&self, subject: &Subject, said: &Said) -> Result<Seen, Status> {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let name = format!("{}.{:x}", subject.name, since.as_nanos());
-        let now = Time::now().text();
+    async fn create(&self, said: &Said<'_>, observed: &Observed) -> Result<(), Status> {
         let mut event = Map::new();
-        let metadata: Map = [("name", name.as_str())].into_iter().collect();
+        let metadata: Map = [("name", observed.name.as_str())].into_iter().collect();
         event.insert("metadata", metadata);
-        event.insert("involvedObject", subject.reference());
-        event.insert("reason", said.reason.as_str());
-        event.insert("message", said.message.as_str());
+        event.insert("involvedObject", said.subject.reference());
+        event.insert("reason", said.reason);
+        event.insert("message", observed.message.as_str());
         let source: Map = [("component", self.component)].into_iter().collect();
         event.insert("source", source);
-        event.insert("firstTimestamp", now.clone());
-        event.insert("lastTimestamp", now);
-        event.insert("count", 1);
+        event.insert("firstTimestamp", observed.first.text());
+        event.insert("lastTimestamp", Time::now().text());
+        event.insert("count", observed.count);
         event.insert("type", said.event_type.as_str());
-        event.insert("reportingComponent", self.component);
-        self.client.create(subject.events(), event.into()).await?;
-        Ok(Seen { name, count: 1 })
+        if !observed.is_combined {
+            event.insert("reportingComponent", self.component);
+        }
+        self.client.create(said.subject.events(), event.into()).await.map(drop)
     }
 
     /// It was said once more.
-    async fn count(&self, subject: &Subject, seen: &Seen) -> Result<Seen, Status> {
-        let count = seen.count + 1;
+    async fn count(&self, subject: &Subject, observed: &Observed) -> Result<(), Status> {
         let patch = format!(
-            r#"{{"count":{count},"lastTimestamp":{}}}"#,
-            json::string(&Time::now().text().to_string())
+            r#"{{"count":{},"lastTimestamp":{},"message":{}}}"#,
+            observed.count,
+            json::string(&Time::now().text()),
+            json::string(&observed.message),
         );
-        self.client.patch(subject.events().named(&seen.name), Patch::Strategic, patch.as_bytes()).await?;
-        Ok(Seen { name: seen.name.clone(), count })
+        let address = subject.events().named(&observed.name);
+        self.client.patch(address, Patch::Strategic, patch.as_bytes()).await.map(drop)
     }
+}
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, HashMap<Said, Seen>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// The name of a new event about an object.
+fn event_name(object: &str) -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let name = format!("{object}.{:x}", since.as_nanos());
+    // Not every name of an object can be the start of an event's name.
+    if dns1123_subdomain(&name).is_empty() { name } else { auth::random_uid().to_string() }
 }
 
 impl EventType {

@@ -13,6 +13,7 @@
 
 mod aggregation;
 mod bootstrap_signer;
+mod certificates;
 mod context;
 mod default_accounts;
 mod events;
@@ -35,9 +36,10 @@ mod token_cleaner;
 mod token_secrets;
 
 pub use bootstrap_signer::CONTROLLER as BOOTSTRAP_SIGNER;
+pub use certificates::CertificateAuthority;
 pub use context::{Authority, Context, Settings};
 pub use events::{EventType, Recorder, Subject};
-pub use leader::Leadership;
+pub use leader::{Election, Leadership, Term};
 pub use selection::{Selection, Unknown};
 pub use supervisor::{Counters, Supervisor};
 

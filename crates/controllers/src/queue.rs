@@ -91,7 +91,7 @@ impl<K: Key> Queue<K> {
         self.lock().due.len()
     }
 
-    /// Works keys off, so many at a time, for as long as this is polled.
+    /// Works keys off, so many at a time, for as long as this is polled. No step begins after the term of the server.
     pub(crate) async fn work<R: Reconcile<Key = K>>(
         &self,
         context: &Context,
@@ -104,6 +104,9 @@ impl<K: Key> Queue<K> {
             let wake = self.lock().next_due();
             let now = Instant::now();
             if steps.len() < at_once && wake.is_some_and(|at| at <= now) {
+                if context.term.is_over() {
+                    std::future::pending::<()>().await;
+                }
                 if let Some(key) = self.lock().take(now) {
                     let (worker, started) = (worker.clone(), key.clone());
                     let handle = steps.spawn(async move { worker.reconcile(&started).await });

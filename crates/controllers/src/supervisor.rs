@@ -70,18 +70,20 @@ impl Supervisor {
             .collect()
     }
 
-    /// Runs them whenever this server leads, for as long as this is polled.
-    pub async fn run(self, leadership: Leadership) {
+    /// Runs them whenever this server leads, until `stop`.
+    pub async fn run(mut self, leadership: Leadership, stop: impl Future<Output = ()>) {
         if self.controllers.is_empty() {
             return;
         }
+        let term = leadership.term();
+        self.controllers.iter_mut().for_each(|(_, context)| context.term = term.clone());
         let start = || {
             let tasks = self.controllers.iter();
             tasks
                 .map(|(controller, context)| Task::spawn(keep(controller, context.clone())))
                 .collect::<Vec<_>>()
         };
-        leadership.lead(start).await;
+        leadership.lead(start, stop).await;
     }
 }
 

@@ -16,6 +16,13 @@ impl Task {
         (&mut self.0).await
     }
 
+    /// Ends it, and waits until it is not running any more.
+    pub(crate) async fn end(self) {
+        self.0.abort();
+        // That it was aborted is no news.
+        let _ = self.join().await;
+    }
+
     /// Whether it has ended by itself.
     pub(crate) fn is_finished(&self) -> bool {
         self.0.is_finished()

@@ -12,6 +12,7 @@ use object::Value;
 use registry::{Address, Client, PluginWriter, Registry, TokenIssuing};
 use std::sync::Arc;
 use std::time::Duration;
+use store::Store;
 use store::memory::Memory;
 use tokio::sync::watch;
 
@@ -34,22 +35,26 @@ impl Fixture {
 
     /// An empty one.
     pub(crate) async fn new() -> Self {
-        Self::over(Arc::default()).await
+        Self::over(Arc::new(Memory::default())).await
     }
 
     /// What a store holds.
-    pub(crate) async fn over(store: Arc<Memory>) -> Self {
-        Self::with(store, Vec::new()).await
+    pub(crate) async fn over(store: Arc<dyn Store>) -> Self {
+        Self::with(store, Authorizer::always_allow(), Vec::new()).await
     }
 
-    /// What a store holds, with more plugins than the usual ones.
-    pub(crate) async fn with(store: Arc<Memory>, more: Vec<Box<dyn Plugin>>) -> Self {
+    /// What a store holds, for those whom an authorizer allows it, with more plugins than the usual ones.
+    pub(crate) async fn with(
+        store: Arc<dyn Store>,
+        authorizer: Authorizer,
+        more: Vec<Box<dyn Plugin>>,
+    ) -> Self {
         let cache = Cache::open(store, registry::specs().unwrap(), cache::Options::default());
         let cache = Arc::new(cache.await.unwrap());
         let shared = Shared::new(&cache, Gates::default()).unwrap();
         let plugin = ResourceQuota::make(&Parts {
             cache: &cache,
-            authorizer: &Authorizer::always_allow(),
+            authorizer: &authorizer,
             shared: &shared,
             settings: admission::plugins::Settings::default(),
             configuration: None,
@@ -61,6 +66,7 @@ impl Fixture {
         let plugins = plugins.into_iter().chain(more);
         let config = registry::Config {
             admission: Chain::new(plugins),
+            authorizer,
             tokens: Some(tokens()),
             ..registry::Config::new(&cache).unwrap()
         };
@@ -68,8 +74,18 @@ impl Fixture {
         shared.writer.connect(Arc::new(PluginWriter::new(&registry)));
         let client = Client::new(registry, SystemIdentity::ApiServer, "test");
         let (authority, receiver) = watch::channel(Self::AUTHORITY.into());
-        let settings = Settings { quotas: shared.quotas, authority: receiver };
+        let settings = Settings {
+            quotas: shared.quotas,
+            authority: receiver,
+            signing_authority: None,
+            signing_duration: Duration::from_secs(365 * 24 * 3600),
+        };
         Self { client, cache, authority, settings: Arc::new(settings) }
+    }
+
+    /// Changes what all controllers share, before the first is started.
+    pub(crate) fn change_settings(&mut self, change: impl FnOnce(&mut Settings)) {
+        change(Arc::get_mut(&mut self.settings).unwrap());
     }
 
     /// What a controller works with.

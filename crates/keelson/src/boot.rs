@@ -443,7 +443,7 @@ fn name(object: &Value) -> &str {
 
 /// The identity: the lease name is derived from the host's name, the holder also has a random part for each run.
 fn identity() -> Identity {
-    let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
+    let host = host_name();
     let lease = format!(
         "apiserver-{}",
         base32(digest(&SHA256, host.as_bytes()).as_ref().get(..16).unwrap_or_default())
@@ -452,6 +452,11 @@ fn identity() -> Identity {
     let _ = aws_lc_rs::rand::fill(&mut random);
     let run: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     Identity { host, holder: format!("{lease}_{run}"), lease }
+}
+
+/// The name of this host.
+pub(crate) fn host_name() -> String {
+    nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default()
 }
 
 /// Base32 in lower case without padding, which is valid in a name.

@@ -1,11 +1,14 @@
-//! The serving certificate of a run, and its kubeconfig.
+//! The serving certificate of a run, its kubeconfig, and the authority that signs for others.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use crate::data_dir::DataDir;
-use server::pki::{self, ADMIN_USER, Kubeconfig, Names, Pair, Pki, ServiceAccountKey, Token};
+use crate::options::Options;
+use controllers::CertificateAuthority;
+use kinds::x509::SigningRequest;
+use server::pki::{self, ADMIN_USER, Kubeconfig, Names, Order, Pair, Pki, ServiceAccountKey, Signer, Token};
 use server::tls::{self, Files};
 
 /// Why there is no serving certificate.
@@ -15,6 +18,8 @@ pub(crate) enum Error {
     Own(#[from] pki::Error),
     #[error(transparent)]
     Given(#[from] tls::Error),
+    #[error("{} cannot be used to sign certificates: {why}", .path.display())]
+    Signing { path: PathBuf, why: String },
 }
 
 /// Where certificates come from.
@@ -25,6 +30,34 @@ pub(crate) struct Certificates {
     address: SocketAddr,
     kubeconfig: PathBuf,
     names: FurtherNames,
+}
+
+/// The authority that signs certificate signing requests. Its files are read for each of them, so they may change.
+pub(crate) enum ClusterAuthority {
+    /// That of the data directory.
+    Own(Pki),
+    /// `--cluster-signing-cert-file` and its key.
+    Given(Files),
+}
+
+impl ClusterAuthority {
+    fn signer(&self) -> Result<Signer, Error> {
+        match self {
+            Self::Own(pki) => Ok(pki.signer()?),
+            Self::Given(files) => {
+                let unusable = |why| Error::Signing { path: files.certificate.clone(), why };
+                Signer::new(files.read()?).map_err(unusable)
+            }
+        }
+    }
+}
+
+impl CertificateAuthority for ClusterAuthority {
+    fn sign(&self, request: &SigningRequest, usages: &[&str], life: Duration) -> Result<String, String> {
+        let signer = self.signer().map_err(|error| error.to_string())?;
+        let signed = signer.sign(&Order { request, usages, life }, SystemTime::now());
+        signed.map_err(|error| error.to_string())
+    }
 }
 
 /// FurtherNames names of the serving certificate.
@@ -113,6 +146,19 @@ impl Certificates {
             token: material.token,
             needs_sync: !material.made.is_empty(),
         })
+    }
+
+    /// The authority that signs certificate signing requests: the given one, or that of the data directory. `None` if only
+    /// certificates of other authorities are given, whose keys are not known.
+    pub(crate) fn cluster_authority(&self, options: &Options) -> Result<Option<ClusterAuthority>, Error> {
+        let given = options.signing.certificate.clone().zip(options.signing.key.clone());
+        let authority = match given {
+            Some((certificate, key)) => ClusterAuthority::Given(Files { certificate, key }),
+            None if options.client_ca_file.is_some() => return Ok(None),
+            None => ClusterAuthority::Own(self.own.clone()),
+        };
+        authority.signer()?;
+        Ok(Some(authority))
     }
 
     /// As [`load`](Self::load), and forces new certificates to the disk.

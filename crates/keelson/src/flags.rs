@@ -202,9 +202,22 @@ fn finish(parsed: &mut Parsed) -> Result<(), Error> {
     oidc::check(options).map_err(Error::Refused)?;
     admission::check(&options.admission).map_err(Error::Refused)?;
     options.services.check().map_err(Error::Refused)?;
-    match (&options.tls_cert_file, &options.tls_private_key_file) {
-        (Some(_), None) => Err(Error::Half { given: "--tls-cert-file", missing: "--tls-private-key-file" }),
-        (None, Some(_)) => Err(Error::Half { given: "--tls-private-key-file", missing: "--tls-cert-file" }),
+    both(
+        ("--tls-cert-file", options.tls_cert_file.is_some()),
+        ("--tls-private-key-file", options.tls_private_key_file.is_some()),
+    )?;
+    both(
+        ("--cluster-signing-cert-file", options.signing.certificate.is_some()),
+        ("--cluster-signing-key-file", options.signing.key.is_some()),
+    )
+}
+
+/// Two flags that are given together or not at all.
+fn both(one: (&'static str, bool), other: (&'static str, bool)) -> Result<(), Error> {
+    match (one, other) {
+        ((given, true), (missing, false)) | ((missing, false), (given, true)) => {
+            Err(Error::Half { given, missing })
+        }
         _ => Ok(()),
     }
 }

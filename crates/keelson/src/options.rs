@@ -53,6 +53,7 @@ pub(crate) struct Options {
     pub(crate) admission: AdmissionOptions,
     /// Which controllers run.
     pub(crate) controllers: controllers::Selection,
+    pub(crate) signing: SigningOptions,
     pub(crate) service_accounts: ServiceAccountOptions,
     pub(crate) audiences: Vec<String>,
     pub(crate) bootstrap_tokens: bool,
@@ -68,6 +69,21 @@ pub(crate) enum Storage {
     Embedded,
     /// In memory, until the process ends.
     Memory,
+}
+
+/// The flags `--cluster-signing-*`: the authority of certificate signing requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SigningOptions {
+    pub(crate) certificate: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
+    /// The longest life of a certificate.
+    pub(crate) duration: Duration,
+}
+
+impl Default for SigningOptions {
+    fn default() -> Self {
+        Self { certificate: None, key: None, duration: Duration::from_secs(365 * 24 * 3600) }
+    }
 }
 
 /// The flags `--requestheader-*`: an authenticating proxy.
@@ -383,6 +399,7 @@ impl Default for Options {
             authorization: AuthorizationOptions::default(),
             admission: AdmissionOptions::default(),
             controllers: controllers::Selection::default(),
+            signing: SigningOptions::default(),
             service_accounts: ServiceAccountOptions::default(),
             audiences: Vec::new(),
             bootstrap_tokens: false,

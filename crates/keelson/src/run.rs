@@ -7,26 +7,27 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use allocation::Services;
-use auth::Authenticators;
+use auth::{Authenticators, SystemIdentity};
 use cache::Cache;
-use controllers::{Leadership, Supervisor};
+use controllers::{CertificateAuthority, Leadership, Recorder, Supervisor};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use registry::{Escalation, PluginWriter, Registry, WriteHooks};
+use registry::{Client, Escalation, PluginWriter, Registry, WriteHooks};
 use server::api::{self, Api};
 use server::health::{Duplicate, Endpoint};
 use server::pki::Cluster;
 use server::tls::{self, Files, Identity, TlsConfig};
 use server::version::Info;
-use server::{Lifecycle, Limits, Server, StartError};
+use server::{Lifecycle, Limits, Phase, Server, StartError};
 use store::Store;
 use store::embedded::{self, Embedded};
 use store::memory::Memory;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
 
 use crate::access::{self, AuthorityFiles};
 use crate::authorization;
-use crate::boot::{Hooks, SystemValues};
+use crate::boot::{self, Hooks, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
 use crate::components::LocalComponents;
 use crate::data_dir::{self, DataDir};
@@ -39,6 +40,8 @@ use crate::service_repair;
 
 /// File descriptors that are reserved for other uses than connections.
 const RESERVED_DESCRIPTORS: u64 = 256;
+/// The time that controllers have to end in order.
+const CONTROLLERS_END: Duration = Duration::from_secs(5);
 
 /// Why the server did not run.
 #[derive(Debug, thiserror::Error)]
@@ -169,14 +172,27 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     tokio::spawn(health::log_changes(registry.clone()));
     tokio::spawn({
         let cache = registry.cache().clone();
-        async move { Box::pin(service_repair::run(cache, services, before)).await }
+        let client = Client::new(registry.clone(), SystemIdentity::ApiServer, service_repair::COMPONENT);
+        let recorder = Recorder::new(client, service_repair::COMPONENT);
+        async move { Box::pin(service_repair::run(cache, services, before, recorder)).await }
     });
+    let (started, controllers) = oneshot::channel();
     tokio::spawn({
         let registry = registry.clone();
-        let settings = controllers::Settings { quotas: shared.quotas, authority: authority_receiver };
+        let signing_authority = certificates.cluster_authority(options)?;
+        let settings = controllers::Settings {
+            quotas: shared.quotas,
+            authority: authority_receiver,
+            signing_authority: signing_authority
+                .map(|authority| Arc::new(authority) as Arc<dyn CertificateAuthority>),
+            signing_duration: options.signing.duration,
+        };
         let supervisor = Supervisor::new(&registry, &options.controllers, settings);
+        let leadership = Leadership::new(&registry, &boot::host_name());
+        let lifecycle = lifecycle.clone();
+        let stop = async move { lifecycle.reached(Phase::Draining).await };
         // The start makes the roles that controllers act by.
-        let then = || drop(tokio::spawn(supervisor.run(Leadership::Alone)));
+        let then = || drop(started.send(tokio::spawn(supervisor.run(leadership, stop))));
         async move { Box::pin(hooks.run(&registry, &values, then)).await }
     });
     let authorizer = registry.config().authorizer.clone();
@@ -191,11 +207,22 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         announce(format, &certificates.url(), certificates.kubeconfig(), begin.elapsed());
     });
     let outcome = server.run(tls, handler).await;
+    end_controllers(controllers, &lifecycle).await;
     if outcome.cut_off > 0 {
         log::warn!(connections = outcome.cut_off; "connections were cut off before they had finished");
     }
     log::info!("stopped");
     Ok(if lifecycle.forced() { Ending::Forced } else { Ending::Orderly })
+}
+
+/// Waits for the end of the controllers, so that another server can have them.
+async fn end_controllers(mut started: oneshot::Receiver<JoinHandle<()>>, lifecycle: &Lifecycle) {
+    if let Ok(controllers) = started.try_recv()
+        && !lifecycle.forced()
+        && tokio::time::timeout(CONTROLLERS_END, controllers).await.is_err()
+    {
+        log::warn!("the controllers did not end in time");
+    }
 }
 
 /// Opens the store.

@@ -8,7 +8,8 @@
 //! - removes an IPAddress of the allocator whose service is gone or has other addresses: at once if an earlier process made it,
 //!   otherwise after a minute, and never while a write is about it.
 //!
-//! An address that two services have is logged: people have to decide.
+//! An address that two services have stays as it is: people have to decide. Findings are logged, and told as events of the service or
+//! the IPAddress.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -19,6 +20,7 @@ use allocation::{Owner, Services, is_managed, owner};
 use auth::stored;
 use cache::watch::{Request, Start};
 use cache::{Cache, Cursor, Entry, Resource, Update};
+use controllers::{EventType, Recorder, Subject};
 use object::Map;
 use schema::Status;
 use schema::status::Reason;
@@ -29,6 +31,8 @@ use schema::{Builder, Part, Ref, Type};
 use store::Revision;
 use tokio::time::{Instant, sleep, timeout_at};
 
+/// The name under which events are told.
+pub(crate) const COMPONENT: &str = "ipallocator-repair-controller";
 /// How long to wait after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long an IPAddress of this process may be without its service.
@@ -41,7 +45,7 @@ const AT_ONCE: usize = 64;
 const PART: &[Part] = &[Part("spec", &[Part("type", &[]), Part("clusterIP", &[]), Part("clusterIPs", &[])])];
 
 /// Runs until the process ends. What was made up to the revision `before` is of an earlier process.
-pub(crate) async fn run(cache: Arc<Cache>, services: Services, before: Revision) {
+pub(crate) async fn run(cache: Arc<Cache>, services: Services, before: Revision, recorder: Recorder) {
     let (Some(objects), Some(addresses)) =
         (cache.resource("services"), cache.resource("ipaddresses.networking.k8s.io"))
     else {
@@ -49,6 +53,7 @@ pub(crate) async fn run(cache: Arc<Cache>, services: Services, before: Revision)
     };
     let mut repair = Repair {
         services,
+        recorder,
         before,
         part: Builder::part_of(Service::schema(), PART).build(),
         objects: Cursor::new(objects),
@@ -77,6 +82,7 @@ enum Item {
 
 struct Repair {
     services: Services,
+    recorder: Recorder,
     before: Revision,
     /// The type of [`PART`].
     part: Ref<Type>,
@@ -156,6 +162,11 @@ impl Repair {
         for ip in self.addresses_of(owner).unwrap_or_default() {
             if !self.services.is_in_range(ip) {
                 log::warn!(service:% = owner, address:% = ip; "the address of a service is in no ServiceCIDR; the service should be made anew");
+                let family = family(ip);
+                let message = format!(
+                    "Cluster IP [{family}]: {ip} is not within any configured Service CIDR; please recreate service"
+                );
+                self.tell_service(owner, "ClusterIPOutOfRange", &message).await;
                 continue;
             }
             if self.services.is_under_way(ip) {
@@ -164,7 +175,11 @@ impl Repair {
             }
             match self.addresses.resource().lookup("", &ip.to_string()) {
                 Ok(Some(found)) => self.check_parent(&found, ip, owner).await?,
-                Ok(None) if self.has(owner, ip) => self.make(ip, owner).await?,
+                Ok(None) if self.has(owner, ip) => {
+                    let message = format!("Cluster IP [{}]: {ip} is not allocated; repairing", family(ip));
+                    self.tell_service(owner, "ClusterIPNotAllocated", &message).await;
+                    self.make(ip, owner).await?;
+                }
                 // One that cannot be read takes the address, too.
                 Ok(None) | Err(_) => {}
             }
@@ -178,12 +193,24 @@ impl Repair {
         match parent.filter(|parent| parent != service) {
             Some(other) if self.has(&other, ip) => {
                 log::error!(address:% = ip, service:% = service, other:% = other; "two services have the same address; one of them should be made anew");
+                let family = family(ip);
+                let message = format!(
+                    "Cluster IP [{family}]:{ip} was assigned to multiple services; please recreate service"
+                );
+                self.tell_service(service, "ClusterIPAlreadyAllocated", &message).await;
                 return Ok(());
             }
             None if self.services.has_own_labels(found, ip) && parent_is(found, service) => return Ok(()),
             _ => {}
         }
         log::warn!(address:% = ip, service:% = service; "the address of a service belongs to something else; it is taken for the service");
+        if !parent_is(found, service) {
+            let (family, Owner { namespace, name }) = (family(ip), service);
+            let message = format!(
+                "the ClusterIP [{family}]: {ip} for Service {namespace}/{name} has a wrong reference; repairing"
+            );
+            self.tell_service(service, "ClusterIPNotAllocated", &message).await;
+        }
         self.services.remove_address(found).await?;
         self.make(ip, service).await
     }
@@ -225,8 +252,51 @@ impl Repair {
             return Ok(Some(GRACE - age));
         }
         log::warn!(address = name; "an address belongs to no service and is released");
+        let (reason, message) = self.fault(&entry, parent.as_ref());
+        let subject = Subject::of(&entry, "networking.k8s.io/v1", "IPAddress");
+        self.recorder.record(&subject, EventType::Warning, reason, &message).await;
         self.services.remove_address(&entry).await?;
         Ok(None)
+    }
+
+    /// The reason and the message of the event about an IPAddress that belongs to nobody.
+    fn fault(&self, entry: &Entry, parent: Option<&Owner>) -> (&'static str, String) {
+        let address = entry.name();
+        let Some(Owner { namespace, name }) = parent else {
+            let read = read(entry).unwrap_or_default();
+            let [group, resource, namespace, name] = match IPAddress::of(&read).spec().parent_ref() {
+                Some(parent) => [parent.group(), parent.resource(), parent.namespace(), parent.name()],
+                None => [""; 4],
+            };
+            let message = format!(
+                "IPAddress {address} appears to have been modified, not referencing a Service \
+                 &ParentReference{{Group:{group},Resource:{resource},Namespace:{namespace},Name:{name},}}: cleaning up"
+            );
+            return ("IPAddressNotAllocated", message);
+        };
+        match self.objects.resource().lookup(namespace, name) {
+            Ok(None) => (
+                "IPAddressNotAllocated",
+                format!(
+                    "IPAddress: {address} for Service {namespace}/{name} appears to have leaked: cleaning up"
+                ),
+            ),
+            _ => (
+                "IPAddressWrongReference",
+                format!(
+                    "IPAddress: {address} for Service {namespace}/{name} has a wrong reference; cleaning up"
+                ),
+            ),
+        }
+    }
+
+    /// Tells people what is wrong with a service.
+    async fn tell_service(&self, service: &Owner, reason: &str, message: &str) {
+        let found = self.objects.resource().lookup(&service.namespace, &service.name);
+        if let Ok(Some(entry)) = found {
+            let subject = Subject::of(&entry, "v1", "Service");
+            self.recorder.record(&subject, EventType::Warning, reason, message).await;
+        }
     }
 
     fn has(&self, owner: &Owner, ip: IpAddr) -> bool {
@@ -248,6 +318,10 @@ impl Repair {
         let service = stored::logged(&entry, stored::decode_part(&self.part, &entry))?;
         Some(Services::addresses_of(&service))
     }
+}
+
+fn family(ip: IpAddr) -> &'static str {
+    if ip.is_ipv4() { "IPv4" } else { "IPv6" }
 }
 
 fn owner_of(service: &Entry) -> Owner {
@@ -278,6 +352,7 @@ mod tests {
     use auth::SystemIdentity;
     use cache::Change;
     use registry::{Address, Client, Registry, WriteHooks};
+    use schema::views::core::v1::Event;
     use store::memory::Memory;
 
     const IPS: Address<'static> = Address::v1("networking.k8s.io", "ipaddresses", "");
@@ -306,6 +381,26 @@ mod tests {
             let registry = Arc::new(Registry::new(cache.clone(), config).unwrap());
             services.connect(&registry);
             Self { cache, services, client: Client::new(registry, SystemIdentity::ApiServer, "test") }
+        }
+
+        fn recorder(&self) -> Recorder {
+            Recorder::new(self.client.clone(), COMPONENT)
+        }
+
+        /// What the events say, in order: reason, object, message.
+        async fn told(&self) -> Vec<String> {
+            let events = self.client.list_objects(Address::core("events", "default")).await.unwrap();
+            let mut told: Vec<String> = events
+                .iter()
+                .map(|event| {
+                    let event = Event::of(event.as_map().unwrap());
+                    assert_eq!((event.r#type(), event.source().component()), ("Warning", COMPONENT));
+                    let about = event.involved_object();
+                    format!("{} {}/{} {}", event.reason(), about.kind(), about.name(), event.message())
+                })
+                .collect();
+            told.sort();
+            told
         }
 
         async fn make(&self, address: Address<'_>, text: &str) {
@@ -389,9 +484,20 @@ mod tests {
         crashed.address("10.0.0.4", "", &parent("d")).await;
         let server = Server::on(store).await;
         let before = server.cache.committed();
-        let task = tokio::spawn(run(server.cache.clone(), server.services.clone(), before));
+        let task =
+            tokio::spawn(run(server.cache.clone(), server.services.clone(), before, server.recorder()));
         server.until(&["10.0.0.1 a", "10.0.0.11 gone", "10.0.0.2 b", "10.0.0.3 c", "10.0.0.4 d"]).await;
         task.abort();
+        assert_eq!(
+            server.told().await,
+            [
+                "ClusterIPNotAllocated Service/b Cluster IP [IPv4]: 10.0.0.2 is not allocated; repairing",
+                "ClusterIPNotAllocated Service/c the ClusterIP [IPv4]: 10.0.0.3 for Service default/c has a wrong reference; repairing",
+                "IPAddressNotAllocated IPAddress/10.0.0.12 IPAddress 10.0.0.12 appears to have been modified, not referencing a Service &ParentReference{Group:x.io,Resource:gateways,Namespace:,Name:g,}: cleaning up",
+                "IPAddressNotAllocated IPAddress/10.0.0.9 IPAddress: 10.0.0.9 for Service default/gone appears to have leaked: cleaning up",
+                "IPAddressWrongReference IPAddress/10.0.0.10 IPAddress: 10.0.0.10 for Service default/a has a wrong reference; cleaning up",
+            ]
+        );
     }
 
     #[tokio::test]
@@ -405,6 +511,7 @@ mod tests {
         );
         let repair = Repair {
             services: server.services.clone(),
+            recorder: server.recorder(),
             before,
             part: Builder::part_of(Service::schema(), PART).build(),
             objects: Cursor::new(objects),

@@ -2,5 +2,9 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
+#[path = "controllers/certificates.rs"]
+mod certificates;
+#[path = "controllers/events.rs"]
+mod events;
 #[path = "controllers/garbage.rs"]
 mod garbage;

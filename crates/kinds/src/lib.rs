@@ -45,7 +45,7 @@ mod strategy;
 mod table;
 mod template;
 mod workload;
-mod x509;
+pub mod x509;
 
 pub use core::{keep_allocated, pod_qos_class, validate_service_addresses};
 pub use flowcontrol::FLOW_CONTROL_DEFAULTS;

@@ -1,5 +1,9 @@
-//! Certificates, keys and signing requests in PEM, as far as validation reads them. Faults have the reference's words where
+//! Certificates, keys and signing requests in PEM, as far as validation and signers read them. Faults have the reference's words where
 //! its own code finds them; what its ASN.1 decoder says about broken DER is not repeated.
+
+mod signing_request;
+
+pub use signing_request::{SigningRequest, Subject};
 
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, ECDSA_P521_SHA512_ASN1_SIGNING,
@@ -9,7 +13,6 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use object::quote::Quoted;
 use x509_parser::certificate::X509Certificate;
-use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::SubjectPublicKeyInfo;
@@ -69,14 +72,9 @@ fn block(text: &str) -> (Option<Block<'_>>, &str) {
 
 /// Checks a signing request: one block of PEM, signed with its own key.
 pub(crate) fn check_request(pem: &[u8]) -> Result<(), String> {
-    let Some(block) = blocks(pem).next().filter(|block| block.label == "CERTIFICATE REQUEST") else {
-        return Err("PEM block type must be CERTIFICATE REQUEST".to_owned());
-    };
-    let (rest, request) =
-        X509CertificationRequest::from_der(&block.bytes).map_err(|error| error.to_string())?;
-    if !rest.is_empty() {
-        return Err("asn1: syntax error: trailing data".to_owned());
-    }
+    let der = signing_request::der(pem)?;
+    let request = signing_request::parse(&der)?;
+    SigningRequest::read(&request)?;
     let key = &request.certification_request_info.subject_pki;
     request.verify_signature().map_err(|_| {
         match key.parsed() {
@@ -86,6 +84,13 @@ pub(crate) fn check_request(pem: &[u8]) -> Result<(), String> {
         }
         .to_owned()
     })
+}
+
+/// When the first certificate in PEM ends, in seconds since 1970; `None` if there is none that can be read.
+pub fn not_after(pem: &[u8]) -> Option<i64> {
+    let block = blocks(pem).next()?;
+    let (_, certificate) = X509Certificate::from_der(&block.bytes).ok()?;
+    Some(certificate.validity().not_after.timestamp())
 }
 
 /// Checks certificates in PEM. Nothing at all is valid too.

@@ -17,6 +17,8 @@ mod file;
 mod issue;
 mod kubeconfig;
 mod names;
+mod signer;
+mod template;
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -28,6 +30,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 pub use client::Client;
 pub use kubeconfig::{Cluster, Kubeconfig};
 pub use names::Names;
+pub use signer::{Order, Signer};
 
 use issue::{Authority, Leaf, Purpose};
 
@@ -85,6 +88,12 @@ pub enum Error {
     /// Making a key or a certificate failed.
     #[error("cannot make a certificate: {0}")]
     Make(#[from] rcgen::Error),
+    /// The authority's certificate has run out.
+    #[error("the authority has run out")]
+    Expired,
+    /// A certificate cannot be for this.
+    #[error("unrecognized usage value: {0:?}")]
+    Usage(String),
     /// The system gives no random bytes.
     #[error("the system gives no random bytes")]
     Random,
@@ -170,11 +179,19 @@ impl Pki {
 
     /// A certificate of the authority for a client, with its key. The authority has to be there.
     pub fn issue(&self, client: &Client<'_>, now: SystemTime) -> Result<Pair, Error> {
+        self.read_authority(Authority::load)?.client(client, now)
+    }
+
+    /// The authority, to sign requests with. It has to be there.
+    pub fn signer(&self) -> Result<Signer, Error> {
+        self.read_authority(Signer::new)
+    }
+
+    fn read_authority<T>(&self, load: impl FnOnce(Pair) -> Result<T, String>) -> Result<T, Error> {
         let paths = Paths::new(&self.directory, AUTHORITY);
         let unusable = |why: String| Error::Authority { path: paths.certificate.clone(), why };
         let pair = paths.read()?.ok_or_else(|| unusable("it is not there".into()))?;
-        let authority = Authority::load(pair).map_err(unusable)?;
-        authority.client(client, now)
+        load(pair).map_err(unusable)
     }
 
     /// The key that tokens of service accounts are signed with. One is made if there is none.

@@ -164,6 +164,10 @@ impl Store for Coded {
         backup::write(path, |visit| self.load(b"", None, visit))
     }
 
+    fn is_shared(&self) -> bool {
+        self.store.is_shared()
+    }
+
     fn health(&self) -> Health {
         self.store.health()
     }

@@ -273,6 +273,10 @@ impl Store for Embedded {
         backup::write(path, |visit| self.load(b"", None, visit))
     }
 
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     fn health(&self) -> Health {
         self.shared.health()
     }

@@ -146,6 +146,9 @@ pub trait Store: Send + Sync + 'static {
     /// whose bytes are damaged are left out and named in the report.
     fn backup(&self, path: &Path) -> Result<BackupReport, Error>;
 
+    /// Whether other processes may write to the data while this one does.
+    fn is_shared(&self) -> bool;
+
     /// Whether writes work at present.
     fn health(&self) -> Health;
 

@@ -367,6 +367,10 @@ impl Store for Memory {
         backup::write(path, |visit| self.load(b"", None, visit))
     }
 
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     fn health(&self) -> Health {
         if self.shared.lock().is_ok() { Health::Good } else { Health::Closed }
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -60,6 +60,27 @@ impl Authority {
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer)?.pem();
         Ok(Pair { certificate, key: key.serialize_pem() })
+    }
+}
+
+/// A request for a certificate, and its key, both in PEM.
+#[derive(Clone, Debug)]
+pub struct SigningRequest {
+    /// The request.
+    pub pem: String,
+    /// The key.
+    pub key: String,
+}
+
+impl SigningRequest {
+    /// A new key, for a user of a group.
+    pub fn new(user: &str, group: &str) -> Result<Self, rcgen::Error> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::OrganizationName, group);
+        params.distinguished_name.push(DnType::CommonName, user);
+        let key = KeyPair::generate()?;
+        Ok(Self { pem: params.serialize_request(&key)?.pem()?, key: key.serialize_pem() })
     }
 }
 

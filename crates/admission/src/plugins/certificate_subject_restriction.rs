@@ -1,9 +1,9 @@
 //! `CertificateSubjectRestriction`: nobody gets a client certificate of the group that may do everything.
 
-use super::certificate_request::subject;
 use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin, Reservation};
 use auth::Deferred;
+use kinds::x509::SigningRequest;
 use object::Value;
 use schema::Status;
 use schema::view::View as _;
@@ -47,8 +47,9 @@ fn check(request: CertificateSigningRequest<'_>) -> Result<(), String> {
     if request.spec().signer_name() != SIGNER {
         return Ok(());
     }
-    let subject = subject(request.spec().request()).map_err(|why| format!("failed to parse CSR: {why}"))?;
-    match subject.organizations.iter().any(|group| group == MASTERS) {
+    let asked = SigningRequest::parse(request.spec().request());
+    let subject = asked.map_err(|why| format!("failed to parse CSR: {why}"))?.subject;
+    match subject.organizations().iter().any(|group| group == MASTERS) {
         true => Err(format!("use of {SIGNER} signer with {MASTERS} group is not allowed")),
         false => Ok(()),
     }

@@ -9,12 +9,12 @@ mod pods;
 #[cfg(test)]
 mod tests;
 
-use super::certificate_request::subject;
 use super::{Builtin, Parts};
 use crate::plugins::Gates;
 use crate::{Attributes, Operation, Plugin};
 use auth::{Authorizer, Deferred, stored};
 use cache::{Entry, Resource};
+use kinds::x509::SigningRequest;
 use object::quote::Quoted;
 use object::{Map, Value};
 use schema::Status;
@@ -249,9 +249,11 @@ impl NodeRequest<'_> {
             return Ok(());
         }
         let node = self.node;
-        match subject(spec.request()) {
+        match SigningRequest::parse(spec.request()) {
             Err(error) => self.forbid(format!("unable to parse csr: {error}")),
-            Ok(subject) if subject.common_name.strip_prefix(auth::User::NODE_PREFIX) == Some(node) => Ok(()),
+            Ok(asked) if asked.subject.common_name().strip_prefix(auth::User::NODE_PREFIX) == Some(node) => {
+                Ok(())
+            }
             Ok(_) => self.forbid(format!("can only create a node CSR with CN=system:node:{node}")),
         }
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::Fixture;
-use crate::{Controller, Counters};
+use crate::{Controller, Counters, Term};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::time::sleep;
 
@@ -46,9 +46,13 @@ struct Running {
 }
 
 async fn start(at_once: usize) -> Running {
+    start_within(Term::default(), at_once).await
+}
+
+async fn start_within(term: Term, at_once: usize) -> Running {
     let fixture = Fixture::new().await;
     let counters = Arc::<Counters>::default();
-    let context = fixture.context(&CONTROLLER, counters.clone());
+    let context = Context { term, ..fixture.context(&CONTROLLER, counters.clone()) };
     let (queue, worker) = (Arc::new(Queue::default()), Arc::new(Worker::default()));
     let task = {
         let (queue, worker) = (queue.clone(), worker.clone());
@@ -118,4 +122,15 @@ async fn what_panics_is_tried_again_and_holds_nothing_up() {
 fn pauses_grow_and_have_an_end() {
     assert_eq!([1, 2, 3].map(pause), [5, 10, 20].map(Duration::from_millis));
     assert_eq!(pause(u32::MAX), LONGEST_PAUSE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_step_begins_after_the_term() {
+    let term = Term::default();
+    term.renew(Instant::now());
+    let running = start_within(term, 1).await;
+    running.queue.add(1);
+    running.queue.add_after(2, Duration::from_secs(60));
+    sleep(Duration::from_secs(120)).await;
+    assert_eq!(running.worker.done(), [1]);
 }

@@ -207,6 +207,44 @@ pub(super) const FLAGS: &[Flag] = &[
         }),
     },
     Flag {
+        name: "cluster-signing-cert-file",
+        group: Group::Api,
+        kind: ValueType::Text,
+        default: "",
+        help: "The certificate of the authority, in PEM, that signs approved certificate signing requests. Without it, the \
+               authority of the data directory does, unless --client-ca-file names others; then no certificates are signed.",
+        effect: Effect::Set(|options, value| {
+            options.signing.certificate = (!value.is_empty()).then(|| value.into());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "cluster-signing-key-file",
+        group: Group::Api,
+        kind: ValueType::Text,
+        default: "",
+        help: "The key of that authority, in PEM.",
+        effect: Effect::Set(|options, value| {
+            options.signing.key = (!value.is_empty()).then(|| value.into());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "cluster-signing-duration",
+        group: Group::Api,
+        kind: ValueType::Duration,
+        default: "8760h0m0s",
+        help: "The longest time that a signed certificate is valid. Requests may ask for less.",
+        effect: Effect::Set(|options, value| {
+            let duration = value::duration(value)?;
+            if duration.is_zero() {
+                return Err("certificates have to be valid for some time".into());
+            }
+            options.signing.duration = duration;
+            Ok(())
+        }),
+    },
+    Flag {
         name: "advertise-address",
         group: Group::Serving,
         kind: ValueType::Address,

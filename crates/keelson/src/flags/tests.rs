@@ -164,8 +164,24 @@ fn table_has_all_flags_of_the_reference_and_each_name_once() {
     names.dedup();
     assert_eq!(names.len(), count);
     // 170 of the reference, two of them hidden, and --data-dir, --storage, --history-retention, --controllers,
-    // --response-stall-timeout, --webhook-circuit-breaker, --break-glass-skip-webhooks.
-    assert_eq!(count, 177);
+    // --response-stall-timeout, --webhook-circuit-breaker, --break-glass-skip-webhooks, and three --cluster-signing-*.
+    assert_eq!(count, 180);
+}
+
+#[test]
+fn authority_of_signing_requests_has_a_certificate_and_a_key() {
+    let signing = options(
+        "--cluster-signing-cert-file=a --cluster-signing-key-file=b --cluster-signing-duration=1h",
+    )
+    .signing;
+    assert_eq!((signing.certificate, signing.key), (Some("a".into()), Some("b".into())));
+    assert_eq!(signing.duration.as_secs(), 3600);
+    for line in ["--cluster-signing-cert-file=a", "--cluster-signing-key-file=a"] {
+        let error = error(line);
+        assert!(error.contains("--cluster-signing-cert-file"), "{error}");
+        assert!(error.contains("--cluster-signing-key-file"), "{error}");
+    }
+    assert!(error("--cluster-signing-duration=0s").contains("valid for some time"));
 }
 
 #[test]

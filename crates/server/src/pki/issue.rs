@@ -68,6 +68,23 @@ impl Authority {
         &self.pair.certificate
     }
 
+    /// The certificate in DER.
+    pub(super) fn der(&self) -> &CertificateDer<'static> {
+        &self.der
+    }
+
+    /// The key.
+    pub(super) fn key(&self) -> &KeyPair {
+        self.issuer.key()
+    }
+
+    /// The end of its life, in seconds since 1970.
+    pub(super) fn not_after(&self) -> u64 {
+        let parsed = X509Certificate::from_der(&self.der);
+        let end = parsed.map_or(0, |(_, parsed)| parsed.validity().not_after.timestamp());
+        u64::try_from(end).unwrap_or_default()
+    }
+
     /// The certificate and its key.
     pub(super) fn pair(&self) -> &Pair {
         &self.pair

@@ -129,6 +129,10 @@ impl Store for Sparse {
         self.memory.backup(path)
     }
 
+    fn is_shared(&self) -> bool {
+        self.memory.is_shared()
+    }
+
     fn health(&self) -> Health {
         self.memory.health()
     }
