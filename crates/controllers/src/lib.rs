@@ -12,18 +12,23 @@
 //! Several servers over one store have one active instance among them ([`leader`]).
 
 mod aggregation;
+mod claim_protection;
 mod context;
 mod default_accounts;
 mod events;
 mod follow;
 mod leader;
+mod objects;
 mod queue;
 mod quota_status;
 mod selection;
+mod service_cidrs;
 mod supervisor;
 mod task;
 #[cfg(test)]
 mod testing;
+mod ttl_after_finished;
+mod volume_protection;
 
 pub use context::{Context, Settings};
 pub use events::{EventType, Recorder, Subject};
@@ -46,5 +51,12 @@ pub struct Controller {
 }
 
 /// All of them, by name.
-pub const CONTROLLERS: &[Controller] =
-    &[aggregation::CONTROLLER, quota_status::CONTROLLER, default_accounts::CONTROLLER];
+pub const CONTROLLERS: &[Controller] = &[
+    aggregation::CONTROLLER,
+    volume_protection::CONTROLLER,
+    claim_protection::CONTROLLER,
+    quota_status::CONTROLLER,
+    service_cidrs::CONTROLLER,
+    default_accounts::CONTROLLER,
+    ttl_after_finished::CONTROLLER,
+];
