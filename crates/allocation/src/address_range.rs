@@ -113,6 +113,11 @@ impl AddressRange {
             && (usable.from..usable.from.saturating_add(usable.count)).contains(&bits(address))
     }
 
+    /// Whether all addresses of another range are in this one.
+    pub fn covers(&self, other: &Self) -> bool {
+        self.prefix <= other.prefix && Self::new(other.base, self.prefix).as_ref() == Some(self)
+    }
+
     /// The addresses that services can have, each once, beginning at random places in the upper part and then in the lower part.
     /// `random` gives a number below another.
     pub(crate) fn candidates(&self, mut random: impl FnMut(u64) -> u64) -> impl Iterator<Item = IpAddr> {
@@ -221,6 +226,15 @@ mod tests {
         assert!(has("fd00::/112", "fd00::ffff") && !has("fd00::/112", "fd00::"));
         assert!(!has("10.0.0.0/31", "10.0.0.1") && !has("10.0.0.0/32", "10.0.0.0"));
         assert!(has("255.255.255.0/24", "255.255.255.254") && !has("255.255.255.0/24", "255.255.255.255"));
+    }
+
+    #[test]
+    fn ranges_cover_those_with_longer_prefixes_in_them() {
+        let covers = |one: &str, other: &str| range(one).covers(&range(other));
+        assert!(covers("10.0.0.0/8", "10.1.0.0/16") && covers("10.0.0.0/8", "10.0.0.0/8"));
+        assert!(covers("0.0.0.0/0", "10.0.0.0/8") && covers("fd00::/8", "fd12::/64"));
+        assert!(!covers("10.1.0.0/16", "10.0.0.0/8") && !covers("10.0.0.0/16", "10.1.0.0/16"));
+        assert!(!covers("0.0.0.0/0", "fd00::/64") && !covers("::/0", "10.0.0.0/8"));
     }
 
     #[test]

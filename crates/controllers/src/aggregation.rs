@@ -4,7 +4,7 @@
 //! and only if they are different.
 
 use crate::follow::{From, follow};
-use crate::objects::decode;
+use crate::objects::{decode, mentions};
 use crate::queue::{Again, Queue, Reconcile};
 use crate::{Context, Controller};
 use auth::rbac::{GROUP, PolicyRule};
@@ -51,7 +51,7 @@ impl Reconcile for Aggregation {
         let list = self.roles.list(Query::new(Freshness::Any, Filter::all())).await;
         let entries: Vec<Arc<Entry>> = list.map_err(registry::status)?.collect();
         let mut outcome = Ok(None);
-        for entry in entries.iter().filter(|entry| may_aggregate(entry)) {
+        for entry in entries.iter().filter(|entry| mentions(entry, r#""aggregationRule":"#)) {
             if let Err(error) = aggregate(&self.client, entry, &entries).await {
                 log::error!(role = entry.name(), error:% = error.message; "the rules of a cluster role could not be aggregated");
                 outcome = Err(error);
@@ -59,12 +59,6 @@ impl Reconcile for Aggregation {
         }
         outcome
     }
-}
-
-/// Whether a role can have an aggregation rule, by its bytes.
-fn may_aggregate(entry: &Entry) -> bool {
-    const FIELD: &[u8] = b"\"aggregationRule\":";
-    entry.bytes().windows(FIELD.len()).any(|window| window == FIELD)
 }
 
 /// Writes the rules of a role that aggregates others.

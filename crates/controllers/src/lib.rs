@@ -14,6 +14,7 @@
 mod aggregation;
 mod bootstrap_signer;
 mod certificates;
+mod claim_protection;
 mod context;
 mod default_accounts;
 mod events;
@@ -28,12 +29,15 @@ mod queue;
 mod quota_status;
 mod root_ca;
 mod selection;
+mod service_cidrs;
 mod supervisor;
 mod task;
 #[cfg(test)]
 mod testing;
 mod token_cleaner;
 mod token_secrets;
+mod ttl_after_finished;
+mod volume_protection;
 
 pub use bootstrap_signer::CONTROLLER as BOOTSTRAP_SIGNER;
 pub use certificates::CertificateAuthority;

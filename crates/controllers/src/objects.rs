@@ -1,9 +1,11 @@
-//! Objects as controllers read and write them.
+//! What several controllers ask of objects, and do with them.
 
 use cache::Entry;
+use object::time::Time;
 use object::{Map, Value};
 use schema::status::Reason;
 use schema::{Status, Type};
+use std::time::{Duration, SystemTime};
 
 /// An object of the cache.
 pub(crate) fn decode(ty: &'static Type, entry: &Entry) -> Result<Map, Status> {
@@ -31,5 +33,69 @@ pub(crate) fn unless_changed<T>(outcome: Result<T, Status>) -> Result<(), Status
     match outcome {
         Err(error) if matches!(error.reason, Reason::Conflict | Reason::NotFound) => Ok(()),
         outcome => outcome.map(drop),
+    }
+}
+
+/// Whether a text is in the bytes of an object: a cheap question before it is decoded.
+pub(crate) fn mentions(entry: &Entry, text: &str) -> bool {
+    memchr::memmem::find(entry.bytes(), text.as_bytes()).is_some()
+}
+
+/// Adds a finalizer that an object lacks.
+pub(crate) fn add_finalizer(object: &mut Map, finalizer: &str) {
+    let metadata = object.get_or_insert_with("metadata", || Map::new().into()).as_map_mut();
+    let finalizers =
+        metadata.map(|metadata| metadata.get_or_insert_with("finalizers", || Vec::<Value>::new().into()));
+    if let Some(finalizers) = finalizers.and_then(Value::as_list_mut)
+        && !finalizers.iter().any(|known| known.as_str() == Some(finalizer))
+    {
+        finalizers.push(finalizer.into());
+    }
+}
+
+/// Removes a finalizer.
+pub(crate) fn remove_finalizer(object: &mut Map, finalizer: &str) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_map_mut) else { return };
+    let Some(finalizers) = metadata.get_mut("finalizers").and_then(Value::as_list_mut) else { return };
+    finalizers.retain(|known| known.as_str() != Some(finalizer));
+    if finalizers.is_empty() {
+        metadata.remove("finalizers");
+    }
+}
+
+/// The time until a point; zero if it has passed.
+pub(crate) fn time_left(until: Time) -> Duration {
+    let seconds = u64::try_from(until.unix()).unwrap_or_default();
+    let until = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
+    until.and_then(|until| until.duration_since(SystemTime::now()).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kinds::object_meta::finalizers;
+
+    #[test]
+    fn finalizers_are_added_once_and_removed_without_a_trace() {
+        let mut object = Map::new();
+        add_finalizer(&mut object, "a/b");
+        add_finalizer(&mut object, "a/c");
+        add_finalizer(&mut object, "a/b");
+        assert_eq!(finalizers(&object), ["a/b", "a/c"]);
+        remove_finalizer(&mut object, "a/b");
+        assert_eq!(finalizers(&object), ["a/c"]);
+        remove_finalizer(&mut object, "a/c");
+        let mut bare = Map::new();
+        bare.insert("metadata", Map::new());
+        assert_eq!(object, bare);
+    }
+
+    #[test]
+    fn past_times_are_due() {
+        assert_eq!(time_left(Time::ZERO), Duration::ZERO);
+        assert_eq!(time_left(Time::now()), Duration::ZERO);
+        let hour = Duration::from_secs(3600);
+        let left = time_left(Time::from_unix(Time::now().unix() + 3600));
+        assert!(left <= hour && left > hour - Duration::from_secs(10), "{left:?}");
     }
 }

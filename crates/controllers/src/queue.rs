@@ -74,6 +74,11 @@ impl<K: Key> Queue<K> {
         self.add_at(key, Instant::now());
     }
 
+    /// Keys to look at now.
+    pub(crate) fn extend(&self, keys: impl IntoIterator<Item = K>) {
+        keys.into_iter().for_each(|key| self.add(key));
+    }
+
     /// A key to look at after a time, or earlier if it is added for that.
     pub(crate) fn add_after(&self, key: K, after: Duration) {
         self.add_at(key, Instant::now() + after);

@@ -184,7 +184,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn requests_without_permission_wait() {
         let refusing = Authorizer::new([Arc::new(AllBut("nodeclient")) as Arc<dyn Authorize>]);
-        let fixture = Fixture::with_authorizer(Arc::new(Memory::default()), refusing).await;
+        let fixture = Fixture::with(Arc::new(Memory::default()), refusing, Vec::new()).await;
         let _running = fixture.start(&CONTROLLER);
         // Not the server itself, which may do everything.
         let identity = auth::SystemIdentity::Controller("somebody");
