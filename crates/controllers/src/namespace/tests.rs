@@ -221,7 +221,10 @@ impl Plugin for Guard {
 #[tokio::test(start_paused = true)]
 async fn refused_deletions_are_shown_and_tried_again() {
     let guard = Guard::default();
-    let fixture = Namespaced(Fixture::with(Arc::new(Memory::default()), Authorizer::always_allow(), vec![Box::new(guard.clone())]).await);
+    let fixture = Namespaced(
+        Fixture::with(Arc::new(Memory::default()), auth::Authorizer::always_allow(), vec![Box::new(guard.clone())])
+            .await,
+    );
     let _running = fixture.start(&CONTROLLER);
     fixture.namespace("n").await;
     fixture.config_map("n", "guarded", "").await;

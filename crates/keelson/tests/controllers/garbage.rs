@@ -73,7 +73,8 @@ impl<'a> Admin<'a> {
 
     /// The names of the test's own objects, at most so many.
     fn names(&mut self, path: &str, limit: usize) -> Vec<String> {
-        let (status, list) = self.call("GET", &format!("{path}?labelSelector=app%3Dtest&limit={limit}"), &Value::Null);
+        let (status, list) =
+            self.call("GET", &format!("{path}?labelSelector=app%3Dtest&limit={limit}"), &Value::Null);
         assert_eq!(status, 200, "{list}");
         let items = list["items"].as_array().unwrap().iter();
         items.map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
@@ -139,8 +140,10 @@ fn deployment(admin: &mut Admin<'_>, name: &str) {
     let spec = json!({"selector": selector, "template": template});
     let owner =
         admin.create(&format!("{APPS}/deployments"), &json!({"metadata": metadata(name, &[]), "spec": spec}));
-    let replicas = admin
-        .create(&format!("{APPS}/replicasets"), &json!({"metadata": metadata(name, &[&owner]), "spec": spec}));
+    let replicas = admin.create(
+        &format!("{APPS}/replicasets"),
+        &json!({"metadata": metadata(name, &[&owner]), "spec": spec}),
+    );
     for number in 0..2 {
         admin.pod(&format!("{name}-{number}"), &[&replicas]);
     }
@@ -202,7 +205,10 @@ fn owner_in_another_namespace_is_reported_by_an_event() {
         "ownerRef [v1/ConfigMap, namespace: other, name: owner, uid: {}] does not exist in namespace \"other\"",
         owner["uid"].as_str().unwrap()
     );
-    assert!(events.contains("Warning") && events.contains("configmap/child") && events.contains(&message), "{events}");
+    assert!(
+        events.contains("Warning") && events.contains("configmap/child") && events.contains(&message),
+        "{events}"
+    );
 }
 
 #[test]
