@@ -205,9 +205,12 @@ async fn rollback_of_a_deployment_is_to_a_number() {
             format!("failed to convert to unversioned (n/a; apps/v1, Kind=Deployment): {syntax}"),
         ),
     ] {
-        let request = http::Request::patch(format!("{path}?fieldManager=m"))
+        let (query, body) = match kind.starts_with("apply") {
+            true => ("fieldManager=m&force=true", object("x")),
+            false => ("fieldManager=m", patch.to_owned()),
+        };
+        let request = http::Request::patch(format!("{path}?{query}"))
             .header("content-type", format!("application/{kind}"));
-        let body = if kind.starts_with("apply") { object("x") } else { patch.to_owned() };
         server.ask(request, &body).await.says(500, &message);
     }
     let kept = server.get(path).await;
