@@ -168,10 +168,9 @@ fn table_has_all_flags_of_the_reference_and_each_name_once() {
 
 #[test]
 fn authority_of_signing_requests_has_a_certificate_and_a_key() {
-    let signing = options(
-        "--cluster-signing-cert-file=a --cluster-signing-key-file=b --cluster-signing-duration=1h",
-    )
-    .signing;
+    let signing =
+        options("--cluster-signing-cert-file=a --cluster-signing-key-file=b --cluster-signing-duration=1h")
+            .signing;
     assert_eq!((signing.certificate, signing.key), (Some("a".into()), Some("b".into())));
     assert_eq!(signing.duration.as_secs(), 3600);
     for line in ["--cluster-signing-cert-file=a", "--cluster-signing-key-file=a"] {
