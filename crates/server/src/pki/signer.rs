@@ -122,7 +122,10 @@ fn names(request: &SigningRequest) -> Vec<(u64, Vec<u8>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rcgen::{CertificateParams, DnType, KeyPair};
+    use rcgen::{
+        CertificateParams, DnType, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519,
+        PKCS_RSA_SHA256,
+    };
     use x509_parser::extensions::GeneralName;
     use x509_parser::prelude::{FromDer as _, X509Certificate};
 
@@ -173,6 +176,23 @@ mod tests {
             names.value.general_names,
             [GeneralName::DNSName("a.example"), GeneralName::IPAddress(&[192, 0, 2, 1])]
         );
+    }
+
+    #[test]
+    fn authorities_sign_with_the_keys_that_they_have() {
+        let request = request();
+        let order = Order { request: &request, usages: &["client auth"], life: DAY };
+        for algorithm in [&PKCS_ECDSA_P256_SHA256, &PKCS_ECDSA_P384_SHA384, &PKCS_RSA_SHA256, &PKCS_ED25519] {
+            let key = KeyPair::generate_for(algorithm).unwrap();
+            let mut params = CertificateParams::default();
+            params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+            let certificate = params.self_signed(&key).unwrap();
+            let pair = Pair { certificate: certificate.pem(), key: key.serialize_pem() };
+            let der = der(&Signer::new(pair).unwrap().sign(&order, now()).unwrap());
+            let (_, issued) = X509Certificate::from_der(&der).unwrap();
+            let (_, parent) = X509Certificate::from_der(certificate.der()).unwrap();
+            issued.verify_signature(Some(parent.public_key())).unwrap();
+        }
     }
 
     #[test]
