@@ -130,12 +130,15 @@ impl Namespaces {
                 }
             }
         }
-        if !left.errors.is_empty() {
-            return Err(Status::internal_error(&left.errors.join(", ")));
-        }
-        if let Some(estimate) = left.estimate() {
+        let errors = (!left.errors.is_empty()).then(|| Status::internal_error(&left.errors.join(", ")));
+        let estimate = left.estimate();
+        if estimate.is_some() {
             self.wait_for_end(name, left);
-            return Ok(Some(Duration::from_secs(estimate / 2 + 1)));
+        }
+        match (errors, estimate) {
+            (Some(errors), _) => return Err(errors),
+            (None, Some(seconds)) => return Ok(Some(Duration::from_secs(seconds / 2 + 1))),
+            (None, None) => {}
         }
         // What was on its way to the store when the types were looked at is there now: the conditions were written after it.
         if self.content.is_any(name).await {

@@ -8,3 +8,5 @@ mod certificates;
 mod events;
 #[path = "controllers/garbage.rs"]
 mod garbage;
+#[path = "controllers/namespaces.rs"]
+mod namespaces;

@@ -24,6 +24,7 @@ const MERGE: &str = "application/merge-patch+json";
 const FLAGS: &[&str] = &[
     "--runtime-config=api/all=true",
     "--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection,TaintNodesByCondition",
+    "--controllers=-*",
 ];
 
 struct Api(Server);

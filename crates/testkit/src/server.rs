@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::http::{self, Target};
-use crate::{Error, Exit, Folder, Process};
+use crate::{Error, Exit, Folder, Process, Signal};
 
 /// The token that [`Server::start`] makes valid, for a user `admin` of the group `system:masters`. Recorded exchanges have it
 /// in their headers.
@@ -36,6 +36,20 @@ impl Server {
             let kubeconfig = write_kubeconfig(folder.path(), &url, &token, &ca)?;
             return Ok(Self { url, token, ca, kubeconfig, process: None, folder });
         }
+        Self::over(folder, binary, flags)
+    }
+
+    /// Kills the process without a warning, and starts it again with its data and with these flags.
+    pub fn crash(mut self, binary: &Path, flags: &[&str]) -> Result<Self, Error> {
+        if let Some(process) = self.process.take() {
+            process.signal(Signal::SIGKILL)?;
+            process.wait()?;
+        }
+        Self::over(self.folder, binary, flags)
+    }
+
+    /// Starts a process with its things in a folder.
+    fn over(folder: Folder, binary: &Path, flags: &[&str]) -> Result<Self, Error> {
         let tokens = folder.path().join("tokens.csv");
         write(&tokens, &format!("{TOKEN},admin,admin-uid,\"system:masters\"\n"))?;
         let data = folder.path().join("data");
