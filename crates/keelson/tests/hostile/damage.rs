@@ -21,7 +21,7 @@ impl Durable {
 
     fn start(&self) -> (Process, Caller) {
         let OnDirectory { process, caller } =
-            OnDirectory::start(&binary(), &self.0, &self.data(), &[]).unwrap();
+            OnDirectory::start(&binary(), &self.0, &self.data(), &["--controllers=-*"]).unwrap();
         (process, caller)
     }
 }
