@@ -2,6 +2,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
+#[path = "controllers/accounts.rs"]
+mod accounts;
 #[path = "controllers/certificates.rs"]
 mod certificates;
 #[path = "controllers/events.rs"]
