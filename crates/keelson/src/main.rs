@@ -5,6 +5,7 @@ mod authorization;
 mod boot;
 mod certificates;
 mod data_dir;
+mod event_expiry;
 mod flags;
 mod health;
 mod kubeconfig;

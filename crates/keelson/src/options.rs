@@ -48,6 +48,8 @@ pub(crate) struct Options {
     pub(crate) kubelets: KubeletOptions,
     pub(crate) authorization: AuthorizationOptions,
     pub(crate) admission: AdmissionOptions,
+    /// How long events are kept; zero for ever.
+    pub(crate) event_ttl: Duration,
     /// Which controllers run.
     pub(crate) controllers: controllers::Selection,
     pub(crate) service_accounts: ServiceAccountOptions,
@@ -375,6 +377,7 @@ impl Default for Options {
             kubelets: KubeletOptions::default(),
             authorization: AuthorizationOptions::default(),
             admission: AdmissionOptions::default(),
+            event_ttl: Duration::from_secs(3600),
             controllers: controllers::Selection::default(),
             service_accounts: ServiceAccountOptions::default(),
             audiences: Vec::new(),

@@ -27,6 +27,7 @@ use crate::authorization;
 use crate::boot::{Hooks, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
 use crate::data_dir::{self, DataDir};
+use crate::event_expiry;
 use crate::health;
 use crate::kubelets;
 use crate::options::{LogFormat, Options, ServiceOptions, Storage};
@@ -156,6 +157,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         proxy: files.proxy_info(&options.proxy),
     };
     tokio::spawn(health::log_changes(registry.clone()));
+    tokio::spawn(event_expiry::run(registry.cache().clone(), options.event_ttl));
     tokio::spawn({
         let cache = registry.cache().clone();
         async move { Box::pin(service_repair::run(cache, services, before)).await }
