@@ -9,6 +9,7 @@
 mod api_services;
 mod flow_control;
 mod flow_schemas;
+mod identity;
 mod rbac;
 mod service;
 
@@ -19,15 +20,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use auth::SystemIdentity;
-use aws_lc_rs::digest::{SHA256, digest};
 use object::Value;
-use object::time::{MicroTime, Time};
+use object::time::Time;
 use registry::{Address, Client, Registry};
 use schema::{Status, json};
 use server::pki::Cluster;
 use store::Revision;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
 
+use self::identity::Identity;
+pub(crate) use self::identity::host_name;
 use crate::options::ServiceOptions;
 use api_services::ApiServices;
 use flow_control::Defaults;
@@ -36,10 +39,10 @@ use flow_schemas::FlowSchemas;
 /// The field manager of the reference.
 const MANAGER: &str = "kube-apiserver";
 
-/// The duration of the identity lease.
-const IDENTITY_SECONDS: i64 = 3600;
-/// How often the lease is renewed.
+/// How often the identity lease is renewed, and the service is looked at.
 const RENEWAL: Duration = Duration::from_secs(10);
+/// How often the identity leases of servers that are gone are removed.
+const SWEEP: Duration = Duration::from_secs(3600);
 
 /// The values in the system objects.
 #[derive(Debug, Clone)]
@@ -117,14 +120,15 @@ impl Hooks {
         self.all.iter().all(|hook| hook.is_done())
     }
 
-    /// Creates all objects, does `then`, renews the identity lease and keeps the service until the process ends.
+    /// Creates all objects, does `then`, renews the identity lease, removes those of servers that are gone, and keeps the service until
+    /// the process ends.
     pub(crate) async fn run(&self, registry: &Arc<Registry>, values: &SystemValues, then: impl FnOnce()) {
         let client = Client::new(registry.clone(), SystemIdentity::ApiServer, MANAGER);
         let mut boot = Boot {
             client,
             values,
             now: Time::now(),
-            identity: identity(),
+            identity: Identity::new(),
             defaults: None,
             schemas: None,
             api_services: None,
@@ -166,8 +170,15 @@ impl Hooks {
         }
         boot.keep_defaults();
         then();
+        let mut sweep = Instant::now();
         loop {
-            tokio::time::sleep(RENEWAL).await;
+            if sweep <= Instant::now() {
+                sweep += SWEEP;
+                if let Err(error) = identity::remove_expired(&boot.client).await {
+                    log::warn!(error:% = error.message; "the identities of servers that are gone could not be removed");
+                }
+            }
+            sleep(RENEWAL).await;
             if let Err(error) = boot.renew_identity().await {
                 log::warn!(error:% = error.message; "the identity of this server could not be renewed");
             }
@@ -190,7 +201,7 @@ impl Hooks {
         let mut pause = Duration::from_millis(50);
         while let Err(error) = part().await {
             log::error!(part = name, error:% = error.message; "a part of the start failed and is tried again");
-            tokio::time::sleep(pause).await;
+            sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(10));
         }
     }
@@ -216,13 +227,6 @@ struct Boot<'a> {
     api_services: Option<Arc<ApiServices>>,
     /// The resources that are not served and were logged as such.
     skipped: Mutex<BTreeSet<&'static str>>,
-}
-
-/// The identity of this server among others on the same store.
-struct Identity {
-    host: String,
-    lease: String,
-    holder: String,
 }
 
 impl Boot<'_> {
@@ -334,19 +338,6 @@ impl Boot<'_> {
         self.create(Address::core("configmaps", "kube-public"), &text).await
     }
 
-    async fn renew_identity(&self) -> Result<(), Status> {
-        let Identity { host, lease, holder } = &self.identity;
-        let text = format!(
-            r#"{{"metadata":{{"name":"{lease}","labels":{{"apiserver.kubernetes.io/identity":"kube-apiserver",
-            "kubernetes.io/hostname":{host}}}}},"spec":{{"holderIdentity":"{holder}","leaseDurationSeconds":{IDENTITY_SECONDS},
-            "renewTime":"{now}"}}}}"#,
-            host = json::string(host),
-            now = MicroTime::now(),
-        );
-        let place = Address::v1("coordination.k8s.io", "leases", "kube-system");
-        self.apply(place, &text, &["spec"]).await
-    }
-
     /// Whether the resource is served: `--runtime-config` can turn it off, or namespaces.
     fn is_served(&self, address: Address<'static>) -> bool {
         let namespaces = Address::core("namespaces", "");
@@ -441,47 +432,6 @@ fn name(object: &Value) -> &str {
         .unwrap_or_default()
 }
 
-/// The identity: the lease name is derived from the host's name, the holder also has a random part for each run.
-fn identity() -> Identity {
-    let host = host_name();
-    let lease = format!(
-        "apiserver-{}",
-        base32(digest(&SHA256, host.as_bytes()).as_ref().get(..16).unwrap_or_default())
-    );
-    let mut random = [0_u8; 16];
-    let _ = aws_lc_rs::rand::fill(&mut random);
-    let run: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    Identity { host, holder: format!("{lease}_{run}"), lease }
-}
-
-/// The name of this host.
-pub(crate) fn host_name() -> String {
-    nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default()
-}
-
-/// Base32 in lower case without padding, which is valid in a name.
-fn base32(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let mut out = String::new();
-    let (mut held, mut bits) = (0_u32, 0);
-    for byte in bytes {
-        held = held << 8 | u32::from(*byte);
-        bits += 8;
-        while bits >= 5 {
-            bits -= 5;
-            out.push(letter(ALPHABET, held >> bits));
-        }
-    }
-    if bits > 0 {
-        out.push(letter(ALPHABET, held << (5 - bits)));
-    }
-    out
-}
-
-fn letter(alphabet: &[u8], bits: u32) -> char {
-    char::from(alphabet.get((bits & 31) as usize).copied().unwrap_or(b'a'))
-}
-
 #[cfg(test)]
 mod testing {
     use super::*;
@@ -501,27 +451,5 @@ mod testing {
             client.create(namespaces, client.decode(namespaces, &text).unwrap()).await.unwrap();
         }
         registry
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn base32_is_lower_case_without_padding() {
-        for (text, encoded) in
-            [("", ""), ("f", "my"), ("fo", "mzxq"), ("foo", "mzxw6"), ("foobar", "mzxw6ytboi")]
-        {
-            assert_eq!(base32(text.as_bytes()), encoded);
-        }
-    }
-
-    #[test]
-    fn lease_name_is_stable_and_holder_differs_between_runs() {
-        let (one, other) = (identity(), identity());
-        assert_eq!(one.lease, other.lease);
-        assert_eq!(one.lease.len(), "apiserver-".len() + 26);
-        assert_ne!(one.holder, other.holder);
     }
 }

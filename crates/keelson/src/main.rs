@@ -6,6 +6,7 @@ mod boot;
 mod certificates;
 mod components;
 mod data_dir;
+mod event_expiry;
 mod flags;
 mod health;
 mod kubeconfig;

@@ -51,6 +51,8 @@ pub(crate) struct Options {
     pub(crate) kubelets: KubeletOptions,
     pub(crate) authorization: AuthorizationOptions,
     pub(crate) admission: AdmissionOptions,
+    /// How long events are kept; zero for ever.
+    pub(crate) event_ttl: Duration,
     /// Which controllers run.
     pub(crate) controllers: controllers::Selection,
     pub(crate) signing: SigningOptions,
@@ -398,6 +400,7 @@ impl Default for Options {
             kubelets: KubeletOptions::default(),
             authorization: AuthorizationOptions::default(),
             admission: AdmissionOptions::default(),
+            event_ttl: Duration::from_secs(3600),
             controllers: controllers::Selection::default(),
             signing: SigningOptions::default(),
             service_accounts: ServiceAccountOptions::default(),

@@ -31,6 +31,7 @@ use crate::boot::{self, Hooks, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
 use crate::components::LocalComponents;
 use crate::data_dir::{self, DataDir};
+use crate::event_expiry;
 use crate::health;
 use crate::kubelets;
 use crate::options::{LogFormat, Options, ServiceOptions, Storage};
@@ -170,6 +171,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         cluster_info: cluster_info(options, &certificates, &external, loaded.authority),
     };
     tokio::spawn(health::log_changes(registry.clone()));
+    tokio::spawn(event_expiry::run(registry.cache().clone(), options.event_ttl));
     tokio::spawn({
         let cache = registry.cache().clone();
         let client = Client::new(registry.clone(), SystemIdentity::ApiServer, service_repair::COMPONENT);

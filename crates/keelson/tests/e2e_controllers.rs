@@ -10,5 +10,7 @@ mod certificates;
 mod events;
 #[path = "controllers/garbage.rs"]
 mod garbage;
+#[path = "controllers/lifetimes.rs"]
+mod lifetimes;
 #[path = "controllers/namespaces.rs"]
 mod namespaces;

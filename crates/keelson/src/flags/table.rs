@@ -245,6 +245,18 @@ pub(super) const FLAGS: &[Flag] = &[
         }),
     },
     Flag {
+        name: "event-ttl",
+        group: Group::Api,
+        kind: ValueType::Duration,
+        default: "1h0m0s",
+        help: "How long events are kept after they were written last; 0 for as long as nobody deletes them.",
+        effect: Effect::Set(|options, value| {
+            // Whole seconds count, as in the reference.
+            options.event_ttl = Duration::from_secs(value::duration(value)?.as_secs());
+            Ok(())
+        }),
+    },
+    Flag {
         name: "advertise-address",
         group: Group::Serving,
         kind: ValueType::Address,
@@ -1022,7 +1034,6 @@ pub(super) const FLAGS: &[Flag] = &[
     later("vmodule", Group::Logging, ValueType::Text, ""),
     later("emulated-version", Group::Api, ValueType::List, ""),
     later("emulation-forward-compatible", Group::Api, ValueType::Switch, ""),
-    later("event-ttl", Group::Api, ValueType::Duration, "1h0m0s"),
     later("runtime-config-emulation-forward-compatible", Group::Api, ValueType::Switch, ""),
     later("delete-collection-workers", Group::Storage, ValueType::Integer, "1"),
     later("enable-garbage-collector", Group::Storage, ValueType::Switch, "true"),
