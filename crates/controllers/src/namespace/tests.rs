@@ -222,8 +222,12 @@ impl Plugin for Guard {
 async fn refused_deletions_are_shown_and_tried_again() {
     let guard = Guard::default();
     let fixture = Namespaced(
-        Fixture::with(Arc::new(Memory::default()), auth::Authorizer::always_allow(), vec![Box::new(guard.clone())])
-            .await,
+        Fixture::with(
+            Arc::new(Memory::default()),
+            auth::Authorizer::always_allow(),
+            vec![Box::new(guard.clone())],
+        )
+        .await,
     );
     let _running = fixture.start(&CONTROLLER);
     fixture.namespace("n").await;

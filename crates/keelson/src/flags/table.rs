@@ -201,7 +201,13 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::List,
         default: "*",
         help: "Which controllers run: * for all, name for one, -name for none of that name, -* for none. There are \
-               clusterrole-aggregation-controller, resourcequota-controller and serviceaccount-controller.",
+               bootstrap-signer-controller, certificatesigningrequest-approving-controller, \
+               certificatesigningrequest-cleaner-controller, certificatesigningrequest-signing-controller, \
+               clusterrole-aggregation-controller, garbage-collector-controller, \
+               legacy-serviceaccount-token-cleaner-controller, namespace-controller, persistentvolume-protection-controller, \
+               persistentvolumeclaim-protection-controller, resourcequota-controller, \
+               root-ca-certificate-publisher-controller, service-cidr-controller, serviceaccount-controller, \
+               serviceaccount-token-controller, token-cleaner-controller and ttl-after-finished-controller.",
         effect: Effect::Set(|options, value| {
             options.controllers.add(value).map_err(|error| error.to_string())
         }),

@@ -234,3 +234,11 @@ fn flag_about_security_that_has_no_effect_ends_the_start() {
         );
     }
 }
+
+#[test]
+fn help_names_every_controller() {
+    let flag = FLAGS.iter().find(|flag| flag.name == "controllers").unwrap();
+    for controller in controllers::CONTROLLERS {
+        assert!(flag.help.contains(controller.name), "{}", controller.name);
+    }
+}

@@ -25,7 +25,8 @@ impl Durable {
 
     fn start_with(&self, flags: &[&str]) -> (Process, Caller) {
         let OnDirectory { process, caller } =
-            OnDirectory::start(&binary(), &self.0, &self.data(), &[&["--controllers=-*"], flags].concat()).unwrap();
+            OnDirectory::start(&binary(), &self.0, &self.data(), &[&["--controllers=-*"], flags].concat())
+                .unwrap();
         (process, caller)
     }
 }
