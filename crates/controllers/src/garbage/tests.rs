@@ -199,7 +199,7 @@ async fn foreground_waits_for_blocking_dependents_alone() {
     let plane = Plane::started().await;
     let owner = plane.map("owner", &[], &[]).await;
     plane.map("blocks", &[owner.clone().blocked()], &[HOLD]).await;
-    plane.map("free", &[owner.clone()], &[HOLD]).await;
+    plane.map("free", std::slice::from_ref(&owner), &[HOLD]).await;
     let other = plane.map("other", &[], &[]).await;
     plane.map("shared", &[owner.blocked(), other], &[]).await;
     plane.delete_map("owner", "Foreground").await;
@@ -397,4 +397,17 @@ async fn objects_without_owners_take_no_place() {
     plane.delete_map("child", "Background").await;
     graph.advance_all();
     assert_eq!(graph.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn owner_of_a_type_that_is_not_followed_is_asked_for_now_and_then() {
+    let plane = Plane::started().await;
+    let events = Address::core("events", "n");
+    let uid = plane.make(events, r#"{"metadata":{"name":"e"},"involvedObject":{"namespace":"n"}}"#).await;
+    let owner = Owner { api_version: "events.k8s.io/v1", kind: "Event", ..Owner::map("e", &uid) };
+    plane.map("child", &[owner], &[]).await;
+    assert_eq!(plane.maps().await, "child(e)[]");
+    plane.delete(events.named("e"), "Background").await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(plane.maps().await, "");
 }
