@@ -172,11 +172,10 @@ impl Graph {
 
     /// A look at a dependent found whether it blocks the deletion of an owner.
     pub(super) fn note(&mut self, item: &Item, owner: &Uid, blocks: bool) {
-        let edges = &mut self.edges;
-        match edges.waiting.get_mut(owner) {
-            Some(waiting) if waiting.policy == Policy::Foreground => {}
-            _ => return,
+        if self.policy(owner) != Some(Policy::Foreground) {
+            return;
         }
+        let edges = &mut self.edges;
         if !blocks {
             edges.release(owner, item);
         } else if edges.dependents.contains(&(owner.clone(), item.clone())) {
@@ -384,6 +383,11 @@ impl Edges {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pair_of_owner_and_dependent_is_small() {
+        assert_eq!(size_of::<(Uid, Item)>(), 56);
+    }
 
     #[test]
     fn uids_are_told_apart_by_their_text() {

@@ -140,6 +140,16 @@ impl Plane {
         self.fixture.client.list_objects(Address::core("events", namespace)).await.unwrap()
     }
 
+    /// A graph of its objects, which nobody works on.
+    fn graph(&self) -> (Graph, Arc<Queue<graph::Item>>) {
+        let queue = Arc::new(Queue::default());
+        let mut graph = Graph::new(queue.clone());
+        for (prefix, (served, resource)) in followable(&self.fixture.client.registry().catalog()) {
+            graph.add(&prefix, served, resource);
+        }
+        (graph, queue)
+    }
+
     async fn install_widgets(&self) {
         let kind =
             GroupVersionKind { group: "example.com".into(), version: "v1".into(), kind: "Widget".into() };
@@ -199,7 +209,7 @@ async fn foreground_waits_for_blocking_dependents_alone() {
     let plane = Plane::started().await;
     let owner = plane.map("owner", &[], &[]).await;
     plane.map("blocks", &[owner.clone().blocked()], &[HOLD]).await;
-    plane.map("free", &[owner.clone()], &[HOLD]).await;
+    plane.map("free", std::slice::from_ref(&owner), &[HOLD]).await;
     let other = plane.map("other", &[], &[]).await;
     plane.map("shared", &[owner.blocked(), other], &[]).await;
     plane.delete_map("owner", "Foreground").await;
@@ -387,14 +397,42 @@ async fn objects_without_owners_take_no_place() {
     let plane = Plane::new(Arc::default()).await;
     let owner = plane.map("owner", &[], &[]).await;
     plane.map("child", &[owner.clone(), owner.clone().blocked()], &[]).await;
-    let queue = Arc::new(Queue::default());
-    let mut graph = Graph::new(queue.clone());
-    for (prefix, (served, resource)) in followable(&plane.fixture.client.registry().catalog()) {
-        graph.add(&prefix, served, resource);
-    }
+    let (mut graph, queue) = plane.graph();
     assert_eq!((graph.len(), queue.len()), (1, 1));
     assert!(graph.served("pods").is_some() && graph.served("events").is_none());
     plane.delete_map("child", "Background").await;
     graph.advance_all();
     assert_eq!(graph.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn owner_of_a_type_that_is_not_followed_is_asked_for_now_and_then() {
+    let plane = Plane::started().await;
+    let events = Address::core("events", "n");
+    let uid = plane.make(events, r#"{"metadata":{"name":"e"},"involvedObject":{"namespace":"n"}}"#).await;
+    let owner = Owner { api_version: "events.k8s.io/v1", kind: "Event", ..Owner::map("e", &uid) };
+    plane.map("child", &[owner], &[]).await;
+    assert_eq!(plane.maps().await, "child(e)[]");
+    plane.delete(events.named("e"), "Background").await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(plane.maps().await, "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn graph_starts_anew_when_changes_were_lost() {
+    let plane = Plane::new(Arc::default()).await;
+    let owner = plane.map("owner", &[], &[]).await;
+    let roles = Address::v1("rbac.authorization.k8s.io", "roles", "n");
+    plane.map("gone", std::slice::from_ref(&owner), &[]).await;
+    let (mut graph, queue) = plane.graph();
+    plane.make(roles, &metadata("role", std::slice::from_ref(&owner), &[])).await;
+    graph.advance_all();
+    assert_eq!((graph.len(), queue.len()), (2, 2));
+    plane.delete_map("gone", "Background").await;
+    plane.map("late", std::slice::from_ref(&owner), &[]).await;
+    plane.delete_map("owner", "Background").await;
+    plane.fixture.cache.forget(plane.fixture.cache.committed()).await.unwrap();
+    graph.advance_all();
+    assert_eq!((graph.len(), queue.len()), (2, 3));
+    assert!(graph.has_dependents(&owner.uid.as_str().into()));
 }
