@@ -3,7 +3,7 @@ use crate::testing::Fixture;
 use admission::{Attributes, Operation, Plugin};
 use auth::Deferred;
 use cache::Change;
-use kinds::{ResourceType, Scope};
+use kinds::{ResourceType, Scope, Verb};
 use registry::{Conversion, CustomKind, CustomVersion, DeleteOptions};
 use schema::{Builder, GroupVersionKind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -114,7 +114,9 @@ async fn namespace_goes_with_everything_in_it() {
     let fixture = Namespaced::new().await;
     let kind = GroupVersionKind { group: "example.com".into(), version: "v1".into(), kind: "Widget".into() };
     let ty = Builder::new("com.example.v1.Widget").kind(kind.clone()).object().build();
-    let resource_type = ResourceType::custom(&kind, "widgets", Scope::Namespaced, ty);
+    let mut resource_type = ResourceType::custom(&kind, "widgets", Scope::Namespaced, ty);
+    // These are deleted one by one.
+    resource_type.verbs.retain(|verb| *verb != Verb::DeleteCollection);
     let version = CustomVersion { resource_type, served: true, conversion: Conversion::None };
     let widgets = CustomKind { versions: vec![version], storage_version: "v1".into() };
     fixture.client.registry().install(widgets).await.unwrap();

@@ -149,7 +149,7 @@ fn killed_servers_finish_deleting_namespaces_after_their_start() {
         std::thread::sleep(Duration::from_millis(pause));
         server = server.crash(&binary(), &without_controllers).unwrap();
         let left = everything(&server).lines().count();
-        println!("of 2,000 objects {left} were left after {pause} ms");
+        println!("{pause} ms after the deletion of 2,000 objects began, kubectl lists {left}");
         was_in_the_middle |= left > 0;
         server = server.crash(&binary(), FLAGS).unwrap();
         Caller::new(&server).until_gone();

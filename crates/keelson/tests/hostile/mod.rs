@@ -101,7 +101,7 @@ impl Caller {
     }
 }
 
-/// A server with a data directory that the test looks into.
+/// A server with a data directory that the test looks into. No controller writes there.
 struct OnDirectory {
     process: Process,
     caller: Caller,
@@ -112,7 +112,7 @@ impl OnDirectory {
         let tokens = folder.path().join("tokens.csv");
         std::fs::write(&tokens, format!("{TOKEN},admin,admin-uid,\"system:masters\"\n")).unwrap();
         let tokens = format!("--token-auth-file={}", tokens.display());
-        let flags: Vec<&str> = flags.iter().copied().chain([tokens.as_str()]).collect();
+        let flags: Vec<&str> = flags.iter().copied().chain([tokens.as_str(), "--controllers=-*"]).collect();
         let process = Process::start(binary, data, &flags)?;
         let target = Target::new(process.url(), &data.join("pki/ca.crt")).unwrap();
         Ok(Self { process, caller: Caller { target, connection: None } })
