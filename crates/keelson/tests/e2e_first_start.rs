@@ -159,10 +159,12 @@ fn second_signal_stops_at_once() {
 #[test]
 fn flags_of_the_reference_are_accepted_with_a_warning_each() {
     let folder = Folder::new().unwrap();
-    let server =
-        start(&folder, &["--etcd-servers=https://127.0.0.1:2379", "--allow-privileged", "--event-ttl", "2h"]);
+    let server = start(
+        &folder,
+        &["--etcd-servers=https://127.0.0.1:2379", "--allow-privileged", "--etcd-compaction-interval", "2m"],
+    );
     let log = server.terminate().unwrap().log;
-    for name in ["etcd-servers", "allow-privileged", "event-ttl"] {
+    for name in ["etcd-servers", "allow-privileged", "etcd-compaction-interval"] {
         assert_eq!(
             log.matches(&format!("warn  --{name} is accepted but has no effect yet")).count(),
             1,
