@@ -161,10 +161,10 @@ fn flags_of_the_reference_are_accepted_with_a_warning_each() {
     let folder = Folder::new().unwrap();
     let server = start(
         &folder,
-        &["--etcd-servers=https://127.0.0.1:2379", "--contention-profiling", "--event-ttl", "2h"],
+        &["--etcd-servers=https://127.0.0.1:2379", "--contention-profiling", "--etcd-compaction-interval", "2m"],
     );
     let log = server.terminate().unwrap().log;
-    for name in ["etcd-servers", "contention-profiling", "event-ttl"] {
+    for name in ["etcd-servers", "contention-profiling", "etcd-compaction-interval"] {
         assert_eq!(
             log.matches(&format!("warn  --{name} is accepted but has no effect yet")).count(),
             1,

@@ -118,6 +118,6 @@ async fn thousands_of_events_take_a_few_slices() {
     assert!(expiry.slices.iter().is_sorted_by_key(|slice| slice.expires));
     tokio::time::sleep(LONGEST).await;
     expiry.step().await.unwrap();
-    // Those that were older than an hour, and those of the slice's length.
-    assert!((1_540..1_600).contains(&events.len()), "{}", events.len());
+    // Those of 4,000 to 3,540 seconds are gone: older than an hour, or a slice younger. The clock may go on while they are made.
+    assert!((1_530..1_540).contains(&events.len()), "{}", events.len());
 }
