@@ -8,6 +8,7 @@
 mod collect;
 mod graph;
 mod metadata;
+mod report;
 
 use crate::follow::on_change;
 use crate::queue::Queue;
@@ -17,6 +18,7 @@ use cache::Resource;
 use graph::Graph;
 use kinds::Verb;
 use registry::{Catalog, Client, Served};
+use report::Reporter;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -36,7 +38,7 @@ async fn run(context: Context) {
     let collector = Arc::new(Collector {
         client: context.client.clone(),
         // Its events name the controller, not its account.
-        recorder: Recorder::new(context.client.clone(), NAME),
+        reporter: Reporter::start(Recorder::new(context.client.clone(), NAME)),
         graph: Mutex::new(Graph::new(queue.clone())),
     });
     let mut catalog = context.client.registry().follow_catalog();
@@ -54,7 +56,7 @@ async fn run(context: Context) {
 
 struct Collector {
     client: Client,
-    recorder: Recorder,
+    reporter: Reporter,
     graph: Mutex<Graph>,
 }
 

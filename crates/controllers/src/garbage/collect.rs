@@ -3,12 +3,14 @@
 use super::Collector;
 use super::graph::{Item, Uid};
 use super::metadata::{Metadata, Policy, blocks};
+use super::report::{Dependent, LONGEST, Missing, OWNERS};
+use crate::Subject;
 use crate::queue::{Again, Reconcile};
-use crate::{EventType, Subject};
-use cache::{Entry, Filter, Freshness, Query};
+use cache::Entry;
 use registry::{Address, Catalog, DeleteOptions, Patch, Served, status};
 use schema::views::meta::v1::OwnerReference;
 use schema::{Status, json};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,18 +104,18 @@ impl Collector {
         let catalog = self.client.registry().catalog();
         let (mut solid, mut waiting, mut absent) = (false, false, Vec::new());
         let mut again = None;
-        let mut kept: Vec<String> = Vec::new();
+        let mut kept = HashSet::new();
         for owner in object.metadata.owners() {
             match self.find(&catalog, object, owner)? {
                 found @ (Found::Solid | Found::Unfollowed) => {
                     solid = true;
-                    kept.push(owner.uid().to_owned());
+                    kept.insert(owner.uid());
                     again = again.or(matches!(found, Found::Unfollowed).then_some(POLL));
                 }
                 Found::Waiting => waiting = true,
                 Found::Absent(kind) => absent.push((owner, kind)),
                 Found::NoNamespace(kind) => {
-                    self.report_foreign(object, owner, &kind).await?;
+                    self.report_absent(object, &[(owner, kind)]);
                     return Ok(None);
                 }
                 Found::Unknown => {
@@ -125,7 +127,7 @@ impl Collector {
         }
         if solid {
             if waiting || !absent.is_empty() {
-                let owners = object.metadata.owners_where(|owner| kept.iter().any(|uid| uid == owner.uid()));
+                let owners = object.metadata.owners_where(|owner| kept.contains(owner.uid()));
                 self.patch(object, &format!(r#""ownerReferences":{owners}"#)).await?;
             }
         } else if waiting || !absent.is_empty() {
@@ -143,9 +145,7 @@ impl Collector {
                 self.delete(object, policy).await?;
             }
         }
-        for (owner, kind) in absent {
-            self.report_foreign(object, owner, &kind).await?;
-        }
+        self.report_absent(object, &absent);
         Ok(again)
     }
 
@@ -219,40 +219,30 @@ impl Collector {
     }
 
     /// Tells people if an owner that an object does not have in its namespace is in another one.
-    async fn report_foreign(
-        &self,
-        object: &Object<'_>,
-        owner: OwnerReference<'_>,
-        kind: &Served,
-    ) -> Result<(), Status> {
-        let uid = Uid::from(owner.uid());
-        let Some(stored) = kind.stored.as_ref().filter(|_| kind.is_namespaced()) else { return Ok(()) };
-        if self.graph().is_absent(&uid) {
-            return Ok(());
-        }
-        let mut all =
-            stored.resource.list(Query::new(Freshness::Any, Filter::default())).await.map_err(status)?;
-        let Some(found) = all.find(|entry| entry.uid() == owner.uid()) else {
-            self.graph().note_absent(uid);
-            return Ok(());
-        };
+    fn report_absent(&self, object: &Object<'_>, absent: &[(OwnerReference<'_>, Arc<Served>)]) {
         let namespace = object.entry.namespace();
-        if found.namespace() == namespace {
-            return Ok(());
-        }
-        let message = format!(
-            "ownerRef [{}/{}, namespace: {namespace}, name: {}, uid: {}] does not exist in namespace \"{namespace}\"",
-            owner.api_version(),
-            owner.kind(),
-            owner.name(),
-            owner.uid()
-        );
+        let missing = |(owner, kind): &(OwnerReference<'_>, Arc<Served>)| {
+            let stored = kind.stored.as_ref().filter(|_| kind.is_namespaced())?;
+            if self.graph().is_absent(&owner.uid().into()) {
+                return None;
+            }
+            let reference = format!(
+                "[{}/{}, namespace: {namespace}, name: {}, uid: {}]",
+                owner.api_version(),
+                owner.kind(),
+                owner.name(),
+                owner.uid()
+            );
+            let missing =
+                Missing { reference, uid: owner.uid().to_owned(), resource: stored.resource.clone() };
+            (missing.reference.len() <= LONGEST).then_some(missing)
+        };
+        let owners: Vec<_> = absent.iter().filter_map(missing).take(OWNERS).collect();
         let subject = Subject {
             resource_version: String::new(),
             ..Subject::of(&object.entry, &object.served.api_version, &object.served.kind)
         };
-        self.recorder.record(&subject, EventType::Warning, "OwnerRefInvalidNamespace", &message).await;
-        Ok(())
+        self.reporter.add(Dependent { subject, owners });
     }
 }
 

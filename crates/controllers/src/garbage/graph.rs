@@ -16,7 +16,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// So many uids of absent objects are remembered; then the memory starts anew.
+/// So many uids of objects that are gone are remembered; then the memory starts anew.
 const REMEMBERED: usize = 4096;
 
 /// An object, by its type's prefix in the store and its key within the type.
@@ -194,14 +194,9 @@ impl Graph {
         unresolved.drain().for_each(|item| queue.add(item));
     }
 
-    /// Whether it is known that no object has a uid.
+    /// Whether it is known that an object is gone.
     pub(super) fn is_absent(&self, uid: &Uid) -> bool {
         self.edges.absent.contains(uid)
-    }
-
-    /// No object has this uid.
-    pub(super) fn note_absent(&mut self, uid: Uid) {
-        self.edges.note_absent(uid);
     }
 
     /// How many pairs of owner and dependent there are.
@@ -230,7 +225,7 @@ struct Edges {
     waiting: HashMap<Uid, Waiting>,
     /// The objects with owners of a kind that is not served.
     unresolved: HashSet<Item>,
-    /// Some uids that no object has.
+    /// The uids of some objects that are gone.
     absent: HashSet<Uid>,
     /// The types that were ever followed.
     loaded: HashSet<Arc<str>>,
@@ -331,7 +326,10 @@ impl Edges {
             return;
         }
         dependents.for_each(|item| self.queue.add(item.clone()));
-        self.note_absent(uid);
+        if self.absent.len() >= REMEMBERED {
+            self.absent.clear();
+        }
+        self.absent.insert(uid);
     }
 
     /// An object is being deleted.
@@ -370,13 +368,6 @@ impl Edges {
         {
             self.queue.add(waiting.item.clone());
         }
-    }
-
-    fn note_absent(&mut self, uid: Uid) {
-        if self.absent.len() >= REMEMBERED {
-            self.absent.clear();
-        }
-        self.absent.insert(uid);
     }
 }
 

@@ -436,3 +436,13 @@ async fn graph_starts_anew_when_changes_were_lost() {
     assert_eq!((graph.len(), queue.len()), (2, 3));
     assert!(graph.has_dependents(&owner.uid.as_str().into()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn thousands_of_absent_owners_cost_little() {
+    let plane = Plane::started().await;
+    let owners: Vec<_> = (0..5_000).map(|number| Owner::map("gone", &format!("uid-{number}"))).collect();
+    plane.map("child", &owners, &[]).await;
+    let kept = plane.map("kept", &[], &[]).await;
+    plane.map("other", &[&[kept], &*owners].concat(), &[]).await;
+    assert_eq!(plane.maps().await, "kept()[] other(kept)[]");
+}

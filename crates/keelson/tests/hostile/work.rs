@@ -29,7 +29,8 @@ fn pod(name: &str, volumes: usize) -> Vec<u8> {
 }
 
 fn owned(name: &str, count: usize) -> Vec<u8> {
-    let owner = |at: usize| json!({ "apiVersion": "v1", "kind": "Pod", "name": format!("p{at}"), "uid": format!("u{at}") });
+    // Of a kind that is not served: what has absent owners is collected.
+    let owner = |at: usize| json!({ "apiVersion": "e.com/v1", "kind": "Owner", "name": format!("p{at}"), "uid": format!("u{at}") });
     let owners: Vec<Value> = (0..count).map(owner).collect();
     json!({ "metadata": { "name": name, "ownerReferences": owners } }).to_string().into_bytes()
 }
