@@ -8,6 +8,7 @@ mod components;
 mod data_dir;
 mod event_expiry;
 mod flags;
+mod following;
 mod health;
 mod kubeconfig;
 mod kubelets;

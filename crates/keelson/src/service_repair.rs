@@ -31,6 +31,8 @@ use schema::{Builder, Part, Ref, Type};
 use store::Revision;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use crate::following;
+
 /// The name under which events are told.
 pub(crate) const COMPONENT: &str = "ipallocator-repair-controller";
 /// How long to wait after a failure.
@@ -60,16 +62,7 @@ pub(crate) async fn run(cache: Arc<Cache>, services: Services, before: Revision,
         addresses: Cursor::new(addresses),
         due: HashMap::new(),
     };
-    loop {
-        match repair.follow(&cache).await {
-            Ok(()) | Err(cache::Error::TooOld { .. }) => {}
-            Err(cache::Error::Closed | cache::Error::Removed { .. }) => return,
-            Err(error) => {
-                log::error!(error:%; "services and their addresses cannot be followed");
-                sleep(PAUSE).await;
-            }
-        }
-    }
+    while following::goes_on("services and their addresses", repair.follow(&cache).await).await {}
 }
 
 /// What is looked at.

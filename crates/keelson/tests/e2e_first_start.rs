@@ -161,7 +161,12 @@ fn flags_of_the_reference_are_accepted_with_a_warning_each() {
     let folder = Folder::new().unwrap();
     let server = start(
         &folder,
-        &["--etcd-servers=https://127.0.0.1:2379", "--contention-profiling", "--etcd-compaction-interval", "2m"],
+        &[
+            "--etcd-servers=https://127.0.0.1:2379",
+            "--contention-profiling",
+            "--etcd-compaction-interval",
+            "2m",
+        ],
     );
     let log = server.terminate().unwrap().log;
     for name in ["etcd-servers", "contention-profiling", "etcd-compaction-interval"] {

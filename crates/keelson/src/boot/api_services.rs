@@ -21,6 +21,7 @@ use schema::views::apiregistration::v1::APIService;
 use schema::views::core::v1::{Endpoints, Service};
 use tokio::task::JoinSet;
 
+use crate::following;
 pub(super) const API_SERVICES: Address<'static> = Address::v1("apiregistration.k8s.io", "apiservices", "");
 
 /// The label of those that a server makes.
@@ -156,17 +157,8 @@ impl ApiServices {
 
     /// Keeps conditions until the process ends.
     pub(super) async fn run(self: Arc<Self>) {
-        let cache = self.client.registry().cache().clone();
-        loop {
-            match self.follow(&cache).await {
-                Ok(()) | Err(cache::Error::TooOld { .. }) => {}
-                Err(cache::Error::Closed | cache::Error::Removed { .. }) => return,
-                Err(error) => {
-                    log::error!(error:%; "API services cannot be followed");
-                    tokio::time::sleep(PAUSE).await;
-                }
-            }
-        }
+        let cache = self.client.registry().cache();
+        while following::goes_on("API services", self.follow(cache).await).await {}
     }
 
     /// Writes conditions, until changes cannot be followed from where they were.

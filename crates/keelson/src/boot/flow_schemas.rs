@@ -19,6 +19,7 @@ use schema::{Status, json};
 use tokio::task::JoinSet;
 
 use super::flow_control::{LEVELS, SCHEMAS};
+use crate::following;
 
 /// The field manager of the reference.
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
@@ -58,17 +59,8 @@ impl FlowSchemas {
 
     /// Runs until the process ends.
     pub(super) async fn run(self: Arc<Self>) {
-        let cache = self.client.registry().cache().clone();
-        loop {
-            match self.follow(&cache).await {
-                Ok(()) | Err(cache::Error::TooOld { .. }) => {}
-                Err(cache::Error::Closed | cache::Error::Removed { .. }) => return,
-                Err(error) => {
-                    log::error!(error:%; "flow schemas cannot be followed");
-                    tokio::time::sleep(PAUSE).await;
-                }
-            }
-        }
+        let cache = self.client.registry().cache();
+        while following::goes_on("flow schemas", self.follow(cache).await).await {}
     }
 
     /// Writes conditions, until changes cannot be followed from where they were.
