@@ -47,7 +47,7 @@ impl Cursor {
     pub fn advance(&mut self, mut report: impl FnMut(Update<'_>)) {
         // The pieces and the view are shared: the lock is not held while they are reported.
         let (runs, view) = self.resource.with_state(|view, log| {
-            let runs = self.at.and_then(|at| log.runs(at)).map(Iterator::collect::<Vec<_>>);
+            let runs = self.at.and_then(|at| log.runs_if_complete(at)).map(Iterator::collect::<Vec<_>>);
             (runs, view.clone())
         });
         let Some(runs) = runs else {
@@ -101,9 +101,9 @@ mod tests {
     #[tokio::test]
     async fn cursor_reports_every_change_once_and_starts_anew_when_the_log_is_gone() {
         let store = Arc::new(store::memory::Memory::default());
-        let specs = vec![Spec::namespaced("configmaps").unwrap()];
+        let specs = vec![Spec::namespaced("configmaps").unwrap(), Spec::namespaced("others").unwrap()];
         let cache = Cache::open(store, specs, Options::default()).await.unwrap();
-        let maps = cache.resource("configmaps").unwrap();
+        let (maps, other) = (cache.resource("configmaps").unwrap(), cache.resource("others").unwrap());
         cache.commit(Change::put(&maps, "n", "a", json("a"))).await.unwrap();
         let mut index = Index { cursor: Cursor::new(maps.clone()), seen: Vec::new() };
         assert!(!index.cursor.is_current());
@@ -119,5 +119,11 @@ mod tests {
         cache.commit(Change::put(&maps, "n", "c", json("c"))).await.unwrap();
         cache.forget(cache.committed()).await.unwrap();
         assert_eq!(index.advance(), ["reset", "- a", "- c"]);
+
+        // History in which the type did not change takes nothing from it.
+        cache.commit(Change::put(&other, "n", "x", json("x"))).await.unwrap();
+        cache.forget(cache.committed()).await.unwrap();
+        cache.commit(Change::put(&maps, "n", "d", json("d"))).await.unwrap();
+        assert_eq!(index.advance(), ["- d"]);
     }
 }

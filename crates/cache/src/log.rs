@@ -133,6 +133,10 @@ impl Part {
         place.get_or_init(|| change);
     }
 
+    fn run((part, places): (&Self, Range<usize>)) -> Run {
+        Run { piece: part.piece.clone(), places }
+    }
+
     /// The place of the first change after a revision.
     fn place(&self, revision: Revision) -> usize {
         let changes = self.piece.changes.get(..self.len).unwrap_or_default();
@@ -144,6 +148,8 @@ impl Part {
 #[derive(Debug)]
 pub(crate) struct Log {
     start: Revision,
+    /// Every change after this is in the log. Before `start` if history was given up in which nothing changed.
+    complete_after: Revision,
     parts: VecDeque<Part>,
     len: usize,
     bytes: usize,
@@ -159,7 +165,7 @@ pub(crate) struct Released {
 impl Log {
     /// A log that knows nothing of what came up to `start`.
     pub(crate) fn new(start: Revision) -> Self {
-        Self { start, parts: VecDeque::new(), len: 0, bytes: 0 }
+        Self { start, complete_after: start, parts: VecDeque::new(), len: 0, bytes: 0 }
     }
 
     /// The oldest revision that a reader can go on from.
@@ -193,14 +199,18 @@ impl Log {
 
     /// The changes after a revision, oldest first; `None` if the log does not reach back to it.
     pub(crate) fn after(&self, revision: Revision) -> Option<impl Iterator<Item = &Transition>> {
-        let places = self.places(revision)?;
+        let places = (revision >= self.start).then(|| self.places(revision))?;
         Some(places.flat_map(|(part, places)| places.filter_map(|at| part.piece.get(at))))
     }
 
     /// The changes after a revision, in their pieces; `None` if the log does not reach back to it.
     pub(crate) fn runs(&self, revision: Revision) -> Option<impl Iterator<Item = Run>> {
-        let runs = self.places(revision)?;
-        Some(runs.map(|(part, places)| Run { piece: part.piece.clone(), places }))
+        (revision >= self.start).then(|| self.places(revision).map(Part::run))
+    }
+
+    /// The same for a reader that needs no history, only every change: `None` if one of them left the log.
+    pub(crate) fn runs_if_complete(&self, revision: Revision) -> Option<impl Iterator<Item = Run>> {
+        (revision >= self.complete_after).then(|| self.places(revision).map(Part::run))
     }
 
     /// The changes of a revision, in their piece.
@@ -251,6 +261,7 @@ impl Log {
         self.len -= parts.iter().map(|part| part.len).sum::<usize>();
         if let Some(part) = parts.last() {
             self.start = self.start.max(part.last);
+            self.complete_after = self.complete_after.max(part.last);
         }
         if self.parts.len() < self.parts.capacity() / 4 {
             self.parts.shrink_to(self.parts.len() * 2);
@@ -264,12 +275,11 @@ impl Log {
     }
 
     /// Where the changes after a revision lie.
-    fn places(&self, revision: Revision) -> Option<impl Iterator<Item = (&Part, Range<usize>)>> {
-        let parts = (revision >= self.start).then(|| self.parts.range(self.part(revision)..))?;
-        Some(parts.enumerate().map(move |(number, part)| {
+    fn places(&self, revision: Revision) -> impl Iterator<Item = (&Part, Range<usize>)> {
+        self.parts.range(self.part(revision)..).enumerate().map(move |(number, part)| {
             let from = if number == 0 { part.place(revision) } else { 0 };
             (part, from..part.len)
-        }))
+        })
     }
 }
 
