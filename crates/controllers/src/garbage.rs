@@ -6,6 +6,7 @@
 //! served.
 
 mod collect;
+mod find;
 mod graph;
 mod metadata;
 mod report;
@@ -66,9 +67,10 @@ impl Collector {
     }
 
     /// Follows the types of a catalog.
-    fn follow(self: &Arc<Self>, catalog: &Catalog, followers: &mut HashMap<Arc<str>, Task>) {
+    fn follow(self: &Arc<Self>, catalog: &Arc<Catalog>, followers: &mut HashMap<Arc<str>, Task>) {
         let wanted = followable(catalog);
         let known = self.graph().resources();
+        self.graph().set_catalog(catalog.clone());
         for (prefix, resource) in &known {
             if wanted.get(prefix).is_none_or(|(_, now)| !Arc::ptr_eq(now, resource)) {
                 followers.remove(prefix);

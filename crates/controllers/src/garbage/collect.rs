@@ -1,13 +1,14 @@
 //! What is done with one object.
 
 use super::Collector;
+use super::find::{Found, find};
 use super::graph::{Item, Uid};
 use super::metadata::{Metadata, Policy, blocks};
 use super::report::{Dependent, LONGEST, Missing, OWNERS};
 use crate::Subject;
 use crate::queue::{Again, Reconcile};
 use cache::Entry;
-use registry::{Address, Catalog, DeleteOptions, Patch, Served, status};
+use registry::{Address, DeleteOptions, Patch, Served, status};
 use schema::views::meta::v1::OwnerReference;
 use schema::{Status, json};
 use std::collections::HashSet;
@@ -23,22 +24,6 @@ struct Object<'a> {
     served: Arc<Served>,
     entry: Arc<Entry>,
     metadata: Metadata,
-}
-
-/// What was found of an owner.
-enum Found {
-    /// It is there.
-    Solid,
-    /// It is there, and its type is not followed.
-    Unfollowed,
-    /// It is there, and waits for its dependents to be deleted.
-    Waiting,
-    /// It is not there.
-    Absent(Arc<Served>),
-    /// The object has no namespace in which it could be.
-    NoNamespace(Arc<Served>),
-    /// Its kind is not served in this version.
-    Unknown,
 }
 
 impl Reconcile for Collector {
@@ -102,11 +87,12 @@ impl Collector {
     /// Deletes an object whose owners are all gone or going, or removes the references to those that are.
     async fn judge(&self, object: &Object<'_>) -> Result<Again, Status> {
         let catalog = self.client.registry().catalog();
+        let is_followed = |prefix: &str| self.graph().served(prefix).is_some();
         let (mut solid, mut waiting, mut absent) = (false, false, Vec::new());
         let mut again = None;
         let mut kept = HashSet::new();
         for owner in object.metadata.owners() {
-            match self.find(&catalog, object, owner)? {
+            match find(&catalog, is_followed, object.entry.namespace(), owner)? {
                 found @ (Found::Solid | Found::Unfollowed) => {
                     solid = true;
                     kept.insert(owner.uid());
@@ -147,39 +133,6 @@ impl Collector {
         }
         self.report_absent(object, &absent);
         Ok(again)
-    }
-
-    /// Looks an owner up.
-    fn find(
-        &self,
-        catalog: &Catalog,
-        object: &Object<'_>,
-        owner: OwnerReference<'_>,
-    ) -> Result<Found, Status> {
-        let (group, version) = owner.api_version().split_once('/').unwrap_or(("", owner.api_version()));
-        let kinds = catalog.group_version(group, version).map(|known| known.resources.iter());
-        let kind =
-            kinds.into_iter().flatten().find(|served| served.kind == owner.kind() && served.stored.is_some());
-        let Some((kind, stored)) = kind.and_then(|kind| Some((kind, kind.stored.as_ref()?))) else {
-            return Ok(Found::Unknown);
-        };
-        let namespace = if kind.is_namespaced() { object.entry.namespace() } else { "" };
-        if kind.is_namespaced() && namespace.is_empty() {
-            return Ok(Found::NoNamespace(kind.clone()));
-        }
-        let entry = match stored.resource.lookup(namespace, owner.name()) {
-            Err(cache::Error::Removed { .. }) => return Ok(Found::Unknown),
-            found => found.map_err(status)?,
-        };
-        let Some(entry) = entry.filter(|entry| entry.uid() == owner.uid()) else {
-            return Ok(Found::Absent(kind.clone()));
-        };
-        let waits = || Metadata::read(&entry).map(|metadata| metadata.awaits() == Some(Policy::Foreground));
-        if entry.is_deleting() && waits().map_err(|error| Status::internal_error(&error.to_string()))? {
-            return Ok(Found::Waiting);
-        }
-        let is_followed = self.graph().served(stored.resource.spec().prefix()).is_some();
-        Ok(if is_followed { Found::Solid } else { Found::Unfollowed })
     }
 
     fn has_dependents(&self, object: &Object<'_>) -> bool {

@@ -3,21 +3,24 @@
 //! Only objects that have owners are in it, once for each owner. It is kept from the index records of changes. Decoded are only the
 //! finalizers of objects that are being deleted.
 //!
-//! 1. An object that gets an owner is due: whether the owner is there is for its next look to find out.
+//! 1. An object that gets an owner is due, unless a glance finds all its owners: otherwise its next look finds out which are there.
 //! 2. When an object is gone, its dependents are due.
 //! 3. An owner that waits has in `left` every dependent that was not found to let it go since the dependent's last change. All of
 //!    them are due when the owner starts to wait, each again when it changes, and the owner when none is left.
 
+use super::find::{Found, find};
 use super::metadata::{Metadata, Policy};
 use crate::queue::Queue;
 use cache::{Cursor, Entry, Resource, Update};
-use registry::Served;
+use registry::{Catalog, Served};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
 /// So many uids of objects that are gone are remembered; then the memory starts anew.
 const REMEMBERED: usize = 4096;
+/// So many objects are glanced at after a change; more are left to the queue.
+const GLANCES: usize = 64;
 
 /// An object, by its type's prefix in the store and its key within the type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,6 +79,8 @@ struct Followed {
 pub(super) struct Graph {
     types: HashMap<Arc<str>, Followed>,
     edges: Edges,
+    /// What is served; `None` before that is known.
+    catalog: Option<Arc<Catalog>>,
 }
 
 impl Graph {
@@ -88,8 +93,9 @@ impl Graph {
             unresolved: HashSet::new(),
             absent: HashSet::new(),
             loaded: HashSet::new(),
+            owned: Vec::new(),
         };
-        Self { types: HashMap::new(), edges }
+        Self { types: HashMap::new(), edges, catalog: None }
     }
 
     /// Follows a type from its state on.
@@ -109,18 +115,45 @@ impl Graph {
 
     /// Knows the newest changes of a type.
     pub(super) fn advance(&mut self, prefix: &str) {
-        let Self { types, edges } = self;
+        let Self { types, edges, .. } = self;
         if let Some(followed) = types.get_mut(prefix) {
             followed.advance(edges);
         }
+        self.glance();
     }
 
     /// Knows everything that was acknowledged.
     pub(super) fn advance_all(&mut self) {
-        let Self { types, edges } = self;
+        let Self { types, edges, .. } = self;
         for followed in types.values_mut().filter(|followed| !followed.cursor.is_current()) {
             followed.advance(edges);
         }
+        self.glance();
+    }
+
+    /// Makes the objects that got owners due, unless all their owners are there.
+    fn glance(&mut self) {
+        let owned = std::mem::take(&mut self.edges.owned);
+        let is_few = owned.len() <= GLANCES;
+        for item in owned {
+            if !(is_few && self.has_its_owners(&item)) {
+                self.edges.queue.add(item);
+            }
+        }
+    }
+
+    /// Whether a look at an object would find nothing to do. The owners are there, and if they go, that is a change to come.
+    fn has_its_owners(&self, item: &Item) -> bool {
+        let (Some(catalog), Some(followed)) = (&self.catalog, self.types.get(&item.prefix)) else {
+            return false;
+        };
+        let (namespace, name) = item.names();
+        let Ok(Some(entry)) = followed.cursor.resource().lookup(namespace, name) else { return false };
+        let Ok(metadata) = Metadata::read(&entry) else { return false };
+        let is_followed = |prefix: &str| self.types.contains_key(prefix);
+        let mut owners = metadata.owners();
+        !entry.is_deleting()
+            && owners.all(|owner| matches!(find(catalog, is_followed, namespace, owner), Ok(Found::Solid)))
     }
 
     /// The prefixes of all followed types, with where their objects are.
@@ -188,6 +221,11 @@ impl Graph {
         self.edges.unresolved.insert(item.clone());
     }
 
+    /// Knows what is served from now on.
+    pub(super) fn set_catalog(&mut self, catalog: Arc<Catalog>) {
+        self.catalog = Some(catalog);
+    }
+
     /// Something else is served now.
     pub(super) fn retry_unresolved(&mut self) {
         let Edges { unresolved, queue, .. } = &mut self.edges;
@@ -229,6 +267,8 @@ struct Edges {
     absent: HashSet<Uid>,
     /// The types that were ever followed.
     loaded: HashSet<Arc<str>>,
+    /// The objects that got owners, and wait for no more than a glance.
+    owned: Vec<Item>,
 }
 
 /// An owner that waits.
@@ -304,14 +344,16 @@ impl Edges {
             self.dependents.remove(&(owner.clone(), item.clone()));
             self.release(owner, &item);
         }
-        let mut is_due = false;
+        let (mut is_owned, mut is_due) = (false, false);
         for owner in &new {
+            is_owned |= !is_same && self.dependents.insert((owner.clone(), item.clone()));
             // A change may be that it blocks the deletion of its owner, or does so no more.
-            let is_new = !is_same && self.dependents.insert((owner.clone(), item.clone()));
-            is_due |= is_new | self.hold(owner, &item);
+            is_due |= self.hold(owner, &item);
         }
         if is_due {
             self.queue.add(item);
+        } else if is_owned {
+            self.owned.push(item);
         } else if after.is_none() {
             self.unresolved.remove(&item);
         }

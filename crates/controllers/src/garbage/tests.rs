@@ -406,6 +406,29 @@ async fn objects_without_owners_take_no_place() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn objects_whose_owners_are_there_are_not_due() {
+    let plane = Plane::new(Arc::default()).await;
+    let (mut graph, queue) = plane.graph();
+    graph.set_catalog(plane.fixture.client.registry().catalog());
+    let owner = plane.map("owner", &[], &[]).await;
+    let held = plane.map("held", &[], &[HOLD]).await;
+    plane.map("child", &[owner.clone(), held.clone()], &[]).await;
+    graph.advance_all();
+    assert_eq!((graph.len(), queue.len()), (2, 0));
+
+    plane.map("other-name", &[Owner { name: "other".into(), ..owner.clone() }], &[]).await;
+    graph.advance_all();
+    assert_eq!((graph.len(), queue.len()), (3, 1));
+    plane.map("half", &[owner, Owner::map("gone", NOWHERE)], &[]).await;
+    graph.advance_all();
+    assert_eq!((graph.len(), queue.len()), (5, 2));
+    plane.delete_map("held", "Foreground").await;
+    plane.map("late", &[held], &[]).await;
+    graph.advance_all();
+    assert_eq!((graph.len(), queue.len()), (6, 5), "the owner, its dependent and the new one");
+}
+
+#[tokio::test(start_paused = true)]
 async fn owner_of_a_type_that_is_not_followed_is_asked_for_now_and_then() {
     let plane = Plane::started().await;
     let events = Address::core("events", "n");
