@@ -156,7 +156,8 @@ impl<'a> Unverified<'a> {
 
 /// A part of a token: an object in which no key is repeated.
 fn part(encoded: &str) -> Option<Map> {
-    const LIMITS: Limits = Limits { bytes: MOST_BYTES, depth: MOST_DEPTH, values: MOST_VALUES };
+    const LIMITS: Limits =
+        Limits { bytes: MOST_BYTES, depth: MOST_DEPTH, values: MOST_VALUES, ..Limits::REQUEST };
     let bytes = URL_SAFE_NO_PAD.decode(encoded).ok()?;
     let decoded = json::decode_shape(&Shape::Any, &bytes, &LIMITS).ok()?;
     match decoded.value {

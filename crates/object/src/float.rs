@@ -44,6 +44,21 @@ pub fn decimal(value: f64) -> String {
     }
 }
 
+/// The number as Go's `%v` shows it: with an exponent below 1e-4 and from 1e6 on.
+///
+/// ```
+/// assert_eq!(object::float::short(123_456.5), "123456.5");
+/// assert_eq!(object::float::short(1e6), "1e+06");
+/// ```
+pub fn short(value: f64) -> String {
+    let Scientific { mantissa, exponent } = scientific(value);
+    if value == 0.0 || (-4..6).contains(&exponent) {
+        return decimal(value);
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
+}
+
 /// The correctly rounded text ends in an even digit where there is a choice; it counts if it gives the number back.
 fn even(value: f64, rounded: String, shortest: String) -> String {
     if rounded.parse() == Ok(value) { rounded } else { shortest }
@@ -73,6 +88,20 @@ mod tests {
             (123456789012345678901.0, "123456789012345680000"),
         ] {
             assert_eq!(decimal(value), text);
+        }
+    }
+
+    #[test]
+    fn large_and_small_numbers_have_exponents() {
+        for (number, text) in [
+            (1e20, "1e+20"),
+            (123_456.5, "123456.5"),
+            (1e6, "1e+06"),
+            (0.0001, "0.0001"),
+            (0.00001, "1e-05"),
+            (0.0, "0"),
+        ] {
+            assert_eq!(short(number), text);
         }
     }
 }

@@ -33,6 +33,14 @@ impl Key {
         Self(Form::Known(text))
     }
 
+    /// Whether other clones of the key share its text, or the program itself does.
+    pub fn is_shared(&self) -> bool {
+        match &self.0 {
+            Form::Known(_) => true,
+            Form::Other(text) => !text.is_unique(),
+        }
+    }
+
     /// The key's text.
     #[inline]
     pub fn as_str(&self) -> &str {

@@ -50,7 +50,7 @@ pub(crate) fn types(schema: &Schema) -> String {
         writeln!(
             out,
             "pub(crate) static {ident}: Type = Type {{ name: text({name:?}), openapi: text({openapi:?}), struct_name: text({:?}), kind: {kind}, \
-             fields: Ref::Static(&[{fields_text}]), wire: Ref::Static(&[{}]), atomic: {}, union: {union}, preserve_unknown_fields: false, \
+             fields: Ref::Static(&[{fields_text}]), wire: Ref::Static(&[{}]), atomic: {}, union: {union}, preserve_unknown_fields: false, custom: None, \
              has_defaults: {}, has_rules: {}, lookup: Lookup {{ slots: Ref::Static(&{slots:?}) }}, always: Ref::Static(&[{always}]), names: &[{names}] }};",
             ty.name,
             message_fields_text(&fields, &message_fields),

@@ -4,8 +4,9 @@ use crate::lookup::{Lookup, layout};
 use crate::model::{
     Field, FieldOptions, GroupVersionKind, MessageField, Patch, Ref, Rule, Shape, Topology, Type, Union,
 };
+use crate::structural::Structural;
 use object::{Key, Text, Value};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Builds a type, field by field in JSON order.
 ///
@@ -25,6 +26,7 @@ pub struct Builder {
     atomic: bool,
     preserve_unknown_fields: bool,
     union: Option<Union>,
+    custom: Option<Arc<Structural>>,
     fields: Vec<Field>,
 }
 
@@ -100,6 +102,13 @@ impl FieldBuilder {
     }
 }
 
+/// The type of an object of any kind: `kind`, `apiVersion` and `metadata` have types, everything else is kept as it is.
+pub fn unstructured() -> &'static Ref<Type> {
+    static TYPE: LazyLock<Ref<Type>> =
+        LazyLock::new(|| Builder::new("Unstructured").object().preserve_unknown_fields().build());
+    &TYPE
+}
+
 impl Builder {
     /// A type without fields.
     pub fn new(name: impl Into<Text>) -> Self {
@@ -111,6 +120,7 @@ impl Builder {
             atomic: false,
             preserve_unknown_fields: false,
             union: None,
+            custom: None,
             fields: Vec::new(),
         }
     }
@@ -179,6 +189,13 @@ impl Builder {
         self
     }
 
+    /// The type of a custom kind: fields beside those of every object are those of a schema. They are kept when an object is read, whatever their
+    /// types, and pruned by the schema.
+    pub fn custom(mut self, schema: Arc<Structural>) -> Self {
+        self.custom = Some(schema);
+        self.preserve_unknown_fields()
+    }
+
     /// Sets the fields that exclude each other.
     pub fn union(mut self, union: Union) -> Self {
         self.union = Some(union);
@@ -229,9 +246,11 @@ impl Builder {
             wire: Ref::Shared(wire.into()),
             atomic: self.atomic,
             preserve_unknown_fields: self.preserve_unknown_fields,
-            has_defaults: fields
-                .iter()
-                .any(|field| field.options.default.is_some() || leads_to(&field.shape, |ty| ty.has_defaults)),
+            has_defaults: self.custom.as_ref().is_some_and(|custom| custom.root().has_defaults)
+                || fields.iter().any(|field| {
+                    field.options.default.is_some() || leads_to(&field.shape, |ty| ty.has_defaults)
+                }),
+            custom: self.custom,
             has_rules: self.union.as_ref().is_some_and(|union| union.checked)
                 || fields.iter().any(|field| {
                     !field.options.rules.is_empty() || leads_to(&field.shape, |ty| ty.has_rules)

@@ -1,6 +1,7 @@
 //! What all decoders share: limits, errors, field paths for errors, and the list of unknown and duplicate fields.
 
 use crate::model::{Field, Shape, Type};
+use crate::structural::Pruned;
 use object::excerpt::shorten_to;
 use object::quote::Quoted;
 use object::{Key, Map, Value};
@@ -19,13 +20,17 @@ pub struct Limits {
     pub depth: usize,
     /// Values in the tree, keys of maps included.
     pub values: usize,
+    /// Whether malformed metadata of an object within a custom resource is dropped, instead of refused: a stored object has to stay readable.
+    pub drops_malformed: bool,
 }
 
 impl Limits {
     /// For a request body: the reference accepts 3 MiB.
-    pub const REQUEST: Self = Self { bytes: 3 * 1024 * 1024, depth: 512, values: 250_000 };
+    pub const REQUEST: Self =
+        Self { bytes: 3 * 1024 * 1024, depth: 512, values: 250_000, drops_malformed: false };
     /// For stored objects, which were checked when they were written.
-    pub const STORED: Self = Self { bytes: usize::MAX, depth: 1024, values: usize::MAX };
+    pub const STORED: Self =
+        Self { bytes: usize::MAX, depth: 1024, values: usize::MAX, drops_malformed: true };
 }
 
 impl Default for Limits {
@@ -35,17 +40,55 @@ impl Default for Limits {
 }
 
 /// A decoded object, and the fields that strict validation reports.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Decoded {
     /// The tree.
     pub value: Value,
     /// Unknown and duplicate fields, in the order of the input: at most [`Decoded::MOST_STRICT`], each once.
     pub strict: Vec<Strict>,
+    /// Whether the schema of a custom kind changed the tree: it is not what the input says.
+    pub pruned: bool,
 }
 
 impl Decoded {
     /// The limit of `strict`, as in the reference.
     pub const MOST_STRICT: usize = 100;
+
+    /// Takes out of an object everything but `kind`, `apiVersion` and `metadata`, and reports it as unknown: what becomes of an object in a version
+    /// that its kind does not have.
+    pub fn forget_all(&mut self) {
+        let Some(map) = self.value.as_map_mut() else { return };
+        let mut unknown = Vec::new();
+        map.retain(|key, _| {
+            let is_meta = matches!(key.as_str(), "kind" | "apiVersion" | "metadata");
+            if !is_meta && unknown.len() < Self::MOST_STRICT {
+                unknown.push(shorten_to(MOST_PATH, key.to_string()));
+            }
+            is_meta
+        });
+        unknown.sort();
+        self.strict.extend(unknown.into_iter().map(Strict::Unknown));
+        self.strict.truncate(Self::MOST_STRICT);
+    }
+
+    /// What a decoder read of a shape. Of an object of a custom kind, what its schema does not name is taken out.
+    pub(crate) fn new(
+        shape: &Shape,
+        mut value: Value,
+        mut strict: Vec<Strict>,
+        limits: &Limits,
+    ) -> Result<Self, Error> {
+        let custom = match shape {
+            Shape::Struct(ty) => ty.custom.as_ref(),
+            _ => None,
+        };
+        let Some(custom) = custom else { return Ok(Self { value, strict, pruned: false }) };
+        let Pruned { changed, malformed } = custom.prune(&mut value, &mut strict);
+        match malformed {
+            Some(error) if !limits.drops_malformed => Err(Error::Value(error.to_string())),
+            _ => Ok(Self { value, strict, pruned: changed }),
+        }
+    }
 }
 
 /// A field that is dropped with a warning, or an error with `fieldValidation=Strict`.
@@ -90,6 +133,22 @@ pub enum Error {
     /// More values than the limit.
     #[error("too many values: the limit is {0}")]
     TooMany(usize),
+}
+
+impl Error {
+    /// The error of an object of a custom kind: the reference decodes its metadata alone, so that paths start there.
+    pub fn of_custom(self) -> Self {
+        match self {
+            Error::Type(mismatch) if mismatch.path == "metadata" => {
+                Error::Type(Mismatch { struct_name: String::new(), path: String::new(), ..mismatch })
+            }
+            Error::Type(mismatch) => {
+                let within = mismatch.path.strip_prefix("metadata.").map(str::to_owned);
+                Error::Type(Mismatch { path: within.unwrap_or(mismatch.path), ..mismatch })
+            }
+            other => other,
+        }
+    }
 }
 
 /// A boxed error: one word, so that the results of decoder functions stay small.
@@ -209,6 +268,8 @@ impl<'p> DecodePath<'p> {
         let mut at = Some(self);
         while let Some(place) = at {
             match &place.segment {
+                // The reference decodes the metadata of a custom resource by itself.
+                Segment::Field(ty, _) if ty.custom.is_some() => break,
                 Segment::Field(ty, field) => {
                     if names.is_empty() {
                         struct_name = ty.struct_name.to_string();

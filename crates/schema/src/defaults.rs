@@ -6,10 +6,14 @@ use object::{Map, Value};
 /// Sets absent fields to the defaults that their type declares, at every depth. An absent struct that is not optional
 /// counts as an empty one, so its defaults apply.
 pub fn default(ty: &Type, value: &mut Value) {
-    if ty.has_defaults
-        && let Some(map) = value.as_map_mut()
-    {
+    if !ty.has_defaults {
+        return;
+    }
+    if let Some(map) = value.as_map_mut() {
         fill(ty, map);
+    }
+    if let Some(custom) = &ty.custom {
+        custom.default(value);
     }
 }
 

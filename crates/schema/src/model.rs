@@ -11,6 +11,7 @@
 //! 3. *[`Field`] holds what every decode reads*; [`FieldOptions`] holds the rest.
 
 use crate::lookup::Lookup;
+use crate::structural::Structural;
 use object::{Key, Map, Text, Value};
 use std::fmt;
 use std::ops::Deref;
@@ -82,6 +83,8 @@ pub struct Type {
     pub union: Option<Union>,
     /// Whether unknown fields are preserved instead of pruned and reported.
     pub preserve_unknown_fields: bool,
+    /// What else the objects of a custom kind have to be: fields beside those of every object are in this schema alone.
+    pub custom: Option<Arc<Structural>>,
     /// Whether this type or a type that it refers to declares a default.
     pub has_defaults: bool,
     /// Whether this type or a type that it refers to declares a rule.
@@ -102,6 +105,11 @@ impl fmt::Debug for Type {
 }
 
 impl Type {
+    /// The number of the schema that objects are decoded by: that of a custom kind, otherwise one.
+    pub fn schema_number(&self) -> u32 {
+        self.custom.as_ref().map_or(1, |custom| custom.number())
+    }
+
     /// The field called `name`.
     #[inline]
     pub fn field(&self, name: &str) -> Option<&Field> {

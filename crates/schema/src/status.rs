@@ -152,6 +152,15 @@ impl Status {
         }
     }
 
+    /// 405 for the creation of a custom resource whose definition is being deleted.
+    pub fn definition_is_terminating(group: &str, resource: &str) -> Self {
+        Self {
+            message: "create not allowed while custom resource definition is terminating".into(),
+            details: Some(Box::new(Details::of(group, resource, ""))),
+            ..Self::method_not_allowed()
+        }
+    }
+
     /// 401 for a request without valid credentials.
     pub fn unauthorized() -> Self {
         Self {

@@ -4,10 +4,12 @@
 //! involve several fields are in `kinds`, in the `validate_` hooks of strategies.
 
 use crate::model::{Field, Format, Rule, Shape, Topology, Type, Union};
+use object::excerpt::excerpt;
 use object::field::{BadValue, Error, List, Path};
 use object::quote::Quoted;
 use object::{Map, Text, Value, name};
 use std::collections::HashMap;
+use std::fmt;
 
 /// Checks `new`, an object or a part of one at `path`; immutable fields are compared with `old`.
 pub fn validate(ty: &Type, new: &Map, old: Option<&Map>, path: &Path<'_>) -> List {
@@ -273,7 +275,46 @@ pub fn bad_value(value: &Value) -> BadValue {
     }
 }
 
-fn json_text(value: &Value) -> String {
+/// A value of a custom resource as an error shows it: a list or a map in Go's syntax.
+pub fn go_value(value: &Value) -> BadValue {
+    match value {
+        Value::List(_) | Value::Map(_) => {
+            let shown = excerpt(&GoSyntax(value));
+            BadValue::Raw(shown)
+        }
+        scalar => bad_value(scalar),
+    }
+}
+
+struct GoSyntax<'v>(&'v Value);
+
+impl fmt::Display for GoSyntax<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Value::Null => f.write_str("interface {}(nil)"),
+            Value::List(items) => {
+                f.write_str("[]interface {}{")?;
+                for (at, item) in items.iter().enumerate() {
+                    write!(f, "{}{}", if at > 0 { ", " } else { "" }, GoSyntax(item))?;
+                }
+                f.write_str("}")
+            }
+            Value::Map(map) => {
+                let mut entries: Vec<_> = map.iter().collect();
+                entries.sort_by_key(|(key, _)| *key);
+                f.write_str("map[string]interface {}{")?;
+                for (at, (key, value)) in entries.into_iter().enumerate() {
+                    let separator = if at > 0 { ", " } else { "" };
+                    write!(f, "{separator}{}:{}", Quoted(key), GoSyntax(value))?;
+                }
+                f.write_str("}")
+            }
+            scalar => write!(f, "{}", bad_value(scalar)),
+        }
+    }
+}
+
+pub(crate) fn json_text(value: &Value) -> String {
     let mut out = Vec::new();
     crate::json::encode_shape(&Shape::Any, value, &mut out);
     String::from_utf8_lossy(&out).into_owned()

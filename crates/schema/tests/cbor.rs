@@ -125,7 +125,7 @@ fn false_lengths_and_deep_nesting_fail_fast() {
 fn size_depth_and_count_are_limited() {
     let limited =
         |bytes: &[u8], limits| cbor::decode_shape(&Shape::Any, bytes, &limits).expect_err("refused");
-    let limits = Limits { bytes: 100, depth: 10, values: 50 };
+    let limits = Limits { bytes: 100, depth: 10, values: 50, ..Limits::REQUEST };
     assert_eq!(limited(&[0; 101], limits), Error::TooLarge(100));
     assert_eq!(limited(&[[0x81; 11].as_slice(), &[0]].concat(), limits), Error::TooDeep);
     assert_eq!(limited(&[[0x98, 60].as_slice(), &[0; 60]].concat(), limits), Error::TooMany(50));

@@ -54,6 +54,11 @@ impl List {
         self.left_out += left_out;
     }
 
+    /// Counts errors that were never made.
+    pub fn leave_out(&mut self, count: usize) {
+        self.left_out += count;
+    }
+
     /// How many errors were only counted.
     pub fn left_out(&self) -> usize {
         self.left_out

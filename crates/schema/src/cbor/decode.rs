@@ -47,7 +47,7 @@ pub fn decode_shape(shape: &Shape, input: &[u8], limits: &Limits) -> Result<Deco
         Value::Null if matches!(shape, Shape::Struct(_)) => Map::new().into(),
         value => value,
     };
-    Ok(Decoded { value, strict: decoder.strict.into_vec() })
+    Decoded::new(shape, value, decoder.strict.into_vec(), limits)
 }
 
 /// How a byte string is converted to text.

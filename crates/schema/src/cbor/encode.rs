@@ -170,7 +170,7 @@ fn write_any(value: &Value, out: &mut Vec<u8>) {
 
 /// Writes JSON text as items. A number that does not fit into 64 bits is written as text.
 fn write_raw(raw: &RawJson, out: &mut Vec<u8>) {
-    let limits = Limits { bytes: usize::MAX, depth: 1000, values: usize::MAX };
+    let limits = Limits { depth: 1000, ..Limits::STORED };
     match crate::json::decode_shape(&Shape::Any, raw.as_str().as_bytes(), &limits) {
         Ok(decoded) => write_any(&decoded.value, out),
         Err(_) => write_text(raw.as_str(), out),

@@ -54,7 +54,7 @@ fn decode_with(shape: &Shape, input: &[u8], limits: &Limits, strict: StrictList)
         (Value::Null, Shape::Struct(_)) => Map::new().into(),
         (value, _) => value,
     };
-    Ok(Decoded { value, strict: decoder.strict.into_vec() })
+    Decoded::new(shape, value, decoder.strict.into_vec(), limits)
 }
 
 /// One JSON value and nothing else, nested at most `depth` deep: its text without white space.

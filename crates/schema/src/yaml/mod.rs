@@ -43,10 +43,10 @@ pub fn decode_shape(shape: &Shape, input: &[u8], limits: &Limits) -> Result<Deco
     let Json { text, strict: mut all } = to_json(input, limits)?;
     // The limit applies to the YAML text, not to the JSON text.
     let limits = Limits { bytes: usize::MAX, ..*limits };
-    let Decoded { value, strict } = crate::json::decode_shape(shape, text.as_bytes(), &limits)?;
+    let Decoded { value, strict, pruned } = crate::json::decode_shape(shape, text.as_bytes(), &limits)?;
     all.extend(strict);
     all.truncate(Decoded::MOST_STRICT);
-    Ok(Decoded { value, strict: all })
+    Ok(Decoded { value, strict: all, pruned })
 }
 
 /// The first document of a YAML stream as JSON; an empty stream is null.

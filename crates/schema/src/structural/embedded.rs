@@ -1,0 +1,158 @@
+//! Embedded objects: what `kind`, `apiVersion` and `metadata` of a value with `x-kubernetes-embedded-resource` have to be.
+
+use super::{Node, Structural};
+use crate::decode::{Error, Limits, Strict};
+use crate::json;
+use crate::model::Shape;
+use crate::validate::go_value;
+use crate::view::View;
+use crate::views::meta::v1::ObjectMeta;
+use object::field::{self, Path};
+use object::{Map, Value, excerpt, name};
+
+/// The rules for the metadata of any object, which has a name: what is wrong, with paths that begin with `metadata`.
+type MetadataRules<'r> = &'r dyn Fn(&Map) -> field::List;
+
+impl Structural {
+    /// What is wrong with `kind`, `apiVersion` and `metadata` of embedded objects. The rules for metadata are those of `metadata`: it gets an
+    /// object with its metadata, which is that of a namespaced object if it has a namespace, and can have any name that is a path segment.
+    pub fn validate_embedded(&self, object: &Map, metadata: impl Fn(&Map) -> field::List) -> field::List {
+        let mut errors = field::List::new();
+        check_map(object, &self.root, &Path::UNSET, &metadata, &mut errors);
+        errors
+    }
+}
+
+fn check(value: &Value, node: &Node, path: &Path<'_>, rules: MetadataRules<'_>, errors: &mut field::List) {
+    if !node.has_embedded_resources {
+        return;
+    }
+    match value {
+        Value::Map(map) => check_map(map, node, path, rules, errors),
+        Value::List(items) => {
+            let Some(node) = &node.items else { return };
+            for (at, item) in items.iter().enumerate() {
+                check(item, node, &path.index(at), rules, errors);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn check_map(map: &Map, node: &Node, path: &Path<'_>, rules: MetadataRules<'_>, errors: &mut field::List) {
+    if !node.has_embedded_resources {
+        return;
+    }
+    if node.embedded_resource {
+        check_embedded(map, path, rules, errors);
+    }
+    for (key, value) in map.iter() {
+        match (node.property(key), node.additional.node()) {
+            (Some(node), _) => check(value, node, &path.child(key), rules, errors),
+            (None, Some(node)) => check(value, node, &path.key(key), rules, errors),
+            (None, None) => {}
+        }
+    }
+}
+
+fn check_embedded(map: &Map, path: &Path<'_>, rules: MetadataRules<'_>, errors: &mut field::List) {
+    for key in ["apiVersion", "kind"] {
+        let path = path.child(key);
+        let Some(value) = map.get(key) else {
+            errors.push_with(|| field::Error::required(&path, "must not be empty"));
+            continue;
+        };
+        let why = match (value, key) {
+            (Value::String(text), _) if text.is_empty() => "must not be empty".to_owned(),
+            (Value::String(text), "apiVersion") if text.matches('/').count() > 1 => {
+                format!("unexpected GroupVersion string: {}", excerpt::shorten(text.as_str()))
+            }
+            (Value::String(text), "kind") => match name::dns1035_label(&text.to_lowercase()) {
+                messages if messages.is_empty() => continue,
+                messages => {
+                    format!("may have mixed case, but should otherwise match: {}", messages.join(","))
+                }
+            },
+            (Value::String(_), _) => continue,
+            _ => "must be a string".to_owned(),
+        };
+        errors.push_with(|| field::Error::invalid(&path, go_value(value), why));
+    }
+    if let Some(value) = map.get("metadata") {
+        check_metadata(value, &path.child("metadata"), rules, errors);
+    }
+}
+
+fn check_metadata(value: &Value, path: &Path<'_>, rules: MetadataRules<'_>, errors: &mut field::List) {
+    let mut object = match metadata(value) {
+        Metadata { malformed: Some(why), .. } => {
+            errors.push_with(|| field::Error::invalid(path, go_value(value), why));
+            return;
+        }
+        Metadata { value, .. } => value.unwrap_or_default(),
+    };
+    if let Some(metadata) = object.as_map_mut()
+        && !metadata.contains_key("name")
+    {
+        // The rules ask for one, which an embedded object does not need.
+        metadata.insert("name", "embedded");
+    }
+    for mut error in rules(&Map::from_iter([("metadata", object)])).into_vec() {
+        if let Some(within) = error.path.strip_prefix("metadata") {
+            error.path = excerpt::excerpt(&format_args!("{path}{within}"));
+        }
+        errors.push(error);
+    }
+}
+
+/// Whether a field is one of those that every object has.
+pub(super) fn is_meta(key: &str) -> bool {
+    matches!(key, "apiVersion" | "kind" | "metadata")
+}
+
+/// The metadata of an embedded object, as its type reads it.
+pub(super) struct Metadata {
+    /// The metadata without unknown fields and without malformed ones. Nothing can be read of a value that is no object.
+    pub(super) value: Option<Value>,
+    /// The unknown fields.
+    pub(super) unknown: Vec<String>,
+    /// What is malformed.
+    pub(super) malformed: Option<String>,
+}
+
+/// Reads the metadata of an embedded object: as a whole, or if that fails, field by field.
+pub(super) fn metadata(value: &Value) -> Metadata {
+    let error = match read(value) {
+        Ok(metadata) => return metadata,
+        Err(error) => error.to_string(),
+    };
+    let Value::Map(map) = value else {
+        return Metadata { value: None, unknown: Vec::new(), malformed: Some(error) };
+    };
+    let (mut fields, mut unknown) = (Vec::with_capacity(map.len()), Vec::new());
+    for (key, value) in map.iter() {
+        let field = Map::from_distinct([(key.clone(), value.clone())]).into();
+        let Ok(metadata) = read(&field) else { continue };
+        unknown.extend(metadata.unknown);
+        if let Some(Value::Map(field)) = metadata.value {
+            fields.extend(field);
+        }
+    }
+    Metadata { value: Some(Map::from_distinct(fields).into()), unknown, malformed: Some(error) }
+}
+
+fn read(value: &Value) -> Result<Metadata, Error> {
+    let mut text = Vec::new();
+    json::encode_shape(&Shape::Any, value, &mut text);
+    let decoded = json::decode(ObjectMeta::schema(), &text, &Limits::STORED)?;
+    let unknown = decoded.strict.into_iter().filter_map(|strict| match strict {
+        Strict::Unknown(path) => Some(path),
+        Strict::Duplicate(_) | Strict::Yaml(_) => None,
+    });
+    text.clear();
+    json::encode(ObjectMeta::schema(), &decoded.value, &mut text);
+    let mut plain = json::decode_shape(&Shape::Any, &text, &Limits::STORED)?.value;
+    // The type writes it also where there is none.
+    plain.as_map_mut().into_iter().for_each(|map| map.retain(|_, value| !value.is_null()));
+    Ok(Metadata { value: Some(plain), unknown: unknown.collect(), malformed: None })
+}

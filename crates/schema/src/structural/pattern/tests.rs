@@ -1,0 +1,43 @@
+//! Tests of patterns.
+
+use super::*;
+
+#[test]
+fn deep_patterns_compile_on_a_small_stack() {
+    let deep =
+        |open: &str, close: &str, times: usize| format!("{}a{}", open.repeat(times), close.repeat(times));
+    for pattern in
+        [deep("(", ")", 900), deep("(?:", ")*", 900), deep("(b|", ")", 400), deep("(b", "c)*", 300)]
+    {
+        assert!(std::thread::spawn(move || matches(&pattern, "a")).join().unwrap().is_ok());
+    }
+}
+
+#[test]
+fn patterns_that_compile_to_too_much_are_refused_when_they_are_checked() {
+    let error = check_pattern(r"((\pL\pM\pN\pS){100}){10}(\pL\pM\pN\pS){1000}").unwrap_err();
+    assert!(error.starts_with("error parsing regexp: expression too large: "), "{error}");
+    assert_eq!(check_pattern(r"^[\pL\d]{1,255}$"), Ok(()));
+}
+
+#[test]
+fn the_cache_is_bounded() {
+    for number in 0..2 * MOST_KEPT {
+        assert_eq!(matches(&format!("^{number}$"), "x"), Ok(false));
+    }
+    let cache = CACHE.lock().unwrap();
+    assert!(cache.patterns.len() <= MOST_KEPT);
+    assert_eq!(cache.bytes, cache.patterns.values().map(|kept| kept.bytes).sum::<usize>());
+}
+
+#[test]
+fn long_patterns_are_read_in_linear_time_and_refused() {
+    let start = std::time::Instant::now();
+    for pattern in
+        ["a".repeat(3 << 20), format!("{}{}{}", "(b".repeat(400), "a".repeat(3 << 20), "c)".repeat(400))]
+    {
+        let error = check_pattern(&pattern).unwrap_err();
+        assert!(error.starts_with("error parsing regexp: expression too large: "));
+    }
+    assert!(start.elapsed() < std::time::Duration::from_secs(20));
+}
