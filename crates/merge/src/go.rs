@@ -92,7 +92,7 @@ pub(crate) fn show(value: &Value) -> String {
             Value::Null => write!(out, "<nil>"),
             Value::Bool(flag) => write!(out, "{flag}"),
             Value::Int(number) => write!(out, "{number}"),
-            Value::Float(number) => write!(out, "{}", show_float(*number)),
+            Value::Float(number) => write!(out, "{}", float::short(*number)),
             _ => write!(out, "{}", scalar.as_str().unwrap_or_default()),
         };
     });
@@ -107,7 +107,7 @@ pub(crate) fn show_as_text(value: &Value) -> String {
             Value::Null => write!(out, "%!s(<nil>)"),
             Value::Bool(flag) => write!(out, "%!s(bool={flag})"),
             Value::Int(number) => write!(out, "%!s(int64={number})"),
-            Value::Float(number) => write!(out, "%!s(float64={})", show_float(*number)),
+            Value::Float(number) => write!(out, "%!s(float64={})", float::short(*number)),
             _ => write!(out, "{}", scalar.as_str().unwrap_or_default()),
         };
     });
@@ -166,16 +166,6 @@ fn write(value: &Value, out: &mut String, scalar: fn(&Value, &mut String)) {
     }
 }
 
-/// The shortest text, with an exponent below 1e-4 and from 1e6 on.
-fn show_float(number: f64) -> String {
-    let float::Scientific { mantissa, exponent } = float::scientific(number);
-    if number == 0.0 || (-4..6).contains(&exponent) {
-        return float::decimal(number);
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,19 +178,5 @@ mod tests {
         assert_eq!(show(&value), "map[a:map[] b:[<nil> true 7 1.5 x]]");
         let texts = "map[a:map[] b:[%!s(<nil>) %!s(bool=true) %!s(int64=7) %!s(float64=1.5) x]]";
         assert_eq!(show_as_text(&value), texts);
-    }
-
-    #[test]
-    fn large_and_small_numbers_have_exponents() {
-        for (number, text) in [
-            (1e20, "1e+20"),
-            (123_456.5, "123456.5"),
-            (1e6, "1e+06"),
-            (0.0001, "0.0001"),
-            (0.00001, "1e-05"),
-            (0.0, "0"),
-        ] {
-            assert_eq!(show_float(number), text);
-        }
     }
 }

@@ -151,6 +151,9 @@ impl Manager<'_> {
     /// subresource; a single empty entry, or an empty list, resets them. If there is nothing to record, the object has no managed
     /// fields.
     pub fn update(&self, live: Option<&Value>, new: &mut Value, writer: Writer<'_>) {
+        // The metadata of a custom object is written anew when it is read, without empty lists.
+        let empty = if self.ty.custom.is_some() { &[] } else { writer.empty };
+        let writer = Writer { empty, ..writer };
         let sent = entries::take(new);
         let known = live.and_then(entries::of).unwrap_or_default();
         let mut owners = match sent.as_ref().and_then(Value::as_list).filter(|_| self.subresource.is_empty())

@@ -217,7 +217,8 @@ impl<'a> Node<'a> {
 }
 
 /// For text that this server has written itself, from trees that were bounded when they came.
-pub(crate) const UNBOUNDED: Limits = Limits { bytes: usize::MAX, depth: usize::MAX, values: usize::MAX };
+pub(crate) const UNBOUNDED: Limits =
+    Limits { bytes: usize::MAX, depth: usize::MAX, values: usize::MAX, ..Limits::REQUEST };
 
 fn open_struct<'a>(ty: &'a Type, map: &Map) -> Doc<'a> {
     let mut doc = Doc::new();

@@ -25,7 +25,10 @@ pub(crate) fn finish(
         && let Some(mut map) = assemble_struct(ty, doc, limits.depth)
     {
         set_kind(ty, &mut map);
-        return Ok(Patched { ty: ty.clone(), value: map.into(), strict });
+        let mut value = map.into();
+        if is_as_its_schema(ty, &mut value) {
+            return Ok(Patched { ty: ty.clone(), value, strict });
+        }
     }
     let text = root.to_text();
     let Read { ty, decoded } = match read(ty, root, &text, limits) {
@@ -38,10 +41,18 @@ pub(crate) fn finish(
     }
     refuse_strictly(&strict, validation, || text)?;
     let mut value = decoded.value;
-    if let Some(map) = value.as_map_mut() {
+    // The rules of a custom kind refuse another one.
+    if let Some(map) = value.as_map_mut().filter(|_| ty.custom.is_none()) {
         set_kind(&ty, map);
     }
     Ok(Patched { ty, value, strict })
+}
+
+/// Takes out of an object of a custom kind what its schema does not name. False if there is something to report.
+fn is_as_its_schema(ty: &Type, object: &mut Value) -> bool {
+    let Some(custom) = &ty.custom else { return true };
+    let mut strict = Vec::new();
+    custom.prune(object, &mut strict).malformed.is_none() && strict.is_empty()
 }
 
 /// With [`FieldValidation::Strict`], nothing may be dropped.
@@ -165,6 +176,9 @@ fn read(ty: &Ref<Type>, root: &Node<'_>, text: &str, limits: &Limits) -> Result<
         Some(split) => split,
         None => ("", api_version.as_str()),
     };
+    if ty.custom.is_some() {
+        return read_custom(ty, (group, version, &kind), doc, text, &limits);
+    }
     let kind = if kind.is_empty() { own.kind.as_str() } else { kind.as_str() };
     if version.is_empty() && (group.is_empty() || group == own.group) {
         return Ok(without_version(ty, doc));
@@ -190,6 +204,32 @@ fn read(ty: &Ref<Type>, root: &Node<'_>, text: &str, limits: &Limits) -> Result<
     Err(format!("converting ({version}.{kind}) to ({package}.{own}): {UNKNOWN_CONVERSION}"))
 }
 
+/// Reads the document of a custom kind. It has to say what it is, and is a plain object if it says that it is something else.
+fn read_custom(
+    ty: &Ref<Type>,
+    (group, version, kind): (&str, &str, &str),
+    doc: &Doc<'_>,
+    text: &str,
+    limits: &Limits,
+) -> Result<Read, String> {
+    if kind.is_empty() {
+        return Err(format!("Object 'Kind' is missing in '{text}'"));
+    }
+    if doc.get("apiVersion").is_some_and(Node::is_null) {
+        return Err(".apiVersion accessor error: <nil> is of the type <nil>, expected string".into());
+    }
+    let own = ty.kind.as_ref();
+    let is_kind = own.is_some_and(|own| own.group == group && own.kind == kind);
+    let is_version = own.is_some_and(|own| own.version == version);
+    let read_as = if is_kind && is_version { ty } else { schema::unstructured() };
+    let decoded = json::decode_shape(&shape_of(read_as), text.as_bytes(), limits);
+    let mut decoded = decoded.map_err(|error| error.of_custom().to_string())?;
+    if is_kind && !is_version {
+        decoded.forget_all();
+    }
+    Ok(Read { ty: ty.clone(), decoded })
+}
+
 /// The end of the text about a document that is an object of another kind.
 pub const UNKNOWN_CONVERSION: &str = "unknown conversion";
 
@@ -197,7 +237,7 @@ pub const UNKNOWN_CONVERSION: &str = "unknown conversion";
 fn without_version(ty: &Ref<Type>, doc: &Doc<'_>) -> Read {
     let others = doc.keys().filter(|key| !matches!(key.as_str(), "kind" | "apiVersion"));
     let strict = others.take(Decoded::MOST_STRICT).map(|key| Strict::Unknown(key.as_str().into())).collect();
-    Read { ty: ty.clone(), decoded: Decoded { value: Map::new().into(), strict } }
+    Read { ty: ty.clone(), decoded: Decoded { value: Map::new().into(), strict, pruned: false } }
 }
 
 /// The package of the internal type of a kind.

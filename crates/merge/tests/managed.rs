@@ -10,7 +10,10 @@
 use merge::managed::{Error, Force, Manager, Scale, Typed, Versions, Writer};
 use object::path_set::Set;
 use object::{Text, Value};
-use schema::{Limits, Ref, Shape, Type, builtin, json, yaml};
+use schema::view::View;
+use schema::views::apiextensions::v1::JSONSchemaProps;
+use schema::{Builder, GroupVersionKind, Limits, Ref, Shape, Structural, Type, builtin, json, yaml};
+use std::sync::Arc;
 
 #[test]
 fn random_histories_match_the_reference() {
@@ -20,6 +23,12 @@ fn random_histories_match_the_reference() {
 #[test]
 fn written_histories_match_the_reference() {
     replay(include_str!("reference/written.jsonl"), 70);
+}
+
+/// The number at `schema` is that of a schema in `custom_schemas.json`, which both versions of the kind have.
+#[test]
+fn histories_of_a_custom_kind_match_the_reference() {
+    replay(include_str!("reference/custom.jsonl"), 150);
 }
 
 /// Each line has the entries of an object (`parent`), those of its scale (`sub`), those of the scale after a change (`scale`),
@@ -82,10 +91,11 @@ fn replay(text: &str, at_least: usize) {
 
 fn run(history: &Value) -> Result<(), String> {
     let (version, kind) = word(history, "kind").split_once('|').unwrap();
+    let schema = history.get("schema").and_then(Value::as_i64).map(|number| custom_schema(number as usize));
     let mut live: Option<Typed> = None;
     for (at, step) in history.get("steps").and_then(Value::as_list).unwrap().iter().enumerate() {
         let version = Some(word(step, "v")).filter(|v| !v.is_empty()).unwrap_or(version);
-        let versions = Kind::new(kind, version, history.get("reset"), word(step, "s"));
+        let versions = Kind::new(kind, version, history.get("reset"), word(step, "s"), schema.as_ref());
         let ty = versions.ty(version).ok_or("no such type")?;
         if let Some(typed) = &mut live {
             let from = typed.ty.kind.as_ref().unwrap().api_version();
@@ -165,25 +175,45 @@ fn sorted_lines(text: String) -> String {
     format!("{head} {faults:?}")
 }
 
+/// A schema of a custom kind.
+fn custom_schema(number: usize) -> Arc<Structural> {
+    let schemas = any(include_str!("reference/custom_schemas.json"));
+    let schema = text_of(schemas.as_list().unwrap().get(number).unwrap());
+    let decoded = json::decode(JSONSchemaProps::schema(), schema.as_bytes(), &Limits::default()).unwrap();
+    Structural::compile(JSONSchemaProps::of(decoded.value.as_map().unwrap())).unwrap()
+}
+
 /// A kind whose versions differ in nothing but their names.
 struct Kind {
     kind: String,
     version: String,
     resets: Option<Set>,
+    schema: Option<Arc<Structural>>,
 }
 
 impl Kind {
-    fn new(kind: &str, version: &str, reset: Option<&Value>, subresource: &str) -> Self {
+    fn new(
+        kind: &str,
+        version: &str,
+        reset: Option<&Value>,
+        subresource: &str,
+        schema: Option<&Arc<Structural>>,
+    ) -> Self {
         let resets = reset.and_then(|reset| reset.get(subresource)).and_then(Value::as_str);
         let resets = resets.map(|text| Set::from_json(text).unwrap());
-        Self { kind: kind.into(), version: version.into(), resets }
+        Self { kind: kind.into(), version: version.into(), resets, schema: schema.cloned() }
     }
 }
 
 impl Versions for Kind {
     fn ty(&self, version: &str) -> Option<Ref<Type>> {
         let (group, name) = version.split_once('/').unwrap_or(("", version));
-        builtin::by_kind(group, name, &self.kind).map(Ref::Static)
+        let Some(schema) = &self.schema else {
+            return builtin::by_kind(group, name, &self.kind).map(Ref::Static);
+        };
+        let kind =
+            GroupVersionKind { group: group.into(), version: name.into(), kind: self.kind.as_str().into() };
+        Some(Builder::new("example").kind(kind).object().custom(schema.clone()).build())
     }
 
     fn convert(&self, mut object: Value, from: &str, to: &str) -> Option<Typed> {

@@ -134,6 +134,10 @@ struct Checker {
 
 impl Checker {
     fn at(self, place: Place<'_>, value: &Value, faults: &mut Faults) {
+        let form = place.form(self.form);
+        if form != self.form {
+            return Self { form, ..self }.at(place, value, faults);
+        }
         if self.form == Form::Typed && matches!(value, Value::Raw(_)) {
             return Self { form: Form::Plain, ..self }.at(place, &opened(value), faults);
         }
@@ -174,8 +178,8 @@ impl Checker {
             };
             self.below(place, value, part, faults);
         }
-        if let (Form::Typed, Names::Fields(fields)) = (self.form, names) {
-            for field in fields.ty.fields.iter() {
+        if self.form == Form::Typed {
+            for field in names.fields() {
                 if let Some(value @ Value::Map(_)) = unwritten(field)
                     && !map.contains_key(&field.name)
                 {

@@ -119,6 +119,7 @@ fn at(
     level: &mut Level,
     marks: &mut Marks,
 ) -> Result<(), ItemKeyError> {
+    let form = place.form(form);
     if form == Form::Typed && (is_raw(old) || is_raw(new)) {
         let (old, new) = (old.map(opened), new.map(opened));
         return at(place, old.as_deref(), new.as_deref(), Form::Plain, level, marks);
@@ -173,17 +174,8 @@ fn maps(
         if is_plainly_same(before, after) {
             return Ok(());
         }
-        let field = match names {
-            Names::Fields(fields) => fields.ty.field(key),
-            Names::Entries(_) => None,
-        };
-        let place = match field {
-            Some(field) => Place::field(field),
-            None => match names.place(key) {
-                Some(place) => place,
-                None => return Ok(()),
-            },
-        };
+        let field = names.field(key);
+        let Some(place) = field.map(Place::field).or_else(|| names.place(key)) else { return Ok(()) };
         let written = |map: Option<&Map>| match (form, field) {
             (Form::Typed, Some(field)) if map.is_some() => unwritten(field),
             _ => None,
@@ -200,10 +192,8 @@ fn maps(
         }
     }
     // What neither tree has is the same in both, if there are two.
-    if let (Form::Typed, Names::Fields(fields)) = (form, names)
-        && old.is_some() != new.is_some()
-    {
-        for field in fields.ty.fields.iter().filter(|field| field.always) {
+    if form == Form::Typed && old.is_some() != new.is_some() {
+        for field in names.fields().iter().filter(|field| field.always) {
             if before.get(&field.name).is_none() && after.get(&field.name).is_none() {
                 visit(&field.name, None, None)?;
             }
@@ -257,6 +247,7 @@ fn child(
 
 /// Puts in every path below a value that is there on one side only.
 fn whole(place: Place<'_>, value: &Value, form: Form, level: &mut Builder) -> Result<(), ItemKeyError> {
+    let form = place.form(form);
     if form == Form::Typed && matches!(value, Value::Raw(_)) {
         return whole(place, &opened(value), Form::Plain, level);
     }
@@ -270,8 +261,8 @@ fn whole(place: Place<'_>, value: &Value, form: Form, level: &mut Builder) -> Re
                 Ok(())
             };
             map.iter().try_for_each(|(key, value)| visit(key, value))?;
-            if let (Form::Typed, Names::Fields(fields)) = (form, names) {
-                for field in fields.ty.fields.iter() {
+            if form == Form::Typed {
+                for field in names.fields() {
                     if let Some(value) = unwritten(field)
                         && !map.contains_key(&field.name)
                     {

@@ -15,6 +15,7 @@ pub(crate) fn fields(place: Place<'_>, object: &Value, form: Form) -> Set {
 
 /// Puts what is below a value in; whether the place itself is to be put in.
 fn at(place: Place<'_>, value: &Value, form: Form, level: &mut Builder) -> bool {
+    let form = place.form(form);
     if form == Form::Typed && matches!(value, Value::Raw(_)) {
         return at(place, &opened(value), Form::Plain, level);
     }
@@ -55,8 +56,8 @@ fn entries(names: Names<'_>, map: &Map, form: Form, level: &mut Builder) {
     for (key, value) in map.iter() {
         visit(key, value);
     }
-    if let (Form::Typed, Names::Fields(fields)) = (form, names) {
-        for field in fields.ty.fields.iter() {
+    if form == Form::Typed {
+        for field in names.fields() {
             if let Some(value) = unwritten(field)
                 && !map.contains_key(&field.name)
             {
@@ -69,7 +70,7 @@ fn entries(names: Names<'_>, map: &Map, form: Form, level: &mut Builder) {
 /// Whether a map is written as an empty one.
 fn is_unwritten(place: Place<'_>, map: &Map, form: Form) -> bool {
     match place.see(Some(&Value::Null)) {
-        Seen::Map(names) => super::place::is_empty(names, map, form),
+        Seen::Map(names) => super::place::is_empty(names, map, place.form(form)),
         _ => map.is_empty(),
     }
 }
@@ -100,8 +101,8 @@ pub(crate) fn with_named_fields(set: &Set, place: Option<Place<'_>>) -> Set {
             (Element::Keyed(_), Some(atom)) => items_of(atom).map(|items| items.inner),
             _ => None,
         };
-        let is_named = match (entry.element, atom) {
-            (Element::Field(key), Some(Atom::Struct(fields))) => Names::Fields(fields).declares(key),
+        let is_named = match entry.element {
+            Element::Field(key) => atom.and_then(names_of).is_some_and(|names| names.declares(key)),
             _ => false,
         };
         if entry.is_member || (is_named && entry.children.is_some()) {
@@ -116,20 +117,17 @@ pub(crate) fn with_named_fields(set: &Set, place: Option<Place<'_>>) -> Set {
 
 fn names_of(atom: Atom<'_>) -> Option<Names<'_>> {
     match atom {
-        Atom::Struct(fields) => Some(Names::Fields(fields)),
-        Atom::Map(entries) => Some(Names::Entries(entries)),
-        Atom::Any(_) => match Place::of(&crate::node::ANY).see(None) {
-            Seen::Map(names) => Some(names),
-            _ => None,
-        },
-        _ => None,
+        Atom::Map(names) => Some(names),
+        Atom::Any(anything) => Some(anything.names()),
+        Atom::Scalar(_) | Atom::List(_) => None,
     }
 }
 
 fn items_of(atom: Atom<'_>) -> Option<Items<'_>> {
     match atom {
         Atom::List(items) => Some(items),
-        _ => None,
+        Atom::Any(anything) => Some(anything.items()),
+        Atom::Scalar(_) | Atom::Map(_) => None,
     }
 }
 
@@ -166,23 +164,25 @@ fn rewritten(set: &Set, atom: Atom<'_>) -> Set {
     level.finish()
 }
 
-/// The place of an element, if the type has it.
+/// The place of an element, if the type has it. What can be anything is a map here.
 fn atom_below<'s>(atom: Atom<'s>, element: &Element) -> Option<Atom<'s>> {
-    let place = match (atom, element) {
-        (Atom::Struct(fields), Element::Field(key)) => Names::Fields(fields).place(key),
-        (Atom::Map(entries), _) => Some(entries.inner),
-        (Atom::List(items), _) => Some(items.inner),
-        _ => None,
+    let place = match (names_of(atom), atom) {
+        (Some(names), _) if names.is_deduced() => None,
+        (Some(names), _) => match element {
+            Element::Field(key) => names.place(key),
+            _ => names.others(),
+        },
+        (None, Atom::List(items)) => Some(items.inner),
+        (None, _) => None,
     };
     place.map(Place::atom)
 }
 
 /// Whether something is owned as a whole.
 fn is_one_value(atom: Atom<'_>) -> bool {
-    match atom {
-        Atom::Struct(fields) => fields.atomic,
-        Atom::Map(entries) => entries.atomic,
-        Atom::List(items) => matches!(items.list_type, ListType::Atomic),
-        Atom::Scalar(_) | Atom::Any(_) => false,
+    match (names_of(atom), atom) {
+        (Some(names), _) => names.is_atomic() && !names.is_deduced(),
+        (None, Atom::List(items)) => matches!(items.list_type, ListType::Atomic),
+        (None, _) => false,
     }
 }

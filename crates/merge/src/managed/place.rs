@@ -1,12 +1,14 @@
 //! Places in a type, and how server-side apply sees the values there.
 //!
 //! Values come in two forms. A *typed* one is the tree of an object: it lacks what its type says anyway, so a field that
-//! is always written is seen with its empty value. A *plain* one is JSON as it was sent, with all its nulls.
+//! is always written is seen with its empty value. A *plain* one is JSON as it was sent, with all its nulls. What an object of a custom kind has
+//! beside `kind`, `apiVersion` and `metadata` is plain in its tree, too.
 
 use crate::node::{ANY, UNBOUNDED};
 use object::path::{Element, Keys};
 use object::{Key, Map, Text, Value};
-use schema::{Field, Raw, Shape, Topology, Type, json};
+use schema::structural::{self, Additional, Node, NodeType};
+use schema::{Field, Raw, Shape, Topology, Type, builtin, json};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -22,20 +24,29 @@ pub(crate) enum Form {
 
 /// A place in a type.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'s> {
-    shape: &'s Shape,
-    topology: &'s Topology,
+pub(crate) enum Place<'s> {
+    /// In a type of fields.
+    Shape { shape: &'s Shape, topology: &'s Topology },
+    /// In the schema of a custom kind, below its root. Values there are plain.
+    Node(NodePlace<'s>),
+}
+
+/// A place in the schema of a custom kind.
+#[derive(Clone, Copy)]
+pub(crate) struct NodePlace<'s> {
+    node: &'s Node,
+    /// Whether the schema keeps unknown fields here or further out: server-side apply takes both for the same.
+    keeps_unknown: bool,
 }
 
 /// What values at a place are.
 #[derive(Clone, Copy)]
 pub(crate) enum Atom<'s> {
     Scalar(Scalar),
-    Struct(Fields<'s>),
-    Map(Entries<'s>),
+    Map(Names<'s>),
     List(Items<'s>),
     /// Anything: what it is shows in the value.
-    Any(Depth),
+    Any(Anything<'s>),
 }
 
 /// The fields of a type.
@@ -43,6 +54,14 @@ pub(crate) enum Atom<'s> {
 pub(crate) struct Fields<'s> {
     pub(crate) ty: &'s Type,
     pub(crate) atomic: bool,
+}
+
+/// The properties of an object in the schema of a custom kind.
+#[derive(Clone, Copy)]
+pub(crate) struct Properties<'s> {
+    place: NodePlace<'s>,
+    /// Of a whole object or an embedded one: the type with the fields that every object has.
+    object: Option<&'s Type>,
 }
 
 /// The entries of a map.
@@ -79,13 +98,15 @@ pub(crate) enum Scalar {
     Untyped,
 }
 
-/// How deep something without a type is looked into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Depth {
-    /// Into maps.
+/// What something without a type is taken for, as a map and as a list.
+#[derive(Clone, Copy)]
+pub(crate) enum Anything<'s> {
+    /// Maps are looked into.
     Maps,
-    /// Not at all.
-    Nothing,
+    /// Nothing is looked into.
+    Atomic,
+    /// What a schema says of maps and of lists counts for those.
+    Node(NodePlace<'s>),
 }
 
 /// What a value is taken for.
@@ -100,6 +121,7 @@ pub(crate) enum Seen<'s> {
 #[derive(Clone, Copy)]
 pub(crate) enum Names<'s> {
     Fields(Fields<'s>),
+    Properties(Properties<'s>),
     Entries(Entries<'s>),
 }
 
@@ -116,46 +138,66 @@ static NO_FIELDS: Value = Value::Map(Map::new());
 
 impl<'s> Place<'s> {
     /// The place of anything.
-    const ANY: Place<'static> = Place { shape: &ANY, topology: &NATURAL };
+    const ANY: Place<'static> = Place::Shape { shape: &ANY, topology: &NATURAL };
     /// The place of anything that is one value.
-    const ANY_ATOMIC: Place<'static> = Place { shape: &ANY, topology: &ATOMIC };
+    const ANY_ATOMIC: Place<'static> = Place::Shape { shape: &ANY, topology: &ATOMIC };
 
     /// The place of a whole object.
     pub(crate) fn of(shape: &'s Shape) -> Self {
-        Self { shape, topology: &NATURAL }
+        Self::Shape { shape, topology: &NATURAL }
     }
 
     pub(crate) fn field(field: &'s Field) -> Self {
-        Self { shape: &field.shape, topology: &field.options.topology }
+        Self::Shape { shape: &field.shape, topology: &field.options.topology }
+    }
+
+    /// How values are written here, where those around are written in `form`.
+    pub(crate) fn form(self, form: Form) -> Form {
+        match self {
+            Self::Shape { .. } => form,
+            Self::Node(_) => Form::Plain,
+        }
     }
 
     pub(crate) fn atom(self) -> Atom<'s> {
-        match self.shape {
+        let (shape, topology) = match self {
+            Self::Shape { shape, topology } => (shape, topology),
+            Self::Node(place) => return place.atom(),
+        };
+        match shape {
             Shape::Bool => Atom::Scalar(Scalar::Boolean),
             Shape::Int32 | Shape::Int64 | Shape::Float64 => Atom::Scalar(Scalar::Numeric),
             Shape::String | Shape::Bytes | Shape::Duration => Atom::Scalar(Scalar::String),
             Shape::Time | Shape::MicroTime | Shape::Quantity => Atom::Scalar(Scalar::Untyped),
-            Shape::IntOrString | Shape::SchemaOr(..) | Shape::Raw(Raw::Json) => Atom::Any(Depth::Maps),
-            Shape::Raw(Raw::Extension) => Atom::Any(Depth::Nothing),
-            Shape::Raw(Raw::Fields) => Atom::Map(Entries { inner: Place::ANY, atomic: false }),
-            Shape::Any => Atom::Any(match self.topology {
-                Topology::Atomic => Depth::Nothing,
-                _ => Depth::Maps,
-            }),
-            Shape::Struct(ty) => {
-                let atomic = match self.topology {
-                    Topology::Atomic => true,
-                    Topology::Granular => false,
-                    _ => ty.atomic,
-                };
-                Atom::Struct(Fields { ty, atomic })
+            Shape::IntOrString | Shape::SchemaOr(..) | Shape::Raw(Raw::Json) => Atom::Any(Anything::Maps),
+            Shape::Raw(Raw::Extension) => Atom::Any(Anything::Atomic),
+            Shape::Raw(Raw::Fields) => {
+                Atom::Map(Names::Entries(Entries { inner: Place::ANY, atomic: false }))
             }
-            Shape::Map(inner) => Atom::Map(Entries {
-                inner: Place::of(inner),
-                atomic: matches!(self.topology, Topology::Atomic),
+            Shape::Any => Atom::Any(match topology {
+                Topology::Atomic => Anything::Atomic,
+                _ => Anything::Maps,
             }),
+            Shape::Struct(ty) => Atom::Map(match &ty.custom {
+                Some(schema) => Names::Properties(Properties {
+                    place: NodePlace::new(schema.root(), false),
+                    object: Some(ty),
+                }),
+                None => Names::Fields(Fields {
+                    ty,
+                    atomic: match topology {
+                        Topology::Atomic => true,
+                        Topology::Granular => false,
+                        _ => ty.atomic,
+                    },
+                }),
+            }),
+            Shape::Map(inner) => Atom::Map(Names::Entries(Entries {
+                inner: Place::of(inner),
+                atomic: matches!(topology, Topology::Atomic),
+            })),
             Shape::List(inner) => {
-                let list_type = match self.topology {
+                let list_type = match topology {
                     Topology::Natural | Topology::Granular | Topology::Atomic => ListType::Atomic,
                     Topology::Set => ListType::Set,
                     Topology::Keyed(keys) => ListType::Map(keys),
@@ -167,28 +209,83 @@ impl<'s> Place<'s> {
 
     /// Whether every item of a list at this place has a key, whatever its fields. True if the place is not a list.
     pub(crate) fn items_have_keys(self) -> bool {
-        let Atom::List(Items { inner, list_type: ListType::Map(keys) }) = self.atom() else { return true };
-        let Shape::Struct(ty) = inner.shape else { return false };
-        keys.iter().all(|key| ty.field(key).is_some_and(|field| key_default(inner, field).is_some()))
+        let Atom::List(items) = self.atom() else { return true };
+        let ListType::Map(keys) = items.list_type else { return true };
+        keys.iter().all(|key| items.key_default(key).is_some())
     }
 
     /// What a value is taken for here; null and nothing are a map where they can be anything.
     pub(crate) fn see(self, value: Option<&Value>) -> Seen<'s> {
         match self.atom() {
             Atom::Scalar(scalar) => Seen::Scalar(scalar),
-            Atom::Struct(fields) => Seen::Map(Names::Fields(fields)),
-            Atom::Map(entries) => Seen::Map(Names::Entries(entries)),
+            Atom::Map(names) => Seen::Map(names),
             Atom::List(items) => Seen::List(items),
-            Atom::Any(depth) => match value {
-                None | Some(Value::Null | Value::Map(_)) => Seen::Map(Names::Entries(match depth {
-                    Depth::Maps => Entries { inner: Place::ANY, atomic: false },
-                    Depth::Nothing => Entries { inner: Place::ANY_ATOMIC, atomic: true },
-                })),
-                Some(Value::List(_)) => {
-                    Seen::List(Items { inner: Place::ANY_ATOMIC, list_type: ListType::Atomic })
-                }
+            Atom::Any(anything) => match value {
+                None | Some(Value::Null | Value::Map(_)) => Seen::Map(anything.names()),
+                Some(Value::List(_)) => Seen::List(anything.items()),
                 Some(_) => Seen::Scalar(Scalar::Untyped),
             },
+        }
+    }
+}
+
+impl<'s> NodePlace<'s> {
+    /// The place of a part of a schema, within one that keeps unknown fields or does not.
+    fn new(node: &'s Node, keeps_unknown: bool) -> Self {
+        Self { node, keeps_unknown: keeps_unknown || node.preserve_unknown_fields }
+    }
+
+    fn below(self, node: &'s Node) -> Place<'s> {
+        Place::Node(Self::new(node, self.keeps_unknown))
+    }
+
+    fn atom(self) -> Atom<'s> {
+        match self.node.ty {
+            None => Atom::Any(Anything::Node(self)),
+            Some(NodeType::Object) => Atom::Map(Names::Properties(self.properties())),
+            Some(NodeType::Array) => Atom::List(self.items()),
+            Some(NodeType::Boolean) => Atom::Scalar(Scalar::Boolean),
+            Some(NodeType::Integer | NodeType::Number) => Atom::Scalar(Scalar::Numeric),
+            Some(NodeType::String) => {
+                let format = self.node.rules.as_ref().map(|rules| rules.format.as_str());
+                Atom::Scalar(match format.unwrap_or_default() {
+                    "" | "byte" => Scalar::String,
+                    _ => Scalar::Untyped,
+                })
+            }
+        }
+    }
+
+    fn properties(self) -> Properties<'s> {
+        let object = || builtin::by_name("meta.v1.PartialObjectMetadata");
+        Properties { place: self, object: self.node.embedded_resource.then(object).flatten() }
+    }
+
+    fn items(self) -> Items<'s> {
+        Items {
+            inner: self.node.items.as_ref().map_or(Place::ANY_ATOMIC, |items| self.below(items)),
+            list_type: match &self.node.list_type {
+                structural::ListType::Atomic => ListType::Atomic,
+                structural::ListType::Set => ListType::Set,
+                structural::ListType::Map(keys) => ListType::Map(keys),
+            },
+        }
+    }
+}
+
+impl<'s> Anything<'s> {
+    pub(crate) fn names(self) -> Names<'s> {
+        match self {
+            Self::Maps => Names::Entries(Entries { inner: Place::ANY, atomic: false }),
+            Self::Atomic => Names::Entries(Entries { inner: Place::ANY_ATOMIC, atomic: true }),
+            Self::Node(place) => Names::Properties(place.properties()),
+        }
+    }
+
+    pub(crate) fn items(self) -> Items<'s> {
+        match self {
+            Self::Maps | Self::Atomic => Items { inner: Place::ANY_ATOMIC, list_type: ListType::Atomic },
+            Self::Node(place) => place.items(),
         }
     }
 }
@@ -204,24 +301,87 @@ impl<'s> Names<'s> {
     pub(crate) fn is_atomic(self) -> bool {
         match self {
             Names::Fields(fields) => fields.atomic,
+            Names::Properties(properties) => properties.place.node.atomic_map,
             Names::Entries(entries) => entries.atomic,
+        }
+    }
+
+    /// The fields that have types; properties of a schema are not among them.
+    pub(crate) fn fields(self) -> &'s [Field] {
+        match self {
+            Names::Fields(fields) => &fields.ty.fields,
+            Names::Properties(properties) => properties.object.map_or(&[], |ty| &ty.fields),
+            Names::Entries(_) => &[],
+        }
+    }
+
+    /// The field that a key is, if it has a type.
+    pub(crate) fn field(self, key: &str) -> Option<&'s Field> {
+        match self {
+            Names::Fields(fields) => fields.ty.field(key),
+            Names::Properties(properties) => properties.object?.field(key),
+            Names::Entries(_) => None,
         }
     }
 
     /// The place of a key; `None` if the type has no such field.
     pub(crate) fn place(self, key: &str) -> Option<Place<'s>> {
+        if let Some(field) = self.field(key) {
+            return Some(Place::field(field));
+        }
         match self {
-            Names::Fields(fields) => match fields.ty.field(key) {
-                Some(field) => Some(Place::field(field)),
-                None => fields.takes_any().then_some(Place::ANY),
-            },
+            Names::Properties(Properties { place, .. }) if let Some(node) = place.node.property(key) => {
+                Some(place.below(node))
+            }
+            _ => self.others(),
+        }
+    }
+
+    /// The place of keys that are no field; `None` if there are none.
+    pub(crate) fn others(self) -> Option<Place<'s>> {
+        match self {
+            Names::Fields(fields) => fields.takes_any().then_some(Place::ANY),
             Names::Entries(entries) => Some(entries.inner),
+            Names::Properties(properties) => match &properties.place.node.additional {
+                Additional::Node(node) => Some(properties.place.below(node)),
+                Additional::Any => Some(Place::ANY),
+                Additional::None => {
+                    let takes_any = properties.place.keeps_unknown || properties.is_empty();
+                    takes_any.then_some(Place::ANY)
+                }
+            },
         }
     }
 
     /// Whether a key is a field of the type.
     pub(crate) fn declares(self, key: &str) -> bool {
-        matches!(self, Names::Fields(fields) if fields.ty.position(key).is_some())
+        match self {
+            Names::Fields(fields) => fields.ty.position(key).is_some(),
+            Names::Properties(properties) => {
+                self.field(key).is_some() || properties.place.node.property(key).is_some()
+            }
+            Names::Entries(_) => false,
+        }
+    }
+
+    /// Whether there are no fields, and what values are shows in themselves.
+    pub(crate) fn is_deduced(self) -> bool {
+        let has_fields = match self {
+            Names::Fields(fields) => !fields.ty.fields.is_empty(),
+            Names::Properties(properties) => !properties.is_empty(),
+            Names::Entries(_) => false,
+        };
+        if has_fields {
+            return false;
+        }
+        match self.others() {
+            Some(Place::Shape { shape: Shape::Any, topology }) => !matches!(topology, Topology::Atomic),
+            // A scalar of any type counts as such, too.
+            Some(Place::Node(place)) => {
+                matches!(place.atom(), Atom::Any(_) | Atom::Scalar(Scalar::Untyped))
+            }
+            _ => false,
+        }
     }
 }
 
@@ -229,6 +389,12 @@ impl Fields<'_> {
     /// Whether keys that are no field are taken.
     pub(crate) fn takes_any(self) -> bool {
         self.ty.preserve_unknown_fields || self.ty.fields.is_empty()
+    }
+}
+
+impl Properties<'_> {
+    fn is_empty(self) -> bool {
+        self.object.is_none() && self.place.node.properties.is_empty()
     }
 }
 
@@ -253,9 +419,9 @@ pub(crate) fn unwritten(field: &Field) -> Option<&'static Value> {
 /// Whether a map has nothing in it, as the form is written.
 pub(crate) fn is_empty(names: Names<'_>, map: &Map, form: Form) -> bool {
     map.is_empty()
-        && match (form, names) {
-            (Form::Typed, Names::Fields(fields)) => !fields.ty.fields.iter().any(|field| field.always),
-            _ => true,
+        && match form {
+            Form::Typed => !names.fields().iter().any(|field| field.always),
+            Form::Plain => true,
         }
 }
 
@@ -374,28 +540,40 @@ impl<'s> Items<'s> {
         let map = item.as_map().ok_or(ItemKeyError::NoMap)?;
         let mut fields = Vec::with_capacity(names.len());
         for name in names {
-            let declared = match self.inner.shape {
-                Shape::Struct(ty) => ty.field(name),
-                _ => None,
-            };
-            let default = || declared.and_then(|field| key_default(self.inner, field));
-            let Some(value) = map.get(name).or_else(default) else {
+            let Some(value) = map.get(name).or_else(|| self.key_default(name)) else {
                 return Err(ItemKeyError::NoKey(name.to_string()));
             };
-            let key = declared.map_or_else(|| Key::from(name.clone()), |field| field.name.clone());
+            let known = self.names().and_then(|names| names.field(name));
+            let key = known.map_or_else(|| Key::from(name.clone()), |field| field.name.clone());
             fields.push((key, value.clone()));
         }
         Ok(Element::Keyed(fields.into_iter().collect::<Keys>()))
     }
-}
 
-/// The value of a key field that an item does not have.
-fn key_default<'s>(place: Place<'s>, field: &'s Field) -> Option<&'s Value> {
-    let is_empty_by_default = |ty: &Type| EMPTY_KEYS.contains(&(ty.name.as_str(), field.name.as_str()));
-    match (&field.options.default, place.shape) {
-        (Some(value), _) => Some(value),
-        (None, Shape::Struct(ty)) if is_empty_by_default(ty) => Some(&NO_TEXT),
-        (None, _) => unwritten(field).filter(|value| !value.is_null()),
+    /// What items are if they are maps.
+    fn names(self) -> Option<Names<'s>> {
+        match self.inner.atom() {
+            Atom::Map(names) => Some(names),
+            Atom::Any(anything) => Some(anything.names()),
+            Atom::Scalar(_) | Atom::List(_) => None,
+        }
+    }
+
+    /// The value of a key field that an item does not have.
+    fn key_default(self, name: &str) -> Option<&'s Value> {
+        let names = self.names()?;
+        let Some(field) = names.field(name) else {
+            let Names::Properties(properties) = names else { return None };
+            let default = properties.place.node.property(name)?.default.as_ref()?.value();
+            return Some(default).filter(|default| !default.is_null());
+        };
+        let is_empty_by_default = |ty: &Type| EMPTY_KEYS.contains(&(ty.name.as_str(), field.name.as_str()));
+        match (&field.options.default, names) {
+            (Some(value), _) => Some(value),
+            (None, Names::Fields(fields)) if is_empty_by_default(fields.ty) => Some(&NO_TEXT),
+            (None, Names::Fields(_)) => unwritten(field).filter(|value| !value.is_null()),
+            (None, _) => None,
+        }
     }
 }
 
