@@ -2,7 +2,11 @@
 
 use crate::Kind;
 
+mod approval;
 mod custom_resource_definition;
+mod rules;
+
+pub use approval::Approval;
 
 /// The rows, in the order of discovery.
 pub(crate) const KINDS: &[&Kind] = &[&custom_resource_definition::KIND];

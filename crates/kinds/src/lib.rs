@@ -20,6 +20,7 @@ mod checks;
 mod conditions;
 mod coordination;
 mod core;
+mod custom;
 mod defaults;
 mod discovery;
 mod events;
@@ -44,10 +45,14 @@ mod storage;
 mod strategy;
 mod table;
 mod template;
+mod version_order;
+mod webhook_client;
 mod workload;
 pub mod x509;
 
+pub use apiextensions::Approval;
 pub use core::{keep_allocated, pod_qos_class, validate_service_addresses};
+pub use custom::CustomStrategy;
 pub use flowcontrol::FLOW_CONTROL_DEFAULTS;
 pub use kind::{
     Action, Connect, Conversion, Deleted, Dependents, Generation, Kind, MetadataRules, Part, Refusal,
@@ -56,14 +61,15 @@ pub use kind::{
 };
 pub use resets::{FieldPath, ResetFields};
 pub use resource_type::{
-    BodyType, ColumnDefinition, Description, ResourceType, RowFn, ScaleFields, SelectableField,
-    SubresourceAction, SubresourceType, api_version,
+    BodyType, ColumnDefinition, DefinedSchema, Description, ResourceType, RowFn, ScaleFields,
+    SelectableField, SubresourceAction, SubresourceType, api_version,
 };
 pub use strategy::{
     Caller, Context, Custom, NameRule, Privileged, Rules, Strategy, WithStatus, WithoutStatus,
     differs_but_for, keep, keep_all_but, keep_metadata, map_at,
 };
 pub use table::{About, Cell, Column, Columns, Condition, Row, age, human_duration, metadata};
+pub use version_order::preferred_first;
 
 /// The groups in the order of discovery, each with its kinds.
 const GROUPS: &[&[&Kind]] = &[

@@ -74,21 +74,26 @@ fn check_name(rule: NameRule, text: &str, mode: Mode) -> Messages {
 
 /// The rules for the metadata of any object, with the kind's rule for names.
 pub fn validate(object: &Map, scope: Scope, rule: NameRule) -> field::List {
+    validate_named(object, scope, |text, mode| check_name(rule, text, mode))
+}
+
+/// The same with a rule for names that depends on the object.
+pub(crate) fn validate_named(
+    object: &Map,
+    scope: Scope,
+    check_name: impl Fn(&str, Mode) -> Messages,
+) -> field::List {
     let path = Path::new("metadata");
     let mut errors = field::List::new();
     let prefix = text(object, "generateName");
     if !prefix.is_empty() {
-        errors.append(name::invalid(
-            &path.child("generateName"),
-            prefix,
-            check_name(rule, prefix, Mode::Prefix),
-        ));
+        errors.append(name::invalid(&path.child("generateName"), prefix, check_name(prefix, Mode::Prefix)));
     }
     let own = text(object, "name");
     if own.is_empty() {
         errors.push(field::Error::required(&path.child("name"), "name or generateName is required"));
     } else {
-        errors.append(name::invalid(&path.child("name"), own, check_name(rule, own, Mode::Name)));
+        errors.append(name::invalid(&path.child("name"), own, check_name(own, Mode::Name)));
     }
     let namespace = text(object, "namespace");
     let at = path.child("namespace");

@@ -10,11 +10,12 @@ use crate::{
 };
 use object::path::Element;
 use object::path_set::Set;
-use object::{Map, Text};
+use object::{Map, Text, Value};
 use schema::{Builder, GroupVersionKind, Ref, Type, builtin};
 use std::sync::Arc;
 
 /// One kind in one served version.
+#[derive(Clone)]
 pub struct ResourceType {
     /// The API group; empty for the core group.
     pub group: Text,
@@ -76,9 +77,19 @@ pub struct ResourceType {
     pub resets: Vec<(Text, Set)>,
     /// Its hooks in the write pipeline.
     pub strategy: Ref<dyn Strategy>,
+    /// The schema of a custom kind as its definition has it, for documents about it; none for a built-in kind.
+    pub definition: Option<DefinedSchema>,
+    /// Whether the definition of a custom kind is being deleted: no objects are created, and discovery announces only verbs that read and
+    /// delete.
+    pub is_terminating: bool,
 }
 
+/// Reads the schema of a custom kind in one version from its definition: a tree of `JSONSchemaProps` with everything that its author wrote.
+/// It is read anew each time, because documents are rarely asked for.
+pub type DefinedSchema = Arc<dyn Fn() -> Option<Value> + Send + Sync>;
+
 /// A subresource of a resource type.
+#[derive(Clone)]
 pub struct SubresourceType {
     /// `status`.
     pub name: Text,
@@ -155,7 +166,7 @@ pub enum Description {
     Text(Text),
 }
 
-/// The function that makes a table row of an object in the storage version.
+/// The function that makes a table row of an object in the storage version, or, for a custom kind, in the version of the request.
 #[derive(Clone)]
 pub enum RowFn {
     /// The function of a built-in kind.
@@ -230,6 +241,8 @@ impl ResourceType {
             key_prefix: Text::known(kind.key_prefix.unwrap_or(kind.resource)),
             resets: kind.resets.iter().map(|(name, paths)| (Text::known(name), set(paths))).collect(),
             strategy: Ref::Static(kind.strategy),
+            definition: None,
+            is_terminating: false,
         })
     }
 
@@ -280,6 +293,8 @@ impl ResourceType {
             key_prefix: format!("{}/{resource}", kind.group).into(),
             resets: Vec::new(),
             strategy: Ref::Static(&crate::Custom),
+            definition: Some(Arc::new(|| None)),
+            is_terminating: false,
         }
     }
 
@@ -302,9 +317,29 @@ impl ResourceType {
         }
     }
 
+    /// Whether it is not built in.
+    pub fn is_custom(&self) -> bool {
+        self.definition.is_some()
+    }
+
     /// Whether its objects are namespaced.
     pub fn is_namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
+    }
+
+    /// The verbs that discovery announces, in its order.
+    pub fn announced_verbs(&self) -> Vec<&'static str> {
+        /// The reference's order for custom kinds.
+        const CUSTOM: [&str; 8] =
+            ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+        let is_announced =
+            |verb: &&str| !self.is_terminating || !matches!(*verb, "create" | "patch" | "update");
+        if self.is_custom() {
+            return CUSTOM.into_iter().filter(is_announced).collect();
+        }
+        let mut names: Vec<&str> = self.verbs.iter().map(|verb| verb.as_str()).collect();
+        names.sort_unstable();
+        names
     }
 
     /// Whether its tables have the default columns, name and creation time.

@@ -65,6 +65,11 @@ impl<'a> Rules<'a> {
         self.privileged
     }
 
+    /// The kind of the request.
+    pub fn kind(&self) -> &'a str {
+        &self.served.kind
+    }
+
     /// The group version of the request.
     pub fn api_version(&self) -> &'a str {
         &self.served.api_version
@@ -117,7 +122,7 @@ impl<'a> Rules<'a> {
 ///
 /// Rules for every hook:
 ///
-/// 1. Trees are in the storage version.
+/// 1. Trees are in the storage version; those of a custom kind in the version of the request.
 /// 2. A hook changes only the object that it gets as `&mut`. It does no IO and keeps no state.
 /// 3. A hook does not touch `metadata` unless its doc says so: the registry owns name, namespace, uid, timestamps,
 ///    generation, resource version and managed fields.

@@ -102,6 +102,8 @@ pub enum Cell {
     Text(String),
     /// A whole number.
     Integer(i64),
+    /// Another number, of a custom kind.
+    Float(f64),
     /// A boolean.
     Bool(bool),
     /// No value: `null` in JSON.

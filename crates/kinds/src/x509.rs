@@ -118,6 +118,23 @@ pub(crate) fn check_certificates(pem: &[u8]) -> Result<(), String> {
     if count == 0 { Err("must contain at least one CERTIFICATE PEM block".to_owned()) } else { Ok(()) }
 }
 
+/// Checks authorities in PEM, which may stand among other things. Nothing at all is valid too.
+pub(crate) fn check_authorities(pem: &[u8]) -> Result<(), String> {
+    let mut why = "unable to parse bytes as PEM block";
+    for block in blocks(pem) {
+        if block.label != CERTIFICATE || block.has_headers {
+            why = "no valid certificate authority data seen";
+        } else if X509Certificate::from_der(&block.bytes).is_ok() {
+            return Ok(());
+        } else {
+            return Err(format!(
+                "unable to load root certificates: failed to parse certificate: {MALFORMED}"
+            ));
+        }
+    }
+    if pem.is_empty() { Ok(()) } else { Err(format!("unable to load root certificates: {why}")) }
+}
+
 const MALFORMED: &str = "x509: malformed certificate";
 
 /// Checks that a private key is that of a certificate, both in PEM.

@@ -203,6 +203,7 @@ fn shown(cell: &Cell, now: MicroTime) -> Value {
     match cell {
         Cell::Text(text) => text.as_str().into(),
         Cell::Integer(number) => (*number).into(),
+        Cell::Float(number) => (*number).into(),
         Cell::Bool(flag) => (*flag).into(),
         Cell::Null => Value::Null,
         Cell::Since { before, time, after } => {

@@ -3,22 +3,18 @@
 //! The webhooks of both kinds have the same fields, but for `reinvocationPolicy`, and are read with the view of one of them.
 
 pub(super) mod rules;
-mod url;
 
 use crate::label_selector::{self, Values};
+use crate::webhook_client::{self, REVIEW_VERSIONS, Recognized, recognizes_any};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::domain::fully_qualified_name;
-use object::name::{dns1035_label, dns1123_subdomain, invalid, port_number, qualified_name};
+use object::name::{invalid, qualified_name};
 use object::quote::quote_each;
 use schema::view::{Items, View};
-use schema::views::admissionregistration::v1::{
-    MatchCondition, MutatingWebhook, ServiceReference, WebhookClientConfig,
-};
+use schema::views::admissionregistration::v1::{MatchCondition, MutatingWebhook, WebhookClientConfig};
 use std::collections::HashSet;
 
-/// The versions of reviews that the server speaks.
-const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
 /// The side effects that a webhook of a new configuration may have.
 const NO_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
 /// The most match conditions of a webhook.
@@ -30,7 +26,7 @@ type Webhooks<'a> = Items<'a, MutatingWebhook<'a>>;
 struct Rules {
     conditions: Conditions,
     effects: &'static [&'static str],
-    is_review_required: bool,
+    recognized: Recognized,
     are_names_unique: bool,
     values: Values,
 }
@@ -72,17 +68,13 @@ impl Rules {
             return Self {
                 conditions: Conditions::Checked,
                 effects: &NO_EFFECTS,
-                is_review_required: true,
+                recognized: Recognized::Required,
                 are_names_unique: true,
                 values: Values::Checked,
             };
         };
         let has_no_effects =
             |hook: MutatingWebhook<'_>| hook.side_effects().is_some_and(|of| NO_EFFECTS.contains(&of));
-        let has_review = |hook: MutatingWebhook<'_>| {
-            let versions = hook.admission_review_versions();
-            versions.is_empty() || versions.iter().any(|version| REVIEWS.contains(&version))
-        };
         let mut names = HashSet::new();
         let is_unchanged = old.len() == new.len()
             && old
@@ -95,7 +87,10 @@ impl Rules {
                 true => &NO_EFFECTS,
                 false => &["None", "NoneOnDryRun", "Some", "Unknown"],
             },
-            is_review_required: old.iter().all(has_review),
+            recognized: match old.iter().all(|hook| recognizes_any(hook.admission_review_versions())) {
+                true => Recognized::Required,
+                false => Recognized::Optional,
+            },
             are_names_unique: old.iter().all(|hook| hook.name().is_empty() || names.insert(hook.name())),
             values: match old.iter().any(has_invalid_selector) {
                 true => Values::Unchecked,
@@ -159,81 +154,21 @@ pub(super) fn one_of(path: &Path<'_>, name: &str, value: Option<&str>, known: &[
 }
 
 fn client_config(config: WebhookClientConfig<'_>, path: &Path<'_>) -> List {
-    match (config.url(), config.service()) {
-        (Some(address), None) => url::validate(address, &path.child("url")),
-        (None, Some(reference)) => service(reference, &path.child("service")),
-        _ => Error::required(path, "exactly one of url or service is required").into(),
-    }
-}
-
-fn service(service: ServiceReference<'_>, path: &Path<'_>) -> List {
-    let mut errors = List::new();
-    // The reference takes the one for the other.
-    if service.namespace().is_empty() {
-        errors.push(Error::required(&path.child("name"), "service name is required"));
-    }
-    if service.name().is_empty() {
-        errors.push(Error::required(&path.child("namespace"), "service namespace is required"));
-    }
-    let port = service.port().unwrap_or_default();
-    let wrong = port_number(port);
-    if !wrong.is_empty() {
-        let why = format!("port is not valid: {}", wrong.join(", "));
-        errors.push(Error::invalid(&path.child("port"), port, why));
-    }
-    if let Some(of_service) = service.path() {
-        errors.append(service_path(of_service, &path.child("path")));
-    }
-    errors
-}
-
-fn service_path(text: &str, path: &Path<'_>) -> List {
-    let mut errors = List::new();
-    if matches!(text, "" | "/") {
-        return errors;
-    }
-    if text == "//" {
-        return Error::invalid(path, text, "segment[0] may not be empty").into();
-    }
-    if !text.starts_with('/') {
-        errors.push(Error::invalid(path, text, "must start with a '/'"));
-    }
-    // The reference looks past the first byte, whatever it is.
-    let mut rest = text.chars();
-    rest.next();
-    let rest = rest.as_str();
-    let rest = rest.strip_suffix('/').unwrap_or(rest);
-    for (at, step) in rest.split('/').enumerate() {
-        if step.is_empty() {
-            errors.push_with(|| Error::invalid(path, text, format!("segment[{at}] may not be empty")));
-            continue;
-        }
-        for why in dns1123_subdomain(step) {
-            errors.push_with(|| Error::invalid(path, text, format!("segment[{at}]: {why}")));
-        }
-    }
-    errors
+    let service = config.service().map(|service| webhook_client::Service {
+        name: service.name(),
+        namespace: service.namespace(),
+        path: service.path(),
+        port: service.port().unwrap_or_default(),
+    });
+    webhook_client::validate(config.url(), service, path)
 }
 
 fn review_versions(versions: Items<'_, &str>, rules: &Rules, path: &Path<'_>) -> List {
-    let mut errors = List::new();
-    let known = REVIEWS.join(", ");
     if versions.is_empty() {
-        return Error::required(path, format!("must specify one of {known}")).into();
+        let why = format!("must specify one of {}", REVIEW_VERSIONS.join(", "));
+        return Error::required(path, why).into();
     }
-    let mut seen = HashSet::new();
-    for (at, version) in versions.iter().enumerate() {
-        if !seen.insert(version) {
-            errors.push_with(|| Error::invalid(&path.index(at), version, "duplicate version"));
-            continue;
-        }
-        errors.append(invalid(&path.index(at), version, dns1035_label(version)));
-    }
-    if rules.is_review_required && !versions.iter().any(|version| REVIEWS.contains(&version)) {
-        let why = format!("must include at least one of {known}");
-        errors.push(Error::invalid(path, strings("[]string", versions), why));
-    }
-    errors
+    webhook_client::review_versions(versions, rules.recognized, path)
 }
 
 /// A list of texts, as the Go types of the reference print.

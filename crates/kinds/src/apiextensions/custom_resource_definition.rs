@@ -1,8 +1,10 @@
 //! `customresourcedefinitions`.
 
+use super::rules;
 use crate::defaults::{at, fill, fill_text, within};
 use crate::resets;
-use crate::{Context, Generation, Kind, Scope, Strategy, Subresource, keep, map_at};
+use crate::{Context, Generation, Kind, MetadataRules, Rules, Scope, Strategy, Subresource, keep, map_at};
+use object::field::List;
 use object::{Key, Map, Value};
 use schema::view::View;
 use schema::views::apiextensions::v1::CustomResourceDefinition;
@@ -19,6 +21,7 @@ pub(crate) const KIND: Kind = Kind {
     subresources: &[Subresource::STATUS],
     announced_storage: Some("v1beta1"),
     generation: Generation::Counted,
+    metadata_rules: MetadataRules::General,
     key_prefix: Some("apiextensions.k8s.io/customresourcedefinitions"),
     resets: resets::STATUS_WITHOUT_METADATA,
     strategy: &CustomResourceDefinitionStrategy,
@@ -57,6 +60,18 @@ impl Strategy for CustomResourceDefinitionStrategy {
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         keep(new, old, "status");
         note_stored_version(new);
+    }
+
+    fn validate_create(&self, object: &Map, _rules: &Rules<'_>) -> List {
+        rules::validate(object)
+    }
+
+    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        rules::validate_update(new, old, rules)
+    }
+
+    fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+        rules::validate_status(new, old, rules)
     }
 
     fn allow_unconditional_update(&self) -> bool {

@@ -43,15 +43,31 @@ pub(super) fn validate(text: &str, path: &Path<'_>) -> List {
     errors
 }
 
+/// Whether a text is an address with a scheme and a host, as in the line of a request: it has no fragment.
+pub(super) fn has_scheme_and_host(text: &str) -> bool {
+    parse_request(text)
+        .is_ok_and(|parts| !parts.scheme.is_empty() && !parts.host.is_empty() && !parts.host.contains('#'))
+}
+
 fn parse(text: &str) -> Result<Parts<'_>, String> {
-    if text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
-        return Err("net/url: invalid control character in URL".to_owned());
-    }
     let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
+    check_controls(fragment)?;
     check_escapes(fragment)?;
-    let (scheme, rest) = scheme(rest)?;
+    Ok(Parts { fragment, ..parse_request(rest)? })
+}
+
+fn check_controls(text: &str) -> Result<(), String> {
+    match text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
+        true => Err("net/url: invalid control character in URL".to_owned()),
+        false => Ok(()),
+    }
+}
+
+fn parse_request(text: &str) -> Result<Parts<'_>, String> {
+    check_controls(text)?;
+    let (scheme, rest) = scheme(text)?;
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let mut parts = Parts { scheme, user: None, host: "", query, fragment };
+    let mut parts = Parts { scheme, user: None, host: "", query, fragment: "" };
     if !rest.starts_with('/') {
         if !parts.scheme.is_empty() {
             // An opaque address has no host.
