@@ -11,7 +11,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicU32, Ordering},
     },
 };
 use store::{Corrupt, Head, Key, Revision};
@@ -23,6 +23,15 @@ pub enum Form {
     Live,
     /// The last state of a deleted object, with the revision of the delete.
     Tombstone,
+}
+
+/// Whether the bytes of an object are what its schema makes of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// They are.
+    AsIs,
+    /// They decode, and the object that they are is written otherwise today: a field was added with a default, or taken away.
+    Otherwise,
 }
 
 /// The committed state of one object. There is no decoded tree: only bytes, and where in them the values lie that
@@ -37,7 +46,8 @@ pub struct Entry {
     revision_at: u32,
     namespace_len: u16,
     form: Form,
-    decodes: AtomicBool,
+    /// What is known of the bytes: see [`Fit`].
+    fit: AtomicU32,
     record: Record,
 }
 
@@ -72,7 +82,7 @@ impl Entry {
             mod_revision: head.mod_revision,
             revision_at: unframed.at.try_into().ok()?,
             form: Form::Live,
-            decodes: AtomicBool::new(false),
+            fit: AtomicU32::new(0),
             record,
             bytes: unframed.json,
         })
@@ -92,7 +102,7 @@ impl Entry {
             mod_revision: revision,
             bytes,
             form: Form::Tombstone,
-            decodes: AtomicBool::new(self.is_known_to_decode()),
+            fit: AtomicU32::new(self.fit.load(Ordering::Relaxed)),
             record,
             ..*self
         }
@@ -138,12 +148,21 @@ impl Entry {
 
     /// Whether it is known that the bytes decode as the type of the object, beyond being JSON with valid metadata.
     pub fn is_known_to_decode(&self) -> bool {
-        self.decodes.load(Ordering::Relaxed)
+        self.fit.load(Ordering::Relaxed) != 0
     }
 
-    /// The bytes were decoded, or made from a tree.
-    pub fn note_that_it_decodes(&self) {
-        self.decodes.store(true, Ordering::Relaxed);
+    /// What is known of the bytes and the schema of a number; nothing if another schema was looked at last.
+    pub fn fit(&self, schema: u32) -> Option<Fit> {
+        match self.fit.load(Ordering::Relaxed) {
+            known if known >> 1 != schema || known == 0 => None,
+            known if known & 1 == 1 => Some(Fit::AsIs),
+            _ => Some(Fit::Otherwise),
+        }
+    }
+
+    /// The bytes were decoded by the schema of a number, which is not zero, or made from a tree of it.
+    pub fn note_fit(&self, schema: u32, fit: Fit) {
+        self.fit.store(schema << 1 | u32::from(fit == Fit::AsIs), Ordering::Relaxed);
     }
 
     /// Whether this is a state that was committed, or the last one of something that is gone.

@@ -55,7 +55,7 @@ pub use cache::Cache;
 pub use commit::{Change, Committed};
 pub use cursor::{Cursor, Update};
 pub use encodings::{Encoding, EncodingStats, Encodings};
-pub use entry::{Entry, Form};
+pub use entry::{Entry, Fit, Form};
 pub use error::{Conflict, Error, Invalid};
 pub use filter::Filter;
 pub use list::{Freshness, List, Mode, Query};
