@@ -34,7 +34,7 @@ impl Operation {
     }
 }
 
-/// A write, as plugins see it. Objects are in the storage version, but for those of a subresource with a kind of its own
+/// A write, as plugins see it. Objects are in the working version, but for those of a subresource with a kind of its own
 /// (a scale, a binding), which are of that kind.
 #[derive(Clone, Copy)]
 pub struct Attributes<'a> {
@@ -77,15 +77,15 @@ pub trait Request: Send + Sync {
     /// The resources that are served of a kind.
     fn resources_of(&self, kind: &GroupVersionKind) -> Vec<Arc<ResourceType>>;
 
-    /// An object of the storage version, in the version of one of the equivalents.
+    /// An object of the working version, in the version of one of the equivalents.
     fn to_version<'a>(
         &'a self,
         object: Value,
         resource: &'a ResourceType,
     ) -> BoxFuture<'a, Result<Value, Status>>;
 
-    /// An object in the version of one of the equivalents, with the defaults of that version, in the storage version.
-    fn to_storage<'a>(
+    /// An object in the version of one of the equivalents, with the defaults of that version, in the working version.
+    fn to_working<'a>(
         &'a self,
         object: Value,
         resource: &'a ResourceType,

@@ -68,7 +68,7 @@ impl Fixture {
     }
 }
 
-/// A write, as text: the resource, the caller, and the states before and after in the storage version.
+/// A write, as text: the resource, the caller, and the states before and after in the working version.
 #[derive(Clone)]
 pub(crate) struct Write<'a> {
     pub(crate) operation: Operation,
@@ -207,7 +207,7 @@ impl Request for Write<'_> {
         Box::pin(std::future::ready(Ok(object)))
     }
 
-    fn to_storage<'a>(
+    fn to_working<'a>(
         &'a self,
         object: Value,
         _resource: &'a ResourceType,

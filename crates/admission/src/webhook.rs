@@ -11,14 +11,13 @@
 //! | read configurations | `configuration`, `rules`, `conditions` |
 //! | find the webhooks for a write | `matching` |
 //! | make a review of it | `review` |
-//! | ask, within the bounds | `call`, `clients`, `services`, `breaker` |
+//! | ask, within the bounds | `call`, `services`, `breaker` |
 //! | check the answer | `answer` |
 //! | change the object, or refuse the write | `mutating`, `validating` |
 
 mod answer;
 mod breaker;
 mod call;
-mod clients;
 mod conditions;
 mod configuration;
 mod matching;
@@ -33,15 +32,15 @@ mod validating;
 pub use breaker::Breakers;
 pub(crate) use mutating::Memory;
 pub use mutating::MutatingAdmissionWebhook;
+pub use services::services;
 pub use validating::ValidatingAdmissionWebhook;
 
 use crate::Known;
 use crate::plugins::Parts;
 use answer::Role;
-use clients::Clients;
 use configuration::Configuration;
 use matching::{Namespaces, read_labels};
-use outbound::Kubeconfig;
+use outbound::{Kubeconfig, WebhookClients};
 use schema::config_file;
 use schema::view::View as _;
 use schema::views::admissionregistration::v1::{
@@ -49,7 +48,6 @@ use schema::views::admissionregistration::v1::{
 };
 use schema::views::apiserver::v1::WebhookAdmission;
 use schema::views::core::v1::Namespace;
-use services::Services;
 use std::num::NonZeroU32;
 use std::path::Path;
 
@@ -69,7 +67,7 @@ struct Webhooks {
     role: Role,
     configurations: Known<Configuration>,
     namespaces: Namespaces,
-    clients: Clients,
+    clients: WebhookClients,
     settings: Settings,
     breakers: Breakers,
 }
@@ -84,12 +82,12 @@ impl Webhooks {
         let kubeconfig = parts.configuration.map(kubeconfig).transpose()?;
         let endpoints =
             parts.settings.webhooks.endpoint_routing.then(|| parts.resource("endpoints")).transpose()?;
-        let services = Services::new(parts.resource("services")?, endpoints);
+        let services = services(parts.resource("services")?, endpoints);
         Ok(Self {
             role,
             configurations: Known::new(configurations, ty, Configuration::read),
             namespaces: Known::new(parts.resource("namespaces")?, Namespace::schema(), read_labels),
-            clients: Clients::new(kubeconfig, services),
+            clients: WebhookClients::new(kubeconfig, services),
             settings: parts.settings.webhooks,
             breakers: parts.shared.breakers.clone(),
         })

@@ -10,10 +10,11 @@
 //! headers of the answer, and its bodies end with their caller.
 //!
 //! [`Client`] speaks HTTP with one TLS identity. [`Kubeconfig`] reads the file that describes a server and the credentials for it,
-//! [`Endpoint`] is such a server, [`Webhook`] sends reviews to it.
+//! [`Endpoint`] is such a server, [`Webhook`] sends reviews to it. [`WebhookClients`] are for the webhooks that objects of the API name.
 
 mod backoff;
 mod client;
+mod clients;
 mod credentials;
 mod endpoint;
 mod error;
@@ -27,6 +28,7 @@ mod webhook;
 
 pub use backoff::Backoff;
 pub use client::{Answer, Bounds, Client, Resolve};
+pub use clients::{ResolveService, Service, WebhookClients, WebhookServer};
 pub use endpoint::{Endpoint, Peer};
 pub use error::Error;
 pub use forward::{ForwardBody, ForwardError, Forwarder};

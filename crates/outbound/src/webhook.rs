@@ -14,9 +14,13 @@ use schema::views::meta::v1::Status;
 use schema::{Limits, Type, json};
 use std::borrow::Cow;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// The most bytes of an answer.
 pub(crate) const MOST_BYTES: usize = Limits::REQUEST.bytes;
+
+/// How often a server is asked again that says when to come back.
+const RETRIES: usize = 10;
 
 /// The most bytes of a text of the server within an error.
 const MOST_TEXT: usize = 1 << 10;
@@ -51,30 +55,55 @@ impl Webhook {
         let version = ty.kind.as_ref().map(|kind| kind.api_version().to_string()).unwrap_or_default();
         let attempt = || async {
             let (answer, shown) = self.endpoint.post_json(&query, body.clone(), bounds).await?;
-            read_review(ty, &version, answer, [secret, shown.token()].map(Option::unwrap_or_default))
+            let secrets = [secret, shown.token()].map(Option::unwrap_or_default);
+            read_review(ty, &version, answer, MOST_BYTES, secrets)
         };
         self.backoff.retry(bounds.deadline, attempt).await
     }
 }
 
 impl Endpoint {
-    /// Sends a review to a path of the server, once, and returns what comes back: an object of a built-in kind in this version. What
-    /// the server says in errors comes without the credentials that were sent.
+    /// Sends a review to a path of the server, and returns what comes back: an object of a built-in kind in this version. A server
+    /// that says when to come back is asked again then. What it says in errors comes without the credentials that were sent.
     pub async fn review(
         &self,
         path: &str,
-        query: &str,
         body: Bytes,
         bounds: Bounds,
         (ty, version): (&'static Type, &str),
     ) -> Result<Value, Error> {
-        let (answer, shown) = self.post_json_to(path, query, body, bounds).await?;
-        read_review(ty, version, answer, [shown.token().unwrap_or_default(), ""])
+        let left = bounds.deadline.duration_since(Instant::now());
+        let left = Duration::from_secs(left.as_millis().div_ceil(1000) as u64);
+        let query = match left.is_zero() {
+            true => String::new(),
+            false => format!("timeout={}", duration::Duration::from(left)),
+        };
+        let ask = async |body: Bytes| {
+            let (answer, shown) = self.post_json_to(path, &query, body, bounds).await?;
+            let secrets = [shown.token().unwrap_or_default(), ""];
+            read_review(ty, version, answer, bounds.most_bytes, secrets)
+        };
+        for _ in 0..RETRIES {
+            let error = match ask(body.clone()).await {
+                Err(error @ Error::Status { code: 429 | 500.., retry_after: Some(_), .. }) => error,
+                outcome => return outcome,
+            };
+            let next = error.retry_after().and_then(|wait| Instant::now().checked_add(wait));
+            let Some(next) = next.filter(|next| *next < bounds.deadline) else { return Err(error) };
+            tokio::time::sleep_until(next).await;
+        }
+        ask(body).await
     }
 }
 
 /// The object in an answer, which is of a built-in kind in this version or does not say what it is.
-fn read_review(ty: &'static Type, version: &str, answer: Answer, secrets: [&str; 2]) -> Result<Value, Error> {
+fn read_review(
+    ty: &'static Type,
+    version: &str,
+    answer: Answer,
+    most_bytes: usize,
+    secrets: [&str; 2],
+) -> Result<Value, Error> {
     let Answer { status, content_type, retry_after, body } = answer;
     let short = |text: &str| shorten_to(MOST_TEXT, withhold_all(text, secrets));
     if !(200..=206).contains(&status.as_u16()) {
@@ -90,7 +119,7 @@ fn read_review(ty: &'static Type, version: &str, answer: Answer, secrets: [&str;
         )));
     }
     let kind = ty.kind.as_ref().map(|kind| kind.kind.as_str()).unwrap_or_default();
-    let why = match json::decode(ty, &body, &Limits { bytes: MOST_BYTES, ..Limits::REQUEST }) {
+    let why = match json::decode(ty, &body, &Limits { bytes: most_bytes, ..Limits::REQUEST }) {
         Ok(mut decoded) => {
             let text = |key: &str| decoded.value.get(key).and_then(Value::as_str).unwrap_or_default();
             let (own_kind, own_version) = (text("kind"), text("apiVersion"));

@@ -7,8 +7,8 @@ use super::matching::Matched;
 use super::review::Versioned;
 use crate::Attributes;
 use bytes::Bytes;
+use object::Value;
 use object::quote::Quoted;
-use object::{Value, duration};
 use outbound::{Bounds, Endpoint, Error};
 use schema::view::View as _;
 use schema::views::admission::v1::AdmissionReview;
@@ -20,8 +20,6 @@ use tokio::time::Instant;
 const MOST_BYTES: usize = Limits::REQUEST.bytes;
 /// The longest time for an answer, whatever the webhook allows itself.
 const LONGEST: Duration = Duration::from_secs(30);
-/// How often a webhook is asked again that says when to come back.
-const RETRIES: usize = 10;
 
 /// Why a webhook did not let a request pass.
 #[derive(Debug)]
@@ -166,27 +164,11 @@ async fn post(
     version: &str,
     attributes: &Attributes<'_>,
 ) -> Result<Value, Error> {
-    let now = Instant::now();
-    let until = now + webhook.timeout.unwrap_or(LONGEST).min(LONGEST);
+    let until = Instant::now() + webhook.timeout.unwrap_or(LONGEST).min(LONGEST);
     let deadline = attributes.request.deadline().map_or(until, |deadline| deadline.min(until));
     let bounds = Bounds { deadline, most_bytes: MOST_BYTES };
-    let left = Duration::from_secs(deadline.duration_since(now).as_millis().div_ceil(1000) as u64);
-    let query = match left.is_zero() {
-        true => String::new(),
-        false => format!("timeout={}", duration::Duration::from(left)),
-    };
     let of = (AdmissionReview::schema(), version);
-    let ask = |body: Bytes| endpoint.review(&webhook.server.path, &query, body, bounds, of);
-    for _ in 0..RETRIES {
-        let error = match ask(body.clone()).await {
-            Err(error @ Error::Status { code: 429 | 500.., retry_after: Some(_), .. }) => error,
-            outcome => return outcome,
-        };
-        let next = error.retry_after().and_then(|wait| Instant::now().checked_add(wait));
-        let Some(next) = next.filter(|next| *next < deadline) else { return Err(error) };
-        tokio::time::sleep_until(next).await;
-    }
-    ask(body).await
+    endpoint.review(&webhook.server.path, body, bounds, of).await
 }
 
 /// What a write is about, for the log: `pods.NAMESPACE/NAME`.

@@ -1,11 +1,11 @@
 //! Webhook configurations in the form in which requests use them: read once, when they change.
 
-use super::clients::{Server, Shared};
 use super::conditions::Conditions;
 use super::rules::Rule;
 use kinds::label_selector;
 use object::label::Selector;
 use object::{Map, Text};
+use outbound::{Endpoint, WebhookServer};
 use schema::view::View as _;
 use schema::views::admissionregistration::v1::{MutatingWebhook, MutatingWebhookConfiguration};
 use schema::views::meta::v1::LabelSelector;
@@ -38,9 +38,9 @@ pub(crate) struct Webhook {
     pub(crate) review_version: Option<ReviewVersion>,
     pub(crate) reinvocation: Reinvocation,
     pub(crate) conditions: Conditions,
-    pub(crate) server: Server,
+    pub(crate) server: WebhookServer,
     /// Its connections, once it was asked something.
-    pub(crate) connections: OnceLock<Result<Shared, String>>,
+    pub(crate) connections: OnceLock<Result<Arc<Endpoint>, String>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl Webhook {
                 _ => Reinvocation::Never,
             },
             conditions: Conditions::new(webhook.match_conditions()),
-            server: Server::new(webhook.client_config()),
+            server: WebhookServer::new(webhook.client_config()),
             connections: OnceLock::new(),
         }
     }

@@ -119,14 +119,14 @@ impl MutatingAdmissionWebhook {
         if patched.value == *before {
             return Ok(Effect::None);
         }
-        let to_storage = |resource| attributes.request.to_storage(patched.value, resource);
+        let to_working = |resource| attributes.request.to_working(patched.value, resource);
         *target = if patched.ty.name == versioned.ty.name {
-            to_storage(resource).await
+            to_working(resource).await
         } else {
             // The patch has put another version into the object.
             let all = attributes.request.equivalents();
             let found = all.iter().find(|other| other.ty.name == patched.ty.name);
-            to_storage(found.map_or(resource, |found| &**found)).await
+            to_working(found.map_or(resource, |found| &**found)).await
         }
         .map_err(failed)?;
         Ok(Effect::Changed)

@@ -1,29 +1,30 @@
 //! Where the services of the cluster are that webhooks are behind.
 
-use super::clients::Service;
 use auth::stored;
 use cache::Resource;
 use object::Map;
 use object::quote::Quoted;
+use outbound::{ResolveService, Service};
 use schema::view::View as _;
 use schema::views::core::v1;
 use std::sync::Arc;
 
 /// Finds the addresses of services.
-#[derive(Clone)]
-pub(crate) struct Services {
+struct Services {
     services: Arc<Resource>,
     /// The endpoints, if they are connected to instead of the address of the service.
     endpoints: Option<Arc<Resource>>,
 }
 
-impl Services {
-    pub(crate) fn new(services: Arc<Resource>, endpoints: Option<Arc<Resource>>) -> Self {
-        Self { services, endpoints }
-    }
+/// Finds the addresses of services among these, and connects to endpoints if those are given.
+pub fn services(services: Arc<Resource>, endpoints: Option<Arc<Resource>>) -> ResolveService {
+    let services = Services { services, endpoints };
+    Arc::new(move |service| services.address(service))
+}
 
+impl Services {
     /// Host and port of a service, or why it has none.
-    pub(crate) fn address(&self, service: &Service) -> Result<String, String> {
+    fn address(&self, service: &Service) -> Result<String, String> {
         let Service { namespace, name, port } = service;
         let found = read(&self.services, namespace, name, v1::Service::schema())?;
         let found = found.ok_or_else(|| format!("service {} not found", Quoted(name)))?;

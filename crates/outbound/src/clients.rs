@@ -1,23 +1,25 @@
 //! Connections to webhooks: one client for each server, trust and credentials, shared by all webhooks that have these.
 
-use super::services::Services;
-use outbound::{Endpoint, Kubeconfig, Peer, Resolve};
+use crate::client::Resolve;
+use crate::endpoint::{Endpoint, Peer};
+use crate::kubeconfig::Kubeconfig;
 use schema::views::admissionregistration::v1::WebhookClientConfig;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The most clients that are kept while no webhook uses them.
 const MOST_KEPT: usize = 200;
 
-/// A client that webhooks share.
-pub(crate) type Shared = Arc<Endpoint>;
+/// Finds host and port of a service of the cluster, or says why it has none.
+pub type ResolveService = Arc<dyn Fn(&Service) -> Result<String, String> + Send + Sync>;
 
-/// Where a webhook is.
+/// Where a webhook is that an object of the API names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Server {
+pub struct WebhookServer {
     address: Address,
     authorities: Vec<u8>,
     /// The path of its requests.
-    pub(crate) path: String,
+    pub path: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,14 +33,18 @@ enum Address {
 
 /// A service of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Service {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    pub(crate) port: i64,
+pub struct Service {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The port.
+    pub port: i64,
 }
 
-impl Server {
-    pub(crate) fn new(config: WebhookClientConfig<'_>) -> Self {
+impl WebhookServer {
+    /// What a configuration says. Those of admission and of conversions have the same fields.
+    pub fn new(config: WebhookClientConfig<'_>) -> Self {
         let (address, path) = match (config.service(), config.url()) {
             (Some(service), _) => {
                 let address = Address::Service(Service {
@@ -69,21 +75,28 @@ impl Server {
 }
 
 /// All clients.
-pub(crate) struct Clients {
+pub struct WebhookClients {
     /// The credentials.
     kubeconfig: Option<Kubeconfig>,
-    services: Services,
+    services: ResolveService,
     /// The one that was asked for last at the end.
-    kept: Mutex<Vec<(Server, Shared)>>,
+    kept: Mutex<Vec<(WebhookServer, Arc<Endpoint>)>>,
 }
 
-impl Clients {
-    pub(crate) fn new(kubeconfig: Option<Kubeconfig>, services: Services) -> Self {
+impl fmt::Debug for WebhookClients {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebhookClients").finish_non_exhaustive()
+    }
+}
+
+impl WebhookClients {
+    /// Clients with the credentials of a kubeconfig, or without any.
+    pub fn new(kubeconfig: Option<Kubeconfig>, services: ResolveService) -> Self {
         Self { kubeconfig, services, kept: Mutex::default() }
     }
 
     /// The client for a server, or why there is none.
-    pub(crate) fn get(&self, server: &Server) -> Result<Shared, String> {
+    pub fn get(&self, server: &WebhookServer) -> Result<Arc<Endpoint>, String> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = kept.iter().position(|(own, _)| own.shares_client_with(server)) {
             let found = kept.remove(at);
@@ -99,7 +112,7 @@ impl Clients {
         Ok(client)
     }
 
-    fn make(&self, server: &Server) -> Result<Endpoint, String> {
+    fn make(&self, server: &WebhookServer) -> Result<Endpoint, String> {
         let peer = match &server.address {
             Address::Missing => {
                 return Err("webhook configuration must have either service or URL".to_owned());
@@ -114,7 +127,7 @@ impl Clients {
                 let Service { namespace, name, port } = service;
                 let host = format!("{name}.{namespace}.svc");
                 let (services, service) = (self.services.clone(), service.clone());
-                let resolve: Resolve = Arc::new(move || services.address(&service));
+                let resolve: Resolve = Arc::new(move || services(&service));
                 let url = format!("https://{host}:{port}");
                 Peer {
                     url: url.parse().map_err(|error| format!("{url}: {error}"))?,
@@ -137,10 +150,10 @@ mod tests {
     use schema::view::View as _;
     use schema::{Limits, json};
 
-    fn server(text: &str) -> Server {
+    fn server(text: &str) -> WebhookServer {
         let ty = WebhookClientConfig::schema();
         let decoded = json::decode(ty, text.as_bytes(), &Limits::REQUEST).unwrap().value;
-        Server::new(WebhookClientConfig::of(decoded.as_map().unwrap()))
+        WebhookServer::new(WebhookClientConfig::of(decoded.as_map().unwrap()))
     }
 
     #[test]
