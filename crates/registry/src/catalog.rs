@@ -6,8 +6,9 @@
 //! 3. A [`Served`] that is replaced or removed is *retired*; watches that use it end.
 
 use crate::stored::Stored;
-use kinds::ResourceType;
+use kinds::{ResourceType, preferred_first};
 use object::Text;
+use std::cmp::Ordering as Order;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -18,11 +19,28 @@ use tokio::sync::Semaphore;
 /// Everything that is served.
 pub struct Catalog {
     generation: u64,
+    builtin: Arc<Builtin>,
+    /// The group versions of custom kinds, by group, and the preferred one of a group first. A new catalog copies the list, and makes
+    /// only those anew that change.
+    custom: Vec<Arc<GroupVersion>>,
+}
+
+/// The built-in part, which never changes.
+struct Builtin {
     group_versions: Vec<Arc<GroupVersion>>,
     by_resource: HashMap<Text, Vec<Arc<Served>>>,
 }
 
+/// A resource in the form in which it is served from now on.
+pub(crate) struct Change {
+    pub(crate) group: Text,
+    pub(crate) resource: Text,
+    /// Its versions; none if it is not served any more.
+    pub(crate) now: Vec<Arc<Served>>,
+}
+
 /// What is served under one group and version.
+#[derive(Clone)]
 pub struct GroupVersion {
     /// The API group; empty for the core group.
     pub group: Text,
@@ -30,7 +48,7 @@ pub struct GroupVersion {
     pub version: Text,
     /// The generation of the catalog in which anything of this last changed.
     pub generation: u64,
-    /// Its resources, in the order in which they were added.
+    /// Its resources: built-in ones in the order in which they are announced, custom ones by name.
     pub resources: Vec<Arc<Served>>,
 }
 
@@ -46,7 +64,7 @@ pub struct Served {
     pub id: u32,
     /// The columns of its tables as JSON, once they were asked for.
     pub headings: OnceLock<bytes::Bytes>,
-    retired: Semaphore,
+    retired: Arc<Semaphore>,
 }
 
 impl Deref for Served {
@@ -71,8 +89,14 @@ impl Served {
             stored,
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             headings: OnceLock::new(),
-            retired: Semaphore::new(0),
+            retired: Arc::new(Semaphore::new(0)),
         }
+    }
+
+    /// The same for a definition that is being deleted. Both are retired together.
+    pub(crate) fn terminating(&self) -> Self {
+        let resource_type = ResourceType { is_terminating: true, ..ResourceType::clone(&self.resource_type) };
+        Self { retired: self.retired.clone(), ..Self::new(Arc::new(resource_type), self.stored.clone()) }
     }
 
     /// Ends when this is not served any more, or in another form.
@@ -95,33 +119,52 @@ impl Served {
 }
 
 impl Catalog {
-    /// The catalog of these resources, in the order in which they are announced. What is already in `before` as it is now keeps
-    /// its identity.
-    pub(crate) fn new(served: Vec<Arc<Served>>, before: Option<&Self>) -> Self {
-        let generation = before.map_or(1, |before| before.generation + 1);
+    /// The catalog of built-in kinds, in the order in which they are announced.
+    pub(crate) fn new(builtin: Vec<Arc<Served>>) -> Self {
+        let generation = 1;
         let mut group_versions: Vec<GroupVersion> = Vec::new();
         let mut by_resource: HashMap<Text, Vec<Arc<Served>>> = HashMap::new();
-        for served in served {
+        for served in builtin {
             by_resource.entry(served.resource.clone()).or_default().push(served.clone());
-            let same = |known: &GroupVersion| known.group == served.group && known.version == served.version;
-            match group_versions.iter_mut().find(|known| same(known)) {
+            match group_versions.iter_mut().find(|known| known.is(&served.group, &served.version)) {
                 Some(known) => known.resources.push(served),
-                None => group_versions.push(GroupVersion {
-                    group: served.group.clone(),
-                    version: served.version.clone(),
-                    generation,
-                    resources: vec![served],
-                }),
+                None => group_versions.push(GroupVersion::new(served, generation)),
             }
         }
-        let group_versions = group_versions.into_iter().map(|now| {
-            let known = before.and_then(|before| before.group_version(&now.group, &now.version));
-            match known.filter(|known| known.has_resources_of(&now)) {
-                Some(known) => known.clone(),
-                None => Arc::new(now),
+        let group_versions = group_versions.into_iter().map(Arc::new).collect();
+        Self { generation, builtin: Arc::new(Builtin { group_versions, by_resource }), custom: Vec::new() }
+    }
+
+    /// The next catalog, with these changes of custom kinds, and what is not served any more or in another form.
+    ///
+    /// A version in a group version of built-in kinds is not served, as in the reference.
+    pub(crate) fn with(&self, changes: Vec<Change>) -> (Self, Vec<Arc<Served>>) {
+        let generation = self.generation + 1;
+        let mut custom = self.custom.clone();
+        let mut retired = Vec::new();
+        for Change { group, resource, now } in changes {
+            let mut at = custom.partition_point(|known| known.group < group);
+            while let Some(known) = custom.get_mut(at).filter(|known| known.group == group) {
+                if let Ok(place) = known.place(&resource) {
+                    let known = Arc::make_mut(known);
+                    retired.push(known.resources.remove(place));
+                    known.generation = generation;
+                }
+                at += 1;
             }
-        });
-        Self { generation, group_versions: group_versions.collect(), by_resource }
+            for served in now.into_iter().filter(|served| !self.is_builtin(&served.group, &served.version)) {
+                match custom.binary_search_by(|known| known.order(&served.group, &served.version)) {
+                    Ok(at) => {
+                        if let Some(known) = custom.get_mut(at) {
+                            Arc::make_mut(known).put(served, generation);
+                        }
+                    }
+                    Err(at) => custom.insert(at, Arc::new(GroupVersion::new(served, generation))),
+                }
+            }
+        }
+        custom.retain(|known| !known.resources.is_empty());
+        (Self { generation, builtin: self.builtin.clone(), custom }, retired)
     }
 
     /// A number that grows with each catalog.
@@ -129,36 +172,99 @@ impl Catalog {
         self.generation
     }
 
-    /// What is served, by group and version, in the order in which it is announced.
-    pub fn group_versions(&self) -> &[Arc<GroupVersion>] {
-        &self.group_versions
+    /// What is served, by group and version, in the order in which it is announced: custom kinds follow the built-in ones.
+    pub fn group_versions(&self) -> impl Iterator<Item = &Arc<GroupVersion>> {
+        self.builtin.group_versions.iter().chain(&self.custom)
     }
 
     /// Everything that is served, in the order in which it is announced.
     pub fn served(&self) -> impl Iterator<Item = &Arc<Served>> {
-        self.group_versions.iter().flat_map(|group_version| &group_version.resources)
+        self.group_versions().flat_map(|group_version| &group_version.resources)
     }
 
     /// What is served under these names.
     pub fn find(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Served>> {
-        let served = self.by_resource.get(resource)?;
-        served.iter().find(|served| served.group == group && served.version == version)
+        let builtin = self.builtin.by_resource.get(resource).into_iter().flatten();
+        match builtin.into_iter().find(|served| served.group == group && served.version == version) {
+            Some(found) => Some(found),
+            None => self.custom_version(group, version)?.find(resource),
+        }
+    }
+
+    /// What can be another form of the objects of `served`, and that itself: every version of a custom kind, and what has the name of a
+    /// built-in one in any group.
+    pub(crate) fn versions_of(&self, served: &Served) -> impl Iterator<Item = &Arc<Served>> {
+        let builtin = self.builtin.by_resource.get(&served.resource).into_iter().flatten();
+        builtin.chain(self.custom(&served.group, &served.resource))
+    }
+
+    /// The versions of a custom kind, the preferred one first.
+    pub(crate) fn custom(&self, group: &str, resource: &str) -> impl Iterator<Item = &Arc<Served>> {
+        self.of_group(group).iter().filter_map(move |known| known.find(resource))
     }
 
     /// Whether anything of a group is served; the core group always is.
     pub fn serves_group(&self, group: &str) -> bool {
-        group.is_empty() || self.group_versions.iter().any(|known| known.group == group)
+        group.is_empty()
+            || self.builtin.group_versions.iter().any(|known| known.group == group)
+            || !self.of_group(group).is_empty()
     }
 
     /// What is served of one group and version.
     pub fn group_version(&self, group: &str, version: &str) -> Option<&Arc<GroupVersion>> {
-        self.group_versions.iter().find(|known| known.group == group && known.version == version)
+        let builtin = self.builtin.group_versions.iter().find(|known| known.is(group, version));
+        builtin.or_else(|| self.custom_version(group, version))
+    }
+
+    fn is_builtin(&self, group: &str, version: &str) -> bool {
+        self.builtin.group_versions.iter().any(|known| known.is(group, version))
+    }
+
+    /// The group versions of custom kinds in a group.
+    fn of_group(&self, group: &str) -> &[Arc<GroupVersion>] {
+        let start = self.custom.partition_point(|known| known.group.as_str() < group);
+        let rest = self.custom.get(start..).unwrap_or_default();
+        rest.get(..rest.partition_point(|known| known.group == group)).unwrap_or_default()
+    }
+
+    fn custom_version(&self, group: &str, version: &str) -> Option<&Arc<GroupVersion>> {
+        self.of_group(group).iter().find(|known| known.version == version)
     }
 }
 
 impl GroupVersion {
-    fn has_resources_of(&self, other: &Self) -> bool {
-        self.resources.len() == other.resources.len()
-            && self.resources.iter().zip(&other.resources).all(|(one, other)| Arc::ptr_eq(one, other))
+    fn new(served: Arc<Served>, generation: u64) -> Self {
+        Self {
+            group: served.group.clone(),
+            version: served.version.clone(),
+            generation,
+            resources: vec![served],
+        }
+    }
+
+    fn is(&self, group: &str, version: &str) -> bool {
+        self.group == group && self.version == version
+    }
+
+    /// Its order among the group versions of custom kinds.
+    fn order(&self, group: &str, version: &str) -> Order {
+        let by_version =
+            || preferred_first(&self.version, version).then_with(|| self.version.as_str().cmp(version));
+        self.group.as_str().cmp(group).then_with(by_version)
+    }
+
+    /// Where a custom resource is, or would be.
+    fn place(&self, resource: &str) -> Result<usize, usize> {
+        self.resources.binary_search_by(|served| served.resource.as_str().cmp(resource))
+    }
+
+    fn find(&self, resource: &str) -> Option<&Arc<Served>> {
+        self.resources.get(self.place(resource).ok()?)
+    }
+
+    fn put(&mut self, served: Arc<Served>, generation: u64) {
+        let (Ok(place) | Err(place)) = self.place(&served.resource);
+        self.resources.insert(place, served);
+        self.generation = generation;
     }
 }

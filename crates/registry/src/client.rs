@@ -7,6 +7,7 @@ use crate::{
     WriteOptions,
 };
 use auth::{Attributes, Authenticated, Authorized, SystemIdentity};
+use cache::Freshness;
 use object::{Map, Value};
 use schema::{Limits, Status, json};
 use std::ops::Deref;
@@ -153,6 +154,15 @@ impl<R: Deref<Target = Registry>> Client<R> {
         value(&target, content).await
     }
 
+    /// Changes the metadata of an object by a merge patch, in the version of its bytes: nothing is converted but for admission.
+    pub async fn patch_metadata(&self, address: Address<'_>, patch: &[u8]) -> Result<(), Status> {
+        let (catalog, proof) = self.begin(address, "patch").await?;
+        let target = Target::find(&proof, &catalog)?;
+        let entry = self.registry.entry(&target, Freshness::MostRecent).await?;
+        let target = target.in_place(&entry);
+        self.registry.patch(&target, Patch::Merge, patch, &self.options()).await.map(drop)
+    }
+
     /// Deletes an object.
     pub async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<(), Status> {
         let (catalog, proof) = self.begin(address, "delete").await?;
@@ -214,5 +224,5 @@ async fn value(target: &Target<'_>, content: Content) -> Result<Value, Status> {
         Content::Tree(tree) => tree,
         Content::Other { value, .. } => return Ok(value),
     };
-    target.served.from_storage(object).await
+    target.served.out_of_working(object).await
 }

@@ -45,18 +45,18 @@ pub(crate) enum Outcome {
 }
 
 /// The bytes of a new state; 413 if there are too many.
-pub(crate) fn encode(stored: &Stored, new: &mut Value, oversize: Oversize) -> Result<Bytes, Status> {
+pub(crate) async fn encode(stored: &Stored, new: &mut Value, oversize: Oversize) -> Result<Bytes, Status> {
     let limit = Limits::REQUEST.bytes;
-    let mut bytes = stored.encode(new);
+    let mut bytes = stored.encode(new).await?;
     if bytes.len() > limit && oversize == Oversize::DropManagedFields {
         object_meta::remove(map_mut(new)?, &["managedFields"]);
-        bytes = stored.encode(new);
+        bytes = stored.encode(new).await?;
     }
     if bytes.len() > limit { Err(object_too_large(limit)) } else { Ok(bytes) }
 }
 
 impl Registry {
-    /// Puts a new state in the place of `old`. A state that is the same is not written, unless its bytes are in an old version.
+    /// Puts a new state in the place of `old`. A state that is the same is not written, unless it would have other bytes today.
     pub(crate) async fn replace(
         &self,
         target: &Target<'_>,
@@ -71,19 +71,19 @@ impl Registry {
             // Of the state that is stored; a dry run shows it.
             object_meta::remove(map_mut(&mut new)?, &["selfLink"]);
         }
-        if new == old.object && stored.is_in_storage_version(&old.entry) {
+        if new == old.object && stored.is_as_written_today(&old.entry) {
             return Ok(Outcome::Done(Content::Entry(old.entry.clone())));
         }
         if run == Run::Dry {
             return Ok(Outcome::Done(Content::Tree(new)));
         }
-        let bytes = encode(stored, &mut new, oversize)?;
+        let bytes = encode(stored, &mut new, oversize).await?;
         let change = Change::put(&stored.resource, target.namespace, target.name, bytes);
         match self.commit(change.expect_revision(old.entry.mod_revision()), admitted).await {
             Ok(committed) => {
                 let entry = committed.entry().cloned();
                 let entry = entry.ok_or_else(|| Status::internal_error("a commit without a state"))?;
-                entry.note_that_it_decodes();
+                stored.note_written(&entry, &new);
                 Ok(Outcome::Done(Content::Entry(entry)))
             }
             Err(cache::Error::Conflict(_)) => Ok(Outcome::Conflict(target.conflict(MODIFIED))),

@@ -19,7 +19,7 @@ pub struct Answer {
 pub enum Content {
     /// An object of the kind, as it is stored: canonical bytes, mostly in the storage version.
     Entry(Arc<Entry>),
-    /// An object of the kind that is not stored (a dry run): a tree in the storage version.
+    /// An object of the kind that is not stored (a dry run): a tree in the working version.
     Tree(Value),
     /// An object of another type: a scale, a status.
     Other {

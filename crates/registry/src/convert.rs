@@ -1,10 +1,10 @@
-//! Between the version of a request and the storage version.
+//! Between the versions of a kind.
 //!
 //! The conversions of built-in kinds are functions. Those of a custom kind may wait for an answer from outside and may fail, and
 //! are best asked for many objects at once ([`Convert`]). Writes wait for them where they need them; reads convert what they are
 //! about to send ([`Served::read`]).
 
-use crate::Served;
+use crate::{Served, Stored};
 use auth::BoxFuture;
 use cache::Entry;
 use object::{Map, Value};
@@ -21,7 +21,7 @@ pub trait Convert: Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<Value>, Status>>;
 }
 
-/// The way between a version and the storage version.
+/// The way between a version and the working version.
 #[derive(Clone)]
 pub enum Conversion {
     /// Nothing but `apiVersion` differs.
@@ -38,85 +38,151 @@ impl Conversion {
         version.conversion.map_or(Self::None, Self::Builtin)
     }
 
-    /// Converts a tree of this version to the storage version, whose name is `api_version`.
-    pub(crate) async fn to_storage(&self, mut value: Value, api_version: &str) -> Result<Value, Status> {
+    /// Whether it may wait.
+    pub(crate) fn waits(&self) -> bool {
+        matches!(self, Self::Custom(_))
+    }
+
+    /// Converts trees of this version to the working version, whose name is `api_version`.
+    pub(crate) async fn to_working(
+        &self,
+        mut objects: Vec<Value>,
+        api_version: &str,
+    ) -> Result<Vec<Value>, Status> {
         match self {
-            Self::None => {}
-            Self::Builtin(conversion) => (conversion.to_stored)(&mut value),
-            Self::Custom(convert) => value = one(convert.convert(vec![value], api_version).await?)?,
+            Self::Custom(convert) => converted(&**convert, objects, api_version).await,
+            now => {
+                objects.iter_mut().for_each(|object| now.to_working_now(object));
+                Ok(objects)
+            }
         }
-        Ok(value)
+    }
+
+    /// Converts a tree of the working version to this version, whose name is `api_version`.
+    pub(crate) async fn out_of_working(&self, mut object: Value, api_version: &str) -> Result<Value, Status> {
+        match self {
+            Self::Custom(convert) => one(converted(&**convert, vec![object], api_version).await?),
+            now => {
+                now.out_of_working_now(&mut object);
+                Ok(object)
+            }
+        }
+    }
+
+    /// Converts a tree to the working version, unless that waits.
+    pub(crate) fn to_working_now(&self, object: &mut Value) {
+        if let Self::Builtin(conversion) = self {
+            (conversion.to_stored)(object);
+        }
+    }
+
+    /// Converts a tree from the working version, unless that waits.
+    fn out_of_working_now(&self, object: &mut Value) {
+        if let Self::Builtin(conversion) = self {
+            (conversion.from_stored)(object);
+        }
     }
 }
 
-fn one(objects: Vec<Value>) -> Result<Value, Status> {
+async fn converted(
+    convert: &dyn Convert,
+    objects: Vec<Value>,
+    api_version: &str,
+) -> Result<Vec<Value>, Status> {
+    let count = objects.len();
+    if count == 0 {
+        return Ok(objects);
+    }
+    let objects = convert.convert(objects, api_version).await?;
+    match objects.len() == count {
+        true => Ok(objects),
+        false => Err(Status::internal_error("a conversion returned another number of objects")),
+    }
+}
+
+pub(crate) fn one(objects: Vec<Value>) -> Result<Value, Status> {
     objects.into_iter().next().ok_or_else(|| Status::internal_error("a conversion returned no object"))
 }
 
 impl Served {
-    /// Converts a tree of this version to the storage version.
-    pub async fn to_storage(&self, value: Value) -> Result<Value, Status> {
+    /// Converts a tree of this version to the working version.
+    pub async fn to_working(&self, value: Value) -> Result<Value, Status> {
         let Some(stored) = &self.stored else { return Ok(value) };
-        let storage = &stored.versions.storage;
-        let mut value = stored.conversion.to_storage(value, &storage.api_version).await?;
-        set_kind(&mut value, &storage.kind, &storage.api_version);
+        // Requests for a custom kind work in their own version, and the rules of the kind refuse another kind.
+        if stored.is_working_version && self.ty.custom.is_some() {
+            return Ok(value);
+        }
+        let working = &stored.versions.working;
+        let mut value = one(stored.conversion.to_working(vec![value], &working.api_version).await?)?;
+        set_kind(&mut value, &working.kind, &working.api_version);
+        Ok(value)
+    }
+
+    /// Converts a tree of the working version to this version.
+    pub async fn out_of_working(&self, mut value: Value) -> Result<Value, Status> {
+        if let Some(stored) = &self.stored {
+            value = stored.conversion.out_of_working(value, &self.api_version).await?;
+        }
+        set_kind(&mut value, &self.kind, &self.api_version);
         Ok(value)
     }
 
     /// The same for a conversion that does not wait; one that does is left out.
-    pub(crate) fn to_storage_now(&self, value: &mut Value) {
-        let Some(stored) = &self.stored else { return };
-        if let Conversion::Builtin(conversion) = &stored.conversion {
-            (conversion.to_stored)(value);
-        }
-        set_kind(value, &stored.versions.storage.kind, &stored.versions.storage.api_version);
-    }
-
-    /// Converts a tree of the storage version to this version.
-    pub async fn from_storage(&self, mut value: Value) -> Result<Value, Status> {
-        if let Some(stored) = &self.stored
-            && let Conversion::Custom(convert) = &stored.conversion
-        {
-            value = one(convert.convert(vec![value], &self.api_version).await?)?;
-        }
-        self.from_storage_now(&mut value);
-        Ok(value)
-    }
-
-    /// The same for a conversion that does not wait; one that does is left out.
-    pub fn from_storage_now(&self, value: &mut Value) {
-        if let Some(stored) = &self.stored
-            && let Conversion::Builtin(conversion) = &stored.conversion
-        {
-            (conversion.from_stored)(value);
+    pub fn out_of_working_now(&self, value: &mut Value) {
+        if let Some(stored) = &self.stored {
+            stored.conversion.out_of_working_now(value);
         }
         set_kind(value, &self.kind, &self.api_version);
     }
 
+    /// Converts a tree of another version of the same kind to this version.
+    pub(crate) async fn import(&self, from: &Self, object: Value) -> Result<Value, Status> {
+        self.out_of_working_of(from, from.to_working(object).await?).await
+    }
+
+    /// Converts a tree that a request for another version works on to this version.
+    pub(crate) async fn out_of_working_of(&self, other: &Self, mut object: Value) -> Result<Value, Status> {
+        if let Some((stored, working)) = self.elsewhere(other) {
+            object = stored.import_from(working, object).await?;
+        }
+        self.out_of_working(object).await
+    }
+
+    /// The same as [`Self::import`] for a conversion that does not wait; `None` if it does.
+    pub(crate) fn import_now(&self, from: &Self, object: &Value) -> Option<Value> {
+        let mut object = object.clone();
+        let (own, theirs) = (&self.stored.as_ref()?.conversion, &from.stored.as_ref()?.conversion);
+        if own.waits() || theirs.waits() {
+            return None;
+        }
+        theirs.to_working_now(&mut object);
+        if let Some((stored, working)) = self.elsewhere(from) {
+            object = stored.import_from_now(working, object)?;
+        }
+        self.out_of_working_now(&mut object);
+        Some(object)
+    }
+
+    /// The name of the version that requests for another version work on, if those for this version work on another one.
+    fn elsewhere<'a>(&'a self, other: &'a Self) -> Option<(&'a Stored, &'a str)> {
+        let (own, theirs) = (self.stored.as_ref()?, other.stored.as_ref()?);
+        let working = &theirs.versions.working.api_version;
+        (own.versions.working.api_version != *working).then_some((own, working.as_str()))
+    }
+
     /// Whether reading an object may take a conversion that waits: [`Served::read`] has to be asked then.
     pub fn read_waits(&self) -> bool {
-        let is_custom = |conversion: &Conversion| matches!(conversion, Conversion::Custom(_));
         self.stored.as_ref().is_some_and(|stored| {
-            is_custom(&stored.conversion)
-                || stored.versions.others.iter().any(|version| is_custom(&version.conversion))
+            stored.conversion.waits()
+                || stored.versions.others.iter().any(|version| version.conversion.waits())
         })
     }
 
     /// Stored objects in this version.
     pub async fn read(&self, entries: &[Arc<Entry>]) -> Result<Vec<Value>, Status> {
         let stored = self.stored.as_ref().ok_or_else(Status::method_not_allowed)?;
-        let mut objects = Vec::with_capacity(entries.len());
-        for entry in entries {
-            objects.push(stored.decode(entry).await?);
-        }
-        if let Conversion::Custom(convert) = &stored.conversion {
-            let count = objects.len();
-            objects = convert.convert(objects, &self.api_version).await?;
-            if objects.len() != count {
-                return Err(Status::internal_error("a conversion returned another number of objects"));
-            }
-        }
-        objects.iter_mut().for_each(|object| self.from_storage_now(object));
+        let mut objects = stored.decode_all(entries).await?;
+        objects.iter_mut().for_each(|object| self.out_of_working_now(object));
         Ok(objects)
     }
 }

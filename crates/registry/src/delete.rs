@@ -11,7 +11,7 @@
 //!
 //! Of the pipeline's steps a delete has these: read, preconditions, build (the marked state, or none), both steps of admission
 //! with the state before and no new one, commit; all of them are done again after a conflict. A delete of an object that already
-//! waits asks for no admission.
+//! waits asks for no admission. It works on the object in place: nothing is converted but for admission, and to be shown.
 
 use crate::commit::{Outcome, Oversize, Run};
 use crate::convert::{map, map_mut};
@@ -49,6 +49,24 @@ pub(crate) enum Deletion {
     Pending(Content),
 }
 
+impl Deletion {
+    /// The same with a tree in the working version of a target. Trees are of dry runs.
+    async fn converted(self, target: &Target<'_>) -> Result<Self, Status> {
+        let convert = async |content| match content {
+            Content::Tree(tree) => {
+                let version = tree.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+                Ok(Content::Tree(target.stored()?.import_from(&version, tree).await?))
+            }
+            other => Ok::<_, Status>(other),
+        };
+        Ok(match self {
+            Self::Removed(content) => Self::Removed(convert(content).await?),
+            Self::Terminating(content) => Self::Terminating(convert(content).await?),
+            Self::Pending(content) => Self::Pending(convert(content).await?),
+        })
+    }
+}
+
 impl Registry {
     /// Deletes an object, or marks it as being deleted.
     pub async fn delete(&self, target: &Target<'_>, options: &DeleteOptions) -> Result<Answer, Status> {
@@ -61,7 +79,7 @@ impl Registry {
             return Err(Status::forbidden(&target.served.group, &target.served.resource, target.name, why));
         }
         options.warnings.extend(warning(target.served, options));
-        let deletion = self.delete_named(target, target.name, options).await?;
+        let deletion = self.delete_named(target, target.name, options).await?.converted(target).await?;
         let code = match deletion {
             Deletion::Terminating(_) | Deletion::Pending(_) if options.orphan_dependents == Some(false) => {
                 202
@@ -104,7 +122,8 @@ impl Registry {
         }
         let run = Run::dry_if(options.is_dry_run());
         loop {
-            let old = match self.find(&named).await? {
+            let (named, found) = self.find_in_place(&named).await?;
+            let old = match found {
                 Found::Object(old) => old,
                 Found::Nothing => return Err(named.not_found()),
                 Found::Unreadable(unreadable) => return Err(named.unreadable(&unreadable)),

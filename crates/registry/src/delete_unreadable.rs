@@ -41,7 +41,7 @@ impl Registry {
         let stored = target.stored()?;
         let mut was_there = false;
         loop {
-            let unreadable = match self.find(target).await? {
+            let unreadable = match self.find_in_place(target).await?.1 {
                 Found::Unreadable(unreadable) => unreadable,
                 // Another one was faster.
                 Found::Nothing if was_there => break,

@@ -59,7 +59,7 @@ pub(crate) fn object_too_large(limit: usize) -> Status {
 }
 
 /// An error that the reference passes on without a word about its kind.
-pub(crate) fn unknown_reason_500(message: impl Into<String>) -> Status {
+pub fn unknown_reason_500(message: impl Into<String>) -> Status {
     Status {
         code: 500,
         reason: Reason::Unknown,

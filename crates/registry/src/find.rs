@@ -2,6 +2,7 @@
 
 use crate::error::status;
 use crate::unreadable::Unreadable;
+use crate::write::MODIFIED;
 use crate::{Registry, Target};
 use cache::{Entry, Freshness};
 use object::Value;
@@ -27,17 +28,29 @@ pub(crate) enum Found {
 impl Registry {
     /// The newest state of what a target names.
     pub(crate) async fn find(&self, target: &Target<'_>) -> Result<Found, Status> {
-        let stored = target.stored()?;
-        match stored.resource.get(target.namespace, target.name, Freshness::MostRecent).await {
-            Ok(Some(entry)) => match stored.decode_as_stored(&entry) {
-                Ok(object) => {
-                    let object = stored.to_storage_version(&entry, object).await?;
-                    Ok(Found::Object(Old { object, entry }))
-                }
-                Err(unreadable) => Ok(Found::Unreadable(unreadable)),
-            },
+        match self.newest(target).await? {
+            Ok(Some(entry)) => found(target, entry).await,
             Ok(None) => Ok(Found::Nothing),
-            Err(cache::Error::Corrupt(corrupt)) => Ok(Found::Unreadable((&*corrupt).into())),
+            Err(unreadable) => Ok(Found::Unreadable(unreadable)),
+        }
+    }
+
+    /// The newest state of what a target names, and the target for work on its metadata, which does not convert it.
+    pub(crate) async fn find_in_place<'a>(&self, target: &Target<'a>) -> Result<(Target<'a>, Found), Status> {
+        Ok(match self.newest(target).await? {
+            Ok(Some(entry)) => {
+                let target = target.in_place(&entry);
+                (target, found(&target, entry).await?)
+            }
+            Ok(None) => (*target, Found::Nothing),
+            Err(unreadable) => (*target, Found::Unreadable(unreadable)),
+        })
+    }
+
+    async fn newest(&self, target: &Target<'_>) -> Result<Result<Option<Arc<Entry>>, Unreadable>, Status> {
+        match target.stored()?.resource.get(target.namespace, target.name, Freshness::MostRecent).await {
+            Ok(entry) => Ok(Ok(entry)),
+            Err(cache::Error::Corrupt(corrupt)) => Ok(Err((&*corrupt).into())),
             Err(error) => Err(status(error)),
         }
     }
@@ -49,5 +62,21 @@ impl Registry {
             Found::Unreadable(unreadable) => Err(target.unreadable(&unreadable)),
             Found::Nothing => Err(target.not_found()),
         }
+    }
+}
+
+/// An object that was found, in the working version.
+async fn found(target: &Target<'_>, entry: Arc<Entry>) -> Result<Found, Status> {
+    let stored = target.stored()?;
+    if stored.is_in_place() && !stored.is_in_working_version(&entry) {
+        // It was written in another version since the target was made for the version of its bytes.
+        return Err(target.conflict(MODIFIED));
+    }
+    match stored.decode_as_stored(&entry) {
+        Ok(object) => {
+            let object = stored.to_working_version(&entry, object).await?;
+            Ok(Found::Object(Old { object, entry }))
+        }
+        Err(unreadable) => Ok(Found::Unreadable(unreadable)),
     }
 }

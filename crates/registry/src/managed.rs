@@ -1,6 +1,6 @@
 //! The managed fields of a request: [`merge::managed`] with the kinds and versions that are served.
 
-use crate::{Served, Target, WriteOptions, object_meta};
+use crate::{Served, Stored, Target, WriteOptions, object_meta};
 use kinds::ScaleFields;
 use merge::managed::{Error, Force, Manager, Scale, Typed, Versions, Writer};
 use object::excerpt::excerpt;
@@ -43,7 +43,7 @@ impl<'a> Fields<'a> {
         Self { target, now: Time::now().text(), waiting: Mutex::default() }
     }
 
-    /// Updates the owners after `live` became `new`, or `new` was created. Both are in the storage version.
+    /// Updates the owners after `live` became `new`, or `new` was created. Both are in the working version.
     pub(crate) async fn update(
         &self,
         live: Option<&Value>,
@@ -54,7 +54,7 @@ impl<'a> Fields<'a> {
         if let Some(map) = new.as_map_mut() {
             served.strategy.complete(map);
         }
-        if served.stored.as_ref().is_none_or(|stored| stored.is_storage_version) {
+        if served.stored.as_ref().is_none_or(|stored| stored.is_working_version) {
             if !served.read_waits() {
                 // Without a copy, which would be shared and copied once more as soon as it is changed.
                 self.manager().update(live, new, self.writer(options));
@@ -65,11 +65,22 @@ impl<'a> Fields<'a> {
                 *new = before.clone();
                 self.manager().update(live, new, self.writer(options));
             };
-            return self.repeated(update).await;
+            return match self.repeated(update).await {
+                Ok(()) => Ok(()),
+                Err(status) => {
+                    // As the reference does it: a write does not fail for the owners of another version.
+                    let (resource, error) = (served.resource.as_str(), status.message.as_str());
+                    log::warn!(resource, error; "the managed fields of an object are dropped, because it cannot be converted");
+                    if let Some(new) = new.as_map_mut() {
+                        object_meta::remove(new, &["managedFields"]);
+                    }
+                    Ok(())
+                }
+            };
         }
-        let asked = served.from_storage(new.clone()).await?;
+        let asked = served.out_of_working(new.clone()).await?;
         let live = match live {
-            Some(live) => Some(served.from_storage(live.clone()).await?),
+            Some(live) => Some(served.out_of_working(live.clone()).await?),
             None => None,
         };
         let mut written = asked.clone();
@@ -121,7 +132,7 @@ impl<'a> Fields<'a> {
     async fn convert_now(&self, object: Value, to: &str) -> Result<Value, Status> {
         let from = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
         let (Some(from), Some(to)) = (self.served(&from), self.served(to)) else { return Ok(object) };
-        to.from_storage(from.to_storage(object).await?).await
+        to.import(from, object).await
     }
 
     fn manager(&self) -> Manager<'_> {
@@ -137,12 +148,7 @@ impl<'a> Fields<'a> {
     /// The same objects in another version, if they are served in it.
     fn served(&self, version: &str) -> Option<&Arc<Served>> {
         let (group, version) = version.split_once('/').unwrap_or(("", version));
-        let own = self.target.served;
-        if own.group == group && own.version == version {
-            return Some(own);
-        }
-        let found = self.target.catalog.find(group, version, &own.resource)?;
-        found.shares_objects(own).then_some(found)
+        self.target.in_version(group, version)
     }
 }
 
@@ -153,10 +159,12 @@ impl Versions for Fields<'_> {
 
     fn convert(&self, object: Value, from: &str, to: &str) -> Option<Typed> {
         let (from, to) = (self.served(from)?, self.served(to)?);
-        if !from.read_waits() && !to.read_waits() {
-            let mut value = object;
-            from.to_storage_now(&mut value);
-            to.from_storage_now(&mut value);
+        let own = self.target.served;
+        if own.stored.as_ref().is_some_and(Stored::is_in_place) {
+            // Only metadata changes, which has the same fields in all versions.
+            return Some(Typed { ty: own.ty.clone(), value: object });
+        }
+        if let Some(value) = to.import_now(from, &object) {
             return Some(Typed { ty: to.ty.clone(), value });
         }
         let mut waiting = self.waiting();
@@ -197,7 +205,8 @@ impl<'a> ScaleManager<'a> {
         ty: &'static Type,
         options: &'a WriteOptions,
     ) -> Self {
-        let same = target.catalog.served().filter(|served| served.is_same_resource(target.served));
+        let all = target.catalog.versions_of(target.served);
+        let same = all.filter(|served| served.is_same_resource(target.served));
         Self {
             fields,
             api_version: target.served.api_version.clone(),

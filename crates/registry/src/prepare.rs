@@ -21,7 +21,7 @@ pub(crate) fn default(served: &Served, object: &mut Value) {
 pub(crate) fn default_stored(target: &Target<'_>, object: &mut Value) -> Result<(), Status> {
     let stored = target.stored()?;
     let is_converted = matches!(stored.conversion, Conversion::Builtin(_));
-    if is_converted || target.part().is_some() && stored.is_storage_version {
+    if is_converted || target.part().is_some() && stored.is_working_version {
         schema::default(stored.ty(), object);
         if let Some(map) = object.as_map_mut() {
             target.served.strategy.default(map);

@@ -1,11 +1,11 @@
 //! The registry: the catalog of what is served, the cache with its objects, and what decides about writes.
 
-use crate::catalog::{Catalog, Served};
+use crate::catalog::{Catalog, Change, Served};
 use crate::components::Components;
 use crate::connect::KubeletAddresses;
 use crate::convert::Conversion;
 use crate::hooks::WriteHooks;
-use crate::stored::{Stored, StoredVersion, StoredVersions};
+use crate::stored::{InPlace, Stored, StoredVersion, StoredVersions};
 use crate::token_request::TokenIssuing;
 use admission::Chain;
 use auth::{Authenticators, Authorizer};
@@ -176,16 +176,16 @@ pub struct CustomKind {
     pub versions: Vec<CustomVersion>,
     /// The name of the version that objects are kept in.
     pub storage_version: Text,
+    /// The way between its versions.
+    pub conversion: Conversion,
 }
 
 /// One version of a custom kind.
 pub struct CustomVersion {
     /// What it is.
-    pub resource_type: ResourceType,
+    pub resource_type: Arc<ResourceType>,
     /// Whether it is served; objects can be kept in one that is not.
     pub served: bool,
-    /// The way between this version and the storage version.
-    pub conversion: Conversion,
 }
 
 impl Registry {
@@ -197,7 +197,7 @@ impl Registry {
                 served.push(Arc::new(builtin(&cache, kind, version)?));
             }
         }
-        let catalog = watch::Sender::new(Arc::new(Catalog::new(served, None)));
+        let catalog = watch::Sender::new(Arc::new(Catalog::new(served)));
         Ok(Self { cache, catalog, changing: tokio::sync::Mutex::default(), config })
     }
 
@@ -226,16 +226,57 @@ impl Registry {
     /// Objects that the store holds are loaded first. Watches of the form before end, and their clients start anew.
     pub async fn install(&self, kind: CustomKind) -> Result<(), Error> {
         let _changing = self.changing.lock().await;
+        let change = self.load(kind).await?;
+        self.swap(vec![change]);
+        Ok(())
+    }
+
+    /// Serves several custom kinds in one step. The outcomes are in the order of the kinds; what fails is not in the way of the others.
+    pub async fn install_all(&self, kinds: Vec<CustomKind>) -> Vec<Result<(), Error>> {
+        let _changing = self.changing.lock().await;
+        let (mut changes, mut outcomes) = (Vec::new(), Vec::new());
+        for kind in kinds {
+            outcomes.push(self.load(kind).await.map(|change| changes.push(change)));
+        }
+        self.swap(changes);
+        outcomes
+    }
+
+    /// Marks a custom kind whose definition is being deleted. Watches go on. False if it is not served, or is marked already.
+    pub async fn terminate(&self, group: &str, resource: &str) -> bool {
+        let _changing = self.changing.lock().await;
+        let before = self.catalog();
+        let now: Vec<_> = before
+            .custom(group, resource)
+            .filter(|served| !served.is_terminating)
+            .map(|served| Arc::new(served.terminating()))
+            .collect();
+        if now.is_empty() {
+            return false;
+        }
+        let (next, _) = before.with(vec![Change { group: group.into(), resource: resource.into(), now }]);
+        self.catalog.send_replace(Arc::new(next));
+        true
+    }
+
+    /// Stops serving a custom kind. Watches of it end; what the store holds of it stays. False if it was not served.
+    pub async fn uninstall(&self, group: &str, resource: &str) -> Result<bool, Error> {
+        let _changing = self.changing.lock().await;
+        refuse_builtin(group, resource)?;
+        self.swap(vec![Change { group: group.into(), resource: resource.into(), now: Vec::new() }]);
+        Ok(self.cache.remove(&prefix(group, resource)).await?)
+    }
+
+    /// Has the cache load the objects of a kind, and gives what is to be served of it.
+    async fn load(&self, kind: CustomKind) -> Result<Change, Error> {
         let Some(storage) = kind.versions.iter().find(|version| version.is(&kind.storage_version)) else {
             return Err(Error::Missing(kind.storage_version.to_string()));
         };
         let storage_type = &storage.resource_type;
         let (group, resource) = (storage_type.group.clone(), storage_type.resource.clone());
-        if kinds::all().any(|builtin| builtin.group == group && builtin.resource == resource) {
-            return Err(Error::Builtin(format!("{resource}.{group}").into()));
-        }
+        refuse_builtin(&group, &resource)?;
         let prefix = prefix(&group, &resource);
-        let spec = spec(&prefix, storage_type.scope, &storage_type.fields)?;
+        let spec = spec(&prefix, storage_type.scope, &kind.fields())?;
         let resource_of = match self.cache.resource(&prefix) {
             Some(known) if known.spec().is_like(&spec) => known,
             known => {
@@ -245,56 +286,76 @@ impl Registry {
                 self.cache.add(spec).await?
             }
         };
-        let stored_version = |version: &CustomVersion| {
-            let ResourceType { kind, api_version, ty, .. } = &version.resource_type;
-            StoredVersion::new(kind, api_version, ty.clone(), version.conversion.clone())
+        let served = |version: &CustomVersion, versions: StoredVersions, in_place: InPlace| {
+            let stored = Stored {
+                resource: resource_of.clone(),
+                versions: Arc::new(versions),
+                is_working_version: true,
+                conversion: Conversion::None,
+                in_place,
+            };
+            Arc::new(Served::new(version.resource_type.clone(), Some(stored)))
         };
-        let versions = Arc::new(StoredVersions {
-            storage: stored_version(storage),
-            others: kind
-                .versions
-                .iter()
-                .filter(|version| !version.is(&kind.storage_version))
-                .map(stored_version)
-                .collect(),
-        });
-        let now: Vec<_> = kind
+        let in_place: Arc<[_]> = match kind.conversion.waits() {
+            true => {
+                let alone = |version| StoredVersions { storage: None, ..kind.seen_from(version) };
+                kind.versions.iter().map(|version| served(version, alone(version), InPlace::Itself)).collect()
+            }
+            false => Arc::default(),
+        };
+        let through = || match in_place.is_empty() {
+            true => InPlace::Plain,
+            false => InPlace::Through(in_place.clone()),
+        };
+        let now = kind
             .versions
-            .into_iter()
+            .iter()
             .filter(|version| version.served)
-            .map(|version| {
-                let stored = Stored {
-                    resource: resource_of.clone(),
-                    versions: versions.clone(),
-                    is_storage_version: version.is(&kind.storage_version),
-                    conversion: version.conversion,
-                };
-                Arc::new(Served::new(Arc::new(version.resource_type), Some(stored)))
-            })
+            .map(|version| served(version, kind.seen_from(version), through()))
             .collect();
-        self.swap(&group, &resource, now);
-        Ok(())
+        Ok(Change { group, resource, now })
     }
 
-    /// Stops serving a custom kind. Watches of it end; what the store holds of it stays. False if it was not served.
-    pub async fn uninstall(&self, group: &str, resource: &str) -> Result<bool, Error> {
-        let _changing = self.changing.lock().await;
-        if kinds::all().any(|builtin| builtin.group == group && builtin.resource == resource) {
-            return Err(Error::Builtin(format!("{resource}.{group}").into()));
-        }
-        self.swap(group, resource, Vec::new());
-        Ok(self.cache.remove(&prefix(group, resource)).await?)
-    }
-
-    /// Puts `now` in the place of what is served of a resource, in a new catalog, and retires what was served before.
-    fn swap(&self, group: &str, resource: &str, now: Vec<Arc<Served>>) {
-        let before = self.catalog();
-        let (retired, mut kept): (Vec<_>, Vec<_>) =
-            before.served().cloned().partition(|served| served.group == group && served.resource == resource);
-        kept.extend(now);
-        let next = Arc::new(Catalog::new(kept, Some(&before)));
-        self.catalog.send_replace(next);
+    /// Makes changes in a new catalog, and retires what was served before in their places.
+    fn swap(&self, changes: Vec<Change>) {
+        let (next, retired) = self.catalog().with(changes);
+        self.catalog.send_replace(Arc::new(next));
         retired.iter().for_each(|served| served.retire());
+    }
+}
+
+fn refuse_builtin(group: &str, resource: &str) -> Result<(), Error> {
+    match kinds::all().any(|builtin| builtin.group == group && builtin.resource == resource) {
+        true => Err(Error::Builtin(format!("{resource}.{group}").into())),
+        false => Ok(()),
+    }
+}
+
+impl CustomKind {
+    /// The selectable fields of all versions. A field of the same name is the same field.
+    fn fields(&self) -> Vec<SelectableField> {
+        let mut all: Vec<SelectableField> = Vec::new();
+        for field in self.versions.iter().flat_map(|version| &version.resource_type.fields) {
+            if !all.iter().any(|known| known.name == field.name) {
+                all.push(field.clone());
+            }
+        }
+        all
+    }
+
+    /// Its versions for requests that work on one of them.
+    fn seen_from(&self, working: &CustomVersion) -> StoredVersions {
+        let stored_version = |version: &CustomVersion| {
+            let ResourceType { kind, api_version, ty, .. } = &*version.resource_type;
+            StoredVersion::new(kind, api_version, ty.clone(), self.conversion.clone())
+        };
+        let others = self.versions.iter().filter(|version| !version.is(&working.resource_type.version));
+        let storage = others.clone().position(|version| version.is(&self.storage_version));
+        StoredVersions {
+            working: stored_version(working),
+            others: others.map(stored_version).collect(),
+            storage,
+        }
     }
 }
 
@@ -321,11 +382,13 @@ fn builtin(cache: &Cache, kind: &'static Kind, version: &'static Version) -> Res
     let stored = Stored {
         resource: cache.resource(&prefix).ok_or(Error::Missing(prefix))?,
         versions: Arc::new(StoredVersions {
-            storage: stored_version(storage)?,
+            working: stored_version(storage)?,
+            storage: None,
             others: others.map(stored_version).collect::<Result<_, _>>()?,
         }),
-        is_storage_version: std::ptr::eq(owner, kind) && storage.name == version.name,
+        is_working_version: std::ptr::eq(owner, kind) && storage.name == version.name,
         conversion: Conversion::of(version),
+        in_place: InPlace::Plain,
     };
     Ok(Served::new(Arc::new(resource_type), Some(stored)))
 }

@@ -112,7 +112,11 @@ pub(crate) fn of(object: &Value, fields: &ScaleFields) -> Result<Value, Status> 
     insert_number(&mut spec, "replicas", number(object, &fields.spec_replicas));
     let mut status = Map::new();
     insert_number(&mut status, "replicas", number(object, &fields.status_replicas));
-    let selector = at(object, &fields.selector).and_then(Value::as_map).map(selector).unwrap_or_default();
+    let selector = match at(object, &fields.selector) {
+        Some(Value::Map(map)) => selector(map),
+        Some(Value::String(text)) => text.to_string(),
+        _ => String::new(),
+    };
     if !selector.is_empty() {
         status.insert("selector", selector);
     }

@@ -3,34 +3,60 @@
 //! The version of stored bytes is a fact of each object: they begin with their kind and version. Objects that were written while
 //! another version was the storage version are read by the version they name, and converted. They are written anew in the
 //! storage version when they change.
+//!
+//! A request works on trees in the *working version*. For a built-in kind that is the storage version, whatever the request names, so that
+//! rules are written once. For a custom kind it is the version of the request: its schema decides, and what the conversion of its author loses
+//! is lost on the way to the store, as in the reference.
+//!
+//! Work on the metadata alone does not ask the author of a conversion: it is done on the object *in place*, in the version of its bytes, and
+//! committed in that version ([`InPlace`]). So a conversion that fails does not stop deletes, the garbage collector or the end of a namespace.
+//!
+//! The bytes of a custom resource are served as they are if they are what its schema makes of them. A definition that changed can have added
+//! defaults, or taken fields away, and they are found out object by object: see [`Fit`].
 
-use crate::catalog::head;
-use crate::convert::{Conversion, set_kind};
+use crate::catalog::{Served, head};
+use crate::convert::{Conversion, one, set_kind};
 use crate::unreadable::Unreadable;
 use bytes::Bytes;
-use cache::{Entry, Resource};
+use cache::{Entry, Fit, Resource};
 use object::{Text, Value};
-use schema::{Limits, Ref, Status, Type, json};
+use schema::{Decoded, Limits, Ref, Status, Type, json};
 use std::sync::Arc;
 
 /// The objects of a kind, seen from one of its versions.
+#[derive(Clone)]
 pub struct Stored {
     /// The objects.
     pub resource: Arc<Resource>,
     /// Every version that their bytes can be in.
     pub versions: Arc<StoredVersions>,
-    /// Whether this version is the storage version.
-    pub is_storage_version: bool,
-    /// The way between this version and the storage version.
+    /// Whether this version is the working version.
+    pub is_working_version: bool,
+    /// The way between this version and the working version.
     pub conversion: Conversion,
+    /// How metadata is worked on.
+    pub(crate) in_place: InPlace,
+}
+
+/// How the metadata of an object is worked on.
+#[derive(Clone)]
+pub(crate) enum InPlace {
+    /// As everything else: no conversion waits.
+    Plain,
+    /// Through the one of these whose working version the bytes are in. Each writes in its own version, served or not.
+    Through(Arc<[Arc<Served>]>),
+    /// This is one of those: it neither reads nor writes another version.
+    Itself,
 }
 
 /// Every version that the bytes of a kind's objects can be in.
 pub struct StoredVersions {
-    /// The version that new states are written in.
-    pub storage: StoredVersion,
+    /// The version that requests work on.
+    pub working: StoredVersion,
     /// The other versions.
     pub others: Vec<StoredVersion>,
+    /// The place in `others` of the storage version, if that is not the working version.
+    pub(crate) storage: Option<usize>,
 }
 
 /// One version that bytes can be in.
@@ -41,13 +67,20 @@ pub struct StoredVersion {
     pub api_version: Text,
     /// The type.
     pub ty: Ref<Type>,
-    /// The way between this version and the storage version.
+    /// The way between this version and the working version.
     pub conversion: Conversion,
     head: Box<[u8]>,
 }
 
+impl StoredVersions {
+    /// The version that new states are written in.
+    pub fn storage(&self) -> &StoredVersion {
+        self.storage.and_then(|at| self.others.get(at)).unwrap_or(&self.working)
+    }
+}
+
 impl StoredVersion {
-    /// A version with its type, and the way between it and the storage version.
+    /// A version with its type, and the way between it and the working version.
     pub fn new(kind: &Text, api_version: &Text, ty: Ref<Type>, conversion: Conversion) -> Self {
         let head = head(kind, api_version);
         Self { kind: kind.clone(), api_version: api_version.clone(), ty, conversion, head }
@@ -58,33 +91,121 @@ impl StoredVersion {
         // What follows is the next field, or the end: a version is not taken for one that it only begins with.
         bytes.strip_prefix(&*self.head).is_some_and(|rest| matches!(rest.first(), Some(b',' | b'}')))
     }
+
+    /// The tree of what was decoded from an object's bytes, with the defaults of today. Whether it is still what the bytes say is noted.
+    fn complete(&self, entry: &Entry, decoded: Decoded) -> Value {
+        let mut value = decoded.value;
+        if self.ty.custom.is_none() {
+            entry.note_fit(self.ty.schema_number(), Fit::AsIs);
+            return value;
+        }
+        let is_whole = decoded.strict.is_empty() && !decoded.pruned && !defaults_change(&self.ty, &mut value);
+        entry.note_fit(self.ty.schema_number(), if is_whole { Fit::AsIs } else { Fit::Otherwise });
+        value
+    }
+
+    /// Makes a tree that was converted one of this version: of a custom kind, what its schema does not name is taken out.
+    pub(crate) fn adopt(&self, object: &mut Value) {
+        if let Some(custom) = &self.ty.custom {
+            custom.prune(object, &mut Vec::new());
+        }
+        set_kind(object, &self.kind, &self.api_version);
+    }
+}
+
+/// Sets defaults; whether there were any to set.
+fn defaults_change(ty: &Type, value: &mut Value) -> bool {
+    if !ty.has_defaults {
+        return false;
+    }
+    let before = value.clone();
+    schema::default(ty, value);
+    *value != before
 }
 
 impl Stored {
-    /// The type of objects in the storage version.
+    /// The type of objects in the working version.
     pub fn ty(&self) -> &Ref<Type> {
-        &self.versions.storage.ty
+        &self.versions.working.ty
     }
 
-    /// Whether the bytes of an object are in the storage version.
-    pub fn is_in_storage_version(&self, entry: &Entry) -> bool {
-        self.versions.storage.wrote(entry.bytes())
+    /// Whether this is for work on metadata, and converts nothing.
+    pub(crate) fn is_in_place(&self) -> bool {
+        matches!(self.in_place, InPlace::Itself)
     }
 
-    /// The tree of a stored object, in the storage version.
+    /// Whether an object is in the working version.
+    pub(crate) fn is_in_working_version(&self, entry: &Entry) -> bool {
+        self.versions.working.wrote(entry.bytes())
+    }
+
+    /// Whether the bytes of an object can be sent to those who ask for the working version.
+    pub fn is_as_worked_on(&self, entry: &Entry) -> bool {
+        let working = &self.versions.working;
+        working.wrote(entry.bytes()) && self.fits(entry, working)
+    }
+
+    /// Whether an object has its metadata, as it is stored, in every version. The author of a conversion is not asked about it.
+    pub fn has_metadata_as_stored(&self, entry: &Entry) -> bool {
+        self.old_version(entry).is_none_or(|version| !matches!(version.conversion, Conversion::Builtin(_)))
+    }
+
+    /// Whether an object that is written anew without a change has the same bytes.
+    pub(crate) fn is_as_written_today(&self, entry: &Entry) -> bool {
+        let storage = self.versions.storage();
+        storage.wrote(entry.bytes()) && self.fits(entry, storage)
+    }
+
+    /// Whether the bytes of an object are what the schema of their version makes of them. That is found out once.
+    fn fits(&self, entry: &Entry, version: &StoredVersion) -> bool {
+        if version.ty.custom.is_none() {
+            return true;
+        }
+        let known = || entry.fit(version.ty.schema_number());
+        let fit = known().or_else(|| self.decode_as_stored(entry).ok().and_then(|_| known()));
+        fit == Some(Fit::AsIs)
+    }
+
+    /// Notes of an object that was just written what is known of its bytes.
+    pub(crate) fn note_written(&self, entry: &Entry, object: &Value) {
+        let ty = self.ty();
+        let is_known = ty.custom.is_none()
+            || self.versions.storage.is_none() && !defaults_change(ty, &mut object.clone());
+        if is_known {
+            entry.note_fit(ty.schema_number(), Fit::AsIs);
+        }
+    }
+
+    /// The tree of a stored object, in the working version.
     pub async fn decode(&self, entry: &Entry) -> Result<Value, Status> {
-        self.to_storage_version(entry, self.decode_or_refuse(entry)?).await
+        self.to_working_version(entry, self.decode_or_refuse(entry)?).await
+    }
+
+    /// The trees of stored objects, in the working version. Those in other versions are converted together.
+    pub(crate) async fn decode_all(&self, entries: &[Arc<Entry>]) -> Result<Vec<Value>, Status> {
+        let mut objects = Vec::with_capacity(entries.len());
+        for entry in entries {
+            objects.push(self.decode_or_refuse(entry)?);
+        }
+        for version in &self.versions.others {
+            let places = entries.iter().enumerate().filter(|(_, entry)| version.wrote(entry.bytes()));
+            let places: Vec<usize> = places.map(|(at, _)| at).collect();
+            let take = |at: &usize| objects.get_mut(*at).map(std::mem::take);
+            let old = places.iter().filter_map(take).collect();
+            let new = version.conversion.to_working(old, &self.versions.working.api_version).await?;
+            for (at, mut object) in places.into_iter().zip(new) {
+                self.versions.working.adopt(&mut object);
+                objects.get_mut(at).into_iter().for_each(|place| *place = std::mem::take(&mut object));
+            }
+        }
+        Ok(objects)
     }
 
     /// The tree of a stored object, in the version of its bytes.
     pub(crate) fn decode_as_stored(&self, entry: &Entry) -> Result<Value, Unreadable> {
-        let ty = self.old_version(entry).map_or(self.ty(), |version| &version.ty);
-        let decoded = json::decode(ty, entry.bytes(), &Limits::STORED);
-        match decoded {
-            Ok(decoded) => {
-                entry.note_that_it_decodes();
-                Ok(decoded.value)
-            }
+        let version = self.old_version(entry).unwrap_or(&self.versions.working);
+        match json::decode(&version.ty, entry.bytes(), &Limits::STORED) {
+            Ok(decoded) => Ok(version.complete(entry, decoded)),
             Err(error) => {
                 log::error!(key = entry.key(), error:%; "a stored object cannot be decoded");
                 Err(Unreadable::undecodable(entry, &error))
@@ -92,23 +213,50 @@ impl Stored {
         }
     }
 
-    /// Converts the tree of a stored object from the version of its bytes to the storage version.
-    pub(crate) async fn to_storage_version(&self, entry: &Entry, object: Value) -> Result<Value, Status> {
-        let Some(version) = self.old_version(entry) else { return Ok(object) };
-        let storage = &self.versions.storage;
-        let mut object = version.conversion.to_storage(object, &storage.api_version).await?;
-        set_kind(&mut object, &storage.kind, &storage.api_version);
+    /// Converts the tree of a stored object from the version of its bytes to the working version.
+    pub(crate) async fn to_working_version(&self, entry: &Entry, object: Value) -> Result<Value, Status> {
+        match self.old_version(entry) {
+            Some(version) => self.import(version, object).await,
+            None => Ok(object),
+        }
+    }
+
+    /// Converts a tree of another version to the working version.
+    async fn import(&self, version: &StoredVersion, object: Value) -> Result<Value, Status> {
+        let working = &self.versions.working;
+        let converted = version.conversion.to_working(vec![object], &working.api_version).await?;
+        let mut object = one(converted)?;
+        working.adopt(&mut object);
         Ok(object)
     }
 
-    /// The same for an object that needs no conversion that waits; otherwise as it is stored.
+    /// Converts a tree of the version of this name to the working version; one of no other version stays as it is.
+    pub(crate) async fn import_from(&self, api_version: &str, object: Value) -> Result<Value, Status> {
+        match self.versions.others.iter().find(|version| version.api_version == api_version) {
+            Some(version) => self.import(version, object).await,
+            None => Ok(object),
+        }
+    }
+
+    /// The same for a conversion that does not wait; `None` if it does.
+    pub(crate) fn import_from_now(&self, api_version: &str, mut object: Value) -> Option<Value> {
+        let version = self.versions.others.iter().find(|version| version.api_version == api_version);
+        if let Some(version) = version {
+            if version.conversion.waits() {
+                return None;
+            }
+            version.conversion.to_working_now(&mut object);
+            self.versions.working.adopt(&mut object);
+        }
+        Some(object)
+    }
+
+    /// The tree of an object that needs no conversion that waits, in the working version; otherwise as it is stored.
     pub fn decode_now(&self, entry: &Entry) -> Result<Value, Status> {
         let mut object = self.decode_or_refuse(entry)?;
         let Some(version) = self.old_version(entry) else { return Ok(object) };
-        if let Conversion::Builtin(conversion) = &version.conversion {
-            (conversion.to_stored)(&mut object);
-        }
-        set_kind(&mut object, &self.versions.storage.kind, &self.versions.storage.api_version);
+        version.conversion.to_working_now(&mut object);
+        self.versions.working.adopt(&mut object);
         Ok(object)
     }
 
@@ -117,18 +265,27 @@ impl Stored {
         self.decode_as_stored(entry).map_err(|unreadable| unreadable.status(&key()))
     }
 
-    /// The version of bytes that are not in the storage version.
+    /// The version of bytes that are not in the working version.
     fn old_version(&self, entry: &Entry) -> Option<&StoredVersion> {
-        if self.is_in_storage_version(entry) {
+        if self.versions.working.wrote(entry.bytes()) {
             return None;
         }
         self.versions.others.iter().find(|version| version.wrote(entry.bytes()))
     }
 
-    /// The canonical bytes of a tree in the storage version.
-    pub(crate) fn encode(&self, object: &Value) -> Bytes {
+    /// The canonical bytes of a tree in the working version.
+    pub(crate) async fn encode(&self, object: &Value) -> Result<Bytes, Status> {
         let mut out = Vec::with_capacity(1024);
-        json::encode(&self.versions.storage.ty, object, &mut out);
-        out.into()
+        match self.versions.storage {
+            None => json::encode(self.ty(), object, &mut out),
+            Some(_) => {
+                let storage = self.versions.storage();
+                let mut object =
+                    storage.conversion.out_of_working(object.clone(), &storage.api_version).await?;
+                storage.adopt(&mut object);
+                json::encode(&storage.ty, &object, &mut out);
+            }
+        }
+        Ok(out.into())
     }
 }

@@ -2,11 +2,12 @@
 
 use crate::catalog::{Catalog, Served};
 use crate::commit::Run;
-use crate::stored::Stored;
+use crate::stored::{InPlace, Stored};
 use crate::unreadable::Unreadable;
 use auth::{Attributes, Authorized};
+use cache::Entry;
 use kinds::{Part, SubresourceAction, SubresourceType};
-use schema::Status;
+use schema::{Ref, Status, Type};
 use std::sync::Arc;
 
 /// What a request is about. It is made of the permission for it, so that it cannot be about anything else.
@@ -62,6 +63,42 @@ impl<'a> Target<'a> {
             name => Some(served.subresource(name).ok_or_else(Status::unknown_resource)?),
         };
         Self::new(proof, catalog, served, subresource)
+    }
+
+    /// The type of the objects in another version, such as `v1`, if they are served in it.
+    pub fn ty_in(&self, version: &str) -> Option<Ref<Type>> {
+        self.in_version(&self.served.group, version).map(|served| served.ty.clone())
+    }
+
+    /// The same objects in another group and version, if they are served in it.
+    pub(crate) fn in_version(&self, group: &str, version: &str) -> Option<&'a Arc<Served>> {
+        let own = self.served;
+        if own.group == group && own.version == version {
+            return Some(own);
+        }
+        let found = self.catalog.find(group, version, &own.resource)?;
+        found.shares_objects(own).then_some(found)
+    }
+
+    /// The same for work on the metadata of an object: in the version of its bytes, so that nothing is converted.
+    pub(crate) fn in_place(&self, entry: &Entry) -> Self {
+        let Some(Stored { in_place: InPlace::Through(views), .. }) = &self.served.stored else {
+            return *self;
+        };
+        let is_of = |view: &&Arc<Served>| {
+            view.stored.as_ref().is_some_and(|stored| stored.is_in_working_version(entry))
+        };
+        views.iter().find(is_of).map_or(*self, |served| Self { served, ..*self })
+    }
+
+    /// The kind in the version that was asked for.
+    pub(crate) fn requested(&self) -> &'a Arc<Served> {
+        match &self.proof.attributes().target {
+            auth::Target::Resource { group, version, resource, .. } if *version != *self.served.version => {
+                self.catalog.find(group, version, resource).unwrap_or(self.served)
+            }
+            _ => self.served,
+        }
     }
 
     /// Where the objects are; an operation has none.

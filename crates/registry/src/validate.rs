@@ -3,8 +3,8 @@
 use crate::convert::map;
 use crate::{Target, WriteOptions};
 use kinds::{NameRule, Part, Privileged, Rules, object_meta};
-use object::Value;
 use object::field;
+use object::{Map, Value};
 use schema::Status;
 
 /// The rules for a new object: first those of the kind, then those for any metadata. The warnings of a valid one go to the client.
@@ -21,7 +21,7 @@ pub(crate) fn create(
     if errors.is_empty() {
         errors = object_meta::validate(map, served.scope, NameRule::PathSegment);
     }
-    refuse(target, object_meta::text(map, "name"), &errors)?;
+    refuse(target, map, object_meta::text(map, "name"), &errors)?;
     options.warnings.extend(served.strategy.warnings(map, None));
     Ok(())
 }
@@ -45,7 +45,7 @@ pub(crate) fn update(
         Some(Part::Status) => strategy.validate_status(new, old, &rules),
         Some(part) => strategy.validate_part(part, new, old, &rules),
     });
-    refuse(target, target.name, &errors)?;
+    refuse(target, new, target.name, &errors)?;
     match target.part() {
         None => options.warnings.extend(strategy.warnings(new, Some(old))),
         Some(Part::Status) => options.warnings.extend(strategy.status_warnings(new)),
@@ -54,7 +54,7 @@ pub(crate) fn update(
     Ok(())
 }
 
-fn refuse(target: &Target<'_>, name: &str, errors: &field::List) -> Result<(), Status> {
+fn refuse(target: &Target<'_>, object: &Map, name: &str, errors: &field::List) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }
@@ -62,5 +62,7 @@ fn refuse(target: &Target<'_>, name: &str, errors: &field::List) -> Result<(), S
     let stored = target.stored()?.ty().kind.as_ref();
     let (group, kind) =
         stored.map_or((&target.served.group, &target.served.kind), |of| (&of.group, &of.kind));
-    Err(Status::invalid(group, kind, name, errors))
+    // A custom object is invalid as what it says it is.
+    let own = object.get("kind").and_then(Value::as_str).filter(|_| target.served.ty.custom.is_some());
+    Err(Status::invalid(group, own.unwrap_or(kind), name, errors))
 }

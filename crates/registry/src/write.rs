@@ -57,9 +57,9 @@ pub(crate) const MODIFIED: &str =
 
 /// What a client sends, as far as it can be read without the object.
 pub(crate) enum Body<'a> {
-    /// A new object, in the storage version: POST. The one attempt takes it, without a copy.
+    /// A new object, in the working version: POST. The one attempt takes it, without a copy.
     New(Value),
-    /// An object, in the storage version, or a scale: PUT.
+    /// An object, in the working version, or a scale: PUT.
     Whole(Value),
     /// A patch.
     Patch(Patch, &'a [u8]),
@@ -91,6 +91,9 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
         target.check_verb(&["create"])?;
+        if target.served.is_terminating {
+            return Err(Status::definition_is_terminating(&target.served.group, &target.served.resource));
+        }
         if let Some(review) = Review::of(target.served) {
             return Box::pin(self.review(review, target, object, options)).await;
         }
@@ -167,10 +170,10 @@ impl Registry {
     }
 }
 
-/// Step 1: the body in the storage version, with its defaults, in the namespace of the request.
+/// Step 1: the body in the working version, with its defaults, in the namespace of the request.
 async fn incoming(target: &Target<'_>, mut object: Value) -> Result<Value, Status> {
     default(target.served, &mut object);
-    in_namespace(target, target.served.to_storage(object).await?)
+    in_namespace(target, target.served.to_working(object).await?)
 }
 
 fn in_namespace(target: &Target<'_>, mut object: Value) -> Result<Value, Status> {
@@ -292,7 +295,7 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Steps 4 and 5: the new state, in the storage version, with its managed fields. Of a scale, `old` and the new state are scales.
+    /// Steps 4 and 5: the new state, in the working version, with its managed fields. Of a scale, `old` and the new state are scales.
     async fn build(&mut self, old: Option<&Value>) -> Result<Value, Status> {
         if let Some(scale) = &self.scale {
             return self.build_scale(scale, old);
@@ -558,7 +561,7 @@ impl<'a> Write<'a> {
         let target = self.target;
         let stored = target.stored()?;
         let bytes = match self.run {
-            Run::Real => commit::encode(stored, &mut new, self.oversize())?,
+            Run::Real => commit::encode(stored, &mut new, self.oversize()).await?,
             Run::Dry => Bytes::new(),
         };
         let object = map(&new)?;
@@ -582,7 +585,7 @@ impl<'a> Write<'a> {
             Ok(committed) => {
                 let entry = committed.entry().cloned();
                 let entry = entry.ok_or_else(|| Status::internal_error("a commit without a state"))?;
-                entry.note_that_it_decodes();
+                stored.note_written(&entry, &new);
                 Ok(Outcome::Done(Content::Entry(entry)))
             }
             Err(cache::Error::Conflict(conflict)) => {
@@ -619,10 +622,10 @@ async fn abandon(reserved: Option<Reservation>) {
 
 /// An object in the version of the request.
 async fn in_version<'v>(target: &Target<'_>, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
-    if target.stored()?.is_storage_version {
+    if target.stored()?.is_working_version {
         return Ok(Cow::Borrowed(object));
     }
-    Ok(Cow::Owned(target.served.from_storage(object.clone()).await?))
+    Ok(Cow::Owned(target.served.out_of_working(object.clone()).await?))
 }
 
 /// Whether an object that is being deleted has nothing left to wait for.

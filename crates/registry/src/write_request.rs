@@ -43,7 +43,7 @@ impl<'a> WriteRequest<'a> {
         let target = self.target;
         Attributes {
             operation,
-            resource: &target.served.resource_type,
+            resource: &target.requested().resource_type,
             subresource: target.subresource_name(),
             namespace: target.namespace,
             name: target.name,
@@ -103,7 +103,7 @@ impl Request for WriteRequest<'_> {
 
     fn equivalents(&self) -> Vec<Arc<ResourceType>> {
         let served = self.target.served;
-        let all = self.target.catalog.served().filter(|other| served.shares_objects(other));
+        let all = self.target.catalog.versions_of(served).filter(|other| served.shares_objects(other));
         let found: Vec<_> = all.map(|other| other.resource_type.clone()).collect();
         // What keeps no objects, such as a review, is only itself.
         if found.is_empty() { vec![served.resource_type.clone()] } else { found }
@@ -128,11 +128,12 @@ impl Request for WriteRequest<'_> {
             }
             let ResourceType { group, version, resource, .. } = resource;
             let found = self.target.catalog.find(group, version, resource);
-            found.ok_or_else(Status::unknown_resource)?.from_storage(object).await
+            let served = found.ok_or_else(Status::unknown_resource)?;
+            served.out_of_working_of(self.target.served, object).await
         })
     }
 
-    fn to_storage<'a>(
+    fn to_working<'a>(
         &'a self,
         mut object: Value,
         resource: &'a ResourceType,
@@ -146,7 +147,8 @@ impl Request for WriteRequest<'_> {
             let found = self.target.catalog.find(group, version, resource);
             let served = found.ok_or_else(Status::unknown_resource)?;
             crate::prepare::default(served, &mut object);
-            served.to_storage(object).await
+            let object = self.target.served.import(served, object).await?;
+            self.target.served.to_working(object).await
         })
     }
 }
