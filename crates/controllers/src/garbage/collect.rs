@@ -8,7 +8,7 @@ use super::report::{Dependent, LONGEST, Missing, OWNERS};
 use crate::Subject;
 use crate::queue::{Again, Reconcile};
 use cache::Entry;
-use registry::{Address, DeleteOptions, Patch, Served, status};
+use registry::{Address, DeleteOptions, Served, status};
 use schema::views::meta::v1::OwnerReference;
 use schema::{Status, json};
 use std::collections::HashSet;
@@ -168,7 +168,7 @@ impl Collector {
     async fn patch(&self, object: &Object<'_>, field: &str) -> Result<(), Status> {
         let (uid, revision) = (json::string(object.entry.uid()), object.entry.mod_revision());
         let patch = format!(r#"{{"metadata":{{"uid":{uid},"resourceVersion":"{revision}",{field}}}}}"#);
-        done(self.client.patch(object.address(), Patch::Merge, patch.as_bytes()).await.map(drop))
+        done(self.client.patch_metadata(object.address(), patch.as_bytes()).await)
     }
 
     /// Tells people if an owner that an object does not have in its namespace is in another one.

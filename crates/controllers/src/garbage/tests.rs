@@ -156,8 +156,12 @@ impl Plane {
         let ty = Builder::new("com.example.v1.Widget").kind(kind.clone()).object();
         let ty = ty.field("size", FieldBuilder::new(Shape::Int64)).build();
         let resource_type = ResourceType::custom(&kind, "widgets", Scope::Namespaced, ty);
-        let version = CustomVersion { resource_type, served: true, conversion: Conversion::None };
-        let kind = CustomKind { versions: vec![version], storage_version: "v1".into() };
+        let version = CustomVersion { resource_type: Arc::new(resource_type), served: true };
+        let kind = CustomKind {
+            versions: vec![version],
+            storage_version: "v1".into(),
+            conversion: Conversion::None,
+        };
         self.fixture.client.registry().install(kind).await.unwrap();
     }
 }

@@ -117,8 +117,9 @@ async fn namespace_goes_with_everything_in_it() {
     let mut resource_type = ResourceType::custom(&kind, "widgets", Scope::Namespaced, ty);
     // These are deleted one by one.
     resource_type.verbs.retain(|verb| *verb != Verb::DeleteCollection);
-    let version = CustomVersion { resource_type, served: true, conversion: Conversion::None };
-    let widgets = CustomKind { versions: vec![version], storage_version: "v1".into() };
+    let version = CustomVersion { resource_type: Arc::new(resource_type), served: true };
+    let widgets =
+        CustomKind { versions: vec![version], storage_version: "v1".into(), conversion: Conversion::None };
     fixture.client.registry().install(widgets).await.unwrap();
     for namespace in ["n", "other"] {
         fixture.namespace(namespace).await;
