@@ -1,0 +1,185 @@
+//! The end of a definition: all objects of its kind are deleted, and when they are gone, the definition goes too.
+
+use crate::conditions::{self, Condition};
+use crate::definition::{FINALIZER, conditions_of};
+use crate::{GROUP, RESOURCE};
+use cache::watch::{Request, Start};
+use cache::{Change, Filter, Freshness, Query, Resource};
+use kinds::object_meta;
+use object::{Map, Text, Value};
+use registry::{Address, Client, DeleteOptions, ListOptions, Served};
+use schema::Status;
+use schema::status::Reason;
+use schema::view::View;
+use schema::views::apiextensions::v1::CustomResourceDefinition;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// After so long, the conditions say that objects are left.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The pause after the first failure.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+const KIND: &str = "Terminating";
+
+pub(crate) const DEFINITIONS: Address<'static> = Address::v1(GROUP, RESOURCE, "");
+
+/// Why the objects of a kind are not gone.
+struct Failure {
+    reason: &'static str,
+    message: String,
+}
+
+/// Deletes the objects of a definition's kind, and removes its finalizer when they are gone. It is done when the definition is gone, or does not
+/// wait for that any more.
+pub(crate) async fn run(client: Client, name: Text) {
+    let mut pause = FIRST_PAUSE;
+    while let Err(error) = step(&client, &name).await {
+        if error.reason != Reason::Conflict {
+            log::warn!(definition = name.as_str(), error:% = error.message; "the objects of a definition could not be deleted");
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+async fn step(client: &Client, name: &str) -> Result<(), Status> {
+    let address = DEFINITIONS.named(name);
+    let mut definition = match client.get(address).await {
+        Err(gone) if gone.reason == Reason::NotFound => return Ok(()),
+        found => map(found?)?,
+    };
+    if !object_meta::is_deleting(&definition) || !object_meta::finalizers(&definition).contains(&FINALIZER) {
+        return Ok(());
+    }
+    set(&mut definition, "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress");
+    let mut definition = map(client.update(address.subresource("status"), definition.into()).await?)?;
+    let view = CustomResourceDefinition::of(&definition);
+    let status = definition.get("status").and_then(Value::as_map).cloned().unwrap_or_default();
+    let (group, plural) =
+        (view.spec().group().to_owned(), view.status().accepted_names().plural().to_owned());
+    let is_builtin =
+        kinds::all().any(|kind| kind.group == group && kind.resource == view.spec().names().plural());
+    if is_builtin {
+        let why = "instances overlap with built-in resources in storage";
+        set(&mut definition, "False", "OverlappingBuiltInResource", why);
+    } else if conditions::is_true(conditions_of(&status), "Established") {
+        if let Err(failure) = delete_instances(client, &group, &plural).await {
+            set(&mut definition, "True", failure.reason, &failure.message);
+            client.update(address.subresource("status"), definition.into()).await?;
+            return Err(Status::internal_error(&failure.message));
+        }
+        set(&mut definition, "False", "InstanceDeletionCompleted", "removed all instances");
+    } else {
+        set(&mut definition, "False", "NeverEstablished", "resource was never established");
+    }
+    remove_finalizer(&mut definition);
+    match client.update(address.subresource("status"), definition.into()).await {
+        Err(gone) if gone.reason == Reason::NotFound => Ok(()),
+        outcome => outcome.map(drop),
+    }
+}
+
+/// Deletes all objects of a kind, and waits until they are gone.
+async fn delete_instances(client: &Client, group: &str, plural: &str) -> Result<(), Failure> {
+    let failed = |reason, what: &str, why: &dyn std::fmt::Display| Failure {
+        reason,
+        message: format!("{what}: {why}"),
+    };
+    let not_listed =
+        |why: &dyn std::fmt::Display| failed("InstanceDeletionFailed", "could not list instances", why);
+    let registry = client.registry();
+    let Some(resource) = registry.cache().resource(&format!("{plural}.{group}")) else {
+        let why = format!("unable to find a custom resource client for {plural}.{group}");
+        return Err(not_listed(&why));
+    };
+    let list = resource.list(Query::new(Freshness::Any, Filter::all())).await;
+    let list = list.map_err(|error| not_listed(&registry::status(error).message))?;
+    let catalog = registry.catalog();
+    let is_it = |served: &&Arc<Served>| served.group == group && served.resource == plural;
+    let Some(version) = catalog.served().find(is_it).map(|served| served.version.clone()) else {
+        // Nobody can reach the objects, so nobody can end their finalizers either.
+        for entry in list {
+            let delete = Change::delete(&resource, entry.namespace(), entry.name());
+            let deleted = registry.cache().commit(delete).await;
+            deleted.map_err(|error| not_listed(&registry::status(error).message))?;
+        }
+        return Ok(());
+    };
+    let mut namespaces: BTreeSet<String> = list.map(|entry| entry.namespace().to_owned()).collect();
+    let mut errors = Vec::new();
+    while let Some(namespace) = namespaces.pop_first() {
+        let address = Address {
+            group,
+            version: &version,
+            resource: plural,
+            subresource: "",
+            namespace: &namespace,
+            name: "",
+        };
+        let deleted =
+            client.delete_collection(address, &ListOptions::default(), &DeleteOptions::default()).await;
+        errors.extend(deleted.err().map(|error| error.message));
+    }
+    match errors.as_slice() {
+        [] => {}
+        [one] => return Err(failed("InstanceDeletionFailed", "could not issue all deletes", one)),
+        several => {
+            let all = format!("[{}]", several.join(", "));
+            return Err(failed("InstanceDeletionFailed", "could not issue all deletes", &all));
+        }
+    }
+    let unconfirmed = |why: &dyn std::fmt::Display| {
+        failed("InstanceDeletionCheck", "could not confirm zero CustomResources remaining", why)
+    };
+    match timeout(PATIENCE, emptied(client, &resource)).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(unconfirmed(&registry::status(error).message)),
+        Err(_) => Err(unconfirmed(&"context deadline exceeded")),
+    }
+}
+
+/// Ends when a type has no objects.
+async fn emptied(client: &Client, resource: &Arc<Resource>) -> Result<(), cache::Error> {
+    loop {
+        let start = Start::After(client.registry().cache().revision());
+        let mut watcher = resource.watch(Request::new(start)).await?;
+        while !resource.is_empty() {
+            match watcher.next().await {
+                Err(cache::Error::TooOld { .. }) => break,
+                change => drop(change?),
+            }
+        }
+        if resource.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+fn set(definition: &mut Map, status: &'static str, reason: &str, message: &str) {
+    let condition = Condition { kind: KIND, status, reason, message };
+    if let Some(status) = kinds::map_at(definition, "status") {
+        condition.set(status);
+    }
+}
+
+fn remove_finalizer(definition: &mut Map) {
+    let Some(metadata) = kinds::map_at(definition, "metadata") else { return };
+    let Some(finalizers) = metadata.get_mut("finalizers").and_then(Value::as_list_mut) else { return };
+    finalizers.retain(|known| known.as_str() != Some(FINALIZER));
+    if finalizers.is_empty() {
+        metadata.remove("finalizers");
+    }
+}
+
+/// An object of a built-in type.
+fn map(object: Value) -> Result<Map, Status> {
+    match object {
+        Value::Map(map) => Ok(map),
+        _ => Err(Status::internal_error("a definition is not a map")),
+    }
+}

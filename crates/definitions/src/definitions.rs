@@ -1,0 +1,422 @@
+//! The loop that serves definitions: it follows them, gives them names, has the registry serve their kinds, and writes their status.
+//!
+//! 1. A kind is served before its definition says so, and it is served in another form only when the spec or the names have changed.
+//! 2. Names belong to the definition that got them first. While a write that accepts names is under way, they are taken.
+//! 3. A definition that cannot be served is logged, and is not in the way of others.
+//! 4. There is no polling: the loop sleeps until a definition changes, or a write or the end of a kind's objects is done.
+
+use crate::cleanup::{self, DEFINITIONS};
+use crate::conditions;
+use crate::conversion::Clients;
+use crate::definition::{Definition, conditions_of, decode};
+use crate::handled::Handled;
+use crate::kind::{self, Sources, kind_of};
+use crate::names::Taken;
+use auth::SystemIdentity;
+use cache::watch::{Request, Start};
+use cache::{Cursor, Entry, Update};
+use kinds::object_meta;
+use object::{Map, Text, Value};
+use registry::{Client, CustomKind, Registry};
+use schema::Status;
+use schema::status::Reason;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::thread::available_parallelism;
+use std::time::Duration;
+use store::Revision;
+use tokio::task::{JoinError, JoinSet};
+
+/// The field manager of the reference.
+const MANAGER: &str = "kube-apiserver";
+/// How long to wait after a failure.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// All definitions.
+pub struct Definitions {
+    registry: Arc<Registry>,
+    client: Client,
+    handled: Handled,
+    sources: Arc<Sources>,
+    cursor: Cursor,
+    known: HashMap<Text, Arc<Definition>>,
+    /// The names of the definitions of each group.
+    groups: HashMap<Text, BTreeSet<Text>>,
+    /// What is to be looked at.
+    due: BTreeSet<Text>,
+    /// The status that is being written.
+    writes: HashMap<Text, PendingWrite>,
+    installed: HashMap<Text, Installed>,
+    /// The definitions whose objects are being deleted.
+    ending: HashSet<Text>,
+    tasks: JoinSet<Done>,
+}
+
+/// A status that is being written.
+struct PendingWrite {
+    /// The state that it is for.
+    revision: Revision,
+    accepted: Map,
+}
+
+/// What is served of a definition.
+struct Installed {
+    form: Form,
+    is_terminating: bool,
+    /// Whether it could be served.
+    is_served: bool,
+}
+
+/// What a kind depends on: its form changes only with these.
+#[derive(Clone, PartialEq)]
+struct Form {
+    uid: Text,
+    generation: i64,
+    accepted: Map,
+}
+
+/// What a task has done.
+enum Done {
+    /// The status of a definition was written, or could not be.
+    Written(Text, Result<(), Status>),
+    /// The objects of a definition are gone.
+    Ended(Text),
+    /// It is time to look at a definition again.
+    Again(Text),
+}
+
+impl Definitions {
+    /// The definitions of a registry, whose writers wait for them by `handled`. Their conversion webhooks are reached through `clients`.
+    pub fn new(registry: &Arc<Registry>, handled: Handled, clients: Clients) -> Self {
+        let definitions = handled.definitions().clone();
+        Self {
+            registry: registry.clone(),
+            client: Client::new(registry.clone(), SystemIdentity::ApiServer, MANAGER),
+            handled,
+            sources: Arc::new(Sources { definitions: definitions.clone(), clients }),
+            cursor: Cursor::new(definitions),
+            known: HashMap::new(),
+            groups: HashMap::new(),
+            due: BTreeSet::new(),
+            writes: HashMap::new(),
+            installed: HashMap::new(),
+            ending: HashSet::new(),
+            tasks: JoinSet::new(),
+        }
+    }
+
+    /// Serves all kinds whose definitions say that they are established.
+    pub async fn load(&mut self) {
+        self.advance();
+        let wanted = self.known.values().filter(|definition| Definition::is_served_by(&definition.status));
+        let wanted: Vec<Arc<Definition>> = wanted.cloned().collect();
+        let at_once = available_parallelism().map_or(1, usize::from);
+        let mut tasks = JoinSet::new();
+        for some in wanted.chunks(wanted.len().div_ceil(at_once).max(1)) {
+            let (some, sources) = (some.to_vec(), self.sources.clone());
+            tasks.spawn_blocking(move || {
+                let made = |definition: Arc<Definition>| {
+                    let kind = make(&definition, &definition.status, &sources);
+                    (definition, kind)
+                };
+                some.into_iter().map(made).collect::<Vec<_>>()
+            });
+        }
+        let (mut definitions, mut kinds) = (Vec::new(), Vec::new());
+        for (definition, kind) in tasks.join_all().await.into_iter().flatten() {
+            match kind {
+                Ok(Some(kind)) => {
+                    definitions.push(definition);
+                    kinds.push(kind);
+                }
+                // A newer state follows.
+                Ok(None) => {}
+                Err(error) => self.note(&definition, &definition.status, Err(error.into())),
+            }
+        }
+        let outcomes = self.registry.install_all(kinds).await;
+        for (definition, outcome) in definitions.into_iter().zip(outcomes) {
+            self.note(&definition, &definition.status, outcome.map_err(Error::from));
+        }
+    }
+
+    /// Runs until the process ends.
+    pub async fn run(mut self) {
+        loop {
+            match self.follow().await {
+                Ok(()) | Err(cache::Error::TooOld { .. }) => {}
+                Err(cache::Error::Closed | cache::Error::Removed { .. }) => return,
+                Err(error) => {
+                    log::error!(error:%; "definitions cannot be followed");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Looks at definitions, until changes cannot be followed from where they were.
+    async fn follow(&mut self) -> Result<(), cache::Error> {
+        let start = Start::After(self.registry.cache().revision());
+        let mut watcher = self.sources.definitions.watch(Request::new(start)).await?;
+        loop {
+            self.advance();
+            while let Some(name) = self.due.pop_first() {
+                self.look(&name).await;
+            }
+            tokio::select! {
+                changed = watcher.next() => drop(changed?),
+                Some(done) = self.tasks.join_next() => self.finish(done),
+            }
+        }
+    }
+
+    /// Takes note of the changes since the last time.
+    fn advance(&mut self) {
+        let Self { cursor, known, groups, due, installed, .. } = self;
+        let mut freed: BTreeSet<Text> = BTreeSet::new();
+        cursor.advance(|update| match update {
+            Update::Reset => {
+                known.clear();
+                groups.clear();
+                due.extend(installed.keys().cloned());
+            }
+            Update::Change { before, after } => {
+                let Some(name) = after.or(before).map(|entry| Text::from(entry.name())) else { return };
+                let was = known.remove(&name);
+                let is = after.and_then(read);
+                if after.is_some() && is.is_none() {
+                    // What is served of it stays.
+                    return;
+                }
+                if let Some(was) = &was
+                    && is.as_ref().is_none_or(|is| is.accepted() != was.accepted())
+                {
+                    freed.insert(was.group.clone());
+                }
+                match is {
+                    Some(is) => {
+                        groups.entry(is.group.clone()).or_default().insert(name.clone());
+                        known.insert(name.clone(), Arc::new(is));
+                    }
+                    None => {
+                        if let Some(names) = was.and_then(|was| groups.get_mut(&was.group)) {
+                            names.remove(&name);
+                        }
+                    }
+                }
+                due.insert(name);
+            }
+        });
+        groups.retain(|_, names| !names.is_empty());
+        freed.iter().for_each(|group| self.names_are_free(group));
+    }
+
+    /// Some definitions of a group may get names now that they did not get before.
+    fn names_are_free(&mut self, group: &str) {
+        let names = self.groups.get(group).into_iter().flatten();
+        let lacking = names.filter(|name| self.known.get(*name).is_some_and(|known| known.lacks_names()));
+        self.due.extend(lacking.cloned());
+    }
+
+    /// Brings a definition to where it should be.
+    async fn look(&mut self, name: &Text) {
+        let Some(definition) = self.known.get(name).cloned() else {
+            self.stop_serving(name).await;
+            self.handled.forget(name);
+            return;
+        };
+        if self.writes.get(name).is_some_and(|write| write.revision == definition.revision) {
+            return;
+        }
+        let mut status = conditions::settle(&definition, &self.taken(&definition));
+        let is_served = match Definition::is_served_by(&status) {
+            true => self.serve(&definition, &status).await,
+            false => {
+                self.stop_serving(name).await;
+                false
+            }
+        };
+        self.handled.note(name, definition.revision);
+        if is_served {
+            conditions::establish(&definition, &mut status);
+        }
+        if status != definition.status {
+            self.write(&definition, status);
+        }
+        if definition.is_to_be_cleaned_up && self.ending.insert(name.clone()) {
+            let (client, name) = (self.client.clone(), name.clone());
+            self.tasks.spawn(async move {
+                cleanup::run(client, name.clone()).await;
+                Done::Ended(name)
+            });
+        }
+    }
+
+    /// The names that the definitions of a group have, or are about to have. Nothing if a definition asks for none that it does not have.
+    fn taken(&self, definition: &Definition) -> Taken<'_> {
+        let group = self.groups.get(&definition.group).filter(|_| definition.lacks_names());
+        Taken::by(group.into_iter().flatten().filter_map(|name| match self.writes.get(name) {
+            Some(write) => Some(&write.accepted),
+            None => self.known.get(name).map(|known| known.accepted()),
+        }))
+    }
+
+    /// Serves the kind of a definition under the names of a status. Whether it is served then.
+    async fn serve(&mut self, definition: &Arc<Definition>, status: &Map) -> bool {
+        let form = Form::new(definition, status);
+        let is_terminating = is_terminating(status);
+        if let Some(installed) = self.installed.get_mut(&definition.name)
+            && installed.form == form
+        {
+            if installed.is_served && is_terminating && !installed.is_terminating {
+                installed.is_terminating = true;
+                self.registry.terminate(&definition.group, plural(&installed.form.accepted)).await;
+            }
+            return installed.is_served;
+        }
+        let (of, sources, under) = (definition.clone(), self.sources.clone(), status.clone());
+        let made = tokio::task::spawn_blocking(move || make(&of, &under, &sources)).await;
+        let outcome = match made.map_err(Error::from).and_then(|made| made.map_err(Error::from)) {
+            Ok(Some(kind)) => self.registry.install(kind).await.map_err(Error::from),
+            // A newer state follows.
+            Ok(None) => return false,
+            Err(error) => Err(error),
+        };
+        if matches!(&outcome, Err(Error::Registry(registry::Error::Cache(_)))) {
+            self.look_again(definition.name.clone());
+        }
+        let is_served = outcome.is_ok();
+        self.note(definition, status, outcome);
+        is_served
+    }
+
+    /// Takes note of what came of serving a definition.
+    fn note(&mut self, definition: &Definition, status: &Map, outcome: Result<(), Error>) {
+        let name = definition.name.clone();
+        if let Err(error) = &outcome {
+            log::error!(definition = name.as_str(), error:%; "a definition cannot be served");
+        }
+        // What failed in the store is tried again.
+        if matches!(&outcome, Err(Error::Registry(registry::Error::Cache(_)))) {
+            self.installed.remove(&name);
+            return;
+        }
+        let installed = Installed {
+            form: Form::new(definition, status),
+            is_terminating: is_terminating(status),
+            is_served: outcome.is_ok(),
+        };
+        self.installed.insert(name, installed);
+    }
+
+    async fn stop_serving(&mut self, name: &Text) {
+        let Some(installed) = self.installed.remove(name) else { return };
+        let plural = plural(&installed.form.accepted);
+        let group = name.strip_prefix(plural).and_then(|rest| rest.strip_prefix('.')).unwrap_or_default();
+        if let Err(error) = self.registry.uninstall(group, plural).await {
+            log::error!(definition = name.as_str(), error:%; "a kind is still served");
+        }
+    }
+
+    /// Writes a status, while others go on.
+    fn write(&mut self, definition: &Definition, status: Map) {
+        let (name, revision) = (definition.name.clone(), definition.revision);
+        let accepted = status.get("acceptedNames").and_then(Value::as_map).cloned().unwrap_or_default();
+        self.writes.insert(name.clone(), PendingWrite { revision, accepted });
+        let client = self.client.clone();
+        self.tasks.spawn(async move {
+            let outcome = write(&client, &name, revision, status).await;
+            Done::Written(name, outcome)
+        });
+    }
+
+    fn look_again(&mut self, name: Text) {
+        self.tasks.spawn(async move {
+            tokio::time::sleep(PAUSE).await;
+            Done::Again(name)
+        });
+    }
+
+    fn finish(&mut self, done: Result<Done, JoinError>) {
+        match done {
+            Ok(Done::Written(name, outcome)) => {
+                self.writes.remove(&name);
+                let Err(error) = outcome else { return };
+                if let Some(group) = self.known.get(&name).map(|known| known.group.clone()) {
+                    self.names_are_free(&group);
+                }
+                // A definition that changed meanwhile is looked at for that.
+                if !matches!(error.reason, Reason::Conflict | Reason::NotFound) {
+                    log::error!(definition = name.as_str(), error:% = error.message; "the status of a definition could not be written");
+                    self.look_again(name);
+                }
+            }
+            Ok(Done::Ended(name)) => {
+                self.ending.remove(&name);
+                self.due.insert(name);
+            }
+            Ok(Done::Again(name)) => drop(self.due.insert(name)),
+            Err(error) => {
+                log::error!(error:%; "a step of a definition failed");
+                self.writes.clear();
+                self.due.extend(self.known.keys().cloned());
+            }
+        }
+    }
+}
+
+/// Why a definition is not served.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error(transparent)]
+    Kind(#[from] kind::Error),
+    #[error(transparent)]
+    Registry(#[from] registry::Error),
+    #[error(transparent)]
+    Task(#[from] JoinError),
+}
+
+impl Form {
+    fn new(definition: &Definition, status: &Map) -> Self {
+        let accepted = status.get("acceptedNames").and_then(Value::as_map).cloned().unwrap_or_default();
+        Self { uid: definition.uid.clone(), generation: definition.generation, accepted }
+    }
+}
+
+fn read(entry: &Arc<Entry>) -> Option<Definition> {
+    auth::stored::logged(entry, Definition::read(entry))
+}
+
+fn is_terminating(status: &Map) -> bool {
+    conditions::is_true(conditions_of(status), "Terminating")
+}
+
+fn plural(names: &Map) -> &str {
+    names.get("plural").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The kind of a definition under the names of a status; `None` if the definition has changed since it was read.
+fn make(definition: &Definition, status: &Map, sources: &Sources) -> Result<Option<CustomKind>, kind::Error> {
+    let unreadable = |error: &dyn std::fmt::Display| kind::Error::Unreadable(error.to_string());
+    let found = sources.definitions.lookup("", &definition.name);
+    let found = found.map_err(|error| unreadable(&registry::status(error).message))?;
+    let Some(entry) = found.filter(|entry| entry.mod_revision() == definition.revision) else {
+        return Ok(None);
+    };
+    let mut whole = decode(&entry).map_err(|error| unreadable(&error))?;
+    whole.insert("status", status.clone());
+    kind_of(&whole, sources).map(Some)
+}
+
+/// Writes the status of a definition that is still in the state that it is for.
+async fn write(client: &Client, name: &str, revision: Revision, status: Map) -> Result<(), Status> {
+    let address = DEFINITIONS.named(name);
+    let mut definition = client.get(address).await?;
+    let is_same =
+        definition.as_map().map(|map| object_meta::text(map, "resourceVersion") == revision.0.to_string());
+    match definition.as_map_mut() {
+        Some(map) if is_same == Some(true) => drop(map.insert("status", status)),
+        _ => return Ok(()),
+    }
+    client.update(address.subresource("status"), definition).await.map(drop)
+}

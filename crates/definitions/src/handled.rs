@@ -1,0 +1,97 @@
+//! Lets the writer of a definition wait until the kind is served as it says: a create of an object can follow at once.
+
+use crate::{GROUP, RESOURCE};
+use admission::{Attributes, Reservation, Settled};
+use auth::{Authorizer, BoxFuture};
+use cache::{Cache, Resource};
+use object::{Text, Value};
+use registry::WriteHook;
+use schema::Status;
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use store::Revision;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+/// The longest wait. A definition that takes longer is served later.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// Up to which revision each definition was handled. Clones share it.
+#[derive(Clone)]
+pub struct Handled(Arc<Inner>);
+
+struct Inner {
+    definitions: Arc<Resource>,
+    revisions: Mutex<HashMap<Text, Revision>>,
+    progress: Notify,
+}
+
+impl Handled {
+    /// Of the definitions in a cache; `None` if it has none.
+    pub fn new(cache: &Cache) -> Option<Self> {
+        let definitions = cache.resource(&format!("{RESOURCE}.{GROUP}"))?;
+        let (revisions, progress) = (Mutex::default(), Notify::new());
+        Some(Self(Arc::new(Inner { definitions, revisions, progress })))
+    }
+
+    /// The definitions.
+    pub(crate) fn definitions(&self) -> &Arc<Resource> {
+        &self.0.definitions
+    }
+
+    /// A definition was handled as of a revision, whatever came of it.
+    pub(crate) fn note(&self, name: &Text, revision: Revision) {
+        self.revisions().insert(name.clone(), revision);
+        self.0.progress.notify_waiters();
+    }
+
+    /// A definition is gone.
+    pub(crate) fn forget(&self, name: &str) {
+        self.revisions().remove(name);
+        self.0.progress.notify_waiters();
+    }
+
+    /// Waits until a definition is handled as it is now.
+    async fn wait(&self, name: &str) {
+        let Some(entry) = self.0.definitions.lookup("", name).ok().flatten() else { return };
+        loop {
+            let mut progress = pin!(self.0.progress.notified());
+            progress.as_mut().enable();
+            if self.revisions().get(name).is_some_and(|revision| *revision >= entry.mod_revision()) {
+                return;
+            }
+            progress.await;
+        }
+    }
+
+    fn revisions(&self) -> MutexGuard<'_, HashMap<Text, Revision>> {
+        self.0.revisions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl WriteHook for Handled {
+    fn before_write<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        _authorizer: &'a Authorizer,
+        object: &'a mut Value,
+    ) -> BoxFuture<'a, Result<Option<Reservation>, Status>> {
+        // The status is what the loop writes itself.
+        if !attributes.subresource.is_empty() {
+            return Box::pin(std::future::ready(Ok(None)));
+        }
+        let name = object.as_map().map(|object| kinds::metadata(object).name()).unwrap_or_default();
+        let (handled, name) = (self.clone(), name.to_owned());
+        let reservation = Reservation::followed_by(move |settled| {
+            let rest = async move {
+                if timeout(LONGEST, handled.wait(&name)).await.is_err() {
+                    log::warn!(definition = name.as_str(); "a definition is not served yet");
+                }
+            };
+            (settled == Settled::Committed).then_some(Box::pin(rest) as BoxFuture<'static, ()>)
+        });
+        Box::pin(std::future::ready(Ok(Some(reservation))))
+    }
+}

@@ -1,0 +1,229 @@
+//! From a definition to the kind that the registry serves.
+
+use crate::columns::Table;
+use crate::conditions;
+use crate::conversion;
+use crate::definition::read_schema;
+use cache::Resource;
+use kinds::{
+    BodyType, CustomStrategy, Generation, ResourceType, ScaleFields, Scope, SelectableField, Subresource,
+    SubresourceAction, SubresourceType, object_meta, preferred_first,
+};
+use object::json_path::JsonPath;
+use object::path::Element;
+use object::path_set::Set;
+use object::{Map, Text};
+use registry::{CustomKind, CustomVersion};
+use schema::structural::{CompileError, Structural};
+use schema::view::{Items, View};
+use schema::views::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionSpec, CustomResourceDefinitionVersion,
+    CustomResourceSubresourceScale, JSONSchemaProps,
+};
+use schema::{Builder, GroupVersionKind, Ref};
+use std::sync::Arc;
+
+/// Why a definition cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Its schema cannot be compiled.
+    #[error("version {version}: {error}")]
+    Schema {
+        /// The version.
+        version: String,
+        /// The reason.
+        error: CompileError,
+    },
+    /// It cannot be read.
+    #[error("{0}")]
+    Unreadable(String),
+    /// It has no version that objects are kept in.
+    #[error("no version is the storage version")]
+    Storage,
+    /// It has no accepted names yet.
+    #[error("not all names are accepted")]
+    Names,
+}
+
+/// What kinds are made with besides their definitions.
+pub struct Sources {
+    /// The definitions, from which documents read schemas when somebody asks for them.
+    pub definitions: Arc<Resource>,
+    /// Connections to conversion webhooks.
+    pub clients: conversion::Clients,
+}
+
+/// The kind that a definition describes, by the names that its status accepts.
+pub fn kind_of(definition: &Map, sources: &Sources) -> Result<CustomKind, Error> {
+    let view = CustomResourceDefinition::of(definition);
+    let (spec, names) = (view.spec(), view.status().accepted_names());
+    let named = [names.plural(), names.singular(), names.kind(), names.list_kind()];
+    if named.contains(&"") {
+        return Err(Error::Names);
+    }
+    let versions = spec.versions();
+    let storage = versions.iter().find(|version| version.storage()).ok_or(Error::Storage)?;
+    let announced_storage: Option<Text> = storage
+        .served()
+        .then(|| format!("{}/{}/{}", spec.group(), storage.name(), spec.names().kind()).into());
+    let is_terminating = conditions::is_true(view.status().conditions(), "Terminating");
+    let mut custom = Vec::with_capacity(versions.len());
+    for version in versions.iter() {
+        let schema = structural(spec, version)?;
+        let subresources = subresources(version);
+        let scale = subresources.iter().find_map(|subresource| match &subresource.action {
+            SubresourceAction::Scale(fields) => Some(fields.clone()),
+            _ => None,
+        });
+        let has_status = subresources.iter().any(|subresource| subresource.name == "status");
+        let resource_type = ResourceType {
+            singular: names.singular().into(),
+            short_names: texts(names.short_names()),
+            categories: texts(names.categories()),
+            subresources,
+            announced_storage: announced_storage.clone(),
+            deprecated: version.deprecated().then(|| warning(spec, version)),
+            fields: fields(version),
+            generation: Generation::Counted,
+            resets: if has_status { resets() } else { Vec::new() },
+            strategy: Ref::Shared(Arc::new(CustomStrategy::new(schema.clone(), has_status, scale))),
+            definition: Some(read_schema(
+                &sources.definitions,
+                object_meta::text(definition, "name"),
+                object_meta::text(definition, "uid"),
+                object_meta::number(definition, "generation").unwrap_or_default(),
+                version.name(),
+            )),
+            is_terminating,
+            ..plain(definition, version, schema)
+        };
+        let table = Table::new(version.additional_printer_columns());
+        let resource_type = ResourceType { columns: table.columns, row: table.row, ..resource_type };
+        custom.push(CustomVersion { resource_type: Arc::new(resource_type), served: version.served() });
+    }
+    custom.sort_by(|one, other| preferred_first(&one.resource_type.version, &other.resource_type.version));
+    let conversion = conversion::of(view, &sources.clients);
+    Ok(CustomKind { versions: custom, storage_version: storage.name().into(), conversion })
+}
+
+/// A version with its types, and everything else as it is without a word in the definition.
+fn plain(
+    definition: &Map,
+    version: CustomResourceDefinitionVersion<'_>,
+    schema: Arc<Structural>,
+) -> ResourceType {
+    let view = CustomResourceDefinition::of(definition);
+    let (spec, names) = (view.spec(), view.status().accepted_names());
+    let kind_called = |kind: &str| GroupVersionKind {
+        group: spec.group().into(),
+        version: version.name().into(),
+        kind: kind.into(),
+    };
+    let kind = kind_called(names.kind());
+    let package: Vec<&str> = spec.group().rsplit('.').collect();
+    let name = format!("{}.{}.{}", package.join("."), version.name(), names.kind());
+    let ty = Builder::new(name.clone()).kind(kind.clone()).object().custom(schema).build();
+    let of_lists = Builder::new(format!("{name}List")).kind(kind_called(names.list_kind()));
+    let scope = if spec.scope() == "Cluster" { Scope::Cluster } else { Scope::Namespaced };
+    ResourceType {
+        list_kind: names.list_kind().into(),
+        list_ty: Some(of_lists.list_of(&ty).build()),
+        ..ResourceType::custom(&kind, names.plural(), scope, ty)
+    }
+}
+
+/// The compiled schema of a version. Without one, and where unknown fields are kept everywhere, objects are kept as they are.
+fn structural(
+    spec: CustomResourceDefinitionSpec<'_>,
+    version: CustomResourceDefinitionVersion<'_>,
+) -> Result<Arc<Structural>, Error> {
+    let failed = |error| Error::Schema { version: version.name().to_owned(), error };
+    let schema = version.schema().and_then(|schema| schema.open_apiv3_schema());
+    match schema.filter(|_| !spec.preserve_unknown_fields()) {
+        Some(schema) => Structural::compile(schema).map_err(failed),
+        None => {
+            let mut any = Map::new();
+            any.insert("type", "object");
+            any.insert("x-kubernetes-preserve-unknown-fields", true);
+            Structural::compile(JSONSchemaProps::of(&any)).map_err(failed)
+        }
+    }
+}
+
+fn subresources(version: CustomResourceDefinitionVersion<'_>) -> Vec<SubresourceType> {
+    let Some(given) = version.subresources() else { return Vec::new() };
+    let mut all = Vec::new();
+    if given.status().is_some() {
+        all.extend(SubresourceType::builtin(&Subresource::STATUS));
+    }
+    if let Some(scale) = given.scale()
+        && let Some(ty) = schema::builtin::by_kind("autoscaling", "v1", "Scale")
+    {
+        let status = Subresource::STATUS;
+        all.push(SubresourceType {
+            name: Text::known("scale"),
+            verbs: status.verbs.to_vec(),
+            body: BodyType::Kind(Ref::Static(ty)),
+            action: SubresourceAction::Scale(Arc::new(scale_fields(scale))),
+            traffic: status.traffic,
+        });
+    }
+    all
+}
+
+fn scale_fields(scale: CustomResourceSubresourceScale<'_>) -> ScaleFields {
+    let steps = |path: &str| -> Vec<Text> {
+        let path = path.strip_prefix('.').unwrap_or(path);
+        path.split('.').filter(|step| !step.is_empty()).map(Text::from).collect()
+    };
+    ScaleFields {
+        spec_replicas: steps(scale.spec_replicas_path()),
+        status_replicas: steps(scale.status_replicas_path()),
+        selector: steps(scale.label_selector_path().unwrap_or_default()),
+    }
+}
+
+/// The selectable fields, which the cache indexes.
+fn fields(version: CustomResourceDefinitionVersion<'_>) -> Vec<SelectableField> {
+    let fields = version.selectable_fields().iter().filter_map(|field| {
+        let path = JsonPath::parse(field.json_path()).ok()?;
+        let steps: Vec<&str> = path.simple()?.collect();
+        let name = field.json_path();
+        let name: Text = name.strip_prefix('.').unwrap_or(name).into();
+        Some(SelectableField {
+            index: name.clone(),
+            paths: vec![steps.join(".").into()],
+            name,
+            absent: Text::EMPTY,
+            indexed: true,
+        })
+    });
+    fields.collect()
+}
+
+/// With a status subresource, the object itself does not write the status, and the status does not write the spec.
+fn resets() -> Vec<(Text, Set)> {
+    let of = |field: &'static str| [[Element::field(field)].as_slice()].into_iter().collect::<Set>();
+    vec![(Text::EMPTY, of("status")), (Text::known("status"), of("spec"))]
+}
+
+/// The warning of a deprecated version: the author's, or one that names the best version to use instead.
+fn warning(spec: CustomResourceDefinitionSpec<'_>, version: CustomResourceDefinitionVersion<'_>) -> Text {
+    if let Some(given) = version.deprecation_warning() {
+        return given.into();
+    }
+    let (group, kind) = (spec.group(), spec.names().kind());
+    let text = format!("{group}/{} {kind} is deprecated", version.name());
+    let better = spec.versions();
+    let better = better.iter().filter(|other| {
+        other.served() && !other.deprecated() && preferred_first(other.name(), version.name()).is_lt()
+    });
+    match better.map(|other| other.name()).min_by(|one, other| preferred_first(one, other)) {
+        Some(better) => format!("{text}; use {group}/{better} {kind}").into(),
+        None => text.into(),
+    }
+}
+
+fn texts(list: Items<'_, &str>) -> Vec<Text> {
+    list.iter().map(Text::from).collect()
+}
