@@ -3,7 +3,7 @@
 //! There are two forms. The older one has a [`Document`] for each group version, of a type in `schema`, in every encoding.
 //! The newer one, [`aggregated`] discovery, has two documents for everything, in JSON.
 
-use crate::served::{Group, Served};
+use crate::served::{Group, GroupVersion, Served};
 use crate::tree::{Escape, Object, hash, json, texts};
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
@@ -45,7 +45,7 @@ impl Document {
 
 /// `/api`: the versions of the core group.
 pub fn api_versions(served: &Served, addresses: &[Address]) -> Option<Document> {
-    let core = served.groups().into_iter().find(|group| group.name.is_empty());
+    let core = served.group("").into_iter().flat_map(|group| &group.versions);
     let addresses: Vec<Value> = addresses
         .iter()
         .map(|address| {
@@ -55,7 +55,7 @@ pub fn api_versions(served: &Served, addresses: &[Address]) -> Option<Document> 
         .collect();
     let object = Object::new()
         .with("kind", "APIVersions")
-        .with("versions", texts(core.into_iter().flat_map(|group| group.versions).map(Text::as_str)))
+        .with("versions", texts(core.map(|version| version.name.as_str())))
         .with("serverAddressByClientCIDRs", addresses);
     Document::new("meta.v1.APIVersions", object)
 }
@@ -63,24 +63,21 @@ pub fn api_versions(served: &Served, addresses: &[Address]) -> Option<Document> 
 /// `/apis`: all groups but the core group.
 pub fn groups(served: &Served) -> Option<Document> {
     let groups: Vec<Value> =
-        served.named_groups().map(|group| of_group(Object::new(), &group).into()).collect();
+        served.named_groups().map(|group| of_group(Object::new(), group).into()).collect();
     let object = Object::new().with("kind", "APIGroupList").with("apiVersion", "v1").with("groups", groups);
     Document::new("meta.v1.APIGroupList", object)
 }
 
 /// `/apis/<group>`, if the group is served.
 pub fn group(served: &Served, name: &str) -> Option<Document> {
-    let group = served.named_groups().find(|group| group.name == name)?;
+    let group = served.group(name).filter(|group| !group.name.is_empty())?;
     let object = Object::new().with("kind", "APIGroup").with("apiVersion", "v1");
-    Document::new("meta.v1.APIGroup", of_group(object, &group))
+    Document::new("meta.v1.APIGroup", of_group(object, group))
 }
 
 /// `/api/<version>` (with an empty group) and `/apis/<group>/<version>`, if the version is served.
 pub fn resources(served: &Served, group: &str, version: &str) -> Option<Document> {
-    let resources = served.of(group, version);
-    if resources.is_empty() {
-        return None;
-    }
+    let resources = &served.version(group, version)?.resources;
     let mut object = Object::new().with("kind", "APIResourceList");
     if !group.is_empty() {
         object.put("apiVersion", "v1");
@@ -139,7 +136,8 @@ pub fn aggregated_of(
             metadata.put("name", group.name.as_str());
         }
         let metadata = json(&metadata.with("creationTimestamp", Value::Null).into(), Escape::Markup);
-        let versions: Vec<_> = group.versions.iter().map(|version| part(group.name, version)).collect();
+        let versions: Vec<_> =
+            group.versions.iter().map(|version| part(&group.name, &version.name)).collect();
         if !items.is_empty() {
             items.push(',');
         }
@@ -160,7 +158,8 @@ pub fn aggregated_of(
 
 /// The part of aggregated discovery for one group version, as JSON.
 pub fn aggregated_version(served: &Served, group: &str, version: &str) -> String {
-    let resources: Vec<Value> = served.of(group, version).into_iter().map(aggregated_resource).collect();
+    let resources = served.version(group, version).into_iter().flat_map(|version| &version.resources);
+    let resources: Vec<Value> = resources.map(|resource| aggregated_resource(resource)).collect();
     let object = Object::new().with("version", version).with("resources", resources);
     let text = json(&object.with("freshness", "Current").into(), Escape::Markup);
     String::from_utf8_lossy(&text).into_owned()
@@ -170,37 +169,50 @@ fn aggregated_resource(resource: &ResourceType) -> Value {
     let below: Vec<Value> = subresources(resource)
         .map(|subresource| {
             let body = body(resource, &subresource.body);
+            let kind = if body.version.is_empty() {
+                own_kind(resource, body.kind)
+            } else {
+                response_kind(body.group, body.version, body.kind)
+            };
             Object::new()
                 .with("subresource", subresource.name.as_str())
-                .with("responseKind", response_kind(body.group, body.version, body.kind))
+                .with("responseKind", kind)
                 .with("verbs", verbs(&subresource.verbs))
                 .into()
         })
         .collect();
     let object = Object::new()
         .with("resource", resource.resource.as_str())
-        .with("responseKind", response_kind("", "", &resource.kind))
+        .with("responseKind", own_kind(resource, &resource.kind))
         .with("scope", if resource.is_namespaced() { "Namespaced" } else { "Cluster" })
         .with("singularResource", resource.singular.as_str())
-        .with("verbs", verbs(&resource.verbs))
+        .with("verbs", texts(resource.announced_verbs()))
         .with_some("shortNames", some_texts(&resource.short_names))
         .with_some("categories", some_texts(&resource.categories));
     object.with_some("subresources", (!below.is_empty()).then_some(below)).into()
+}
+
+/// A kind in the group version of its resource. The reference does not name that of built-in kinds.
+fn own_kind(resource: &ResourceType, kind: &str) -> Object {
+    match resource.is_custom() {
+        true => response_kind(&resource.group, &resource.version, kind),
+        false => response_kind("", "", kind),
+    }
 }
 
 fn response_kind(group: &str, version: &str, kind: &str) -> Object {
     Object::new().with("group", group).with("version", version).with("kind", kind)
 }
 
-fn of_group(object: Object, group: &Group<'_>) -> Object {
-    let of_version = |version: &str| {
-        Object::new().with("groupVersion", group_version(group.name, version)).with("version", version)
+fn of_group(object: Object, group: &Group) -> Object {
+    let of_version = |GroupVersion { name, .. }: &GroupVersion| {
+        Object::new().with("groupVersion", group_version(&group.name, name)).with("version", name.as_str())
     };
     let versions: Vec<Value> = group.versions.iter().map(|version| of_version(version).into()).collect();
     object
         .with("name", group.name.as_str())
         .with("versions", versions)
-        .with_some("preferredVersion", group.versions.first().map(|version| of_version(version)))
+        .with_some("preferredVersion", group.versions.first().map(of_version))
 }
 
 fn of_resource(resource: &ResourceType) -> Object {
@@ -209,7 +221,7 @@ fn of_resource(resource: &ResourceType) -> Object {
         .with("singularName", resource.singular.as_str())
         .with("namespaced", resource.is_namespaced())
         .with("kind", resource.kind.as_str())
-        .with("verbs", verbs(&resource.verbs))
+        .with("verbs", texts(resource.announced_verbs()))
         .with_some("shortNames", some_texts(&resource.short_names))
         .with_some("categories", some_texts(&resource.categories))
         .with_some("storageVersionHash", storage_version_hash(resource))
@@ -247,10 +259,11 @@ fn body<'a>(owner: &'a ResourceType, body: &'a BodyType) -> BodyKind<'a> {
     }
 }
 
-/// The subresources in the order of their names.
+/// The subresources in the order of their names; of a custom kind, the status first.
 fn subresources(resource: &ResourceType) -> impl Iterator<Item = &SubresourceType> {
     let mut sorted: Vec<_> = resource.subresources.iter().collect();
-    sorted.sort_by_key(|subresource| &subresource.name);
+    sorted
+        .sort_by_key(|subresource| (resource.is_custom() && subresource.name != "status", &subresource.name));
     sorted.into_iter()
 }
 
@@ -321,10 +334,9 @@ mod tests {
     fn storage_version_hashes_match_the_reference() {
         let hash = |group: &str, resource: &str| {
             let everything = Served::everything();
-            let groups = everything.groups();
-            let version = groups.iter().find(|known| known.name == group)?.versions.first()?.to_string();
-            let found = everything.of(group, &version);
-            found.into_iter().find(|known| known.resource == resource).and_then(storage_version_hash)
+            let found = everything.group(group)?.versions.first()?.resources.iter();
+            let mut found = found.filter(|known| known.resource == resource);
+            storage_version_hash(found.next()?)
         };
         assert_eq!(hash("", "pods").as_deref(), Some("xPOwRZ+Yhw8="));
         assert_eq!(hash("apps", "deployments").as_deref(), Some("8aSe+NMegvE="));

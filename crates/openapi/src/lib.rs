@@ -7,13 +7,16 @@
 //! - [`v2`]: one Swagger document of everything, as JSON and as Protobuf;
 //! - [`description()`]: the description of a type or a field, from the reference.
 //!
+//! Custom kinds are described from their definitions, as their authors wrote them.
+//!
 //! Documents are built on each call and not cached: descriptions are compressed in the binary, and the server caches the
-//! bytes of a document and its [`hash`]. Nothing here fails: a document omits what it cannot describe.
+//! bytes of a document and its [`hash`], or the compressed parts of one. Nothing here fails: a document omits what it cannot describe.
 
 mod descriptions;
 pub mod discovery;
 mod operations;
 mod parameters;
+mod pieces;
 mod schemas;
 mod served;
 mod tree;

@@ -1,16 +1,18 @@
 //! The operations of each path, for both versions of OpenAPI.
 
+mod custom;
 mod names;
 mod resource;
 
 use crate::parameters::Parameter;
 use crate::schemas::{Model, VERSION_INFO};
-use crate::served::Served;
+use crate::served::{GroupVersion, Served};
 use names::id_and_tag;
 use schema::builtin::by_name;
 use std::collections::BTreeMap;
 
-pub(crate) use resource::of_resource;
+pub(crate) use custom::of_custom;
+pub(crate) use resource::{Options, of_resource};
 
 /// The methods, in the order in which a document has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,7 +82,7 @@ pub(crate) type Paths<'a> = BTreeMap<String, Vec<Operation<'a>>>;
 const JSON: &str = "application/json";
 const OBJECTS: &[&str] = &[JSON, "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/// The paths of discovery, and those outside of the API groups.
+/// The paths of discovery, and those outside of the API groups. The reference does not document the discovery of custom kinds.
 pub(crate) fn about_the_server<'a>(served: &Served) -> Paths<'a> {
     let mut paths = Paths::new();
     let mut add = |path: &str, id: String, tag: String, description, consumes, produces, model| {
@@ -107,12 +109,12 @@ pub(crate) fn about_the_server<'a>(served: &Served) -> Paths<'a> {
     for group in served.groups() {
         if group.name.is_empty() {
             add_discovery("/api/", "APIVersions", "get available API versions", "meta.v1.APIVersions");
-        } else {
+        } else if !group.versions.iter().all(GroupVersion::is_custom) {
             let path = format!("/apis/{}/", group.name);
             add_discovery(&path, "APIGroup", "get information of a group", "meta.v1.APIGroup");
         }
-        for version in group.versions {
-            let path = format!("{}/", root(group.name, version));
+        for version in group.versions.iter().filter(|version| !version.is_custom()) {
+            let path = format!("{}/", root(&group.name, &version.name));
             add_discovery(&path, "APIResources", "get available resources", "meta.v1.APIResourceList");
         }
     }

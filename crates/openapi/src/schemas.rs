@@ -1,13 +1,18 @@
 //! Types as OpenAPI schemas.
 
+mod custom;
 mod overrides;
 
 use crate::descriptions::Descriptions;
 use crate::tree::{Object, texts};
+use kinds::ResourceType;
 use object::{Text, Value};
 use schema::{Alternative, Field, FieldOptions, Patch, Raw, Shape, Topology, Type};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+
+/// Parts of a document by name, ascending.
+pub(crate) type Entries = Vec<(String, Value)>;
 
 /// The OpenAPI version of a document.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,6 +28,10 @@ pub(crate) enum OpenApiVersion {
 pub(crate) enum Model<'a> {
     /// A type of the schema.
     Type(&'a Type),
+    /// The objects of a custom kind.
+    Custom(&'a ResourceType),
+    /// The lists of a custom kind.
+    CustomList(&'a ResourceType),
     /// A type without fields in `schema`.
     SpecialType(&'static SpecialType),
     /// Text.
@@ -92,16 +101,19 @@ const VERSION_FIELDS: &[(&str, bool)] = &[
 ];
 
 /// The schemas of a document: those that it refers to, directly or indirectly.
-pub(crate) struct Schemas<'a> {
+pub(crate) struct Schemas<'a, 'd> {
     version: OpenApiVersion,
-    pub(crate) descriptions: Descriptions,
+    pub(crate) descriptions: &'d mut Descriptions,
+    /// Whether options are described as kinds of those groups alone that clients know: so the reference does for custom kinds.
+    pub(crate) groups_of_clients: bool,
     found: BTreeMap<Text, Option<Value>>,
     pending: Vec<Model<'a>>,
 }
 
-impl<'a> Schemas<'a> {
-    pub(crate) fn new(version: OpenApiVersion) -> Self {
-        Self { version, descriptions: Descriptions::default(), found: BTreeMap::new(), pending: Vec::new() }
+impl<'a, 'd> Schemas<'a, 'd> {
+    pub(crate) fn new(version: OpenApiVersion, descriptions: &'d mut Descriptions) -> Self {
+        let (found, pending) = (BTreeMap::new(), Vec::new());
+        Self { version, descriptions, groups_of_clients: false, found, pending }
     }
 
     /// The schema of a body.
@@ -113,29 +125,53 @@ impl<'a> Schemas<'a> {
     }
 
     /// The schemas by name.
-    pub(crate) fn finish(mut self) -> Object {
+    pub(crate) fn finish(mut self) -> Entries {
         while let Some(model) = self.pending.pop() {
-            let (name, schema) = match model {
-                Model::Type(ty) => (ty.openapi.clone(), self.of(ty)),
-                Model::SpecialType(special) => (Text::known(special.name), self.of_special_type(special)),
+            let schema = match model {
+                Model::Type(ty) => self.of(ty),
+                Model::Custom(resource) => self.of_custom(resource),
+                Model::CustomList(resource) => self.of_custom_list(resource),
+                Model::SpecialType(special) => self.of_special_type(special),
                 Model::Text => continue,
             };
+            let name = self.name(model);
             self.found.insert(name, Some(schema));
         }
-        let mut schemas = Object::new();
-        for (name, schema) in self.found {
-            schemas.put(name, schema.unwrap_or_default());
+        let schemas = self.found.into_iter();
+        schemas.map(|(name, schema)| (name.to_string(), schema.unwrap_or_default())).collect()
+    }
+
+    /// The schemas of the custom kinds by name, without those that they refer to.
+    pub(crate) fn finish_custom(mut self) -> Entries {
+        self.pending.retain(|model| matches!(model, Model::Custom(_) | Model::CustomList(_)));
+        let own: Vec<_> = self.pending.iter().map(|model| self.name(*model)).collect();
+        let mut entries = Vec::new();
+        for (name, model) in own.into_iter().zip(std::mem::take(&mut self.pending)) {
+            let schema = match model {
+                Model::Custom(resource) => self.of_custom(resource),
+                Model::CustomList(resource) => self.of_custom_list(resource),
+                _ => continue,
+            };
+            entries.push((name.to_string(), schema));
         }
-        schemas
+        entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+        entries
+    }
+
+    /// The name of the schema of a type.
+    fn name(&self, model: Model<'a>) -> Text {
+        match model {
+            Model::Type(ty) => ty.openapi.clone(),
+            Model::SpecialType(special) => Text::known(special.name),
+            Model::Custom(resource) => self.custom_name(resource, &resource.kind),
+            Model::CustomList(resource) => self.custom_name(resource, &resource.list_kind),
+            Model::Text => Text::default(),
+        }
     }
 
     /// The `$ref` of a type; adds its schema to the document.
-    fn reference(&mut self, model: Model<'a>) -> String {
-        let name = match model {
-            Model::Type(ty) => ty.openapi.clone(),
-            Model::SpecialType(special) => Text::known(special.name),
-            Model::Text => Text::default(),
-        };
+    pub(crate) fn reference(&mut self, model: Model<'a>) -> String {
+        let name = self.name(model);
         let place = match self.version {
             OpenApiVersion::V2 => format!("#/definitions/{name}"),
             OpenApiVersion::V3 => format!("#/components/schemas/{name}"),
@@ -192,7 +228,7 @@ impl<'a> Schemas<'a> {
         if !properties.is_empty() {
             schema.put("properties", properties);
         }
-        let kinds = kinds_of(ty);
+        let kinds = self.kinds_of(ty);
         if !kinds.is_empty() {
             schema.put("x-kubernetes-group-version-kind", kinds);
         }
@@ -212,6 +248,28 @@ impl<'a> Schemas<'a> {
             schema.put("x-kubernetes-unions", vec![union.into()]);
         }
         schema.into()
+    }
+
+    /// The group version kinds of a type. Types such as `DeleteOptions` are registered in every group version.
+    fn kinds_of(&self, ty: &Type) -> Vec<Value> {
+        let kind_of = |group: &str, version: &str, kind: &str| {
+            Object::new().with("group", group).with("kind", kind).with("version", version).into()
+        };
+        match ty.name.as_str() {
+            "meta.v1.DeleteOptions" | "meta.v1.WatchEvent" => overrides::GROUP_VERSIONS
+                .iter()
+                .filter(|(group, _)| !self.groups_of_clients || !overrides::GROUPS_OF_SERVERS.contains(group))
+                .flat_map(|(group, versions)| {
+                    versions.iter().map(|version| kind_of(group, version, &ty.struct_name))
+                })
+                .collect(),
+            "meta.v1.APIGroup"
+            | "meta.v1.APIGroupList"
+            | "meta.v1.APIResourceList"
+            | "meta.v1.APIVersions"
+            | "meta.v1.Status" => vec![kind_of("", "v1", &ty.struct_name)],
+            _ => ty.kind.iter().map(|kind| kind_of(&kind.group, &kind.version, &kind.kind)).collect(),
+        }
     }
 
     fn property(&mut self, ty: &Type, field: &'a Field) -> Value {
@@ -325,27 +383,6 @@ impl<'a> Schemas<'a> {
             return schema.with("$ref", reference);
         }
         schema.with("allOf", vec![Object::new().with("$ref", reference).into()])
-    }
-}
-
-/// The group version kinds of a type. Types such as `DeleteOptions` are registered in every group version.
-fn kinds_of(ty: &Type) -> Vec<Value> {
-    let kind_of = |group: &str, version: &str, kind: &str| {
-        Object::new().with("group", group).with("kind", kind).with("version", version).into()
-    };
-    match ty.name.as_str() {
-        "meta.v1.DeleteOptions" | "meta.v1.WatchEvent" => overrides::GROUP_VERSIONS
-            .iter()
-            .flat_map(|(group, versions)| {
-                versions.iter().map(|version| kind_of(group, version, &ty.struct_name))
-            })
-            .collect(),
-        "meta.v1.APIGroup"
-        | "meta.v1.APIGroupList"
-        | "meta.v1.APIResourceList"
-        | "meta.v1.APIVersions"
-        | "meta.v1.Status" => vec![kind_of("", "v1", &ty.struct_name)],
-        _ => ty.kind.iter().map(|kind| kind_of(&kind.group, &kind.version, &kind.kind)).collect(),
     }
 }
 

@@ -1,59 +1,84 @@
 //! Which resources are served.
 
-use kinds::{Kind, ResourceType, Version};
+use kinds::{Kind, ResourceType, Version, preferred_first};
 use object::Text;
-use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The served resource types, which the documents describe.
 pub struct Served {
-    resources: Vec<Arc<ResourceType>>,
+    groups: Vec<Group>,
+    /// Where each group is in the list.
+    places: HashMap<Text, usize>,
 }
 
 /// A group with its versions, the preferred one first.
-pub(crate) struct Group<'a> {
-    pub(crate) name: &'a Text,
-    pub(crate) versions: Vec<&'a Text>,
+pub(crate) struct Group {
+    pub(crate) name: Text,
+    pub(crate) versions: Vec<GroupVersion>,
+}
+
+/// A version of a group with its resources, by name.
+pub(crate) struct GroupVersion {
+    pub(crate) name: Text,
+    pub(crate) resources: Vec<Arc<ResourceType>>,
+}
+
+impl GroupVersion {
+    /// Whether its resources are custom ones: no group version has both.
+    pub(crate) fn is_custom(&self) -> bool {
+        self.resources.iter().all(|resource| resource.is_custom())
+    }
 }
 
 impl Served {
     /// Built-in and custom resource types; discovery lists groups in the order of their first resource type.
     pub fn new(resources: impl IntoIterator<Item = Arc<ResourceType>>) -> Self {
-        Self { resources: resources.into_iter().collect() }
+        let mut served = Self { groups: Vec::new(), places: HashMap::new() };
+        for resource in resources {
+            let next = served.groups.len();
+            let place = *served.places.entry(resource.group.clone()).or_insert(next);
+            if place == next {
+                served.groups.push(Group { name: resource.group.clone(), versions: Vec::new() });
+            }
+            let Some(Group { versions, .. }) = served.groups.get_mut(place) else { continue };
+            match versions.iter_mut().find(|version| version.name == resource.version) {
+                Some(version) => version.resources.push(resource),
+                None => {
+                    versions.push(GroupVersion { name: resource.version.clone(), resources: vec![resource] });
+                }
+            }
+        }
+        for group in &mut served.groups {
+            // In a group with built-in kinds, the versions of custom ones are preferred.
+            group.versions.sort_by(|a, b| {
+                b.is_custom().cmp(&a.is_custom()).then_with(|| preferred_first(&a.name, &b.name))
+            });
+            for version in &mut group.versions {
+                version.resources.sort_by(|a, b| a.resource.cmp(&b.resource));
+            }
+        }
+        served
     }
 
     /// The groups in the order of discovery.
-    pub(crate) fn groups(&self) -> Vec<Group<'_>> {
-        let mut groups: Vec<Group<'_>> = Vec::new();
-        for resource in &self.resources {
-            let (name, version) = (&resource.group, &resource.version);
-            match groups.iter_mut().find(|group| group.name == name) {
-                Some(group) if group.versions.contains(&version) => {}
-                Some(group) => group.versions.push(version),
-                None => groups.push(Group { name, versions: vec![version] }),
-            }
-        }
-        for group in &mut groups {
-            group.versions.sort_by(|a, b| preferred_first(a, b));
-        }
-        groups
+    pub(crate) fn groups(&self) -> &[Group] {
+        &self.groups
     }
 
     /// All groups but the core group.
-    pub(crate) fn named_groups(&self) -> impl Iterator<Item = Group<'_>> {
-        self.groups().into_iter().filter(|group| !group.name.is_empty())
+    pub(crate) fn named_groups(&self) -> impl Iterator<Item = &Group> {
+        self.groups.iter().filter(|group| !group.name.is_empty())
     }
 
-    /// The resources of a group version, by name.
-    pub(crate) fn of(&self, group: &str, version: &str) -> Vec<&ResourceType> {
-        let mut found: Vec<_> = self
-            .resources
-            .iter()
-            .filter(|resource| resource.group == group && resource.version == version)
-            .map(|resource| &**resource)
-            .collect();
-        found.sort_by_key(|resource| &resource.resource);
-        found
+    /// A group by its name.
+    pub(crate) fn group(&self, name: &str) -> Option<&Group> {
+        self.groups.get(*self.places.get(name)?)
+    }
+
+    /// A version of a group.
+    pub(crate) fn version(&self, group: &str, version: &str) -> Option<&GroupVersion> {
+        self.group(group)?.versions.iter().find(|known| known.name == version)
     }
 
     /// Built-in resources.
@@ -77,49 +102,19 @@ fn versions_of_all_kinds() -> impl Iterator<Item = (&'static Kind, &'static Vers
     kinds::all().flat_map(|kind| kind.versions.iter().map(move |version| (kind, version)))
 }
 
-/// `v2` before `v1` before `v2beta1` before `v1beta2` before `v1alpha1`; names of another form follow, by their text.
-fn preferred_first(a: &str, b: &str) -> Ordering {
-    match (rank(a), rank(b)) {
-        (Some(a), Some(b)) => b.cmp(&a),
-        (Some(_), None) => Ordering::Less,
-        (None, Some(_)) => Ordering::Greater,
-        (None, None) => a.cmp(b),
-    }
-}
-
-/// Stability, major number, minor number: the larger, the better.
-fn rank(version: &str) -> Option<(u8, u64, u64)> {
-    let rest = version.strip_prefix('v')?;
-    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-    let (major, rest) = rest.split_at_checked(end)?;
-    let major = major.parse().ok()?;
-    if rest.is_empty() {
-        return Some((2, major, 0));
-    }
-    if let Some(minor) = rest.strip_prefix("beta") {
-        return Some((1, major, minor.parse().ok()?));
-    }
-    Some((0, major, rest.strip_prefix("alpha")?.parse().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn versions_sort_by_stability_then_number() {
-        let mut versions = vec!["v1alpha1", "other", "v1", "v2beta1", "v10", "v1beta2", "v2"];
-        versions.sort_by(|a, b| preferred_first(a, b));
-        assert_eq!(versions, ["v10", "v2", "v1", "v2beta1", "v1beta2", "v1alpha1", "other"]);
-    }
 
     #[test]
     fn discovery_lists_groups_in_registration_order() {
         let served = Served::by_default();
         let names: Vec<_> = served.groups().iter().map(|group| group.name.to_string()).collect();
         assert_eq!(names[..4], ["", "apiregistration.k8s.io", "apps", "events.k8s.io"]);
-        let groups = served.groups();
-        let autoscaling = groups.iter().find(|group| group.name == "autoscaling").unwrap();
-        assert_eq!(autoscaling.versions, ["v2", "v1"]);
+        let autoscaling = served.group("autoscaling").unwrap();
+        assert_eq!(
+            autoscaling.versions.iter().map(|version| &*version.name).collect::<Vec<_>>(),
+            ["v2", "v1"]
+        );
     }
 }

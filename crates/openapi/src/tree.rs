@@ -50,6 +50,12 @@ impl Object {
     }
 }
 
+impl From<Vec<(String, Value)>> for Object {
+    fn from(entries: Vec<(String, Value)>) -> Self {
+        Self(entries.into_iter().map(|(key, value)| (key.into(), value)).collect())
+    }
+}
+
 impl From<Object> for Value {
     fn from(object: Object) -> Self {
         Map::from_distinct(object.0).into()

@@ -1,69 +1,229 @@
 //! OpenAPI v2 (Swagger 2.0): one document for all served resources, as JSON and as Protobuf.
+//!
+//! It is put together from compressed [parts](Part): one for all built-in kinds, and one for each custom kind in each version. So a
+//! custom kind more costs its own part, and the whole is not in memory but as a compressed document.
 
 mod protobuf;
 
-use crate::operations::{Operation, Paths, about_the_server, is_shared, of_resource, shared_parameters};
+use crate::descriptions::Descriptions;
+use crate::operations::{
+    Operation, Options, Paths, about_the_server, is_shared, of_custom, of_resource, shared_parameters,
+};
 use crate::parameters::{Location, Parameter};
-use crate::schemas::{Model, OpenApiVersion, Schemas};
+use crate::pieces::{Gzip, Piece};
+use crate::schemas::{Entries, Model, OpenApiVersion, Schemas};
 use crate::served::Served;
-use crate::tree::{Escape, Object, json as write_json, texts};
+use crate::tree::{Escape, Object, hash, json as write_json, texts};
 use crate::v3::info;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE;
+use kinds::ResourceType;
 use object::Value;
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
-/// The media type of [`protobuf`].
+/// The media type of [`Encoding::Protobuf`].
 pub const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// The document as JSON.
-pub fn json(served: &Served) -> Vec<u8> {
-    write_json(&document(served), Escape::Nothing)
+/// The encodings of the document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// JSON.
+    Json,
+    /// The message `openapi.v2.Document` of gnostic.
+    Protobuf,
 }
 
-/// The document as the message `openapi.v2.Document` of gnostic.
-pub fn protobuf(served: &Served) -> Vec<u8> {
-    protobuf::encode(&document(served))
+/// The part of some resources, compressed.
+pub struct Part {
+    /// The pieces of each map of the document, by the first key in them.
+    maps: [Vec<(String, Piece)>; 3],
+    hash: String,
 }
 
-fn document(served: &Served) -> Value {
-    let mut schemas = Schemas::new(OpenApiVersion::V2);
-    let mut shared = SharedParameters::default();
-    let mut operations: Paths<'_> = about_the_server(served);
-    for group in served.groups() {
-        for version in group.versions {
-            for resource in served.of(group.name, version) {
-                of_resource(resource, &mut schemas.descriptions, &mut operations);
+/// The maps of a document that have entries of many resources, in the order in which it has them.
+const MAPS: [&str; 3] = ["paths", "definitions", "parameters"];
+
+/// Makes parts, and keeps what they have in common between them.
+pub struct Writer {
+    encoding: Encoding,
+    descriptions: Descriptions,
+    options: Options,
+}
+
+impl Writer {
+    /// For parts in an encoding.
+    pub fn new(encoding: Encoding) -> Self {
+        let mut descriptions = Descriptions::default();
+        let options = Options::new(&mut descriptions);
+        Self { encoding, descriptions, options }
+    }
+
+    /// The part of all built-in kinds, with what custom ones share with them.
+    pub fn builtin(&mut self, served: &Served) -> Part {
+        let maps = self.builtin_entries(served);
+        // Each group version and each package of types is a piece, so that those of custom kinds can go between them.
+        Part::new(maps, self.encoding, |key| match key.strip_prefix("/apis/") {
+            Some(rest) => key.len() - rest.len() + end_of_group_version(rest),
+            None => key.rfind('.').unwrap_or(0),
+        })
+    }
+
+    /// The part of a custom kind in one version.
+    pub fn custom(&mut self, resource: &ResourceType) -> Part {
+        let mut operations = Paths::new();
+        of_custom(resource, &self.options, &mut operations);
+        let mut schemas = Schemas::new(OpenApiVersion::V2, &mut self.descriptions);
+        // All parameters and all other types are in the part of the built-in kinds.
+        let paths = path_items(&operations, &mut schemas, &mut SharedParameters::default());
+        Part::new([paths, schemas.finish_custom(), Vec::new()], self.encoding, |_| 0)
+    }
+
+    fn builtin_entries(&mut self, served: &Served) -> [Entries; 3] {
+        let mut operations: Paths<'_> = about_the_server(served);
+        let groups = served.groups().iter();
+        let versions = groups.flat_map(|group| &group.versions).filter(|version| !version.is_custom());
+        for resource in versions.flat_map(|version| &version.resources) {
+            of_resource(resource, &self.options, &mut self.descriptions, &mut operations);
+        }
+        let mut schemas = Schemas::new(OpenApiVersion::V2, &mut self.descriptions);
+        let mut shared = SharedParameters::default();
+        let paths = path_items(&operations, &mut schemas, &mut shared);
+        [paths, schemas.finish(), shared.by_name.into_iter().collect()]
+    }
+}
+
+/// The length of `<group>/<version>` at the start of a path.
+fn end_of_group_version(path: &str) -> usize {
+    path.match_indices('/').nth(1).map_or(path.len(), |(at, _)| at)
+}
+
+impl Part {
+    /// The part with these entries; neighbours whose keys start with the same `shared` bytes are one piece.
+    fn new(maps: [Entries; 3], encoding: Encoding, shared: impl Fn(&str) -> usize) -> Self {
+        let mut all = Vec::new();
+        let mut at = 0;
+        let maps = maps.map(|entries| {
+            let mut pieces = Vec::new();
+            for run in
+                entries.chunk_by(|(one, _), (other, _)| one.get(..shared(one)) == other.get(..shared(other)))
+            {
+                let text = json_entries(run);
+                all.extend_from_slice(&text);
+                let piece = match encoding {
+                    Encoding::Json => Piece::new(&text),
+                    Encoding::Protobuf => Piece::new(&protobuf::entries(MAPS.get(at).copied(), run)),
+                };
+                pieces.extend(run.first().map(|(key, _)| (key.clone(), piece)));
             }
+            at += 1;
+            pieces
+        });
+        Self { maps, hash: hash(&all) }
+    }
+
+    /// The memory that it takes, about.
+    pub fn size(&self) -> usize {
+        let pieces = self.maps.iter().flatten();
+        pieces.map(|(key, piece)| key.len() + piece.size() + size_of::<(String, Piece)>()).sum()
+    }
+}
+
+/// The ETag of the document with these parts, in any encoding: it depends on their content.
+pub fn etag<P: Borrow<Part>>(parts: &[P]) -> String {
+    let mut hashes: Vec<&str> = parts.iter().map(|part| part.borrow().hash.as_str()).collect();
+    hashes.sort_unstable();
+    hash(hashes.concat().as_bytes())
+}
+
+/// The document with these parts, compressed with gzip. All have the given encoding.
+pub fn gzip<P: Borrow<Part>>(parts: &[P], encoding: Encoding) -> Vec<u8> {
+    let mut maps: [Vec<(&str, &Piece)>; 3] = Default::default();
+    for part in parts {
+        for (all, own) in maps.iter_mut().zip(&part.borrow().maps) {
+            all.extend(own.iter().map(|(key, piece)| (key.as_str(), piece)));
         }
     }
-    let mut paths = Object::new();
-    for (path, operations) in &operations {
-        paths.put(path.as_str(), path_item(operations, &mut schemas, &mut shared));
+    maps.iter_mut().for_each(|pieces| pieces.sort_by_key(|(key, _)| *key));
+    let size: usize = maps.iter().flatten().map(|(_, piece)| piece.size() + 8).sum();
+    let mut document = Gzip::with_capacity(size + 1024);
+    match encoding {
+        Encoding::Json => write_json_document(&maps, &mut document),
+        Encoding::Protobuf => write_protobuf_document(&maps, &mut document),
     }
-    let mut parameters = Object::new();
-    for (name, parameter) in shared.by_name {
-        parameters.put(name, parameter);
+    document.finish()
+}
+
+fn write_json_document(maps: &[Vec<(&str, &Piece)>; 3], document: &mut Gzip) {
+    let head = write_json(&head().into(), Escape::Nothing);
+    document.add(&Piece::new(head.strip_suffix(b"}").unwrap_or(&head)));
+    let comma = Piece::new(b",");
+    for (name, pieces) in MAPS.iter().zip(maps) {
+        document.add(&Piece::new(format!(",\"{name}\":{{").as_bytes()));
+        for (at, (_, piece)) in pieces.iter().enumerate() {
+            if at > 0 {
+                document.add(&comma);
+            }
+            document.add(piece);
+        }
+        document.add(&Piece::new(b"}"));
     }
+    let tail = write_json(&tail().into(), Escape::Nothing);
+    document.add(&comma);
+    document.add(&Piece::new(tail.strip_prefix(b"{").unwrap_or(&tail)));
+}
+
+fn write_protobuf_document(maps: &[Vec<(&str, &Piece)>; 3], document: &mut Gzip) {
+    document.add(&Piece::new(&protobuf::encode(&head().into())));
+    for (name, pieces) in MAPS.iter().zip(maps) {
+        let length = pieces.iter().map(|(_, piece)| piece.length).sum();
+        document.add(&Piece::new(&protobuf::start(name, length)));
+        pieces.iter().for_each(|(_, piece)| document.add(piece));
+    }
+    document.add(&Piece::new(&protobuf::encode(&tail().into())));
+}
+
+fn head() -> Object {
+    Object::new().with("swagger", "2.0").with("info", info())
+}
+
+fn tail() -> Object {
     let token = Object::new()
         .with("description", "Bearer Token authentication")
         .with("type", "apiKey")
         .with("name", "authorization")
         .with("in", "header");
     Object::new()
-        .with("swagger", "2.0")
-        .with("info", info())
-        .with("paths", paths)
-        .with("definitions", schemas.finish())
-        .with("parameters", parameters)
         .with("securityDefinitions", Object::new().with("BearerToken", token))
         .with("security", vec![Object::new().with("BearerToken", Vec::new()).into()])
-        .into()
+}
+
+/// Entries of a JSON object, without its braces.
+fn json_entries(entries: &[(String, Value)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (key, value) in entries {
+        if !out.is_empty() {
+            out.push(b',');
+        }
+        out.extend_from_slice(&write_json(&Value::from(key.as_str()), Escape::Nothing));
+        out.push(b':');
+        out.extend_from_slice(&write_json(value, Escape::Nothing));
+    }
+    out
+}
+
+fn path_items<'a>(
+    operations: &Paths<'a>,
+    schemas: &mut Schemas<'a, '_>,
+    shared: &mut SharedParameters,
+) -> Entries {
+    let items = operations.iter();
+    items.map(|(path, operations)| (path.clone(), path_item(operations, schemas, shared).into())).collect()
 }
 
 fn path_item<'a>(
     operations: &[Operation<'a>],
-    schemas: &mut Schemas<'a>,
+    schemas: &mut Schemas<'a, '_>,
     shared: &mut SharedParameters,
 ) -> Object {
     let mut by_method: Vec<&Operation<'a>> = operations.iter().collect();
@@ -84,7 +244,7 @@ fn path_item<'a>(
 fn of_operation<'a>(
     operation: &Operation<'a>,
     of_path: &[&Parameter],
-    schemas: &mut Schemas<'a>,
+    schemas: &mut Schemas<'a, '_>,
     shared: &mut SharedParameters,
 ) -> Object {
     let mut object = Object::new().with("description", operation.description.as_str());
@@ -106,8 +266,10 @@ fn of_operation<'a>(
         if body.required {
             parameter.put("required", true);
         }
-        let is_of_one_kind =
-            matches!(body.model, Model::Type(ty) if !ty.openapi.starts_with("io.k8s.apimachinery"));
+        let is_of_one_kind = match body.model {
+            Model::Type(ty) => !ty.openapi.starts_with("io.k8s.apimachinery"),
+            model => matches!(model, Model::Custom(_)),
+        };
         let parameter = parameter.with("schema", schemas.body(body.model)).into();
         parameters.push((if is_of_one_kind { OWN_BODY } else { "body" }, parameter));
     }
@@ -194,7 +356,10 @@ mod tests {
 
     #[test]
     fn parameter_references_resolve() {
-        let document = document(&Served::everything());
+        let maps = Writer::new(Encoding::Json).builtin_entries(&Served::everything());
+        let mut names = MAPS.iter();
+        let document = maps.map(|map| (names.next().unwrap().to_string(), Object::from(map).into()));
+        let document: Value = Object::from(Vec::from(document)).into();
         let mut pending = vec![&document];
         let mut count = 0;
         while let Some(value) = pending.pop() {

@@ -1,14 +1,16 @@
 //! OpenAPI v3: one document for each group version, one for each group, and one for each path outside of the API groups.
 
+use crate::descriptions::Descriptions;
 use crate::operations::{
-    Operation, Paths, Response, about_the_server, is_shared, of_resource, root, shared_parameters,
+    Operation, Options, Paths, Response, about_the_server, is_shared, of_custom, of_resource, root,
+    shared_parameters,
 };
 use crate::parameters::{Location, Parameter};
 use crate::schemas::{OpenApiVersion, Schemas};
-use crate::served::Served;
+use crate::served::{GroupVersion, Served};
 use crate::tree::{Escape, Object, hash, json};
 use object::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The entry of a document in the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,10 +22,14 @@ pub struct Entry {
 }
 
 /// The paths of the documents below `/openapi/v3/`, in the order of the index.
-pub fn paths(served: &Served) -> Vec<String> {
-    let mut paths: Vec<String> =
+pub fn paths(served: &Served) -> BTreeSet<String> {
+    let mut paths: BTreeSet<String> =
         about_the_server(served).into_keys().map(|path| path.trim_matches('/').to_owned()).collect();
-    paths.sort();
+    for group in served.groups() {
+        for version in group.versions.iter().filter(|version| version.is_custom()) {
+            paths.insert(root(&group.name, &version.name).trim_start_matches('/').to_owned());
+        }
+    }
     paths
 }
 
@@ -35,35 +41,70 @@ pub fn paths(served: &Served) -> Vec<String> {
 /// assert_eq!(openapi::v3::document(&served, "apis/apps/v9"), None);
 /// ```
 pub fn document(served: &Served, path: &str) -> Option<Vec<u8>> {
-    let mut schemas = Schemas::new(OpenApiVersion::V3);
-    let mut about = about_the_server(served);
-    let mut operations = Paths::new();
-    let own = format!("/{path}/");
-    operations.insert(own.clone(), about.remove(&own)?);
-    for group in served.groups() {
-        for version in group.versions {
-            if root(group.name, version).trim_start_matches('/') == path {
-                for resource in served.of(group.name, version) {
-                    of_resource(resource, &mut schemas.descriptions, &mut operations);
-                }
+    Writer::new(served).document(path)
+}
+
+/// Writes several documents, and keeps what they have in common between them.
+pub struct Writer<'s> {
+    served: &'s Served,
+    descriptions: Descriptions,
+    options: Options,
+}
+
+impl<'s> Writer<'s> {
+    /// For the documents of these resources.
+    pub fn new(served: &'s Served) -> Self {
+        let mut descriptions = Descriptions::default();
+        let options = Options::new(&mut descriptions);
+        Self { served, descriptions, options }
+    }
+
+    /// The document at a path below `/openapi/v3/`, if there is one, as JSON.
+    pub fn document(&mut self, path: &str) -> Option<Vec<u8>> {
+        let mut schemas = Schemas::new(OpenApiVersion::V3, &mut self.descriptions);
+        let mut operations = Paths::new();
+        let version = match path.strip_prefix("apis/") {
+            Some(rest) => {
+                rest.split_once('/').and_then(|(group, version)| self.served.version(group, version))
+            }
+            None => path.strip_prefix("api/").and_then(|version| self.served.version("", version)),
+        };
+        let is_custom = version.is_some_and(GroupVersion::is_custom);
+        schemas.groups_of_clients = is_custom;
+        if !is_custom {
+            let own = format!("/{path}/");
+            let about = about_the_server(self.served).remove(&own)?;
+            operations.insert(own, about);
+        }
+        for resource in version.into_iter().flat_map(|version| &version.resources) {
+            if is_custom {
+                of_custom(resource, &self.options, &mut operations);
+            } else {
+                of_resource(resource, &self.options, schemas.descriptions, &mut operations);
             }
         }
+        let mut paths = Object::new();
+        for (path, operations) in &operations {
+            paths.put(path.as_str(), path_item(operations, &mut schemas));
+        }
+        let schemas = schemas.finish();
+        let mut components = Object::new();
+        if !schemas.is_empty() {
+            components.put("schemas", Object::from(schemas));
+        }
+        let info = if is_custom {
+            Object::new().with("title", "Kubernetes CRD Swagger").with("version", "v0.1.0")
+        } else {
+            components.put("securitySchemes", security_schemes());
+            info()
+        };
+        let document = Object::new()
+            .with("openapi", "3.0.0")
+            .with("info", info)
+            .with("paths", paths)
+            .with("components", components);
+        Some(json(&document.into(), Escape::Markup))
     }
-    let mut paths = Object::new();
-    for (path, operations) in &operations {
-        paths.put(path.as_str(), path_item(operations, &mut schemas));
-    }
-    let schemas = schemas.finish();
-    let mut components = Object::new();
-    if !schemas.is_empty() {
-        components.put("schemas", schemas);
-    }
-    let document = Object::new()
-        .with("openapi", "3.0.0")
-        .with("info", info())
-        .with("paths", paths)
-        .with("components", components.with("securitySchemes", security_schemes()));
-    Some(json(&document.into(), Escape::Markup))
 }
 
 /// The index of documents, as JSON: the response of `/openapi/v3`. `entries` are in the order of [`paths`].
@@ -99,7 +140,7 @@ fn security_schemes() -> Object {
     Object::new().with("BearerToken", token)
 }
 
-fn path_item<'a>(operations: &[Operation<'a>], schemas: &mut Schemas<'a>) -> Object {
+fn path_item<'a>(operations: &[Operation<'a>], schemas: &mut Schemas<'a, '_>) -> Object {
     let mut by_method: Vec<&Operation<'a>> = operations.iter().collect();
     by_method.sort_by_key(|operation| operation.method);
     let shared = shared_parameters(operations);
@@ -113,7 +154,11 @@ fn path_item<'a>(operations: &[Operation<'a>], schemas: &mut Schemas<'a>) -> Obj
     item
 }
 
-fn of_operation<'a>(operation: &Operation<'a>, shared: &[&Parameter], schemas: &mut Schemas<'a>) -> Object {
+fn of_operation<'a>(
+    operation: &Operation<'a>,
+    shared: &[&Parameter],
+    schemas: &mut Schemas<'a, '_>,
+) -> Object {
     let parameters: Vec<Value> = operation
         .parameters
         .iter()

@@ -81,7 +81,7 @@ fn resources_not_served_are_in_no_document() {
     let only_pods = kinds::all().filter(|kind| kind.resource == "pods").map(|kind| (kind, &kind.versions[0]));
     let served = Served::builtin(only_pods);
     let paths = [".well-known/openid-configuration", "api", "api/v1", "apis", "openid/v1/jwks", "version"];
-    assert_eq!(v3::paths(&served), paths);
+    assert!(v3::paths(&served).iter().eq(paths));
     let document = document(&served, "api/v1");
     let paths = document["paths"].as_object().expect("paths");
     assert!(paths.contains_key("/api/v1/pods"));

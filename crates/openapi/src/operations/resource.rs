@@ -28,29 +28,31 @@ const PATCHES: &[&str] = &[
 /// Adds the paths of a resource and of its subresources.
 pub(crate) fn of_resource<'a>(
     resource: &'a ResourceType,
+    options: &Options,
     descriptions: &mut Descriptions,
     paths: &mut Paths<'a>,
 ) {
-    let options = Options::new(descriptions);
-    let of_kind = Endpoint::of(resource, None, &options);
+    let of_kind = Endpoint::of(resource, None, options);
     of_kind.add(&resource.verbs, descriptions, paths);
     for subresource in &resource.subresources {
-        Endpoint::of(resource, Some(subresource), &options).add(&subresource.verbs, descriptions, paths);
+        Endpoint::of(resource, Some(subresource), options).add(&subresource.verbs, descriptions, paths);
     }
 }
 
 /// The parameters that each verb takes.
-struct Options {
-    list: Vec<Parameter>,
-    delete: Vec<Parameter>,
+pub(crate) struct Options {
+    /// Of a read of a custom kind.
+    pub(super) get: Vec<Parameter>,
+    pub(super) list: Vec<Parameter>,
+    pub(super) delete: Vec<Parameter>,
     delete_collection: Vec<Parameter>,
-    create: Vec<Parameter>,
-    update: Vec<Parameter>,
-    patch: Vec<Parameter>,
+    pub(super) create: Vec<Parameter>,
+    pub(super) update: Vec<Parameter>,
+    pub(super) patch: Vec<Parameter>,
 }
 
 impl Options {
-    fn new(descriptions: &mut Descriptions) -> Self {
+    pub(crate) fn new(descriptions: &mut Descriptions) -> Self {
         let mut of = |name: &str, except: &[&str]| {
             by_name(name).map(|ty| of_options(ty, except, descriptions)).unwrap_or_default()
         };
@@ -58,6 +60,7 @@ impl Options {
         let mut delete_collection = of("meta.v1.ListOptions", &["watch", "allowWatchBookmarks"]);
         delete_collection.extend(delete.iter().cloned());
         Self {
+            get: of("meta.v1.GetOptions", &[]),
             list: of("meta.v1.ListOptions", &[]),
             delete,
             delete_collection,
@@ -158,17 +161,10 @@ impl<'a, 'o> Endpoint<'a, 'o> {
     }
 
     fn push(&self, path: &str, mut operation: Operation<'a>, paths: &mut Paths<'a>) {
-        if path.contains("{namespace}") {
-            operation.parameters.push(Parameter::namespace());
-        }
-        if path.contains("{name}") {
-            operation.parameters.push(Parameter::path("name", format!("name of the {}", self.body.kind)));
-        }
         if path.contains("{path}") {
             operation.parameters.push(Parameter::path("path", "path to the resource"));
         }
-        operation.parameters.sort_by(|a, b| (&a.name, a.place).cmp(&(&b.name, b.place)));
-        paths.entry(path.to_owned()).or_default().push(operation);
+        operation.push_to(path, &self.body.kind, paths);
     }
 
     fn read(&self, descriptions: &mut Descriptions) -> Operation<'a> {
@@ -369,16 +365,28 @@ impl<'a, 'o> Endpoint<'a, 'o> {
 }
 
 impl<'a> Operation<'a> {
-    fn taking(mut self, parameters: &[Parameter]) -> Self {
+    /// Adds it to the operations of a path, with the parameters that are in the path.
+    pub(super) fn push_to(mut self, path: &str, kind: &str, paths: &mut Paths<'a>) {
+        if path.contains("{namespace}") {
+            self.parameters.push(Parameter::namespace());
+        }
+        if path.contains("{name}") {
+            self.parameters.push(Parameter::path("name", format!("name of the {kind}")));
+        }
+        self.parameters.sort_by(|a, b| (&a.name, a.place).cmp(&(&b.name, b.place)));
+        paths.entry(path.to_owned()).or_default().push(self);
+    }
+
+    pub(super) fn taking(mut self, parameters: &[Parameter]) -> Self {
         self.parameters.extend_from_slice(parameters);
         self
     }
 
-    fn carrying(self, model: Model<'a>) -> Self {
+    pub(super) fn carrying(self, model: Model<'a>) -> Self {
         Self { body: Some(RequestBody { model, required: true }), ..self }
     }
 
-    fn carrying_if_wanted(self, ty: &str) -> Self {
+    pub(super) fn carrying_if_wanted(self, ty: &str) -> Self {
         let body = by_name(ty).map(|ty| RequestBody { model: Model::Type(ty), required: false });
         Self { body, ..self }
     }
@@ -387,7 +395,7 @@ impl<'a> Operation<'a> {
         Self { produces, ..self }
     }
 
-    fn answering(mut self, codes: &[&'static str], model: Model<'a>) -> Self {
+    pub(super) fn answering(mut self, codes: &[&'static str], model: Model<'a>) -> Self {
         self.responses = codes
             .iter()
             .map(|code| {
@@ -410,7 +418,7 @@ enum ListScope {
     Namespaces,
 }
 
-const FOR_ALL_NAMESPACES: &str = "ForAllNamespaces";
+pub(super) const FOR_ALL_NAMESPACES: &str = "ForAllNamespaces";
 
 impl ListScope {
     fn suffix(self) -> &'static str {
@@ -436,6 +444,6 @@ fn watch_path(path: &str, endpoint: &Endpoint<'_, '_>) -> String {
     format!("{root}/watch{}", path.strip_prefix(&root).unwrap_or_default())
 }
 
-fn status<'a>() -> Model<'a> {
+pub(super) fn status<'a>() -> Model<'a> {
     by_name("meta.v1.Status").map_or(Model::Text, Model::Type)
 }

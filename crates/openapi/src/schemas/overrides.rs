@@ -125,6 +125,10 @@ const ELEMENTS: &[(&[TypeField], &[&str])] = &[
     ),
 ];
 
+/// The groups that the scheme of the reference's client library does not have.
+pub(super) const GROUPS_OF_SERVERS: &[&str] =
+    &["admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io"];
+
 /// All group versions of the reference, served or not.
 pub(super) const GROUP_VERSIONS: &[(&str, &[&str])] = &[
     ("", &["v1"]),

@@ -6,9 +6,38 @@
 use crate::tree::{Escape, json};
 use object::{Map, Value};
 
-/// Encodes a document.
+/// Encodes a document, or some fields of one.
 pub(super) fn encode(document: &Value) -> Vec<u8> {
     document.as_map().map(|document| message(&DOCUMENT, document)).unwrap_or_default()
+}
+
+/// The start of a map of the document, whose entries have this length.
+pub(super) fn start(map: &str, length: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    if let Some(GnosticField(_, number, _)) = DOCUMENT.fields.iter().find(|field| field.0 == map) {
+        write_varint((u64::from(*number) << 3) | 2, &mut out);
+        write_varint(length as u64, &mut out);
+    }
+    out
+}
+
+/// Entries of a map of the document.
+pub(super) fn entries(map: Option<&str>, entries: &[(String, Value)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let field = DOCUMENT.fields.iter().find(|field| Some(field.0) == map);
+    if let Some(GnosticField(_, _, FieldEncoding::Named(number, form))) = field {
+        for (key, value) in entries {
+            write_entry(*number, form, key, value, &mut out);
+        }
+    }
+    out
+}
+
+fn write_entry(number: u32, form: &FieldEncoding, key: &str, value: &Value, out: &mut Vec<u8>) {
+    let mut entry = Vec::new();
+    write_bytes(1, key.as_bytes(), &mut entry);
+    write(2, form, value, &mut entry);
+    write_bytes(number, &entry, out);
 }
 
 /// A message: its fields, and the number of the field for extensions.
@@ -24,6 +53,8 @@ struct GnosticField(&'static str, u32, FieldEncoding);
 enum FieldEncoding {
     Text,
     Bool,
+    Double,
+    Integer,
     /// Each text of a list; a single text counts as a list of one.
     Texts,
     /// Each value of a list, as YAML in a message.
@@ -35,6 +66,8 @@ enum FieldEncoding {
     Within(u32, &'static FieldEncoding),
     /// The entries of a map: a message with a repeated field of this number, for names and values.
     Named(u32, &'static FieldEncoding),
+    /// A message with a schema or a boolean.
+    SchemaOrBool,
     /// A parameter: body, query and path parameters are different messages.
     Parameter,
     /// A parameter, or a reference to one.
@@ -159,14 +192,24 @@ static SCHEMA: GnosticMessage = GnosticMessage {
     fields: &[
         GnosticField("$ref", 1, FieldEncoding::Text),
         GnosticField("format", 2, FieldEncoding::Text),
+        GnosticField("title", 3, FieldEncoding::Text),
         GnosticField("description", 4, FieldEncoding::Text),
+        GnosticField("multipleOf", 6, FieldEncoding::Double),
+        GnosticField("maximum", 7, FieldEncoding::Double),
+        GnosticField("exclusiveMaximum", 8, FieldEncoding::Bool),
+        GnosticField("minimum", 9, FieldEncoding::Double),
+        GnosticField("exclusiveMinimum", 10, FieldEncoding::Bool),
+        GnosticField("maxLength", 11, FieldEncoding::Integer),
+        GnosticField("minLength", 12, FieldEncoding::Integer),
+        GnosticField("pattern", 13, FieldEncoding::Text),
+        GnosticField("maxItems", 14, FieldEncoding::Integer),
+        GnosticField("minItems", 15, FieldEncoding::Integer),
+        GnosticField("uniqueItems", 16, FieldEncoding::Bool),
+        GnosticField("maxProperties", 17, FieldEncoding::Integer),
+        GnosticField("minProperties", 18, FieldEncoding::Integer),
         GnosticField("required", 19, FieldEncoding::Texts),
         GnosticField("enum", 20, FieldEncoding::Anys),
-        GnosticField(
-            "additionalProperties",
-            21,
-            FieldEncoding::Within(1, &FieldEncoding::GnosticMessage(&SCHEMA)),
-        ),
+        GnosticField("additionalProperties", 21, FieldEncoding::SchemaOrBool),
         GnosticField("type", 22, FieldEncoding::Within(1, &FieldEncoding::Texts)),
         GnosticField("items", 23, FieldEncoding::Within(1, &FieldEncoding::GnosticMessage(&SCHEMA))),
         GnosticField("properties", 25, FieldEncoding::Named(1, &FieldEncoding::GnosticMessage(&SCHEMA))),
@@ -174,6 +217,8 @@ static SCHEMA: GnosticMessage = GnosticMessage {
     extensions: 31,
 };
 
+static SCHEMA_WITHIN: FieldEncoding = FieldEncoding::Within(1, &FieldEncoding::GnosticMessage(&SCHEMA));
+static BOOL_WITHIN: FieldEncoding = FieldEncoding::Within(2, &FieldEncoding::Bool);
 static IN_BODY: FieldEncoding = FieldEncoding::Within(1, &FieldEncoding::GnosticMessage(&BODY_PARAMETER));
 static IN_PATH: FieldEncoding =
     FieldEncoding::Within(2, &FieldEncoding::Within(4, &FieldEncoding::GnosticMessage(&PATH_PARAMETER)));
@@ -211,6 +256,25 @@ fn write(number: u32, form: &FieldEncoding, value: &Value, out: &mut Vec<u8>) {
                 out.push(1);
             }
         }
+        FieldEncoding::Double => {
+            if let Some(double) = value.as_f64().filter(|double| *double != 0.0) {
+                write_varint((u64::from(number) << 3) | 1, out);
+                out.extend_from_slice(&double.to_le_bytes());
+            }
+        }
+        FieldEncoding::Integer => {
+            if let Some(integer) = value.as_i64().filter(|integer| *integer != 0) {
+                write_varint(u64::from(number) << 3, out);
+                write_varint(integer as u64, out);
+            }
+        }
+        FieldEncoding::SchemaOrBool => {
+            let form = match value {
+                Value::Bool(_) => &BOOL_WITHIN,
+                _ => &SCHEMA_WITHIN,
+            };
+            write(number, form, value, out);
+        }
         FieldEncoding::Texts => {
             let one = std::slice::from_ref(value);
             for text in value.as_list().unwrap_or(one).iter().filter_map(Value::as_str) {
@@ -240,10 +304,7 @@ fn write(number: u32, form: &FieldEncoding, value: &Value, out: &mut Vec<u8>) {
         FieldEncoding::Named(inner, form) => {
             let mut body = Vec::new();
             for (key, value) in value.as_map().into_iter().flat_map(Map::iter) {
-                let mut entry = Vec::new();
-                write_bytes(1, key.as_bytes(), &mut entry);
-                write(2, form, value, &mut entry);
-                write_bytes(*inner, &entry, &mut body);
+                write_entry(*inner, form, key, value, &mut body);
             }
             write_bytes(number, &body, out);
         }
