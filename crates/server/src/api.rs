@@ -66,7 +66,7 @@ impl Api {
     }
 
     fn negotiator(&self) -> negotiate::Negotiator {
-        negotiate::Negotiator { cbor: self.config.cbor, compression: self.config.compression }
+        negotiate::Negotiator { cbor: self.config.cbor, compression: self.config.compression, custom: false }
     }
 
     async fn respond(&self, request: Request) -> Result<Response, Error> {

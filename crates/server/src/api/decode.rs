@@ -7,6 +7,7 @@
 //!
 //! A body of the expected kind is decoded once. Only if that fails, the body is read again for the reason.
 
+mod custom;
 mod empty;
 mod known;
 
@@ -18,7 +19,7 @@ use kinds::Strategy;
 use object::Value;
 use object::path::Path;
 use object::quote::Quoted;
-use registry::FieldValidation;
+use registry::{FieldValidation, Target};
 use schema::status::Reason;
 use schema::{Error, Limits, Ref, Shape, Status, Strict, Type, cbor, json, protobuf, yaml};
 
@@ -45,12 +46,14 @@ pub(crate) struct Expected<'a> {
     pub(crate) also: &'static [&'static str],
     /// The strategy of the kind, if the body is an object of it.
     pub(crate) strategy: Option<&'a dyn Strategy>,
+    /// The target, which knows the other versions of the kind, if the body is an object of it.
+    pub(crate) target: Option<&'a Target<'a>>,
 }
 
 impl Expected<'_> {
     /// A type and nothing else.
     pub(crate) fn only(ty: impl Into<Ref<Type>>) -> Self {
-        Self { ty: ty.into(), also: &[], strategy: None }
+        Self { ty: ty.into(), also: &[], strategy: None, target: None }
     }
 }
 
@@ -66,6 +69,32 @@ impl BodyKind {
     fn api_version(&self) -> String {
         kinds::api_version(&self.group, &self.version).to_string()
     }
+
+    /// Takes from the expected kind what it does not say.
+    fn complete(&mut self, wanted: &Self) {
+        if self.kind.is_empty() {
+            self.kind.clone_from(&wanted.kind);
+        }
+        if self.version.is_empty() && (self.group.is_empty() || self.group == wanted.group) {
+            self.group.clone_from(&wanted.group);
+            self.version.clone_from(&wanted.version);
+        }
+    }
+}
+
+/// A body that is refused.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    /// The answer.
+    pub(crate) status: Status,
+    /// The warnings for the client.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl From<Status> for Refused {
+    fn from(status: Status) -> Self {
+        Self { status, warnings: Vec::new() }
+    }
 }
 
 /// Why a body could not be decoded, and its kind if that is known.
@@ -80,7 +109,7 @@ pub(crate) fn object(
     format: BodyFormat,
     expected: Expected<'_>,
     validation: FieldValidation,
-) -> Result<Body, Status> {
+) -> Result<Body, Refused> {
     let wanted = kind_of(&expected.ty);
     let refuse = |refused: DecodeFailure| {
         let why = refused.why;
@@ -98,10 +127,13 @@ pub(crate) fn object(
             ),
         })
     };
-    let (decoded, named) = read(body, format, &expected.ty).map_err(refuse)?;
+    let (decoded, named) = match expected.ty.custom {
+        Some(_) => custom::read(body, format, &expected, validation).map_err(refuse)?,
+        None => read(body, format, &expected.ty).map_err(refuse)?,
+    };
     let fault = expected.strategy.zip(decoded.value.as_map());
     if let Some(why) = fault.and_then(|(strategy, object)| strategy.conversion_fault(object)) {
-        return Err(refuse(DecodeFailure { named: Some(named), why }));
+        return Err(refuse(DecodeFailure { named: Some(named), why }).into());
     }
     let mut warnings = Vec::new();
     match validation {
@@ -111,19 +143,24 @@ pub(crate) fn object(
         FieldValidation::Strict => {
             let faults: Vec<_> = decoded.strict.iter().map(ToString::to_string).collect();
             let why = format!("strict decoding error: {}", faults.join(", "));
-            return Err(refuse(DecodeFailure { named: Some(named), why }));
+            return Err(refuse(DecodeFailure { named: Some(named), why }).into());
         }
     }
     let given = named.api_version();
     let wanted_version = wanted.api_version();
     if wanted_version != given.as_str() && !expected.also.contains(&given.as_str()) {
-        return Err(Status::bad_request(format!(
+        let status = Status::bad_request(format!(
             "the API version in the data ({given}) does not match the expected API version ({wanted_version})"
-        )));
+        ));
+        // A built-in kind has no warnings for what it would not take anyway.
+        let warnings = if expected.ty.custom.is_some() { warnings } else { Vec::new() };
+        return Err(Refused { status, warnings });
     }
     let mut value = decoded.value;
     if let Some(map) = value.as_map_mut() {
-        map.insert("kind", wanted.kind.clone());
+        // The rules of a custom kind refuse another one.
+        let is_custom = expected.ty.custom.is_some();
+        map.insert("kind", if is_custom { named.kind.into() } else { wanted.kind.clone() });
         map.insert("apiVersion", wanted_version);
     }
     let empty = empty::lists(&expected.ty, &value, body, format);
@@ -191,7 +228,7 @@ fn read(
                 return Err(refused(format!("converting ({given}) to ({target}): unknown conversion")));
             }
             // Another version of the same kind. The caller compares the versions, and does not use the fields if they differ.
-            let value = decoded.unwrap_or(schema::Decoded { value: Value::Null, strict: Vec::new() });
+            let value = decoded.unwrap_or_default();
             Ok((outcome.unwrap_or(value), named))
         }
     }
@@ -204,7 +241,7 @@ fn decode_as(ty: &Ref<Type>, body: &[u8], format: BodyFormat) -> Result<schema::
         BodyFormat::Yaml => yaml::decode(ty, body, limits),
         BodyFormat::Cbor => cbor::decode(ty, body, limits),
         BodyFormat::Protobuf => {
-            protobuf::decode(ty, body, limits).map(|value| schema::Decoded { value, strict: Vec::new() })
+            protobuf::decode(ty, body, limits).map(|value| schema::Decoded { value, ..Default::default() })
         }
     }
 }
@@ -310,13 +347,7 @@ fn json_name(value: &Value) -> &'static str {
 
 /// Completes the kind of a body from the expected one.
 fn complete(mut named: BodyKind, wanted: &BodyKind, body: &[u8]) -> Result<BodyKind, DecodeFailure> {
-    if named.kind.is_empty() {
-        named.kind.clone_from(&wanted.kind);
-    }
-    if named.version.is_empty() && (named.group.is_empty() || named.group == wanted.group) {
-        named.group.clone_from(&wanted.group);
-        named.version.clone_from(&wanted.version);
-    }
+    named.complete(wanted);
     if named.version.is_empty() {
         let why = format!("Object 'apiVersion' is missing in '{}'", String::from_utf8_lossy(body));
         return Err(DecodeFailure { named: Some(named), why });

@@ -18,7 +18,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::compress::Coding;
 use super::large::{self, LARGE};
-use super::negotiate::{self, AllowedTransforms, ClientPreferences, PatchType};
+use super::negotiate::{
+    self, AllowedTransforms, BodyFormat, ClientPreferences, Negotiator, PatchType, TransformKind,
+};
 use super::represent::{Converted, Include, View};
 use super::request_info::{self, Prefix, RequestInfo, Verb};
 use super::{Api, decode, list_body, represent, routes, watch_body};
@@ -44,6 +46,21 @@ impl VerbRequest<'_> {
     fn write_options(&self, write: WriteKind) -> Result<WriteOptions, Status> {
         let options = WriteOptions::read(&pairs(self.query), write, self.user_agent, self.warnings.clone())?;
         Ok(WriteOptions { deadline: self.until, ..options })
+    }
+
+    /// The object in the body. Its warnings go to the client, also if it is refused.
+    fn decoded(&self, format: BodyFormat, options: &WriteOptions) -> Result<decode::Body, Status> {
+        let body = decode::object(&self.body, format, expected(&self.target), options.field_validation);
+        match body {
+            Ok(mut body) => {
+                self.warnings.extend(std::mem::take(&mut body.warnings));
+                Ok(body)
+            }
+            Err(refused) => {
+                self.warnings.extend(refused.warnings);
+                Err(refused.status)
+            }
+        }
     }
 }
 
@@ -119,7 +136,10 @@ impl Api {
         routed: Routed<'_>,
     ) -> Result<Response, Error> {
         let Routed { info, catalog, route, warnings, until } = routed;
-        negotiate::route::check(request.method(), request.headers(), route.produces, self.negotiator())?;
+        // The reference has no routes for custom kinds: only their verbs negotiate.
+        if route.served.ty.custom.is_none() {
+            negotiate::route::check(request.method(), request.headers(), route.produces, self.negotiator())?;
+        }
         if info.verb == Verb::Resource(KindVerb::Watch) && !route.served.verbs.contains(&KindVerb::Watch) {
             return Err(watch_unsupported(route.served).into());
         }
@@ -238,9 +258,7 @@ impl Api {
         let view = self.view(&request, allowed)?;
         let format = self.negotiator().body_format(request.content_type)?;
         let options = request.write_options(WriteKind::Create)?;
-        let body =
-            decode::object(&request.body, format, expected(&request.target), options.field_validation)?;
-        request.warnings.extend(body.warnings);
+        let body = request.decoded(format, &options)?;
         let answer = self
             .registry
             .create(&request.target, body.value, &WriteOptions { empty: body.empty, ..options })
@@ -252,9 +270,7 @@ impl Api {
         let view = self.view(&request, AllowedTransforms::All)?;
         let options = request.write_options(WriteKind::Update)?;
         let format = self.negotiator().body_format(request.content_type)?;
-        let body =
-            decode::object(&request.body, format, expected(&request.target), options.field_validation)?;
-        request.warnings.extend(body.warnings);
+        let body = request.decoded(format, &options)?;
         let answer = self
             .registry
             .update(&request.target, body.value, &WriteOptions { empty: body.empty, ..options })
@@ -263,7 +279,7 @@ impl Api {
     }
 
     async fn patch(&self, request: VerbRequest<'_>) -> Result<Response, Error> {
-        let format = self.negotiator().patch_type(request.content_type)?;
+        let format = self.negotiator_for(&request.target).patch_type(request.content_type)?;
         let view = self.view(&request, AllowedTransforms::All)?;
         let write = match format {
             PatchType::Apply | PatchType::ApplyCbor => WriteKind::Apply,
@@ -321,16 +337,24 @@ impl Api {
 
     /// How the objects of the response are encoded.
     fn view(&self, request: &VerbRequest<'_>, allowed: AllowedTransforms) -> Result<View, Status> {
-        let accept = self.negotiator().accept(&request.preferences, allowed)?;
+        let accept = self.negotiator_for(&request.target).accept(&request.preferences, allowed)?;
+        // Metadata alone is a part of the stored bytes.
+        let is_metadata = accept.transform.is_some_and(|transform| transform.kind != TransformKind::Table);
+        let waits = !is_metadata && request.target.served.read_waits();
         Ok(View {
             served: request.target.served.clone(),
             cache: self.registry.cache().clone(),
             accept,
             include: Include::read(request.query, accept)?,
             now: MicroTime::now(),
-            converted: request.target.served.read_waits().then(Converted::default),
+            converted: waits.then(Converted::default),
             large: self.large.clone(),
         })
+    }
+
+    /// Negotiates for the objects of a target.
+    fn negotiator_for(&self, target: &Target<'_>) -> Negotiator {
+        Negotiator { custom: target.served.ty.custom.is_some(), ..self.negotiator() }
     }
 
     /// Whether a large response is compressed.
@@ -378,7 +402,7 @@ pub(crate) fn warned(mut response: Response, warnings: &[String]) -> Response {
 }
 
 /// The type that the body of a write must have.
-fn expected<'t>(target: &Target<'t>) -> decode::Expected<'t> {
+fn expected<'t>(target: &'t Target<'t>) -> decode::Expected<'t> {
     match target.subresource.map(|subresource| &subresource.body) {
         Some(BodyType::Kind(ty)) => decode::Expected {
             also: target.subresource.map(SubresourceType::also_accepts).unwrap_or_default(),
@@ -386,6 +410,7 @@ fn expected<'t>(target: &Target<'t>) -> decode::Expected<'t> {
         },
         None | Some(BodyType::Object | BodyType::Options(_)) => decode::Expected {
             strategy: Some(&*target.served.strategy),
+            target: Some(target),
             ..decode::Expected::only(&target.served.ty)
         },
     }

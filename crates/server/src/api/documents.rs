@@ -1,6 +1,6 @@
 //! Discovery documents, and the list of paths at `/`. OpenAPI documents are in [`super::specs`].
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,13 +11,14 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH,
 use http::{HeaderValue, Method, StatusCode};
 use object::Text;
 use openapi::discovery::{self, Address, Aggregated, Document, Root, Tagged};
+use openapi::v2::{Encoding, Part};
 use openapi::v3::Entry;
 use registry::{Catalog, GroupVersion};
 
 use super::compress;
 use super::negotiate::{self, ClientPreferences, Format};
 use super::request_info::RequestInfo;
-use super::specs::{V2, V3};
+use super::specs::{Made, V2, V3};
 use super::{Api, represent};
 use crate::{Body, Error, Request, Response, Status};
 
@@ -76,10 +77,15 @@ pub(crate) struct Documents {
     aggregated: MemoizedBy<Root, Tagged>,
     /// The parts of aggregated discovery.
     parts: MemoizedBy<(Text, Text), Arc<str>>,
-    v2: MemoizedBy<(), V2>,
+    /// The parts of OpenAPI v2: that of built-in kinds, and those of custom ones by the id of what is served.
+    v2: MemoizedBy<(Encoding, Option<u32>), Part>,
+    v2_made: MemoizedBy<(), Made>,
+    /// The OpenAPI v3 documents that were asked for.
     v3: MemoizedBy<String, V3>,
     /// The paths of the OpenAPI v3 documents, in the order of the index.
-    v3_paths: MemoizedBy<(), Vec<String>>,
+    v3_paths: MemoizedBy<(), BTreeSet<String>>,
+    /// The hashes of all OpenAPI v3 documents.
+    v3_hashes: MemoizedBy<String, String>,
     v3_index: MemoizedBy<(), Bytes>,
 }
 
@@ -106,46 +112,77 @@ impl Documents {
         })
     }
 
-    /// The OpenAPI v2 document.
-    pub(super) fn v2(&self, catalog: &Catalog) -> Arc<V2> {
-        self.v2.get((), catalog.generation(), || V2::new(&self.served(catalog)))
+    /// The OpenAPI v2 document in an encoding.
+    pub(super) fn v2(&self, catalog: &Catalog, encoding: Encoding) -> V2 {
+        // The parts do not change: what is served in another form has another id.
+        let unchanged = 0;
+        let mut writer = None;
+        let mut of = |id, make: &dyn Fn(&mut openapi::v2::Writer) -> Part| {
+            self.v2.get((encoding, id), unchanged, || {
+                make(writer.get_or_insert_with(|| openapi::v2::Writer::new(encoding)))
+            })
+        };
+        let mut parts = vec![of(None, &|writer| writer.builtin(&self.served(catalog)))];
+        let mut ids = HashSet::new();
+        for served in catalog.served().filter(|served| served.is_custom()) {
+            ids.insert(served.id);
+            parts.push(of(Some(served.id), &|writer| writer.custom(&served.resource_type)));
+        }
+        self.v2.retain(|(_, id)| id.is_none_or(|id| ids.contains(&id)));
+        let made = self.v2_made.get((), catalog.generation(), || Made::now(&parts));
+        V2::new(parts, encoding, &made)
     }
 
     /// The OpenAPI v3 document at a path.
     pub(super) fn v3(&self, catalog: &Catalog, path: &str) -> Option<Arc<V3>> {
-        if !self.v3_paths(catalog).iter().any(|known| known == path) {
+        if !self.v3_paths(catalog).contains(path) {
             return None;
         }
-        // A document that is not of one group version does not change.
-        let generation = group_version_at(catalog, path).map_or(0, |known| known.generation);
+        let generation = generation_at(catalog, path);
         Some(self.v3.get(path.to_owned(), generation, || V3::new(&self.served(catalog), path)))
     }
 
-    fn v3_paths(&self, catalog: &Catalog) -> Arc<Vec<String>> {
+    fn v3_paths(&self, catalog: &Catalog) -> Arc<BTreeSet<String>> {
         self.v3_paths.get((), catalog.generation(), || {
             let paths = openapi::v3::paths(&self.served(catalog));
             self.v3.retain(|path| paths.contains(path));
+            self.v3_hashes.retain(|path| paths.contains(path));
             paths
         })
     }
 
-    /// How many parts of documents are kept, those of aggregated discovery and those of OpenAPI v3.
+    /// How many parts of documents are kept, those of aggregated discovery and the hashes of OpenAPI v3.
     #[cfg(test)]
     pub(super) fn kept(&self) -> [usize; 2] {
-        [self.parts.0.lock().unwrap().len(), self.v3.0.lock().unwrap().len()]
+        [self.parts.0.lock().unwrap().len(), self.v3_hashes.0.lock().unwrap().len()]
     }
 
-    /// The index of the OpenAPI v3 documents.
+    /// How many parts of OpenAPI v2 are kept.
+    #[cfg(test)]
+    pub(super) fn v2_kept(&self) -> usize {
+        self.v2.0.lock().unwrap().len()
+    }
+
+    /// The index of the OpenAPI v3 documents. Of a document that nobody asked for, only the hash is kept.
     pub(super) fn v3_index(&self, catalog: &Catalog) -> Arc<Bytes> {
         self.v3_index.get((), catalog.generation(), || {
+            let served = self.served(catalog);
+            let mut writer = openapi::v3::Writer::new(&served);
             let paths = self.v3_paths(catalog);
-            let entries = paths.iter().filter_map(|path| {
-                let document = self.v3(catalog, path)?;
-                Some(Entry { path: path.clone(), hash: document.hash().to_owned() })
+            let entries = paths.iter().map(|path| {
+                let hash = self.v3_hashes.get(path.clone(), generation_at(catalog, path), || {
+                    openapi::hash(&writer.document(path).unwrap_or_default())
+                });
+                Entry { path: path.clone(), hash: (*hash).clone() }
             });
             openapi::v3::index(&entries.collect::<Vec<_>>()).into()
         })
     }
+}
+
+/// The generation of an OpenAPI v3 document. One that is not of one group version does not change.
+fn generation_at(catalog: &Catalog, path: &str) -> u64 {
+    group_version_at(catalog, path).map_or(0, |known| known.generation)
 }
 
 /// The group version of an OpenAPI v3 path such as `api/v1` or `apis/apps/v1`.
@@ -339,7 +376,7 @@ fn root(catalog: &Catalog, has_openid: bool) -> Response {
     if has_openid {
         paths.extend([OPENID_CONFIGURATION, OPENID_KEYS].map(str::to_owned));
     }
-    for GroupVersion { group, version, .. } in catalog.group_versions().iter().map(|known| &**known) {
+    for GroupVersion { group, version, .. } in catalog.group_versions().map(|known| &**known) {
         if group.is_empty() {
             paths.push(format!("/api/{version}"));
         } else {

@@ -43,11 +43,13 @@ pub(crate) struct Negotiator {
     pub(crate) cbor: bool,
     /// Large responses are compressed for clients that accept gzip: the gate `APIResponseCompression`.
     pub(crate) compression: bool,
+    /// For a custom kind: its objects are not served in Protobuf, and it has no strategic merge patches.
+    pub(crate) custom: bool,
 }
 
 impl Default for Negotiator {
     fn default() -> Self {
-        Self { cbor: false, compression: true }
+        Self { cbor: false, compression: true, custom: false }
     }
 }
 
@@ -228,13 +230,21 @@ impl Negotiator {
         let clauses = accept::clauses(&preferences.accept);
         let mut choices =
             clauses.iter().flat_map(|clause| self.formats().iter().map(move |format| (clause, *format)));
-        choices.find_map(|(clause, format)| clause.choose(format, allowed)).map(|(accept, pretty)| Accept {
+        let chosen = choices.find_map(|(clause, format)| {
+            clause.choose(format, allowed).filter(|(accept, _)| self.serves(*accept))
+        });
+        chosen.map(|(accept, pretty)| Accept {
             format: match accept.format {
                 Format::Json if preferences.pretty || pretty => Format::Pretty,
                 other => other,
             },
             ..accept
         })
+    }
+
+    /// Whether objects are served in a format. Tables and metadata of custom kinds have built-in types.
+    fn serves(self, accept: Accept) -> bool {
+        !self.custom || accept.format != Format::Protobuf || accept.transform.is_some()
     }
 
     fn not_acceptable(self) -> Status {

@@ -132,7 +132,7 @@ impl View {
                 true => self.tree(&self.served.ty, tree),
                 false => {
                     let mut tree = tree.clone();
-                    self.served.from_storage_now(&mut tree);
+                    self.served.out_of_working_now(&mut tree);
                     self.tree(&self.served.ty, &tree)
                 }
             },
@@ -176,7 +176,8 @@ impl View {
 
     /// Whether the metadata of an object by itself is a part of the stored bytes.
     pub(crate) fn has_stored_metadata(&self, entry: &Entry) -> bool {
-        self.served.field_annotations.is_empty() && self.is_in_storage_version(entry)
+        self.served.field_annotations.is_empty()
+            && self.served.stored.as_ref().is_some_and(|stored| stored.has_metadata_as_stored(entry))
     }
 
     /// The metadata of a tree by itself.
@@ -240,26 +241,22 @@ impl View {
                 Ok(Content::Entry(entry))
             }
             Content::Tree(tree) if self.converted.is_some() && !self.is_canonical() => {
-                let value = self.served.from_storage(tree).await?;
+                let value = self.served.out_of_working(tree).await?;
                 Ok(Content::Other { ty: self.served.ty.clone(), value })
             }
             other => Ok(other),
         }
     }
 
-    /// Whether the requested version is the storage version.
+    /// Whether the requested version is the working version.
     pub(crate) fn is_canonical(&self) -> bool {
-        self.served.stored.as_ref().is_some_and(|stored| stored.is_storage_version)
+        self.served.stored.as_ref().is_some_and(|stored| stored.is_working_version)
     }
 
-    /// Whether the bytes of an object are in the storage version.
-    pub(crate) fn is_in_storage_version(&self, entry: &Entry) -> bool {
-        self.served.stored.as_ref().is_some_and(|stored| stored.is_in_storage_version(entry))
-    }
-
-    /// Whether the stored bytes of an object are in the requested version.
+    /// Whether the stored bytes of an object are what the requested version makes of it.
     pub(crate) fn is_as_stored(&self, entry: &Entry) -> bool {
-        self.is_canonical() && self.is_in_storage_version(entry)
+        let stored = self.served.stored.as_ref();
+        stored.is_some_and(|stored| stored.is_working_version && stored.is_as_worked_on(entry))
     }
 }
 

@@ -33,14 +33,22 @@ pub(crate) fn find<'a>(
     if info.prefix == Prefix::Proxy {
         return Err(unknown());
     }
-    let served = catalog.find(info.api_group, info.api_version, info.resource).ok_or_else(unknown)?;
+    // What no definition has is no path. A group that is built in knows what it does not have.
+    let missing = || match kinds::all().any(|kind| kind.group == info.api_group) {
+        true => unknown(),
+        false => Error::UnknownPath,
+    };
+    let served = catalog.find(info.api_group, info.api_version, info.resource).ok_or_else(missing)?;
     if !fits_scope(served, info) {
-        return Err(unknown());
+        return Err(missing());
     }
     let subresource = match info.subresource {
         "" => None,
         _ if info.prefix == Prefix::Watch => return Err(unknown()),
-        name => Some(served.subresource(name).ok_or_else(unknown)?),
+        name => Some(served.subresource(name).ok_or_else(|| match served.ty.custom {
+            Some(_) => Status::not_found(&served.group, &served.resource, info.path_name).into(),
+            None => unknown(),
+        })?),
     };
     if info.path_rest.is_some() && subresource.is_none_or(|subresource| subresource.traffic != Traffic::Proxy)
     {

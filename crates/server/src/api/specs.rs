@@ -1,6 +1,6 @@
 //! The OpenAPI documents, and their responses: with ETags, byte ranges and compression.
 //!
-//! They are computed on their first use, and kept compressed.
+//! They are computed on their first use, and kept compressed; OpenAPI v2 in parts, so that a custom kind more costs its own.
 
 use std::io::Write as _;
 use std::ops::Range;
@@ -16,6 +16,7 @@ use http::header::{
 use http::{HeaderValue, StatusCode};
 use object::duration::Duration;
 use object::time::Time;
+use openapi::v2::{Encoding, Part};
 use registry::Catalog;
 
 use super::negotiate::{self, JSON};
@@ -27,11 +28,19 @@ const V2_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0
 /// The `Expires` time of a URL with a hash: a year.
 const IMMUTABLE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The OpenAPI v2 document in its two encodings.
+/// The OpenAPI v2 document in one encoding.
 pub(super) struct V2 {
-    json: GzipDocument,
-    protobuf: GzipDocument,
-    made: Time,
+    /// Its parts, compressed. They are put together for each response.
+    parts: Vec<Arc<Part>>,
+    encoding: Encoding,
+    made: Made,
+}
+
+/// What is said of a document beside its content: the same for all encodings.
+#[derive(Clone)]
+pub(super) struct Made {
+    etag: String,
+    at: Time,
 }
 
 /// An OpenAPI v3 document.
@@ -56,19 +65,30 @@ impl GzipDocument {
     }
 
     fn plain(&self) -> Bytes {
-        let mut decoder = GzDecoder::new(Vec::with_capacity(self.gzip.len() * 8));
-        decoder.write_all(&self.gzip).and_then(|()| decoder.finish()).unwrap_or_default().into()
+        decompress(&self.gzip)
     }
 }
 
+fn decompress(gzip: &[u8]) -> Bytes {
+    let mut decoder = GzDecoder::new(Vec::with_capacity(gzip.len() * 8));
+    decoder.write_all(gzip).and_then(|()| decoder.finish()).unwrap_or_default().into()
+}
+
 impl V2 {
-    /// The document for the served resources.
-    pub(super) fn new(served: &openapi::Served) -> Self {
-        Self {
-            json: GzipDocument::new(&openapi::v2::json(served)),
-            protobuf: GzipDocument::new(&openapi::v2::protobuf(served)),
-            made: Time::now(),
-        }
+    /// The document with these parts.
+    pub(super) fn new(parts: Vec<Arc<Part>>, encoding: Encoding, made: &Made) -> Self {
+        Self { parts, encoding, made: made.clone() }
+    }
+
+    fn gzip(&self) -> Bytes {
+        openapi::v2::gzip(&self.parts, self.encoding).into()
+    }
+}
+
+impl Made {
+    /// Of the document with these parts, now.
+    pub(super) fn now(parts: &[Arc<Part>]) -> Self {
+        Self { etag: openapi::v2::etag(parts), at: Time::now() }
     }
 }
 
@@ -77,11 +97,6 @@ impl V3 {
     pub(super) fn new(served: &openapi::Served, path: &str) -> Self {
         let document = openapi::v3::document(served, path).unwrap_or_default();
         Self { document: GzipDocument::new(&document), made: Time::now() }
-    }
-
-    /// The hash of the document.
-    pub(super) fn hash(&self) -> &str {
-        &self.document.hash
     }
 }
 
@@ -148,28 +163,40 @@ impl Api {
         request: &Request,
         catalog: Arc<Catalog>,
     ) -> Result<Response, Error> {
-        let documents = self.documents.clone();
-        let v2 = documents::blocking(move || documents.v2(&catalog)).await?;
         let accept = request.header(ACCEPT);
         let encodings = [
-            (JSON, JSON, &v2.json),
-            (V2_PROTOBUF, V2_PROTOBUF, &v2.protobuf),
-            (V2_PROTOBUF_OLD, V2_PROTOBUF, &v2.protobuf),
+            (JSON, JSON, Encoding::Json),
+            (V2_PROTOBUF, V2_PROTOBUF, Encoding::Protobuf),
+            (V2_PROTOBUF_OLD, V2_PROTOBUF, Encoding::Protobuf),
         ];
         let ranges = negotiate::ranges(if accept.is_empty() { "*/*" } else { accept });
         let chosen = ranges.iter().find_map(|range| encodings.iter().find(|(name, ..)| range.takes(name)));
         let mut response = match chosen {
             None => bare(StatusCode::NOT_ACCEPTABLE),
-            // The ETag is the same for both encodings.
-            Some((_, media_type, kept)) => tagged(request, &v2.json.hash, media_type, v2.made, || {
-                if takes_gzip(request) && request.header(RANGE).is_empty() {
-                    let mut response = Response::new(Body::from(kept.gzip.clone()));
+            Some((_, media_type, encoding)) => {
+                let (documents, encoding) = (self.documents.clone(), *encoding);
+                let wants_gzip = takes_gzip(request) && request.header(RANGE).is_empty();
+                let known = request.header(IF_NONE_MATCH).to_owned();
+                let (made, body) = documents::blocking(move || {
+                    let v2 = documents.v2(&catalog, encoding);
+                    let body = match contains_etag(&known, &quoted(&v2.made.etag)) {
+                        true => Bytes::new(),
+                        false if wants_gzip => v2.gzip(),
+                        false => decompress(&v2.gzip()),
+                    };
+                    (v2.made.clone(), body)
+                })
+                .await?;
+                tagged(request, &made.etag, media_type, made.at, || {
+                    if !wants_gzip {
+                        return part(request, body);
+                    }
+                    let mut response = Response::new(Body::from(body));
                     set(&mut response, CONTENT_ENCODING, "gzip");
                     set(&mut response, ACCEPT_RANGES, "bytes");
-                    return response;
-                }
-                part(request, kept.plain())
-            }),
+                    response
+                })
+            }
         };
         response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
         response.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
@@ -185,7 +212,7 @@ fn tagged(
     made: Time,
     whole: impl FnOnce() -> Response,
 ) -> Response {
-    let etag = format!("\"{hash}\"");
+    let etag = quoted(hash);
     let mut response = if contains_etag(request.header(IF_NONE_MATCH), &etag) {
         bare(StatusCode::NOT_MODIFIED)
     } else {
@@ -196,6 +223,11 @@ fn tagged(
     };
     set_text(&mut response, ETAG, &etag);
     response
+}
+
+/// The ETag with a hash.
+fn quoted(hash: &str) -> String {
+    format!("\"{hash}\"")
 }
 
 /// Whether a list of ETags contains this one, in the weak comparison of HTTP.

@@ -16,7 +16,7 @@ use crate::Response;
 
 /// The time of every request.
 pub(crate) const NOW: &str = "2025-01-03T21:00:00.000000Z";
-pub(crate) const NEGOTIATOR: Negotiator = Negotiator { cbor: true, compression: true };
+pub(crate) const NEGOTIATOR: Negotiator = Negotiator { cbor: true, compression: true, custom: false };
 /// Ends of `Accept` values.
 pub(crate) const PARTIAL: &str = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 pub(crate) const PARTIAL_LIST: &str = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";

@@ -6,9 +6,9 @@ fn config_map() -> Expected<'static> {
 }
 
 fn post(body: &str) -> Result<Body, String> {
-    object(body.as_bytes(), BodyFormat::Json, config_map(), FieldValidation::Warn).map_err(|status| {
-        assert_eq!((status.code, status.reason), (400, Reason::BadRequest));
-        status.message
+    object(body.as_bytes(), BodyFormat::Json, config_map(), FieldValidation::Warn).map_err(|refused| {
+        assert_eq!((refused.status.code, refused.status.reason), (400, Reason::BadRequest));
+        refused.status.message
     })
 }
 
@@ -132,7 +132,7 @@ fn body_of_another_kind_cannot_be_handled() {
 #[test]
 fn body_in_another_version_of_the_kind_is_refused() {
     let refused = |expected: Expected, body: &str| {
-        object(body.as_bytes(), BodyFormat::Json, expected, FieldValidation::Warn).unwrap_err().message
+        object(body.as_bytes(), BodyFormat::Json, expected, FieldValidation::Warn).unwrap_err().status.message
     };
     let deployment = Expected::only(by_kind("apps", "v1", "Deployment").unwrap());
     assert_eq!(
@@ -175,7 +175,7 @@ fn field_validation_warns_refuses_or_ignores() {
     );
     assert_eq!(read(FieldValidation::Ignore).unwrap().warnings, Vec::<String>::new());
     assert_eq!(
-        read(FieldValidation::Strict).unwrap_err().message,
+        read(FieldValidation::Strict).unwrap_err().status.message,
         "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: unknown field \"foo\", \
          unknown field \"bar\""
     );
@@ -194,13 +194,13 @@ fn yaml_warns_of_each_duplicate_key() {
         ]
     );
     assert_eq!(
-        read(FieldValidation::Strict).unwrap_err().message,
+        read(FieldValidation::Strict).unwrap_err().status.message,
         "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: yaml: unmarshal errors:\n  \
          line 3: key \"name\" already set in map\n  line 5: key \"foo\" already set in map, unknown field \"foo\""
     );
     let refused = object(b"a: b: c", BodyFormat::Yaml, config_map(), FieldValidation::Warn).unwrap_err();
     assert_eq!(
-        refused.message,
+        refused.status.message,
         "the object provided is unrecognized (must be of type ConfigMap): yaml: mapping values are not allowed in this \
          context (613a20623a2063)"
     );
@@ -210,7 +210,7 @@ fn yaml_warns_of_each_duplicate_key() {
 #[test]
 fn protobuf_body_needs_its_envelope() {
     let refused = |body: &[u8]| {
-        object(body, BodyFormat::Protobuf, config_map(), FieldValidation::Warn).unwrap_err().message
+        object(body, BodyFormat::Protobuf, config_map(), FieldValidation::Warn).unwrap_err().status.message
     };
     let start = "the object provided is unrecognized (must be of type ConfigMap): ";
     assert_eq!(refused(b""), format!("{start}empty data (<empty>)"));
@@ -283,4 +283,134 @@ fn invalid_delete_options_are_500_without_a_reason() {
             "{body}"
         );
     }
+}
+
+/// Widgets: `spec` with a number and an embedded object.
+fn widget() -> Expected<'static> {
+    use schema::view::View;
+    let schema = br#"{"type":"object","properties":{"spec":{"type":"object","properties":{"n":{"type":"integer"},"any":{"type":"object","x-kubernetes-preserve-unknown-fields":true},"object":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true}}}}}"#;
+    type Props<'v> = schema::views::apiextensions::v1::JSONSchemaProps<'v>;
+    let decoded = json::decode(Props::schema(), schema, &Limits::default()).unwrap().value;
+    let compiled = schema::Structural::compile(Props::of(decoded.as_map().unwrap())).unwrap();
+    let kind =
+        schema::GroupVersionKind { group: "example.com".into(), version: "v1".into(), kind: "Widget".into() };
+    Expected::only(schema::Builder::new("com.example.v1.Widget").kind(kind).object().custom(compiled).build())
+}
+
+fn read_widget(body: &str, format: BodyFormat, validation: FieldValidation) -> Result<Body, Refused> {
+    object(body.as_bytes(), format, widget(), validation)
+}
+
+#[test]
+fn body_of_a_custom_kind_says_what_it_is() {
+    let start = "the object provided is unrecognized (must be of type Widget): ";
+    let handled = r#"cannot be handled as a Widget: "#;
+    let body = r#"{"metadata":{"name":"y"}}"#;
+    use FieldValidation::{Ignore, Strict, Warn};
+    for (body, validation, why) in [
+        (body, Warn, format!("{start}Object 'Kind' is missing in '{body}' ({body})")),
+        (body, Ignore, format!(r#"Widget in version "v1" {handled}Object 'Kind' is missing in '{body}'"#)),
+        ("null", Strict, format!("{start}Object 'Kind' is missing in 'null' (6e756c6c)")),
+        (
+            r#"{"kind":"Widget"}"#,
+            Warn,
+            "the API version in the data () does not match the expected API version (example.com/v1)".into(),
+        ),
+        (
+            r#"{"kind":"Widget","apiVersion":null}"#,
+            Warn,
+            format!(
+                r#"Widget in version "" {handled}.apiVersion accessor error: <nil> is of the type <nil>, expected string"#
+            ),
+        ),
+        (
+            r#"{"kind":"ConfigMap","apiVersion":"v1","data":{}}"#,
+            Strict,
+            "the API version in the data (v1) does not match the expected API version (example.com/v1)"
+                .into(),
+        ),
+        (
+            r#"{"kind":"Widget","apiVersion":"example.com/v9","spec":{},"a":1}"#,
+            Strict,
+            format!(
+                r#"Widget in version "v9" {handled}strict decoding error: unknown field "a", unknown field "spec""#
+            ),
+        ),
+        (
+            r#"{"kind":"Widget","apiVersion":"example.com/v1","metadata":"x"}"#,
+            Warn,
+            format!(
+                r#"Widget in version "v1" {handled}json: cannot unmarshal string into Go value of type v1.ObjectMeta"#
+            ),
+        ),
+        (
+            r#"{"kind":"Widget","apiVersion":"example.com/v1","metadata":{"labels":{"a":1}}}"#,
+            Warn,
+            format!(
+                r#"Widget in version "v1" {handled}json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string"#
+            ),
+        ),
+        (
+            r#"{"kind":"Widget","apiVersion":"example.com/v1","spec":{"object":{"kind":5}}}"#,
+            Warn,
+            format!(
+                r#"Widget in version "v1" {handled}spec.object.kind: Invalid value: 5: must be a string"#
+            ),
+        ),
+    ] {
+        let refused = read_widget(body, BodyFormat::Json, validation).unwrap_err();
+        assert_eq!(refused.status.message, why, "{body}");
+    }
+    let other = r#"{"kind":"Widget","apiVersion":"example.com/v9","spec":{}}"#;
+    let refused = read_widget(other, BodyFormat::Json, Warn).unwrap_err();
+    assert_eq!(refused.warnings, [r#"unknown field "spec""#]);
+}
+
+#[test]
+fn custom_object_of_another_kind_is_not_pruned() {
+    let body = r#"{"kind":"Gadget","apiVersion":"example.com/v1","metadata":{"x":1},"spec":{"unknown":1}}"#;
+    let read = read_widget(body, BodyFormat::Json, FieldValidation::Warn).unwrap();
+    assert_eq!(read.value.get("kind").and_then(Value::as_str), Some("Gadget"));
+    assert!(read.value.get("spec").is_some_and(|spec| spec.get("unknown").is_some()));
+    assert_eq!(read.warnings, [r#"unknown field "metadata.x""#]);
+}
+
+#[test]
+fn unknown_fields_of_a_custom_kind_are_reported_but_in_cbor() {
+    let json = r#"{"kind":"Widget","apiVersion":"example.com/v1","z":1,"spec":{"n":1,"n":2,"a":{},"any":{"x":1}},"metadata":{"b":1}}"#;
+    let warnings = read_widget(json, BodyFormat::Json, FieldValidation::Warn).unwrap().warnings;
+    let wanted = [
+        r#"duplicate field "spec.n""#,
+        r#"unknown field "metadata.b""#,
+        r#"unknown field "spec.a""#,
+        r#"unknown field "z""#,
+    ];
+    assert_eq!(warnings, wanted);
+    let yaml = "kind: Widget\napiVersion: example.com/v1\nspec:\n  \"n\": 1\n  \"n\": 2\n  a: 1\n";
+    let refused = read_widget(yaml, BodyFormat::Yaml, FieldValidation::Strict).unwrap_err();
+    assert_eq!(
+        refused.status.message,
+        "Widget in version \"v1\" cannot be handled as a Widget: strict decoding error: yaml: unmarshal errors:\n  line 5: key \"n\" already set in map, unknown field \"spec.a\""
+    );
+    let value = read_widget(json, BodyFormat::Json, FieldValidation::Ignore).unwrap();
+    assert!(value.warnings.is_empty());
+    let mut bytes = Vec::new();
+    let plain = br#"{"kind":"Widget","apiVersion":"example.com/v1","spec":{"a":1,"n":2}}"#;
+    let plain = json::decode_shape(&Shape::Any, plain, &Limits::default()).unwrap().value;
+    cbor::encode_shape(&Shape::Any, &plain, &mut bytes);
+    let read = object(&bytes, BodyFormat::Cbor, widget(), FieldValidation::Strict).unwrap();
+    assert!(read.value.get("spec").is_some_and(|spec| spec.get("a").is_none() && spec.get("n").is_some()));
+}
+
+#[test]
+fn custom_kinds_are_not_sent_in_protobuf() {
+    let kind = by_kind("", "v1", "ConfigMap").unwrap();
+    let mut body = Vec::new();
+    protobuf::encode(kind, &object::Map::new().into(), &mut body);
+    let refused = object(&body, BodyFormat::Protobuf, widget(), FieldValidation::Warn).unwrap_err();
+    assert!(
+        refused.status.message.ends_with("Object 'Kind' is missing in 'object has no kind field '"),
+        "{}",
+        refused.status.message
+    );
 }

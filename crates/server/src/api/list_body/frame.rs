@@ -42,7 +42,11 @@ struct ListNames {
 
 impl ListFrame {
     pub(super) fn new(view: &View, list: &ListMeta, measure: Measure) -> Result<Self, Status> {
-        let meta = list_meta(&list.revision, &list.token, list.remaining);
+        let mut meta = list_meta(&list.revision, &list.token, list.remaining);
+        if view.names_items() && list.token.is_empty() {
+            // The reference writes lists of custom kinds field by field, and this one always.
+            meta.insert_str(1, if meta.len() > 2 { r#""continue":"","# } else { r#""continue":"""# });
+        }
         let names = names(view);
         match view.accept.format {
             Format::Protobuf => Ok(protobuf(view, &names, list, measure)),

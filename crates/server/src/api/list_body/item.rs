@@ -12,7 +12,7 @@ use crate::api::represent::{View, partial_head, wire};
 /// How the objects of a list are encoded.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ItemEncoding {
-    /// JSON, without kind and version.
+    /// JSON, without kind and version, which only items of custom kinds have.
     Json,
     /// A cached encoding.
     Cached(CachedEncoding),

@@ -86,7 +86,11 @@ impl Negotiator {
 
     /// The patch types, in the order in which errors list them.
     pub(super) fn patch_types(self) -> impl Iterator<Item = PatchType> {
-        PatchType::ALL.into_iter().filter(move |each| self.cbor || *each != PatchType::ApplyCbor)
+        PatchType::ALL.into_iter().filter(move |each| match each {
+            PatchType::Strategic => !self.custom,
+            PatchType::ApplyCbor => self.cbor,
+            _ => true,
+        })
     }
 }
 

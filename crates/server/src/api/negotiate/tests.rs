@@ -2,8 +2,8 @@ use super::*;
 use http::Method;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 
-const PLAIN: Negotiator = Negotiator { cbor: false, compression: true };
-const WITH_CBOR: Negotiator = Negotiator { cbor: true, compression: true };
+const PLAIN: Negotiator = Negotiator { cbor: false, compression: true, custom: false };
+const WITH_CBOR: Negotiator = Negotiator { cbor: true, compression: true, custom: false };
 const OBJECTS: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 fn headers(pairs: &[(HeaderName, &'static str)]) -> HeaderMap {

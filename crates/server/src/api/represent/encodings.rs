@@ -108,7 +108,7 @@ impl View {
             }
             CachedEncoding::CborItem => {
                 let mut tree = self.decoded(entry)?;
-                if let Some(map) = tree.as_map_mut() {
+                if let Some(map) = tree.as_map_mut().filter(|_| !self.names_items()) {
                     map.remove("kind");
                     map.remove("apiVersion");
                 }
@@ -147,13 +147,18 @@ impl View {
             return object.ok_or_else(|| Status::internal_error("an object was not converted ahead"));
         }
         let mut tree = stored.decode_now(entry)?;
-        if !stored.is_storage_version {
-            self.served.from_storage_now(&mut tree);
+        if !stored.is_working_version {
+            self.served.out_of_working_now(&mut tree);
         }
         Ok(tree)
     }
 
-    /// The object as an item of a list: JSON without `kind` and `apiVersion`.
+    /// Whether the items of a list say what they are: those of custom kinds do.
+    pub(crate) fn names_items(&self) -> bool {
+        self.accept.transform.is_none() && self.served.is_custom()
+    }
+
+    /// The object as an item of a list: JSON, without `kind` and `apiVersion` unless items have them.
     fn item(&self, entry: &Entry) -> Result<Vec<u8>, Status> {
         let json = self.json(entry)?;
         let rest = self.after_head(&json);
@@ -163,8 +168,12 @@ impl View {
         Ok(item)
     }
 
-    /// The part of an object's JSON after `kind` and `apiVersion`, with the last brace.
+    /// The part of an object's JSON that an item of a list has: what comes after `kind` and `apiVersion`, or, where items have them, everything;
+    /// without the first brace, and with the last.
     pub(crate) fn after_head<'j>(&self, json: &'j [u8]) -> &'j [u8] {
+        if self.names_items() {
+            return json.strip_prefix(b"{").unwrap_or(json);
+        }
         let rest = json.strip_prefix(&*self.served.head).unwrap_or_else(|| span::after_kind(json));
         rest.strip_prefix(b",").unwrap_or(rest)
     }

@@ -9,7 +9,7 @@ use kinds::{About, Cell, Column, ColumnDefinition, Columns, Description, RowFn};
 use object::time::{MicroTime, Time};
 use object::{Map, Value};
 use registry::Content;
-use schema::{Status, json};
+use schema::{Shape, Status, json};
 
 use super::encodings::CachedEncoding;
 use super::{Include, View, metadata_of, object_meta, partial_head};
@@ -68,6 +68,7 @@ impl Row {
             match cell {
                 Cell::Text(value) => text.extend_from_slice(json::string(value).as_bytes()),
                 Cell::Integer(value) => text.extend_from_slice(value.to_string().as_bytes()),
+                Cell::Float(value) => json::encode_shape(&Shape::Float64, &Value::Float(*value), &mut text),
                 Cell::Bool(value) => text.extend_from_slice(if *value { b"true" } else { b"false" }),
                 Cell::Null => text.extend_from_slice(b"null"),
                 Cell::Since { before, time, after } => {
@@ -278,7 +279,7 @@ impl View {
         Ok(())
     }
 
-    /// What is not stored as a row. A tree of the kind itself is in the storage version.
+    /// What is not stored as a row. A tree of the kind itself is in the working version.
     pub(crate) fn tree_row(
         &self,
         content: &Content,
@@ -299,7 +300,7 @@ impl View {
                 _ if self.is_canonical() => json::encode(&self.served.ty, tree, out),
                 _ => {
                     let mut tree = tree.clone();
-                    self.served.from_storage_now(&mut tree);
+                    self.served.out_of_working_now(&mut tree);
                     json::encode(&self.served.ty, &tree, out);
                 }
             },
