@@ -28,6 +28,7 @@ const OWN_CRATES: &[&str] = &[
     "auth",
     "cache",
     "controllers",
+    "definitions",
     "keelson",
     "kinds",
     "merge",

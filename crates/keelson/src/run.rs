@@ -10,6 +10,8 @@ use allocation::Services;
 use auth::{Authenticators, SystemIdentity};
 use cache::Cache;
 use controllers::{CertificateAuthority, Leadership, Recorder, Supervisor};
+use definitions::conversion::Clients;
+use definitions::{Definitions, Handled};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use registry::{Client, Escalation, PluginWriter, Registry, WriteHooks};
 use server::api::{self, Api};
@@ -135,13 +137,25 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let authenticators = access::authenticators(options, &files, &loaded, &cache, tokens)?;
     let shared = plugins::shared(options, &cache)?;
     let services = services(options, &cache)?;
+    let handled =
+        Handled::new(&cache).ok_or_else(|| registry::Error::Missing(definitions::RESOURCE.into()))?;
     let before = cache.committed();
+    let hooks = WriteHooks::default().with("", "services", Arc::new(services.clone())).with(
+        definitions::GROUP,
+        definitions::RESOURCE,
+        Arc::new(handled.clone()),
+    );
     let registry =
-        registry(options, cache, authenticators.clone(), service_accounts.issuing, &shared, &services)?;
+        registry(options, cache, authenticators.clone(), service_accounts.issuing, &shared, hooks)?;
     let registry = Arc::new(registry);
     services.connect(&registry);
     shared.writer.connect(Arc::new(PluginWriter::new(&registry)));
     last_uses.start(&registry);
+    // Custom kinds are there from the first request on.
+    let mut definitions =
+        Definitions::new(&registry, handled, conversion_clients(options, registry.cache())?);
+    definitions.load().await;
+    tokio::spawn(definitions.run());
     let identity = Identity::new(loaded.serving)?;
     let tls = identity.server_config(&TlsConfig {
         oldest: options.oldest_tls,
@@ -260,6 +274,14 @@ fn services(options: &Options, cache: &Cache) -> Result<Services, Error> {
     Ok(services.ok_or_else(|| registry::Error::Missing("services".into()))?)
 }
 
+/// What connects to the conversion webhooks of definitions.
+fn conversion_clients(options: &Options, cache: &Cache) -> Result<Clients, Error> {
+    let find = |name: &str| cache.resource(name).ok_or_else(|| registry::Error::Missing(name.to_owned()));
+    let endpoints =
+        options.admission.settings.webhooks.endpoint_routing.then(|| find("endpoints")).transpose()?;
+    Ok(Clients::new(admission::webhook::services(find("services")?, endpoints)))
+}
+
 /// Makes the registry.
 fn registry(
     options: &Options,
@@ -267,7 +289,7 @@ fn registry(
     authenticators: Arc<Authenticators>,
     tokens: registry::TokenIssuing,
     shared: &admission::plugins::Shared,
-    services: &Services,
+    hooks: WriteHooks,
 ) -> Result<Registry, Error> {
     let rbac = authorization::rbac(&cache)?;
     let authorizer = authorization::authorizer(options, &cache, &rbac)?;
@@ -283,11 +305,7 @@ fn registry(
         kubelets: kubelets::addresses(&options.kubelets),
         admission: plugins::chain(options, &cache, &authorizer, shared)?,
         authorizer,
-        hooks: Escalation::add_to(WriteHooks::default(), &rbac).with(
-            "",
-            "services",
-            Arc::new(services.clone()),
-        ),
+        hooks: Escalation::add_to(hooks, &rbac),
     };
     Ok(Registry::new(cache, config)?)
 }

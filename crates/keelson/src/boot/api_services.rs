@@ -1,9 +1,10 @@
 //! An APIService for every group and version that this server serves, and the condition `Available` of all of them.
 //!
-//! Those of this server are made at the start, and put right if they differ; one of an earlier start whose version is not served any more is
-//! removed. What users do to them later stays until the next start. Those without the label are the users' own.
+//! Those of built-in kinds are made at the start, and put right if they differ; one of an earlier start whose version is not served any more is
+//! removed. What users do to them later stays until the next start. Those of custom kinds come and go with these, and are put right at
+//! once. Those without the label are the users' own.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ pub(super) const API_SERVICES: Address<'static> = Address::v1("apiregistration.k
 const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 /// They are made at the start.
 const ON_START: &str = "onstart";
-/// They are there as long as something else is. This server has none of these.
+/// They are there as long as something else is: a custom kind.
 const ALWAYS: &str = "true";
 
 /// How long to wait after a failure.
@@ -39,7 +40,10 @@ const COLLECT: Duration = Duration::from_millis(50);
 /// A group: its name, its priority among all groups, and the priorities of its versions.
 struct Priority(&'static str, i64, &'static [(&'static str, i64)]);
 
-/// The priorities of the reference. A version that is not in here gets no APIService.
+/// The priorities of groups and versions with custom kinds alone.
+const CUSTOM: (i64, i64) = (1_000, 100);
+
+/// The priorities of the reference. A version without custom kinds that is not in here gets no APIService.
 const PRIORITIES: &[Priority] = &[
     Priority("", 18_000, &[("v1", 1)]),
     Priority("apps", 17_800, &[("v1", 15)]),
@@ -67,8 +71,6 @@ const PRIORITIES: &[Priority] = &[
 /// All API services.
 pub(super) struct ApiServices {
     client: Client,
-    /// The names of those of this server.
-    own: BTreeSet<String>,
     known: Known<Registration>,
     /// What `known` follows.
     resource: Arc<Resource>,
@@ -81,6 +83,7 @@ struct Registration {
     name: String,
     uid: String,
     is_managed_always: bool,
+    spec: Map,
     backend: Option<Backend>,
     /// What it says of being available.
     available: Option<Available>,
@@ -118,7 +121,6 @@ impl ApiServices {
         let resource = find(&format!("{}.{}", API_SERVICES.resource, API_SERVICES.group))?;
         Some(Self {
             client: Client::new(registry.clone(), SystemIdentity::ApiServer, super::MANAGER),
-            own: own(&registry.catalog()).map(|(name, _)| name).collect(),
             known: Known::new(resource.clone(), APIService::schema(), |object| {
                 Some(Registration::read(object))
             }),
@@ -133,7 +135,9 @@ impl ApiServices {
         let existing = self.client.list_objects(API_SERVICES).await?;
         let existing: Vec<&Map> = existing.iter().filter_map(Value::as_map).collect();
         let mut tasks = JoinSet::new();
+        let mut names = BTreeSet::new();
         for (name, object) in own(&self.client.registry().catalog()) {
+            names.insert(name.clone());
             let found = existing.iter().find(|object| metadata(object).name() == name);
             let found = found.map(|object| Map::clone(object));
             let client = self.client.clone();
@@ -146,7 +150,7 @@ impl ApiServices {
         }
         for object in existing {
             let metadata = metadata(object);
-            if is_managed(object) && !self.own.contains(metadata.name()) {
+            if is_managed(object) && !names.contains(metadata.name()) {
                 let (name, uid) = (metadata.name().to_owned(), metadata.uid().to_owned());
                 let client = self.client.clone();
                 tasks.spawn(async move { remove(&client, &name, &uid).await });
@@ -169,12 +173,16 @@ impl ApiServices {
         let mut objects = watch(&self.resource).await?;
         let mut services = watch(&self.services).await?;
         let mut endpoints = watch(&self.endpoints).await?;
+        let mut catalog = self.client.registry().follow_catalog();
         loop {
+            catalog.mark_unchanged();
             let outcome = self.look().await;
             let has_backends = self.known.all().iter().any(|known| known.backend.is_some());
             let change = async {
                 tokio::select! {
                     changed = objects.next() => changed.map(drop),
+                    // The registry is there as long as this is.
+                    _ = catalog.changed() => Ok(()),
                     changed = services.next(), if has_backends => changed.map(drop),
                     changed = endpoints.next(), if has_backends => changed.map(drop),
                 }
@@ -190,18 +198,37 @@ impl ApiServices {
         }
     }
 
-    /// Writes the conditions that are wrong. What says that this server keeps it, and is not of this server, is removed.
+    /// Writes the conditions that are wrong. Those of custom kinds are made and put right; what says that this server keeps it, and is not of
+    /// this server, is removed.
     async fn look(&self) -> Result<(), Status> {
+        let own: BTreeMap<String, Map> = own(&self.client.registry().catalog()).collect();
+        let known = self.known.all();
         let mut outcome = Ok(());
-        for known in self.known.all().iter() {
-            let done = if known.is_managed_always && !self.own.contains(&known.name) {
-                remove(&self.client, &known.name, &known.uid).await
-            } else {
-                self.set_condition(known).await
+        for known in known.iter() {
+            let done = match own.get(&known.name) {
+                None if known.is_managed_always => remove(&self.client, &known.name, &known.uid).await,
+                Some(wanted) if known.is_managed_always && is_other(&known.spec, wanted) => {
+                    self.put_right(&known.name, wanted).await
+                }
+                _ => self.set_condition(known).await,
             };
             outcome = outcome.and(done);
         }
+        let names: BTreeSet<&str> = known.iter().map(|known| known.name.as_str()).collect();
+        let missing = own.iter().filter(|(name, object)| is_always(object) && !names.contains(name.as_str()));
+        for (_, object) in missing {
+            let created = self.client.create(API_SERVICES, object.clone().into()).await;
+            outcome = outcome.and(super::unless_there(created));
+        }
         outcome
+    }
+
+    async fn put_right(&self, name: &str, wanted: &Map) -> Result<(), Status> {
+        match self.client.get(API_SERVICES.named(name)).await {
+            Ok(Value::Map(found)) => put_right(&self.client, found, wanted).await,
+            Err(error) if error.code != 404 => Err(error),
+            _ => Ok(()),
+        }
     }
 
     async fn set_condition(&self, known: &Registration) -> Result<(), Status> {
@@ -283,7 +310,8 @@ impl Registration {
         Self {
             name: metadata.name().to_owned(),
             uid: metadata.uid().to_owned(),
-            is_managed_always: metadata.labels().get(MANAGED) == Some(ALWAYS),
+            is_managed_always: is_always(object),
+            spec: api.spec().map().clone(),
             backend,
             available: available
                 .map(|condition| Available::new(condition.status(), condition.reason(), condition.message())),
@@ -293,26 +321,40 @@ impl Registration {
 
 /// The API services of what is served, with their names.
 fn own(catalog: &Catalog) -> impl Iterator<Item = (String, Map)> {
-    catalog.group_versions().iter().filter_map(|served| {
+    catalog.group_versions().filter_map(|served| {
         let (group, version) = (served.group.as_str(), served.version.as_str());
-        let Priority(_, minimum, versions) = PRIORITIES.iter().find(|priority| priority.0 == group)?;
-        let (_, priority) = versions.iter().find(|(known, _)| *known == version)?;
+        let is_custom = || served.resources.iter().any(|resource| resource.is_custom());
+        let builtin = PRIORITIES.iter().find(|priority| priority.0 == group).and_then(|known| {
+            let (_, priority) = known.2.iter().find(|(known, _)| *known == version)?;
+            Some((known.1, *priority))
+        });
+        let (minimum, priority) = builtin.or_else(|| is_custom().then_some(CUSTOM))?;
         let name = format!("{version}.{group}");
         let mut spec = Map::new();
         if !group.is_empty() {
             spec.insert("group", group);
         }
         spec.insert("version", version);
-        spec.insert("groupPriorityMinimum", *minimum);
-        spec.insert("versionPriority", *priority);
+        spec.insert("groupPriorityMinimum", minimum);
+        spec.insert("versionPriority", priority);
         let mut metadata = Map::new();
         metadata.insert("name", name.as_str());
-        metadata.insert("labels", Map::from_iter([(MANAGED, ON_START)]));
+        metadata
+            .insert("labels", Map::from_iter([(MANAGED, if builtin.is_some() { ON_START } else { ALWAYS })]));
         let mut object = Map::new();
         object.insert("metadata", metadata);
         object.insert("spec", spec);
         Some((name, object))
     })
+}
+
+/// Whether it is kept for a custom kind.
+fn is_always(object: &Map) -> bool {
+    metadata(object).labels().get(MANAGED) == Some(ALWAYS)
+}
+
+fn is_other(spec: &Map, wanted: &Map) -> bool {
+    wanted.get("spec").and_then(Value::as_map) != Some(spec)
 }
 
 /// Whether a server made it.
