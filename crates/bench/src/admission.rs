@@ -171,7 +171,7 @@ impl Request for Write {
         Box::pin(std::future::ready(Ok(object)))
     }
 
-    fn to_storage<'a>(
+    fn to_working<'a>(
         &'a self,
         object: Value,
         _resource: &'a ResourceType,

@@ -4,13 +4,13 @@
 //! one server and then on the other, so that what else the machine does hits both alike. A scenario that a server does
 //! not answer rightly has no figures: its row says why.
 
-mod access;
+pub(crate) mod access;
 pub(crate) mod client;
 mod figures;
 pub(crate) mod measure;
 pub(crate) mod plan;
 mod protobuf;
-mod scenario;
+pub(crate) mod scenario;
 pub(crate) mod settings;
 pub(crate) mod start;
 pub(crate) mod target;

@@ -4,6 +4,7 @@
 mod admission;
 mod authz;
 mod codec;
+mod crds;
 mod fanout;
 mod load;
 mod process;
@@ -31,6 +32,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { name: "admission", about: admission::ABOUT, run: admission::run },
     Subcommand { name: "authz", about: authz::ABOUT, run: authz::run },
     Subcommand { name: "codec", about: codec::ABOUT, run: codec::run },
+    Subcommand { name: "crds", about: crds::ABOUT, run: crds::run },
     Subcommand { name: "fanout", about: fanout::ABOUT, run: fanout::run },
     Subcommand { name: "load", about: load::ABOUT, run: load::run },
     Subcommand { name: "soak", about: soak::ABOUT, run: soak::run },

@@ -62,20 +62,8 @@ impl Started {
         }
         let server = server.placed(port, &folder.path().join("data").display().to_string());
         std::fs::create_dir(folder.path().join("data"))?;
-        let command = server.start.clone().unwrap_or_default();
-        let mut words = command.split_whitespace();
-        let program = words.next().ok_or("there is no command to start")?;
-        let output = File::create(folder.path().join("output"))?;
         let begun = Instant::now();
-        let child = Command::new(program)
-            .args(words)
-            // A Ctrl-C is for this program, which still has to remove things from the server.
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output)
-            .spawn()
-            .map_err(|cause| format!("{program} cannot be started: {cause}"))?;
+        let child = spawn(&server, folder.path())?;
         let mut started = Self { server, ready: Duration::ZERO, cpu: Duration::ZERO, child, folder };
         started.wait().await?;
         started.ready = begun.elapsed();
@@ -84,6 +72,15 @@ impl Started {
             started.server.user_kubeconfig = Some(started.user_kubeconfig(&keelson)?);
         }
         Ok(started)
+    }
+
+    /// Ends it, starts it again with what it has stored, and waits until it is ready: how long that took.
+    pub(crate) async fn again(&mut self) -> Result<Duration, Failure> {
+        self.end();
+        let begun = Instant::now();
+        self.child = spawn(&self.server, self.folder.path())?;
+        self.wait().await?;
+        Ok(begun.elapsed())
     }
 
     /// The process and its children.
@@ -147,8 +144,32 @@ impl Started {
     }
 }
 
+/// The process of a server whose options have their values.
+fn spawn(server: &Server, folder: &Path) -> Result<Child, Failure> {
+    let command = server.start.clone().unwrap_or_default();
+    let mut words = command.split_whitespace();
+    let program = words.next().ok_or("there is no command to start")?;
+    let output = File::create(folder.join("output"))?;
+    let child = Command::new(program)
+        .args(words)
+        // A Ctrl-C is for this program, which still has to remove things from the server.
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output)
+        .spawn();
+    Ok(child.map_err(|cause| format!("{program} cannot be started: {cause}"))?)
+}
+
 impl Drop for Started {
     fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Started {
+    /// Asks it to end, and makes it.
+    fn end(&mut self) {
         let Ok(pid) = i32::try_from(self.child.id()) else { return };
         kill(Pid::from_raw(pid), Signal::SIGTERM).ok();
         let asked = Instant::now();
