@@ -54,7 +54,7 @@ fn admission_equals_that_of_the_reference() {
 
 #[test]
 fn custom_resources_equal_those_of_the_reference() {
-    // Its scenarios wait for conditions of definitions, which are never set while custom resources are not served.
+    // Its scenarios wait for conditions of definitions.
     replay_at_once("crd", NonZeroUsize::new(64).unwrap());
 }
 
