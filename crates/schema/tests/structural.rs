@@ -159,7 +159,7 @@ fn hostile_trees_cost_no_more_than_their_size() {
             strict.len(),
             &object[..40]
         );
-        assert!(taken < Duration::from_secs(10), "{taken:?}");
+        assert!(taken < Duration::from_secs(30), "{taken:?}");
     }
 }
 
