@@ -131,7 +131,8 @@ impl JsonPath {
 
     /// The values that the path finds. Those that are not in the tree, but in the path, are owned.
     pub fn find<'v>(&self, root: &'v Value, missing: Missing) -> Result<Vec<Cow<'v, Value>>, Failure> {
-        evaluate::find(&self.actions, root, missing)
+        let mut left = usize::MAX;
+        evaluate::find(&self.actions, root, missing, &mut left)
     }
 
     /// The first value that the path finds; none where it fails.
@@ -140,6 +141,22 @@ impl JsonPath {
             Some(mut names) => names.try_fold(root, Value::get).map(Cow::Borrowed),
             None => self.find(root, Missing::Allowed).ok()?.into_iter().next(),
         }
+    }
+
+    /// The first value that the path finds, for one of many paths: they take up at most `left` values together. Where there are none left, it
+    /// finds nothing.
+    pub fn first_within<'v>(&self, root: &'v Value, left: &mut usize) -> Option<Cow<'v, Value>> {
+        let Some(names) = self.simple() else {
+            return evaluate::find(&self.actions, root, Missing::Allowed, left).ok()?.into_iter().next();
+        };
+        let mut value = root;
+        for name in names {
+            let map = value.as_map()?;
+            // A key is found by a scan.
+            *left = left.checked_sub(1 + map.len() / 8)?;
+            value = map.get(name)?;
+        }
+        Some(Cow::Borrowed(value))
     }
 
     /// The names that a path consists of, if there is nothing else in it.

@@ -27,7 +27,7 @@ mod value;
 
 pub use key::Key;
 pub use list::List;
-pub use map::Map;
+pub use map::{Lookup, Map};
 pub use shared::IntoIter;
 pub use text::Text;
 pub use value::{RawJson, Value};

@@ -145,6 +145,30 @@ impl Map {
     pub fn index(&self) -> HashMap<&str, &Value> {
         self.entries.iter().map(|(k, v)| (k.as_str(), v)).collect()
     }
+
+    /// The map, for this many look-ups: with a table where that is less work than to go through the entries each time.
+    pub fn lookup(&self, lookups: usize) -> Lookup<'_> {
+        if self.len() > 16 && lookups > 1 { Lookup::Table(self.index()) } else { Lookup::Scan(self) }
+    }
+}
+
+/// A map in the form that fits the number of look-ups.
+#[derive(Debug)]
+pub enum Lookup<'m> {
+    /// Its entries are gone through.
+    Scan(&'m Map),
+    /// They are in a table.
+    Table(HashMap<&'m str, &'m Value>),
+}
+
+impl<'m> Lookup<'m> {
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<&'m Value> {
+        match self {
+            Self::Scan(map) => map.get(key),
+            Self::Table(table) => table.get(key).copied(),
+        }
+    }
 }
 
 /// Equal when they hold the same keys with equal values, in whatever order; clones are equal without a comparison of their entries.

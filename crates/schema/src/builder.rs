@@ -8,6 +8,29 @@ use crate::structural::Structural;
 use object::{Key, Text, Value};
 use std::sync::{Arc, LazyLock};
 
+/// The metadata of custom objects: that of all objects, but what is not there is not written, not even as null.
+static CUSTOM_METADATA: LazyLock<Option<Ref<Type>>> = LazyLock::new(|| {
+    let ty = crate::builtin::by_name("meta.v1.ObjectMeta")?;
+    let fields = ty.fields.iter().map(|field| Field { always: false, ..field.clone() });
+    Some(Ref::Shared(Arc::new(Type {
+        name: ty.name.clone(),
+        openapi: ty.openapi.clone(),
+        struct_name: ty.struct_name.clone(),
+        kind: None,
+        fields: Ref::Shared(fields.collect()),
+        wire: ty.wire.clone(),
+        atomic: ty.atomic,
+        union: None,
+        preserve_unknown_fields: ty.preserve_unknown_fields,
+        custom: None,
+        has_defaults: ty.has_defaults,
+        has_rules: ty.has_rules,
+        lookup: Lookup { slots: ty.lookup.slots.clone() },
+        always: Ref::Shared(Arc::default()),
+        names: ty.names,
+    })))
+});
+
 /// Builds a type, field by field in JSON order.
 ///
 /// ```
@@ -193,6 +216,11 @@ impl Builder {
     /// types, and pruned by the schema.
     pub fn custom(mut self, schema: Arc<Structural>) -> Self {
         self.custom = Some(schema);
+        if let Some(metadata) = &*CUSTOM_METADATA
+            && let Some(field) = self.fields.iter_mut().find(|field| field.name == "metadata")
+        {
+            field.shape = Shape::Struct(metadata.clone());
+        }
         self.preserve_unknown_fields()
     }
 

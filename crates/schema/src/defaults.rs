@@ -1,52 +1,63 @@
 //! Defaulting: the defaults that the type files declare.
 
 use crate::model::{Field, Shape, Type};
+use crate::structural::Defaulted;
 use object::{Map, Value};
 
 /// Sets absent fields to the defaults that their type declares, at every depth. An absent struct that is not optional
-/// counts as an empty one, so its defaults apply.
-pub fn default(ty: &Type, value: &mut Value) {
-    if !ty.has_defaults {
-        return;
-    }
-    if let Some(map) = value.as_map_mut() {
-        fill(ty, map);
-    }
-    if let Some(custom) = &ty.custom {
-        custom.default(value);
+/// counts as an empty one, so its defaults apply. An object of a custom kind that they would make too large gets none of those of its
+/// schema.
+pub fn default(ty: &Type, value: &mut Value) -> Defaulted {
+    let filled = fill_value(ty, value);
+    match &ty.custom {
+        Some(custom) if ty.has_defaults => match custom.default(value) {
+            Defaulted::Unchanged if filled => Defaulted::Changed,
+            defaulted => defaulted,
+        },
+        _ if filled => Defaulted::Changed,
+        _ => Defaulted::Unchanged,
     }
 }
 
-fn fill(ty: &Type, map: &mut Map) {
+fn fill_value(ty: &Type, value: &mut Value) -> bool {
+    ty.has_defaults && value.as_map_mut().is_some_and(|map| fill(ty, map))
+}
+
+fn fill(ty: &Type, map: &mut Map) -> bool {
     // Most fields have no default: skip the lookup of their values.
     let concerned = |field: &&Field| field.options.default.is_some() || reaches_defaults(&field.shape);
+    let mut changed = false;
     for field in ty.fields.iter().filter(concerned) {
         match map.get_mut(&field.name) {
-            Some(value) => descend(&field.shape, value),
+            Some(value) => changed |= descend(&field.shape, value),
             None => {
                 if let Some(value) = absent(field) {
                     map.insert(field.name.clone(), value);
+                    changed = true;
                 }
             }
         }
     }
+    changed
 }
 
-fn descend(shape: &Shape, value: &mut Value) {
+fn descend(shape: &Shape, value: &mut Value) -> bool {
+    let mut changed = false;
     match shape {
-        Shape::Struct(ty) => default(ty, value),
+        Shape::Struct(ty) => changed = fill_value(ty, value),
         Shape::List(inner) if reaches_defaults(inner) => {
             for element in value.as_list_mut().into_iter().flatten() {
-                descend(inner, element);
+                changed |= descend(inner, element);
             }
         }
         Shape::Map(inner) if reaches_defaults(inner) => {
             for (_, element) in value.as_map_mut().into_iter().flat_map(Map::iter_mut) {
-                descend(inner, element);
+                changed |= descend(inner, element);
             }
         }
         _ => {}
     }
+    changed
 }
 
 fn reaches_defaults(shape: &Shape) -> bool {
@@ -74,6 +85,7 @@ fn absent(field: &Field) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use crate::structural::Defaulted;
     use crate::{Limits, builtin, json};
 
     #[test]
@@ -81,7 +93,7 @@ mod tests {
         let pod = builtin::by_kind("", "v1", "Pod").expect("pods are built in");
         let text = br#"{"spec":{"containers":[{"name":"a","ports":[{"containerPort":1},{"containerPort":2,"protocol":"UDP"}]}]}}"#;
         let mut value = json::decode(pod, text, &Limits::default()).expect("valid").value;
-        super::default(pod, &mut value);
+        assert_eq!(super::default(pod, &mut value), Defaulted::Changed);
         let mut out = Vec::new();
         json::encode(pod, &value, &mut out);
         let text = String::from_utf8(out).expect("text");
@@ -89,5 +101,6 @@ mod tests {
             text.contains(r#"{"containerPort":1,"protocol":"TCP"},{"containerPort":2,"protocol":"UDP"}"#),
             "{text}"
         );
+        assert_eq!(super::default(pod, &mut value), Defaulted::Unchanged);
     }
 }

@@ -152,12 +152,21 @@ impl Status {
         }
     }
 
+    /// 405 for a verb that a resource does not have, where the resource itself answers.
+    pub fn verb_not_supported(group: &str, resource: &str, verb: &str) -> Self {
+        let kind = qualified(group, resource).to_string();
+        Self {
+            message: format!("{verb} is not supported on resources of kind {}", Quoted(&kind)),
+            details: Some(Box::new(Details::of(group, resource, ""))),
+            ..Self::method_not_allowed()
+        }
+    }
+
     /// 405 for the creation of a custom resource whose definition is being deleted.
     pub fn definition_is_terminating(group: &str, resource: &str) -> Self {
         Self {
             message: "create not allowed while custom resource definition is terminating".into(),
-            details: Some(Box::new(Details::of(group, resource, ""))),
-            ..Self::method_not_allowed()
+            ..Self::verb_not_supported(group, resource, "create")
         }
     }
 

@@ -290,3 +290,18 @@ const EXPENSIVE: &[fn() -> Vec<u8>] = &[
     || filled(b"\xd9\xd9\xf7\x9a\x00\x10\x00\x00", &[0xa0]),
     || filled(b"\xd9\xd9\xf7\xa1\x44data\x9f", &[0x80]),
 ];
+
+/// What is out of order is found out before parts are written: a deep object takes as long as it is large.
+#[test]
+fn deep_objects_out_of_order_are_written_once() {
+    let ty = builtin::by_name("apiextensions.v1.JSONSchemaProps").unwrap();
+    let deep = (0..150).fold(r#"{"type":"string"}"#.to_owned(), |inner, _| {
+        format!(r#"{{"properties":{{"a":{inner}}},"type":"object"}}"#)
+    });
+    let value = json::decode(ty, deep.as_bytes(), &Limits::default()).unwrap().value;
+    let mut out = Vec::new();
+    json::encode(ty, &value, &mut out);
+    let written = String::from_utf8(out).unwrap();
+    assert!(written.starts_with(r#"{"type":"object","properties":{"a":{"type":"object""#), "{written}");
+    assert_eq!(json::decode(ty, written.as_bytes(), &Limits::default()).unwrap().value, value);
+}

@@ -79,16 +79,12 @@ pub(super) fn find<'v>(
     actions: &[Vec<Step>],
     root: &'v Value,
     missing: Missing,
+    left: &mut usize,
 ) -> Result<Vec<Cow<'v, Value>>, Failure> {
-    let mut evaluation = Evaluation { missing, left: MOST_VALUES, loops: false };
-    let mut found = None;
-    for steps in actions {
-        let items = evaluation.steps(steps, vec![Item::Tree(root)]).map_err(|stop| stop.failure)?;
-        if evaluation.loops {
-            break;
-        }
-        found.get_or_insert(items);
-    }
+    let most = MOST_VALUES.min(*left);
+    let mut evaluation = Evaluation { missing, left: most, loops: false };
+    let found = evaluation.actions(actions, root);
+    *left -= most - evaluation.left;
     let to_value = |item| match item {
         Item::Tree(value) => Cow::Borrowed(value),
         Item::Text(text) => Cow::Owned(text.clone().into()),
@@ -97,7 +93,7 @@ pub(super) fn find<'v>(
         Item::Float(number) => Cow::Owned(number.into()),
         Item::Bool(flag) => Cow::Owned(flag.into()),
     };
-    Ok(found.unwrap_or_default().into_iter().map(to_value).collect())
+    Ok(found?.into_iter().map(to_value).collect())
 }
 
 /// A failure, and whether values had been found by then, which is all that a test for existence asks.
@@ -122,6 +118,22 @@ struct Evaluation {
 }
 
 impl Evaluation {
+    fn actions<'v, 'p>(
+        &mut self,
+        actions: &'p [Vec<Step>],
+        root: &'v Value,
+    ) -> Result<Items<'v, 'p>, Failure> {
+        let mut found = None;
+        for steps in actions {
+            let items = self.steps(steps, vec![Item::Tree(root)]).map_err(|stop| stop.failure)?;
+            if self.loops {
+                break;
+            }
+            found.get_or_insert(items);
+        }
+        Ok(found.unwrap_or_default())
+    }
+
     fn steps<'v, 'p>(&mut self, steps: &'p [Step], input: Items<'v, 'p>) -> Result<Items<'v, 'p>, Stop> {
         steps.iter().try_fold(input, |items, step| {
             self.count(items.len() + 1)?;

@@ -53,14 +53,24 @@ fn write_struct(ty: &Type, map: &Map, out: &mut Vec<u8>) {
     }
 }
 
-/// Walks fields and entries side by side; false if an entry is out of order.
+/// Walks fields and entries side by side; false if an entry is out of order. That is known before anything is written that has parts of its
+/// own: otherwise they would be written twice, and theirs four times.
 fn write_ordered(ty: &Type, map: &Map, out: &mut Vec<u8>) -> bool {
     let fields: &[Field] = &ty.fields;
     let mut first = true;
     let mut next = 0;
     let mut always: &[u16] = &ty.always;
-    for (key, value) in map.entries() {
+    let mut is_ordered = false;
+    let mut rest = map.entries();
+    while let [(key, value), after @ ..] = rest {
+        rest = after;
         let Some(at) = ty.position_from(next, key) else { return false };
+        if !is_ordered && matches!(value, Value::Map(_) | Value::List(_)) {
+            is_ordered = are_ordered(ty, at + 1, after);
+            if !is_ordered {
+                return false;
+            }
+        }
         while let [absent, rest @ ..] = always
             && usize::from(*absent) <= at
         {
@@ -78,6 +88,15 @@ fn write_ordered(ty: &Type, map: &Map, out: &mut Vec<u8>) -> bool {
     }
     close(first, out);
     true
+}
+
+/// Whether entries are in the order of the type, and its fields from `next` on.
+fn are_ordered(ty: &Type, mut next: usize, entries: &[(Key, Value)]) -> bool {
+    entries.iter().all(|(key, _)| {
+        let at = ty.position_from(next, key);
+        next = at.map_or(next, |at| at + 1);
+        at.is_some()
+    })
 }
 
 /// Looks up every field. If the type preserves unknown fields, they follow, sorted.

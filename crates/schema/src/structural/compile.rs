@@ -1,6 +1,6 @@
 //! From a definition's schema to its compiled form.
 
-use super::default::completed;
+use super::default::{Room, completed};
 use super::intern::{Interned, key, schema};
 use super::prune::pruned;
 use super::{
@@ -36,35 +36,37 @@ pub enum CompileError {
 
 /// How deep schemas may nest.
 const DEPTH: usize = 256;
+/// The most bytes that the defaults of a schema may add to each other, all together.
+const MOST_ADDED: usize = 16 << 20;
 
 impl Structural {
     /// Compiles the schema of one version of a definition.
     pub fn compile(source: JSONSchemaProps<'_>) -> Result<Arc<Self>, CompileError> {
-        Ok(schema(node(source, DEPTH)?))
+        Ok(schema(node(source, DEPTH, &mut Room::of(MOST_ADDED))?))
     }
 }
 
 impl Node {
     /// Compiles a part of a schema, in the same form.
     pub fn compile(source: JSONSchemaProps<'_>) -> Result<Interned<Self>, CompileError> {
-        node(source, DEPTH)
+        node(source, DEPTH, &mut Room::of(MOST_ADDED))
     }
 }
 
-fn node(source: JSONSchemaProps<'_>, depth: usize) -> Result<Interned<Node>, CompileError> {
+fn node(source: JSONSchemaProps<'_>, depth: usize, room: &mut Room) -> Result<Interned<Node>, CompileError> {
     let depth = depth.checked_sub(1).ok_or(CompileError::Depth)?;
     let mut properties = Vec::with_capacity(source.properties().len());
     for (name, property) in source.properties().iter() {
-        properties.push((key(name), node(property, depth)?));
+        properties.push((key(name), node(property, depth, room)?));
     }
     properties.sort_by(|(one, _), (other, _)| one.as_str().cmp(other.as_str()));
     let additional = match source.additional_properties() {
         None | Some(Value::Bool(false)) => Additional::None,
-        Some(Value::Map(map)) => Additional::Node(node(JSONSchemaProps::of(map), depth)?),
+        Some(Value::Map(map)) => Additional::Node(node(JSONSchemaProps::of(map), depth, room)?),
         Some(_) => Additional::Any,
     };
     let items = match source.items() {
-        Some(Value::Map(map)) => Some(node(JSONSchemaProps::of(map), depth)?),
+        Some(Value::Map(map)) => Some(node(JSONSchemaProps::of(map), depth, room)?),
         _ => None,
     };
     let rules = rules(source, depth)?;
@@ -93,33 +95,44 @@ fn node(source: JSONSchemaProps<'_>, depth: usize) -> Result<Interned<Node>, Com
         rules: (rules != Rules::default()).then(|| Interned::<Rules>::new(rules)),
         has_defaults,
     };
-    node.default = source.r#default().map(|raw| default(raw, &node)).transpose()?.flatten().map(Box::new);
+    node.default =
+        source.r#default().map(|raw| default(raw, &node, room)).transpose()?.flatten().map(Box::new);
     node.has_defaults |= node.default.is_some();
     Ok(Interned::<Node>::new(node))
 }
 
 /// The default of a node, without what its schema does not name and with the defaults within it. A null is none.
-fn default(raw: &RawJson, node: &Node) -> Result<Option<Constant>, CompileError> {
+fn default(raw: &RawJson, node: &Node, room: &mut Room) -> Result<Option<Constant>, CompileError> {
     let mut constant = constant(raw)?;
-    for change in [pruned, completed] {
-        change(&constant.value, node).into_iter().for_each(|value| constant.value = value);
-    }
+    pruned(&constant.value, node).into_iter().for_each(|value| constant.value = value);
+    completed(&constant.value, node, room).into_iter().for_each(|value| constant.value = value);
     let mut most = Limits::REQUEST.values;
-    if !fits(&constant.value, &mut most) {
+    constant.bytes = bytes(&constant.value, &mut most).ok_or(CompileError::Default)?;
+    if room.is_exceeded() {
         return Err(CompileError::Default);
     }
     Ok((!constant.value.is_null()).then_some(constant))
 }
 
-/// Whether a value has no more values within it than are left of a budget. Parts that are shared count each time.
-fn fits(value: &Value, left: &mut usize) -> bool {
-    let Some(less) = left.checked_sub(1) else { return false };
-    *left = less;
-    match value {
-        Value::Map(map) => map.values().all(|value| fits(value, left)),
-        Value::List(items) => items.iter().all(|value| fits(value, left)),
-        _ => true,
-    }
+/// About how long the JSON of a value is, if it has no more values within it than are left of a budget. Parts that are shared count each
+/// time.
+fn bytes(value: &Value, left: &mut usize) -> Option<usize> {
+    *left = left.checked_sub(1)?;
+    let within = match value {
+        Value::Map(map) => {
+            let mut sum = 0_usize;
+            for (key, value) in map.iter() {
+                sum = sum.saturating_add(key.as_str().len()).saturating_add(bytes(value, left)?);
+            }
+            sum
+        }
+        Value::List(items) => {
+            items.iter().try_fold(0_usize, |sum, value| Some(sum.saturating_add(bytes(value, left)?)))?
+        }
+        Value::String(text) => text.as_str().len(),
+        _ => 0,
+    };
+    Some(within.saturating_add(4))
 }
 
 fn nested(source: JSONSchemaProps<'_>, depth: usize) -> Result<Interned<Nested>, CompileError> {
@@ -208,5 +221,5 @@ fn list_type(source: JSONSchemaProps<'_>) -> Result<ListType, CompileError> {
 fn constant(raw: &RawJson) -> Result<Constant, CompileError> {
     let decoded = json::decode_shape(&Shape::Any, raw.as_str().as_bytes(), &Limits::STORED);
     let value = decoded.map_err(|error| CompileError::Constant(error.to_string()))?.value;
-    Ok(Constant { value, text: raw.as_str().into() })
+    Ok(Constant { value, text: raw.as_str().into(), bytes: raw.as_str().len() })
 }

@@ -13,6 +13,15 @@ use object::{Map, Value, excerpt, name};
 /// The rules for the metadata of any object, which has a name: what is wrong, with paths that begin with `metadata`.
 type MetadataRules<'r> = &'r dyn Fn(&Map) -> field::List;
 
+/// Whether a value is an object: what is at the root of a schema always is, though the schema does not say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outermost {
+    /// It is.
+    Object,
+    /// The schema says it.
+    BySchema,
+}
+
 impl Structural {
     /// What is wrong with `kind`, `apiVersion` and `metadata` of embedded objects. The rules for metadata are those of `metadata`: it gets an
     /// object with its metadata, which is that of a namespaced object if it has a namespace, and can have any name that is a path segment.
@@ -21,6 +30,70 @@ impl Structural {
         check_map(object, &self.root, &Path::UNSET, &metadata, &mut errors);
         errors
     }
+}
+
+impl Node {
+    /// The same for a value of a part of a schema, and for itself if it is an object.
+    pub fn validate_embedded(
+        &self,
+        value: &Value,
+        outermost: Outermost,
+        path: &Path<'_>,
+        metadata: impl Fn(&Map) -> field::List,
+    ) -> field::List {
+        let mut errors = field::List::new();
+        if let (Value::Map(map), Outermost::Object, false) = (value, outermost, self.embedded_resource) {
+            check_embedded(map, path, &metadata, &mut errors);
+        }
+        check(value, self, path, &metadata, &mut errors);
+        errors
+    }
+
+    /// The first of these fields that does not have its type.
+    pub fn malformed_embedded(
+        &self,
+        value: &Value,
+        outermost: Outermost,
+        path: &Path<'_>,
+    ) -> Option<field::Error> {
+        let is_object = self.embedded_resource || outermost == Outermost::Object;
+        match value {
+            Value::Map(map) => {
+                let own = || {
+                    ["apiVersion", "kind", "metadata"].into_iter().find_map(|key| malformed(map, key, path))
+                };
+                is_object.then(own).flatten().or_else(|| {
+                    map.iter().find_map(|(key, value)| match (self.property(key), self.additional.node()) {
+                        (Some(node), _) => node.malformed_within(value, &path.child(key)),
+                        (None, Some(node)) => node.malformed_within(value, &path.key(key)),
+                        (None, None) => None,
+                    })
+                })
+            }
+            Value::List(items) => {
+                let node = self.items.as_ref()?;
+                items.iter().enumerate().find_map(|(at, item)| node.malformed_within(item, &path.index(at)))
+            }
+            _ => None,
+        }
+    }
+
+    fn malformed_within(&self, value: &Value, path: &Path<'_>) -> Option<field::Error> {
+        self.has_embedded_resources
+            .then(|| self.malformed_embedded(value, Outermost::BySchema, path))
+            .flatten()
+    }
+}
+
+/// What is wrong with the type of `kind`, `apiVersion` or `metadata`.
+fn malformed(map: &Map, key: &'static str, path: &Path<'_>) -> Option<field::Error> {
+    let value = map.get(key)?;
+    let why = match key {
+        "metadata" => metadata(value).malformed?,
+        _ if value.as_str().is_some() => return None,
+        _ => "must be a string".to_owned(),
+    };
+    Some(field::Error::invalid(&path.child(key), go_value(value), why))
 }
 
 fn check(value: &Value, node: &Node, path: &Path<'_>, rules: MetadataRules<'_>, errors: &mut field::List) {
@@ -57,11 +130,13 @@ fn check_map(map: &Map, node: &Node, path: &Path<'_>, rules: MetadataRules<'_>, 
 
 fn check_embedded(map: &Map, path: &Path<'_>, rules: MetadataRules<'_>, errors: &mut field::List) {
     for key in ["apiVersion", "kind"] {
+        if !map.contains_key(key) {
+            errors.push_with(|| field::Error::required(&path.child(key), "must not be empty"));
+        }
+    }
+    for key in ["apiVersion", "kind"] {
         let path = path.child(key);
-        let Some(value) = map.get(key) else {
-            errors.push_with(|| field::Error::required(&path, "must not be empty"));
-            continue;
-        };
+        let Some(value) = map.get(key) else { continue };
         let why = match (value, key) {
             (Value::String(text), _) if text.is_empty() => "must not be empty".to_owned(),
             (Value::String(text), "apiVersion") if text.matches('/').count() > 1 => {
@@ -106,7 +181,7 @@ fn check_metadata(value: &Value, path: &Path<'_>, rules: MetadataRules<'_>, erro
 }
 
 /// Whether a field is one of those that every object has.
-pub(super) fn is_meta(key: &str) -> bool {
+pub fn is_meta(key: &str) -> bool {
     matches!(key, "apiVersion" | "kind" | "metadata")
 }
 

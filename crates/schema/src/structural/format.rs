@@ -108,7 +108,7 @@ impl Format {
 }
 
 fn has_pattern(pattern: &str, text: &str) -> bool {
-    pattern::matches(pattern, text) == Ok(true)
+    pattern::matches(pattern, text, &mut |_| true) == Ok(Some(true))
 }
 
 fn is_ipv6(text: &str) -> bool {

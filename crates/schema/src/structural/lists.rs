@@ -78,8 +78,12 @@ fn check_list_map(items: &[Value], keys: &[Text], path: &Path<'_>, errors: &mut 
 
 /// The keys of an item that are there, with their values.
 fn keys_of(item: &Value, keys: &[Text]) -> Value {
-    let present = keys.iter().filter_map(|key| Some((Key::from(key.clone()), item.get(key)?.clone())));
-    present.collect::<Map>().into()
+    let Some(fields) = item.as_map().map(|item| item.lookup(keys.len())) else { return Map::new().into() };
+    let present = keys.iter().filter_map(|key| Some((Key::from(key.clone()), fields.get(key)?.clone())));
+    let mut present: Vec<(Key, Value)> = present.collect();
+    present.sort_by(|(one, _), (other, _)| one.cmp(other));
+    present.dedup_by(|(one, _), (other, _)| one == other);
+    Map::from_distinct(present).into()
 }
 
 /// Where the second of several equal values is, for each that is there more than once.

@@ -27,6 +27,8 @@ mod tests;
 mod validate;
 
 pub use compile::CompileError;
+pub use default::Defaulted;
+pub use embedded::{Outermost, is_meta};
 pub use intern::Interned;
 pub use prune::Pruned;
 pub use validate::go_text;
@@ -135,6 +137,8 @@ pub enum Additional {
 pub struct Constant {
     value: Value,
     text: Box<str>,
+    /// About how long the JSON of the value is.
+    bytes: usize,
 }
 
 /// The rules for a value: what `type` and the structure do not say.
@@ -263,9 +267,14 @@ impl Constant {
         &self.value
     }
 
-    /// Its JSON.
+    /// Its JSON, as it was written.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// About how long the JSON of the value is. A default is longer than its text by the defaults within it.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 

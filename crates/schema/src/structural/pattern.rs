@@ -4,6 +4,9 @@
 //! time. The crate has a larger grammar, where some of the same text means something else (`\d` is any digit of Unicode, `[a&&b]` an
 //! intersection): so nothing is handed on as it was sent. Whether repetitions are greedy does not change whether a text matches, and is left out.
 //!
+//! Matching takes as many steps as the pattern has, for each character, where its states are too many to be kept. The caller says whether
+//! that is too much.
+//!
 //! Patterns are compiled when a text is first matched, and kept in one bounded cache, so a definition that nobody uses costs nothing.
 
 mod names;
@@ -23,6 +26,10 @@ const MOST_BYTES_KEPT: usize = 128 << 20;
 const KNOWN_TO_FIT: u64 = 1 << 14;
 /// The sizes that are tried for a pattern, so that small ones count little.
 const SIZES: [usize; 3] = [64 << 10, 1 << 20, MOST_BYTES];
+/// The steps of compiling a step of a pattern.
+const STEPS_TO_COMPILE: usize = 10;
+/// The steps of patterns that are as much work as one of the walk over an object.
+const MATCHES_IN_A_STEP: usize = 16;
 /// The memory that a match may take for states that it finds on the way.
 const STATES: usize = 256 << 10;
 
@@ -42,13 +49,31 @@ pub fn check_pattern(pattern: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a text has a part that matches a pattern.
-pub(crate) fn matches(pattern: &str, text: &str) -> Result<bool, String> {
-    Ok(compiled(pattern)?.is_match(text))
+/// How many steps a pattern has to be compiled to before it is known whether it may be used. Most patterns have none.
+pub fn steps_to_check(pattern: &str) -> u64 {
+    let weight = parse::translate(pattern).map_or(0, |translated| translated.weight);
+    if weight > KNOWN_TO_FIT { weight } else { 0 }
+}
+
+/// Whether a text has a part that matches a pattern. `spend` is given the steps of compiling and of matching, and says whether they
+/// are to be done; if they are not, nothing is known.
+pub(crate) fn matches(
+    pattern: &str,
+    text: &str,
+    spend: &mut dyn FnMut(usize) -> bool,
+) -> Result<Option<bool>, String> {
+    let Some(compiled) = compiled(pattern, spend)? else { return Ok(None) };
+    let steps = compiled.weight.saturating_mul(text.len()) / MATCHES_IN_A_STEP;
+    Ok(spend(steps).then(|| compiled.regex.is_match(text)))
+}
+
+struct Compiled {
+    regex: Regex,
+    weight: usize,
 }
 
 struct Kept {
-    regex: Arc<Regex>,
+    compiled: Arc<Compiled>,
     bytes: usize,
     used: u64,
 }
@@ -61,17 +86,17 @@ struct Cache {
 }
 
 impl Cache {
-    fn get(&mut self, pattern: &str) -> Option<Arc<Regex>> {
+    fn get(&mut self, pattern: &str) -> Option<Arc<Compiled>> {
         self.clock += 1;
         let kept = self.patterns.get_mut(pattern)?;
         kept.used = self.clock;
-        Some(kept.regex.clone())
+        Some(kept.compiled.clone())
     }
 
-    fn insert(&mut self, pattern: &str, regex: Arc<Regex>, bytes: usize) {
+    fn insert(&mut self, pattern: &str, compiled: Arc<Compiled>, bytes: usize) {
         self.clock += 1;
         self.bytes += bytes;
-        let kept = Kept { regex, bytes, used: self.clock };
+        let kept = Kept { compiled, bytes, used: self.clock };
         if let Some(before) = self.patterns.insert(pattern.into(), kept) {
             self.bytes -= before.bytes;
         }
@@ -92,15 +117,20 @@ impl Cache {
 
 static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
 
-fn compiled(pattern: &str) -> Result<Arc<Regex>, String> {
-    if let Some(regex) = CACHE.lock().unwrap_or_else(PoisonError::into_inner).get(pattern) {
-        return Ok(regex);
+fn compiled(pattern: &str, spend: &mut dyn FnMut(usize) -> bool) -> Result<Option<Arc<Compiled>>, String> {
+    if let Some(compiled) = CACHE.lock().unwrap_or_else(PoisonError::into_inner).get(pattern) {
+        return Ok(Some(compiled));
     }
-    let (regex, bytes) = compile(pattern, &parse::translate(pattern)?.text)?;
-    let regex = Arc::new(regex);
+    let translated = parse::translate(pattern)?;
+    let weight = usize::try_from(translated.weight).unwrap_or(usize::MAX);
+    if !spend((weight + pattern.len()).saturating_mul(STEPS_TO_COMPILE)) {
+        return Ok(None);
+    }
+    let (regex, bytes) = compile(pattern, &translated.text)?;
+    let compiled = Arc::new(Compiled { regex, weight });
     let bytes = bytes + pattern.len();
-    CACHE.lock().unwrap_or_else(PoisonError::into_inner).insert(pattern, regex.clone(), bytes);
-    Ok(regex)
+    CACHE.lock().unwrap_or_else(PoisonError::into_inner).insert(pattern, compiled.clone(), bytes);
+    Ok(Some(compiled))
 }
 
 /// The compiled pattern, and the memory that it may take.

@@ -1,6 +1,6 @@
 //! Pruning, defaulting and compiling, by cases from what the reference does.
 
-use super::{CompileError, Structural};
+use super::{CompileError, Defaulted, Structural};
 use crate::model::{GroupVersionKind, Ref, Shape, Type};
 use crate::view::View;
 use crate::views::apiextensions::v1::JSONSchemaProps;
@@ -60,10 +60,10 @@ fn check_pruned(schema: &str, object: &str, left: &str, unknown: &[&str]) {
 fn check_defaulted(schema: &str, object: &str, expected: &str) {
     let schema = compile(schema);
     let mut value = tree(object);
-    let changed = schema.default(&mut value);
+    let changed = schema.default(&mut value) == Defaulted::Changed;
     assert_eq!(text(&value), expected, "{object}");
     assert_eq!(changed, tree(object) != value, "{object}");
-    assert!(!schema.default(&mut value), "a second time");
+    assert_eq!(schema.default(&mut value), Defaulted::Unchanged, "a second time");
 }
 
 #[test]
@@ -238,6 +238,14 @@ fn embedded_objects_need_a_kind_a_version_and_good_metadata() {
             r#"o.kind: Invalid value: "": must not be empty"#,
             "o.metadata: Invalid value: []interface {}{}: json: cannot unmarshal array into Go value of type v1.ObjectMeta",
         ]
+    );
+    assert_eq!(
+        errors(r#"{"o":{"apiVersion":""}}"#),
+        [
+            "o.kind: Required value: must not be empty",
+            r#"o.apiVersion: Invalid value: "": must not be empty"#
+        ],
+        "what is missing comes first"
     );
     let bad_kind = errors(r#"{"o":{"kind":"a_b","apiVersion":1}}"#);
     assert_eq!(bad_kind.first().unwrap(), "o.apiVersion: Invalid value: 1: must be a string");

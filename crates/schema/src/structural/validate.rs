@@ -8,11 +8,13 @@
 //! place as the schema says (the items of a list map by their keys, those of other lists not at all), and drops the faults of every place
 //! whose old value is the same. Schemas below `allOf`, `anyOf`, `oneOf` and `not` do not look at the old object.
 //!
-//! The time is linear in the object for a given schema, and recursion is as deep as the schema.
+//! The time is linear in the object for a given schema, and recursion is as deep as the schema. Both together are bounded: the walk counts
+//! its steps (`work`), and gives an object up whose check would take seconds.
 
 mod fault;
 mod same;
 mod scalar;
+mod work;
 
 pub use same::go_text;
 
@@ -21,7 +23,7 @@ use fault::{Fault, Faults, Place};
 use object::field::{self, BadValue, Path};
 use object::{Map, Value};
 use same::Keyed;
-use std::collections::HashMap;
+use work::Work;
 
 impl Structural {
     /// What is wrong with an object, in the words and the order of the reference. Of a change, what was wrong before and did not change is
@@ -57,16 +59,21 @@ impl Node {
 }
 
 fn validate(node: &Node, new: &Value, old: Option<&Value>, prefix: Option<&str>) -> field::List {
-    let mut walk = Walk { faults: Faults::default() };
+    let prefix = prefix.map_or(Path::UNSET, Path::new);
+    let mut walk = Walk::default();
     walk.visit(Schema::Node(node), new, None, &Place::Root);
-    if walk.faults.is_empty() {
+    if walk.faults.is_empty() && !walk.work.is_exceeded() {
         return field::List::new();
     }
-    if let Some(value) = old {
-        walk.faults = Faults::default();
+    if let Some(value) = old.filter(|_| !walk.work.is_exceeded()) {
+        walk = Walk::default();
         walk.visit(Schema::Node(node), new, Some(Old { value, ratchets: true }), &Place::Root);
     }
-    walk.faults.into_list(&prefix.map_or(Path::UNSET, Path::new))
+    if walk.work.is_exceeded() {
+        return field::Error::forbidden(&prefix, "the object and its schema are too large to be checked")
+            .into();
+    }
+    walk.faults.into_list(&prefix)
 }
 
 /// The value that was at a place before.
@@ -199,13 +206,18 @@ impl NodeType {
     }
 }
 
+#[derive(Default)]
 struct Walk {
     faults: Faults,
+    work: Work,
 }
 
 impl Walk {
     /// Checks a value and everything in it.
     fn visit(&mut self, schema: Schema<'_>, value: &Value, old: Option<Old<'_>>, at: &Place<'_>) -> Found {
+        if !self.work.spend(1) {
+            return Found::default();
+        }
         let mark = self.faults.mark();
         let found = match NodeType::of(value) {
             None => self.null(schema, old, at),
@@ -335,8 +347,11 @@ impl Walk {
     /// The count and the faults of a schema by itself.
     fn alone(&mut self, schema: &Nested, value: &Value, at: &Place<'_>) -> (u64, Faults) {
         let before = std::mem::take(&mut self.faults);
+        self.work.spend(work::OF_ALTERNATIVE);
         let found = self.visit(Schema::Nested(schema), value, None, at);
-        (found.matches, std::mem::replace(&mut self.faults, before))
+        let faults = std::mem::replace(&mut self.faults, before);
+        self.work.spend(faults.size() / work::BYTES_OF_FAULTS);
+        (found.matches, faults)
     }
 
     fn any_of(&mut self, schemas: &[Interned<Nested>], value: &Value, at: &Place<'_>) -> u64 {
@@ -460,8 +475,9 @@ impl Walk {
             self.number_of_fields(rules, map, at);
         }
         let mut found = Found::default();
-        let before = old.and_then(|old| Some((old, Fields::new(old.value.as_map()?, map.len()))));
-        found.same = before.as_ref().is_some_and(|(_, before)| before.len() == map.len());
+        let old_map = old.and_then(|old| Some((old, old.value.as_map()?)));
+        found.same = old_map.is_some_and(|(_, before)| before.len() == map.len());
+        let before = old_map.map(|(old, before)| (old, before.lookup(map.len())));
         let mut visit = |walk: &mut Self, part: Schema<'_>, key: &str, value: &Value, place: &Place<'_>| {
             let old = before.as_ref().and_then(|(old, before)| Some(Old { value: before.get(key)?, ..*old }));
             // Whether the kind or the version changed cannot be seen: both objects are in the same version.
@@ -485,8 +501,8 @@ impl Walk {
         }
         found.same &= !unnamed;
         let required = schema.rules().map_or(&[][..], |rules| &rules.required);
-        if !required.is_empty() {
-            let fields = Fields::new(map, required.len());
+        if !required.is_empty() && self.work.spend(required.len() / work::REQUIRED_FIELDS) {
+            let fields = map.lookup(required.len());
             for name in required.iter().filter(|name| fields.get(name.as_str()).is_none()) {
                 self.faults.push(|| Fault::required(&Place::Key(at, name.as_str())));
             }
@@ -511,35 +527,10 @@ impl Walk {
     /// Checks that a value is one of the listed ones.
     fn listed(&mut self, rules: &Rules, value: &Value, at: &Place<'_>) {
         if !rules.values.is_empty()
+            && self.work.spend(rules.values.len() / work::LISTED_VALUES)
             && !rules.values.iter().any(|listed| same::converts(value, listed.value()))
         {
             self.faults.push(|| Fault::not_listed(at, value, &rules.values));
-        }
-    }
-}
-
-/// The fields of a map, for many look-ups.
-enum Fields<'m> {
-    Scan(&'m Map),
-    Table(HashMap<&'m str, &'m Value>),
-}
-
-impl<'m> Fields<'m> {
-    fn new(map: &'m Map, lookups: usize) -> Self {
-        if map.len() > 16 && lookups > 1 { Self::Table(map.index()) } else { Self::Scan(map) }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::Scan(map) => map.len(),
-            Self::Table(table) => table.len(),
-        }
-    }
-
-    fn get(&self, key: &str) -> Option<&'m Value> {
-        match self {
-            Self::Scan(map) => map.get(key),
-            Self::Table(table) => table.get(key).copied(),
         }
     }
 }

@@ -163,6 +163,11 @@ impl Faults {
         self.kept.is_empty() && self.left_out == 0
     }
 
+    /// How much text they have.
+    pub(super) fn size(&self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn push(&mut self, make: impl FnOnce() -> Fault) {
         if self.left_out > 0 || self.kept.len() >= field::MOST_ERRORS || self.bytes >= field::MOST_TEXT {
             self.left_out += 1;

@@ -32,7 +32,8 @@ impl<'o> Keyed<'o> {
 /// The values of the keys of an item. They are all there, and no lists or maps.
 fn identity<'v>(keys: &[Text], item: &'v Value) -> Option<Vec<Identity<'v>>> {
     let is_scalar = |value: &Value| !matches!(value, Value::Null | Value::List(_) | Value::Map(_));
-    let value = |key: &Text| item.get(key).filter(|value| is_scalar(value)).map(Identity::of);
+    let fields = item.as_map()?.lookup(keys.len());
+    let value = |key: &Text| fields.get(key).filter(|value| is_scalar(value)).map(Identity::of);
     keys.iter().map(value).collect::<Option<Vec<_>>>().filter(|values| !values.is_empty())
 }
 

@@ -1,7 +1,7 @@
 //! The rules for texts and numbers.
 
 use super::fault::{Fault, Place};
-use super::{Rules, Walk, same};
+use super::{Rules, Walk, same, work};
 use crate::structural::{Bound, Number, format, pattern};
 use object::Value;
 use object::field::BadValue;
@@ -31,6 +31,9 @@ impl Walk {
     /// Names only the first fault.
     fn text(&mut self, rules: &Rules, text: &str, at: &Place<'_>) {
         let counted = rules.min_length.is_some() || rules.max_length.is_some();
+        if counted && !self.work.spend(text.len() / work::BYTES_COUNTED) {
+            return;
+        }
         let length = if counted { i64::try_from(text.chars().count()).unwrap_or(i64::MAX) } else { 0 };
         let shown = || BadValue::from(text);
         if let Some(most) = rules.max_length.filter(|most| length > *most) {
@@ -43,9 +46,10 @@ impl Walk {
         if pattern.is_empty() {
             return;
         }
-        match pattern::matches(pattern, text) {
-            Ok(true) => {}
-            Ok(false) => self.wrong(at, shown(), format_args!("should match '{pattern}'")),
+        let matched = pattern::matches(pattern, text, &mut |steps| self.work.spend(steps));
+        match matched {
+            Ok(None | Some(true)) => {}
+            Ok(Some(false)) => self.wrong(at, shown(), format_args!("should match '{pattern}'")),
             Err(error) => {
                 let why = format_args!("should match '{pattern}, but pattern is invalid: {error}'");
                 self.wrong(at, shown(), why);
