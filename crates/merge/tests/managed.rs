@@ -89,6 +89,17 @@ fn replay(text: &str, at_least: usize) {
     assert!(wrong.is_empty(), "{} of {seen} differ:\n{shown}", wrong.len());
 }
 
+/// A custom object as the server decodes it: a creation time that is null is taken out there, before its fields are managed.
+fn without_null_creation(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut())
+        && metadata.get("creationTimestamp").is_some_and(Value::is_null)
+    {
+        metadata.remove("creationTimestamp");
+    }
+    object
+}
+
 fn run(history: &Value) -> Result<(), String> {
     let (version, kind) = word(history, "kind").split_once('|').unwrap();
     let schema = history.get("schema").and_then(Value::as_i64).map(|number| custom_schema(number as usize));
@@ -119,6 +130,7 @@ fn run(history: &Value) -> Result<(), String> {
             }
         };
         let expected = match step.get("result") {
+            Some(result) if schema.is_some() => text_of(&without_null_creation(result)),
             Some(result) => text_of(result),
             None => {
                 let causes = step.get("causes").and_then(Value::as_list).unwrap_or_default();

@@ -53,6 +53,28 @@ fn any(text: &str) -> Value {
     json::decode_shape(&Shape::Any, text.as_bytes(), &Limits::default()).unwrap().value
 }
 
+#[test]
+fn whole_floats_of_a_configuration_are_integers_and_fractions_are_refused() {
+    let deployments = One::of("apps", "apps/v1", "Deployment");
+    let config = |replicas: &str, created: &str| {
+        any(&format!(
+            r#"{{"apiVersion":"apps/v1","kind":"Deployment","metadata":{{"name":"a","creationTimestamp":{created}}},"spec":{{"replicas":{replicas}}}}}"#
+        ))
+    };
+    let made = deployments.apply(None, &config("3.0", "null")).unwrap();
+    assert_eq!(made.get("spec").and_then(|spec| spec.get("replicas")), Some(&Value::Int(3)));
+    let live = deployments
+        .decode(r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a","namespace":"d"}}"#);
+    for (replicas, created, why) in [
+        ("1.5", "null", "cannot convert float64 to int32"),
+        ("3", "5", "json: cannot unmarshal number into Go value of type string"),
+    ] {
+        let refused = deployments.apply(Some(&live), &config(replicas, created)).unwrap_err();
+        let start = "failed to convert new object (/a; apps/v1, Kind=Deployment) to proper version: unable to convert unstructured object to apps/v1, Kind=Deployment";
+        assert_eq!(refused.to_string(), format!("{start}: {why}"));
+    }
+}
+
 fn within(seconds: u64, work: impl FnOnce()) {
     let start = Instant::now();
     work();

@@ -9,12 +9,15 @@ use super::fields::{fields, with_named_fields};
 use super::merged::{merged, without};
 use super::place::{Form, Place, plain};
 use super::update::{Comparisons, STRIPPED};
-use super::{Error, Force, Manager, Typed, Writer};
+use super::{Error, Force, Manager, Typed, Writer, group_and_version};
 use crate::node::{UNBOUNDED, shape_of};
 use object::path_set::Set;
-use object::{Text, Value};
+use object::{Map, Text, Value};
 use schema::{Limits, Ref, Shape, Type, json};
 use std::collections::BTreeMap;
+
+/// The first float after which not every integer is one.
+const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// An object as plain JSON, and its type.
 struct Plain {
@@ -82,7 +85,7 @@ impl Manager<'_> {
             .prune(merged, &owners, last.as_ref())
             .map_err(|why| Error::Failed(format!("failed to prune fields: {why}")))?;
         self.settle(&live, &new, &mut owners, &id, force)?;
-        let object = if super::place::equal(&live, &new) { None } else { Some(self.typed(&new)?) };
+        let object = if super::place::equal(&live, &new) { None } else { Some(self.typed(&new, config)?) };
         if let Some(owned) = owners.get_mut(&id) {
             let left = owned.set().difference(&STRIPPED);
             if left.is_empty() {
@@ -196,16 +199,16 @@ impl Manager<'_> {
         if from == to {
             return Ok(Some(Typed { ty, value: object.clone() }));
         }
-        let typed = decode(&ty, object)?;
+        let typed = decode(&ty, from, object)?;
         let Some(converted) = self.versions.convert(typed, from, to) else { return Ok(None) };
         let value = plain(&converted.ty, &converted.value);
         Ok(Some(Typed { ty: converted.ty, value }))
     }
 
-    /// A plain object as the tree of its type.
-    fn typed(&self, object: &Value) -> Result<Value, Error> {
-        decode(self.ty, object).map_err(|why| {
-            let shown = self.shown(object);
+    /// A plain object as the tree of its type; the configuration that it comes from is what an error names.
+    fn typed(&self, object: &Value, config: &Value) -> Result<Value, Error> {
+        decode(self.ty, self.api_version, object).map_err(|why| {
+            let shown = self.shown(config);
             Error::Failed(format!("failed to convert new object ({shown}) to proper version: {why}"))
         })
     }
@@ -215,20 +218,50 @@ fn is_list(value: &Value) -> bool {
     value.as_list().is_some()
 }
 
-fn decode(ty: &Ref<Type>, object: &Value) -> Result<Value, String> {
+/// The tree of a type. The reference converts without a text in between, where a whole number is a number of any field.
+fn decode(ty: &Ref<Type>, api_version: &str, object: &Value) -> Result<Value, String> {
+    let decoded = match decode_text(ty, object) {
+        Err(schema::Error::Type(mismatch)) if is_fraction(&mismatch) => decode_text(ty, &whole(object)),
+        decoded => decoded,
+    };
+    decoded.map_err(|error| {
+        let why = match error {
+            schema::Error::Type(mismatch) if is_fraction(&mismatch) => {
+                format!("cannot convert float64 to {}", mismatch.wanted)
+            }
+            schema::Error::Type(mismatch) => {
+                let bare = schema::Mismatch { struct_name: String::new(), path: String::new(), ..mismatch };
+                schema::Error::Type(bare).to_string()
+            }
+            error => error.to_string(),
+        };
+        let kind = ty.kind.as_ref().map(|kind| kind.kind.as_str()).unwrap_or_default();
+        let (group, version) = group_and_version(api_version);
+        format!("unable to convert unstructured object to {group}/{version}, Kind={kind}: {why}")
+    })
+}
+
+fn decode_text(ty: &Ref<Type>, object: &Value) -> Result<Value, schema::Error> {
     let mut text = Vec::with_capacity(1024);
     json::encode_shape(&crate::node::ANY, object, &mut text);
     let limits = Limits { depth: Limits::STORED.depth, ..UNBOUNDED };
-    match json::decode_shape(&shape_of(ty), &text, &limits) {
-        Ok(decoded) => Ok(decoded.value),
-        // The reference does not go through text here, and all numbers of a configuration have fractions to it.
-        Err(schema::Error::Type(mismatch)) if mismatch.found.starts_with("number") => {
-            Err(format!("cannot convert float64 to {}", mismatch.wanted))
+    json::decode_shape(&shape_of(ty), &text, &limits).map(|decoded| decoded.value)
+}
+
+/// Whether a number was found that the field, which takes integers, cannot hold.
+fn is_fraction(mismatch: &schema::Mismatch) -> bool {
+    mismatch.found.starts_with("number") && mismatch.wanted.starts_with("int")
+}
+
+/// The same JSON, with an integer for each float that is one.
+fn whole(value: &Value) -> Value {
+    match value {
+        Value::Float(number) if number.fract() == 0.0 && number.abs() < EXACT => Value::Int(*number as i64),
+        Value::List(items) => items.iter().map(whole).collect(),
+        Value::Map(map) => {
+            let entries: Vec<_> = map.iter().map(|(key, value)| (key.clone(), whole(value))).collect();
+            Map::from_distinct(entries).into()
         }
-        Err(schema::Error::Type(mismatch)) => {
-            let bare = schema::Mismatch { struct_name: String::new(), path: String::new(), ..mismatch };
-            Err(schema::Error::Type(bare).to_string())
-        }
-        Err(error) => Err(error.to_string()),
+        value => value.clone(),
     }
 }

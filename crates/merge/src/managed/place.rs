@@ -538,9 +538,10 @@ impl<'s> Items<'s> {
             return Err(ItemKeyError::NullItem);
         }
         let map = item.as_map().ok_or(ItemKeyError::NoMap)?;
+        let there = map.lookup(names.len());
         let mut fields = Vec::with_capacity(names.len());
         for name in names {
-            let Some(value) = map.get(name).or_else(|| self.key_default(name)) else {
+            let Some(value) = there.get(name).or_else(|| self.key_default(name)) else {
                 return Err(ItemKeyError::NoKey(name.to_string()));
             };
             let known = self.names().and_then(|names| names.field(name));

@@ -175,7 +175,9 @@ impl<'a> Comparisons<'a> {
             Form::Typed => Ok(manager.versions.convert(object.clone(), manager.api_version, version)),
             Form::Plain => manager.convert_plain(object, manager.api_version, version),
         };
-        let (Some(live), Some(new)) = (convert(self.live)?, convert(self.new)?) else { return Ok(None) };
+        let live = convert(self.live).map_err(|why| format!("failed to convert old object: {why}"))?;
+        let new = convert(self.new).map_err(|why| format!("failed to convert new object: {why}"))?;
+        let (Some(live), Some(new)) = (live, new) else { return Ok(None) };
         let shape = shape_of(&new.ty);
         let comparison = compare(Place::of(&shape), &live.value, &new.value, self.form)
             .map_err(|why| format!("failed to compare objects: {why}"))?;
