@@ -7,6 +7,7 @@ mod custom_resource_definition;
 mod rules;
 
 pub use approval::Approval;
+pub use rules::NonStructural;
 
 /// The rows, in the order of discovery.
 pub(crate) const KINDS: &[&Kind] = &[&custom_resource_definition::KIND];

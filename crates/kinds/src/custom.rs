@@ -47,24 +47,15 @@ impl CustomStrategy {
         let mut errors = field::List::new();
         let Some(scale) = &self.scale else { return errors };
         errors.extend(replicas(object, &scale.status_replicas));
-        if !scale.selector.is_empty() {
-            let found = at(object, &scale.selector).and_then(|found| match found {
-                None | Some(Value::String(_)) => Ok(()),
-                Some(other) => Err(wrong_type(&scale.selector, other, "string")),
-            });
-            errors.extend(
-                found.err().map(|why| field::Error::invalid(&Path::new(&dotted(&scale.selector)), "", why)),
-            );
-        }
+        let selector = scale.selector(object);
+        errors.extend(
+            selector.err().map(|why| field::Error::invalid(&Path::new(&dotted(&scale.selector)), "", why)),
+        );
         errors
     }
 
     fn embedded(&self, object: &Map) -> field::List {
-        self.schema.validate_embedded(object, |embedded| {
-            let namespace = object_meta::text(embedded, "namespace");
-            let scope = if namespace.is_empty() { Scope::Cluster } else { Scope::Namespaced };
-            object_meta::validate(embedded, scope, NameRule::PathSegment)
-        })
+        self.schema.validate_embedded(object, embedded_metadata)
     }
 
     /// Lists that were wrong before may stay so.
@@ -168,6 +159,40 @@ impl Strategy for CustomStrategy {
     }
 }
 
+impl ScaleFields {
+    /// The desired number of replicas, if there is one. The errors of these functions are for values of other types.
+    pub fn spec_replicas(&self, object: &Map) -> Result<Option<i64>, String> {
+        number(object, &self.spec_replicas)
+    }
+
+    /// The current number of replicas, if there is one.
+    pub fn status_replicas(&self, object: &Map) -> Result<Option<i64>, String> {
+        number(object, &self.status_replicas)
+    }
+
+    /// The selector of the replicas, if there is one.
+    pub fn selector<'o>(&self, object: &'o Map) -> Result<Option<&'o Value>, String> {
+        match at(object, &self.selector)? {
+            Some(other) if self.is_custom && !matches!(other, Value::String(_)) => {
+                Err(wrong_type(&self.selector, other, "string"))
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// The path of the desired number, as definitions write it: `.spec.replicas`.
+    pub fn spec_replicas_path(&self) -> String {
+        dotted(&self.spec_replicas)
+    }
+}
+
+/// What is wrong with the metadata of an embedded object.
+pub(crate) fn embedded_metadata(embedded: &Map) -> field::List {
+    let namespace = object_meta::text(embedded, "namespace");
+    let scope = if namespace.is_empty() { Scope::Cluster } else { Scope::Namespaced };
+    object_meta::validate(embedded, scope, NameRule::PathSegment)
+}
+
 fn finalizer_warnings(finalizer: &str) -> Vec<String> {
     let warning = |why: &str| format!("metadata.finalizers: {}: {why}", quote::Quoted(finalizer));
     let mut warnings: Vec<_> = name::qualified_name(finalizer).iter().map(|why| warning(why)).collect();
@@ -201,17 +226,24 @@ fn at<'o>(object: &'o Map, path: &[Text]) -> Result<Option<&'o Value>, String> {
     Ok(found)
 }
 
+/// The number at a path; the error is for a value of another type.
+fn number(object: &Map, path: &[Text]) -> Result<Option<i64>, String> {
+    match at(object, path)? {
+        None => Ok(None),
+        Some(Value::Int(number)) => Ok(Some(*number)),
+        Some(other) => Err(wrong_type(path, other, "int64")),
+    }
+}
+
 /// What is wrong with a number of replicas; it can be missing.
 fn replicas(object: &Map, path: &[Text]) -> Option<field::Error> {
-    let (value, why) = match at(object, path) {
+    let (value, why) = match number(object, path) {
         Err(why) => (0, why),
-        Ok(None) => return None,
-        Ok(Some(Value::Int(number @ ..0))) => (*number, "should be a non-negative integer".to_owned()),
-        Ok(Some(Value::Int(number))) if *number > i64::from(i32::MAX) => {
-            (*number, format!("should be less than or equal to {}", i32::MAX))
+        Ok(Some(number @ ..0)) => (number, "should be a non-negative integer".to_owned()),
+        Ok(Some(number)) if number > i64::from(i32::MAX) => {
+            (number, format!("should be less than or equal to {}", i32::MAX))
         }
-        Ok(Some(Value::Int(_))) => return None,
-        Ok(Some(other)) => (0, wrong_type(path, other, "int64")),
+        Ok(_) => return None,
     };
     Some(field::Error::invalid(&Path::new(&dotted(path)), value, why))
 }

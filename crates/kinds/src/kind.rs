@@ -121,6 +121,11 @@ impl Kind {
     }
 }
 
+/// The first segment of the keys of a kind's objects in the store: `pods`, `deployments.apps`.
+pub fn store_prefix(group: &str, resource: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+}
+
 /// Whether objects are namespaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {

@@ -50,14 +50,14 @@ mod webhook_client;
 mod workload;
 pub mod x509;
 
-pub use apiextensions::Approval;
+pub use apiextensions::{Approval, NonStructural};
 pub use core::{keep_allocated, pod_qos_class, validate_service_addresses};
 pub use custom::CustomStrategy;
 pub use flowcontrol::FLOW_CONTROL_DEFAULTS;
 pub use kind::{
     Action, Connect, Conversion, Deleted, Dependents, Generation, Kind, MetadataRules, Part, Refusal,
     ScalePaths, Scope, SelectableFields, SelectableRow, Storage, Subresource, SubresourceBody, Traffic, Verb,
-    Version,
+    Version, store_prefix,
 };
 pub use resets::{FieldPath, ResetFields};
 pub use resource_type::{
@@ -65,8 +65,8 @@ pub use resource_type::{
     SelectableField, SubresourceAction, SubresourceType, api_version,
 };
 pub use strategy::{
-    Caller, Context, Custom, NameRule, Privileged, Rules, Strategy, WithStatus, WithoutStatus,
-    differs_but_for, keep, keep_all_but, keep_metadata, map_at,
+    Caller, Context, NameRule, Privileged, Rules, Strategy, WithStatus, WithoutStatus, differs_but_for, keep,
+    keep_all_but, keep_metadata, map_at,
 };
 pub use table::{About, Cell, Column, Columns, Condition, Row, age, human_duration, metadata};
 pub use version_order::preferred_first;

@@ -138,8 +138,10 @@ pub struct ScaleFields {
     pub spec_replicas: Vec<Text>,
     /// The current number of replicas.
     pub status_replicas: Vec<Text>,
-    /// The selector of the replicas: a label selector, a map of labels, or a selector as text. Empty if there is none.
+    /// The selector of the replicas: a label selector or a map of labels, or for a custom kind a selector as text. Empty if there is none.
     pub selector: Vec<Text>,
+    /// Whether the kind is a custom one: its values can be missing, and can have other types.
+    pub is_custom: bool,
 }
 
 /// A column of tables.
@@ -196,6 +198,9 @@ pub struct SelectableField {
     pub paths: Vec<Text>,
     /// The value of an object that does not have the field.
     pub absent: Text,
+    /// The values of objects that do not have the field, by the part of its path that they have, where its schema has defaults; longer
+    /// parts come later.
+    pub absent_within: Vec<(Text, Text)>,
     /// Whether the cache keeps an index of it.
     pub indexed: bool,
 }
@@ -292,7 +297,7 @@ impl ResourceType {
             metadata_rules: MetadataRules::General,
             key_prefix: format!("{}/{resource}", kind.group).into(),
             resets: Vec::new(),
-            strategy: Ref::Static(&crate::Custom),
+            strategy: Ref::Static(&crate::WithoutStatus),
             definition: Some(Arc::new(|| None)),
             is_terminating: false,
         }
@@ -394,6 +399,7 @@ impl From<&ScalePaths> for ScaleFields {
             spec_replicas: texts(row.spec_replicas),
             status_replicas: texts(row.status_replicas),
             selector: texts(row.selector),
+            is_custom: false,
         }
     }
 }
@@ -429,6 +435,7 @@ impl From<&SelectableRow> for SelectableField {
             index: Text::known(row.name),
             paths: texts(row.paths),
             absent: Text::known(row.absent),
+            absent_within: Vec::new(),
             indexed: row.indexed,
         }
     }

@@ -353,20 +353,6 @@ pub struct WithStatus;
 
 impl Strategy for WithStatus {}
 
-/// The strategy of custom kinds: their metadata has only the general rules.
-#[derive(Debug)]
-pub struct Custom;
-
-impl Strategy for Custom {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> field::List {
-        let mut errors = rules.metadata_update(new, old);
-        errors.append(rules.declared(new, Some(old)));
-        errors
-    }
-}
-
 /// The formats of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {

@@ -118,18 +118,19 @@ pub(crate) fn check_certificates(pem: &[u8]) -> Result<(), String> {
     if count == 0 { Err("must contain at least one CERTIFICATE PEM block".to_owned()) } else { Ok(()) }
 }
 
-/// Checks authorities in PEM, which may stand among other things. Nothing at all is valid too.
-pub(crate) fn check_authorities(pem: &[u8]) -> Result<(), String> {
-    let mut why = "unable to parse bytes as PEM block";
+/// Checks authorities in PEM: one that can be read is enough, whatever is around it. Nothing at all is valid too.
+pub fn check_authorities(pem: &[u8]) -> Result<(), String> {
+    let mut why = "unable to parse bytes as PEM block".to_owned();
+    let mut is_malformed = false;
     for block in blocks(pem) {
-        if block.label != CERTIFICATE || block.has_headers {
-            why = "no valid certificate authority data seen";
-        } else if X509Certificate::from_der(&block.bytes).is_ok() {
-            return Ok(());
-        } else {
-            return Err(format!(
-                "unable to load root certificates: failed to parse certificate: {MALFORMED}"
-            ));
+        if block.label == CERTIFICATE && !block.has_headers {
+            if X509Certificate::from_der(&block.bytes).is_ok_and(|(rest, _)| rest.is_empty()) {
+                return Ok(());
+            }
+            is_malformed = true;
+            why = format!("failed to parse certificate: {MALFORMED}");
+        } else if !is_malformed {
+            why = "no valid certificate authority data seen".to_owned();
         }
     }
     if pem.is_empty() { Ok(()) } else { Err(format!("unable to load root certificates: {why}")) }
@@ -263,6 +264,25 @@ mod tests {
         let odd = "-----BEGIN A-----\nAAAA\n-----END A-----\n".repeat(2);
         let types = "tls: failed to find \"CERTIFICATE\" PEM block in certificate input after skipping PEM blocks of the following types: [A A]";
         assert_eq!(check(&odd, &key), Err(types.to_owned()));
+    }
+
+    #[test]
+    fn one_readable_authority_is_enough() {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
+        let good = CertificateParams::new(["a".to_owned()]).unwrap().self_signed(&key).unwrap().pem();
+        let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let other = "-----BEGIN A-----\nAAAA\n-----END A-----\n";
+        let check = |pem: &str| check_authorities(pem.as_bytes()).map_err(|why| why.replace(MALFORMED, "x"));
+        for pem in ["", &good, &format!("{broken}{good}"), &format!("{other}{good}{broken}")] {
+            assert_eq!(check(pem), Ok(()), "{pem}");
+        }
+        for (pem, why) in [
+            ("x", "unable to parse bytes as PEM block"),
+            (other, "no valid certificate authority data seen"),
+            (&format!("{broken}{other}"), "failed to parse certificate: x"),
+        ] {
+            assert_eq!(check(pem), Err(format!("unable to load root certificates: {why}")), "{pem}");
+        }
     }
 
     #[test]

@@ -196,3 +196,21 @@ fn keep_what_v1_has(object: &mut Value, random: &mut Random) {
         }
     }
 }
+
+#[test]
+fn versions_that_are_about_to_go_are_warned_of() {
+    let deprecated: Vec<&str> = kinds::all()
+        .flat_map(|kind| kind.versions.iter().filter_map(|version| version.deprecated))
+        .filter(|why| why.contains("unavailable"))
+        .collect();
+    let mut sorted = deprecated.clone();
+    sorted.sort_unstable();
+    assert_eq!(
+        sorted,
+        [
+            "admissionregistration.k8s.io/v1beta1 ValidatingAdmissionPolicy is deprecated in v1.31+, unavailable in v1.34+",
+            "admissionregistration.k8s.io/v1beta1 ValidatingAdmissionPolicyBinding is deprecated in v1.31+, unavailable in v1.34+",
+            "storage.k8s.io/v1alpha1 VolumeAttributesClass is deprecated in v1.32+, unavailable in v1.35+",
+        ]
+    );
+}

@@ -25,7 +25,12 @@ pub(crate) const KIND: Kind = Kind {
     kind: "ValidatingAdmissionPolicy",
     categories: &["api-extensions"],
     scope: Scope::Cluster,
-    versions: &[Version::V1, Version::on_request("v1beta1")],
+    versions: &[
+        Version::V1,
+        Version::on_request("v1beta1").deprecated(
+            "admissionregistration.k8s.io/v1beta1 ValidatingAdmissionPolicy is deprecated in v1.31+, unavailable in v1.34+",
+        ),
+    ],
     subresources: &[Subresource::STATUS],
     columns: Columns {
         list: &[

@@ -23,7 +23,12 @@ pub(crate) const KIND: Kind = Kind {
     kind: "ValidatingAdmissionPolicyBinding",
     categories: &["api-extensions"],
     scope: Scope::Cluster,
-    versions: &[Version::V1, Version::on_request("v1beta1")],
+    versions: &[
+        Version::V1,
+        Version::on_request("v1beta1").deprecated(
+            "admissionregistration.k8s.io/v1beta1 ValidatingAdmissionPolicyBinding is deprecated in v1.31+, unavailable in v1.34+",
+        ),
+    ],
     columns: Columns {
         list: &[
             Column::NAME,

@@ -17,7 +17,6 @@
 mod columns;
 mod conversion;
 mod defaults;
-mod embedded;
 mod field_path;
 mod go_syntax;
 mod names;
@@ -33,7 +32,7 @@ use crate::{Rules, Scope, checks, object_meta};
 use ::schema::view::{Items, View};
 use ::schema::views::apiextensions::v1::{CustomResourceDefinition, CustomResourceDefinitionVersion};
 use object::Map;
-use object::field::{Error, List, Path};
+use object::field::{Aggregate, Error, List, Path};
 use object::name::name_is_dns_subdomain;
 use requirements::Requirements;
 use spec::Spec;
@@ -47,6 +46,38 @@ fn too_many_versions(definition: CustomResourceDefinition<'_>) -> Option<List> {
     let path = Path::new("spec");
     (count > MOST_VERSIONS)
         .then(|| Error::too_many(&path.child("versions"), Some(count), Some(MOST_VERSIONS)).into())
+}
+
+/// Why the schemas of a definition are not structural, which only those of old can be. It is a condition of the definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NonStructural {
+    /// The rules that they break.
+    Violations(String),
+    /// One of them has no structural form.
+    Unknown(String),
+}
+
+impl NonStructural {
+    /// Of a definition; `None` if its schemas are structural.
+    pub fn of(definition: &Map) -> Option<Self> {
+        let spec = CustomResourceDefinition::of(definition).spec();
+        let (path, mut errors) = (Path::new("spec"), List::new());
+        if spec.preserve_unknown_fields() {
+            errors.push(Error::invalid(&path.child("preserveUnknownFields"), true, "must be false"));
+        }
+        for (at, version) in spec.versions().iter().enumerate() {
+            let Some(schema) = version.schema().and_then(|of| of.open_apiv3_schema()) else { continue };
+            if let Some(why) = structural::unsupported(schema) {
+                let name = version.name();
+                let why = format!("failed to check validation schema for version {name}: {why}");
+                return Some(Self::Unknown(why));
+            }
+            let versions = path.child("versions");
+            let version = versions.index(at);
+            errors.append(structural::validate(schema, &version.child("schema").child("openAPIV3Schema")));
+        }
+        Aggregate::new(errors).map(|errors| Self::Violations(errors.to_string()))
+    }
 }
 
 /// The field errors of a new definition.

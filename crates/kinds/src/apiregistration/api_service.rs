@@ -127,21 +127,25 @@ impl Strategy for APIServiceStrategy {
     }
 }
 
-/// The name of an API service is that of its version and group. The error has the place of those of other names.
+/// The name of an API service is that of its version and group, and so is a prefix for a name. The errors have the place of those of
+/// other names.
 fn validate_metadata(object: &Map, rules: &Rules<'_>) -> List {
-    let errors = rules.metadata(object);
+    let mut errors = rules.metadata(object).into_vec();
     let spec = APIService::of(object).spec();
     let wanted = format!("{}.{}", spec.version(), spec.group());
-    let (name, path) = (metadata(object).name(), Path::new("metadata"));
-    let is_about = |error: &Error, key: &str| error.path == path.child(key).to_string();
-    if name.is_empty() || name == wanted || errors.iter().any(|error| is_about(error, "name")) {
-        return errors;
+    let metadata = metadata(object);
+    let mut all = Vec::new();
+    for (key, name) in [("generateName", metadata.generate_name()), ("name", metadata.name())] {
+        let path = Path::new("metadata").child(key).to_string();
+        let (own, others): (Vec<_>, Vec<_>) = errors.into_iter().partition(|error| error.path == path);
+        if own.is_empty() && !name.is_empty() && name != wanted {
+            let why = format!("must be `spec.version+\".\"+spec.group`: {}", Quoted(&wanted));
+            all.push(Error::invalid(&Path::new("metadata").child(key), name, why));
+        }
+        all.extend(own);
+        errors = others;
     }
-    let why = format!("must be `spec.version+\".\"+spec.group`: {}", Quoted(&wanted));
-    let (mut all, others): (Vec<_>, Vec<_>) =
-        errors.into_vec().into_iter().partition(|error| is_about(error, "generateName"));
-    all.push(Error::invalid(&path.child("name"), name, why));
-    all.into_iter().chain(others).collect()
+    all.into_iter().chain(errors).collect()
 }
 
 fn validate_spec(spec: APIServiceSpec<'_>) -> List {
@@ -224,6 +228,19 @@ mod tests {
                 "spec.versionPriority: Invalid value: 1001: must be positive and less than 1000",
             ]
         );
+    }
+
+    #[test]
+    fn prefixes_of_names_are_those_of_version_and_group_too() {
+        let named = object(
+            r#"v1.g","generateName":"odd"#,
+            r#""spec":{"group":"g","version":"v1","groupPriorityMinimum":1,"versionPriority":1}"#,
+        );
+        assert_eq!(
+            create(&named),
+            [r#"metadata.generateName: Invalid value: "odd": must be `spec.version+"."+spec.group`: "v1.g""#]
+        );
+        assert!(create(&named.replace("odd", "v1.g")).is_empty());
     }
 
     #[test]

@@ -31,6 +31,7 @@ fn with<T>(has_status: bool, check: impl FnOnce(&CustomStrategy, &Rules<'_>) -> 
         spec_replicas: text(&["spec", "replicas"]),
         status_replicas: text(&["status", "replicas"]),
         selector: text(&["status", "selector"]),
+        is_custom: true,
     };
     let source =
         json::decode(JSONSchemaProps::schema(), SCHEMA.as_bytes(), &Limits::default()).unwrap().value;

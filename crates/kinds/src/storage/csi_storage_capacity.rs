@@ -6,7 +6,7 @@ use crate::core::resources::{amount, non_negative};
 use crate::label_selector::{self, Values};
 use crate::{Context, Kind, Rules, Strategy, checks};
 use object::Map;
-use object::field::{List, Path};
+use object::field::{Error, List, Path};
 use schema::view::View;
 use schema::views::storage::v1::CSIStorageCapacity;
 
@@ -36,8 +36,11 @@ impl Strategy for CSIStorageCapacityStrategy {
         let values = if before.is_empty() { Values::Checked } else { Values::Unchecked };
         let mut errors = validate(new, values, rules);
         errors.append(rules.metadata_update(new, old));
-        for key in ["nodeTopology", "storageClassName"] {
-            errors.extend(checks::immutable(new.get(key), old.get(key), &Path::new(key)));
+        let key = "nodeTopology";
+        errors.extend(checks::immutable(new.get(key), old.get(key), &Path::new(key)));
+        let class = CSIStorageCapacity::of(new).storage_class_name();
+        if class != CSIStorageCapacity::of(old).storage_class_name() {
+            errors.push(Error::invalid(&Path::new("storageClassName"), class, "field is immutable"));
         }
         errors
     }
@@ -97,6 +100,11 @@ mod tests {
         let old = capacity(r#""nodeTopology":{"matchLabels":{"a":"b"}}"#);
         let immutable = r#"nodeTopology: Invalid value: "null": field is immutable"#;
         assert_eq!(update(&bad, &old), [negative, immutable]);
+        let classless = old.replace(r#""storageClassName":"a","#, "");
+        assert!(
+            update(&classless, &old)
+                .contains(&r#"storageClassName: Invalid value: "": field is immutable"#.to_owned())
+        );
     }
 
     #[test]

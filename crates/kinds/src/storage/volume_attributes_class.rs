@@ -16,7 +16,12 @@ pub(crate) const KIND: Kind = Kind {
     kind: "VolumeAttributesClass",
     short_names: &["vac"],
     scope: Scope::Cluster,
-    versions: &[Version::on_request("v1beta1").stored(), Version::on_request("v1alpha1")],
+    versions: &[
+        Version::on_request("v1beta1").stored(),
+        Version::on_request("v1alpha1").deprecated(
+            "storage.k8s.io/v1alpha1 VolumeAttributesClass is deprecated in v1.32+, unavailable in v1.35+",
+        ),
+    ],
     columns: Columns {
         list: &[
             Column::NAME,

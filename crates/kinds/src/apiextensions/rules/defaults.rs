@@ -2,11 +2,12 @@
 //!
 //! A default within the metadata of an object is checked as a part of an object that has nothing else.
 
+use super::go_syntax;
 use super::requirements::Requirements;
 use super::walk::{self, single, sorted};
-use super::{embedded, go_syntax};
+use crate::custom::embedded_metadata;
 use ::schema::go_value;
-use ::schema::structural::Node;
+use ::schema::structural::{Node, Outermost, is_meta};
 use ::schema::views::apiextensions::v1::JSONSchemaProps;
 use object::field::{Aggregate, Error, List, Path};
 use object::{Map, Value};
@@ -26,7 +27,7 @@ pub(super) fn validate(
     // Why a schema cannot be compiled, the other rules say.
     let Ok(node) = Node::compile(schema) else { return List::new() };
     let mut check = Check { requirements, work: 0, errors: List::new() };
-    let place = Place { object: schema, steps: None, is_in_metadata: false };
+    let place = Place { object: &node, steps: None, is_in_metadata: false };
     check.schema(schema, &node, &place, true, path);
     check.errors
 }
@@ -41,7 +42,7 @@ pub(super) fn has_unknown_fields(schema: JSONSchemaProps<'_>) -> bool {
 
 /// Where the value of a schema is: in which object, and on which way from there.
 struct Place<'a> {
-    object: JSONSchemaProps<'a>,
+    object: &'a Node,
     steps: Option<&'a Step<'a>>,
     is_in_metadata: bool,
 }
@@ -68,7 +69,7 @@ impl Check<'_> {
         path: &Path<'_>,
     ) {
         let is_object = is_root || schema.x_kubernetes_embedded_resource();
-        let own = Place { object: schema, steps: None, is_in_metadata: false };
+        let own = Place { object: node, steps: None, is_in_metadata: false };
         let place = if is_object { &own } else { place };
         if let Some(raw) = schema.r#default() {
             self.work += raw.as_str().len().saturating_mul(walk::count(schema));
@@ -92,7 +93,7 @@ impl Check<'_> {
         for (name, property) in sorted(schema.properties()) {
             let Some(node) = node.property(name) else { continue };
             let step = Step { before: place.steps, name: Some(name) };
-            let is_in_metadata = place.is_in_metadata || is_object && embedded::is_meta(name);
+            let is_in_metadata = place.is_in_metadata || is_object && is_meta(name);
             let place = Place { object: place.object, steps: Some(&step), is_in_metadata };
             self.schema(property, node, &place, false, &properties.key(name));
         }
@@ -111,11 +112,12 @@ impl Check<'_> {
         if !is_pruned(value, Some(schema), is_object) && self.requirements.pruned_defaults() {
             errors.push(Error::invalid(&path, go_value(value), "must not have unknown fields"));
         }
-        if let Some(malformed) = embedded::malformed(value, Some(schema), is_object, &path) {
+        let outermost = if is_object { Outermost::Object } else { Outermost::BySchema };
+        if let Some(malformed) = node.malformed_embedded(value, outermost, &path) {
             errors.push(malformed);
             return errors;
         }
-        let wrong = embedded::validate(value, Some(schema), is_object, &path);
+        let wrong = node.validate_embedded(value, outermost, &path, embedded_metadata);
         match wrong.is_empty() {
             true => errors.append(of_schema(value, node, &path)),
             false => errors.append(wrong),
@@ -127,11 +129,13 @@ impl Check<'_> {
 fn within_metadata(value: &Value, node: &Node, place: &Place<'_>, path: &Path<'_>) -> List {
     let path = path.child("default");
     let object = surrounded(value.clone(), place.steps);
-    let (object, schema) = (&object, Some(place.object));
-    let why = match embedded::malformed(object, schema, true, &Path::UNSET) {
+    let (schema, root) = (place.object, Path::UNSET);
+    let why = match schema.malformed_embedded(&object, Outermost::Object, &root) {
         Some(malformed) => Some(malformed.to_string()),
-        None => Aggregate::new(embedded::validate(object, schema, true, &Path::UNSET))
-            .map(|wrong| wrong.to_string()),
+        None => {
+            let wrong = schema.validate_embedded(&object, Outermost::Object, &root, embedded_metadata);
+            Aggregate::new(wrong).map(|wrong| wrong.to_string())
+        }
     };
     match why {
         None => of_schema(value, node, &path),
@@ -182,7 +186,7 @@ fn has_no_unknown(
     };
     match (value, schema) {
         (Value::Map(map), Some(schema)) => map.iter().all(|(key, value)| {
-            if is_object && embedded::is_meta(key) {
+            if is_object && is_meta(key) {
                 return true;
             }
             match (schema.properties().get(key), schema.additional_properties()) {

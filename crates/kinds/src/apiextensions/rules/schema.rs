@@ -1,11 +1,15 @@
 //! The schema of a version.
 
 use super::requirements::Requirements;
-use super::{defaults, go_syntax, openapi, structural};
+use super::{defaults, go_syntax, openapi, structural, walk};
 use ::schema::structural::Structural;
+use ::schema::structural::pattern::steps_to_check;
 use ::schema::view::View;
 use ::schema::views::apiextensions::v1::{CustomResourceValidation, JSONSchemaProps};
 use object::field::{BadValue, Error, List, Path};
+
+/// The most steps that the patterns of a schema are compiled to while it is checked: a second or two.
+const MOST_PATTERN_STEPS: u64 = 8 << 20;
 
 /// What holds for all schemas of a definition.
 pub(super) struct Context<'a> {
@@ -74,6 +78,11 @@ pub(super) fn validate(
         ));
     }
     let of_schema = path.child("openAPIV3Schema");
+    if pattern_steps(schema) > MOST_PATTERN_STEPS {
+        let why = "the patterns are too large to be checked";
+        errors.push(Error::forbidden(&of_schema, why));
+        return errors;
+    }
     let mut unsupported = None;
     if context.is_structural {
         unsupported = structural::unsupported(schema);
@@ -99,6 +108,12 @@ pub(super) fn validate(
         errors.push(Error::invalid(path, "", format!("error building validator: {why}")));
     }
     errors
+}
+
+/// The steps of all patterns that have to be compiled to be checked.
+fn pattern_steps(schema: JSONSchemaProps<'_>) -> u64 {
+    let within = walk::children(schema).into_iter().map(pattern_steps);
+    within.fold(steps_to_check(schema.pattern()), u64::saturating_add)
 }
 
 fn root_beside_status(schema: JSONSchemaProps<'_>, path: &Path<'_>) -> Option<Error> {

@@ -34,11 +34,17 @@ pub(crate) struct Options {
     selector: Values,
     /// Groups of data sources may be invalid: the old claim names one.
     any_source_group: bool,
+    /// The class of attributes is checked. A claim has one only if it had one before the gate of these classes was turned off;
+    /// a template may have any, because nothing takes it away.
+    attributes_class: bool,
 }
 
 impl Options {
     /// For a new claim.
-    pub(crate) const NEW: Self = Self { selector: Values::Checked, any_source_group: false };
+    pub(crate) const NEW: Self =
+        Self { selector: Values::Checked, any_source_group: false, attributes_class: true };
+    /// For a template of claims.
+    const TEMPLATE: Self = Self { attributes_class: false, ..Self::NEW };
 
     /// For a claim that was `old` before.
     pub(in crate::core) fn after(old: PersistentVolumeClaimSpec<'_>) -> Self {
@@ -52,6 +58,7 @@ impl Options {
                 Values::Checked
             },
             any_source_group: source_group.or(ref_group).is_some(),
+            attributes_class: true,
         }
     }
 }
@@ -63,7 +70,7 @@ pub(crate) fn template(template: PersistentVolumeClaimTemplate<'_>, path: &Path<
     let mut errors = object_meta::annotations(Some(metadata), &own.child("annotations"));
     errors.append(object_meta::labels(Some(metadata), &own.child("labels")));
     errors.append(object_meta::only_labels_and_annotations(metadata, &own));
-    errors.append(spec(template.spec(), Options::NEW, &path.child("spec")));
+    errors.append(spec(template.spec(), Options::TEMPLATE, &path.child("spec")));
     errors
 }
 
@@ -91,7 +98,9 @@ pub(crate) fn spec(spec: PersistentVolumeClaimSpec<'_>, options: Options, path: 
         errors.extend(volume_mode(mode, &path.child("volumeMode")));
     }
     errors.append(data_sources(spec, options, path));
-    if let Some(name) = spec.volume_attributes_class_name().filter(|name| !name.is_empty()) {
+    if options.attributes_class
+        && let Some(name) = spec.volume_attributes_class_name().filter(|name| !name.is_empty())
+    {
         errors.append(class_name(name, &path.child("volumeAttributesClassName")));
     }
     errors

@@ -111,10 +111,10 @@ struct Files<'a, 'p> {
 impl<'a> Files<'a, '_> {
     fn source(&mut self, source: VolumeProjection<'a>, options: &Options, path: &Path<'_>) {
         if let Some(secret) = source.secret() {
-            self.keys(secret.name(), secret.items(), Reports::Twice, &path.child("secret"));
+            self.keys(secret.name(), secret.items(), &path.child("secret"));
         }
         if let Some(config) = source.config_map() {
-            self.keys(config.name(), config.items(), Reports::Once, &path.child("configMap"));
+            self.keys(config.name(), config.items(), &path.child("configMap"));
         }
         if let Some(downward) = source.downward_api() {
             let path = path.child("downwardAPI");
@@ -135,15 +135,11 @@ impl<'a> Files<'a, '_> {
     }
 
     /// The keys of a secret or of a config map of a name.
-    fn keys(&mut self, name: &str, items: Items<'a, KeyToPath<'a>>, reports: Reports, path: &Path<'_>) {
+    fn keys(&mut self, name: &str, items: Items<'a, KeyToPath<'a>>, path: &Path<'_>) {
         self.errors.extend(checks::required(name, &path.child("name")));
         let list = path.child("items");
         for (at, of) in items.iter().enumerate() {
-            let errors = item(of, &list.index(at));
-            if reports == Reports::Twice {
-                self.errors.append(errors.clone());
-            }
-            self.errors.append(errors);
+            self.errors.append(item(of, &list.index(at)));
             if !of.path().is_empty() {
                 self.take(of.path(), name);
             }
@@ -167,11 +163,4 @@ impl<'a> Files<'a, '_> {
             self.errors.push(Error::invalid(self.path, shown, "conflicting duplicate paths"));
         }
     }
-}
-
-/// The reference checks the keys of a projected secret twice, and reports each error twice.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Reports {
-    Once,
-    Twice,
 }

@@ -221,7 +221,6 @@ fn projected_files_have_one_source_each() {
         source(&text),
         [
             ".projected.sources[0].secret.items[0].key: Required value",
-            ".projected.sources[0].secret.items[0].key: Required value",
             r#".projected: Invalid value: "m": conflicting duplicate paths"#,
             r#".projected: Invalid value: "a": conflicting duplicate paths"#,
             ".projected.sources[1]: Forbidden: may not specify more than 1 volume type per source",
@@ -247,6 +246,8 @@ fn ephemeral_volume_has_a_valid_template_and_claim() {
         ]
     );
     let good = r#"{"name":"v","ephemeral":{"volumeClaimTemplate":{"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1"}}}}}}"#;
+    let any_class = good.replace(r#""resources""#, r#""volumeAttributesClassName":"A B","resources""#);
+    assert!(create(&pod(&any_class)).is_empty());
     let claim = r#"{"name":"w","persistentVolumeClaim":{"claimName":"p-v"}}"#;
     assert_eq!(
         create(&pod(&format!("{good},{claim}"))),
