@@ -2,9 +2,10 @@
 
 use crate::conditions::{self, Condition};
 use crate::definition::{FINALIZER, conditions_of};
+use crate::kind::{Sources, kind_of};
 use crate::{GROUP, RESOURCE};
 use cache::watch::{Request, Start};
-use cache::{Change, Filter, Freshness, Query, Resource};
+use cache::{Filter, Freshness, Query, Resource};
 use kinds::object_meta;
 use object::{Map, Text, Value};
 use registry::{Address, Client, DeleteOptions, ListOptions, Served};
@@ -36,9 +37,9 @@ struct Failure {
 
 /// Deletes the objects of a definition's kind, and removes its finalizer when they are gone. It is done when the definition is gone, or does not
 /// wait for that any more.
-pub(crate) async fn run(client: Client, name: Text) {
+pub(crate) async fn run(client: Client, sources: Arc<Sources>, name: Text) {
     let mut pause = FIRST_PAUSE;
-    while let Err(error) = step(&client, &name).await {
+    while let Err(error) = step(&client, &sources, &name).await {
         if error.reason != Reason::Conflict {
             log::warn!(definition = name.as_str(), error:% = error.message; "the objects of a definition could not be deleted");
         }
@@ -47,7 +48,7 @@ pub(crate) async fn run(client: Client, name: Text) {
     }
 }
 
-async fn step(client: &Client, name: &str) -> Result<(), Status> {
+async fn step(client: &Client, sources: &Sources, name: &str) -> Result<(), Status> {
     let address = DEFINITIONS.named(name);
     let mut definition = match client.get(address).await {
         Err(gone) if gone.reason == Reason::NotFound => return Ok(()),
@@ -68,7 +69,7 @@ async fn step(client: &Client, name: &str) -> Result<(), Status> {
         let why = "instances overlap with built-in resources in storage";
         set(&mut definition, "False", "OverlappingBuiltInResource", why);
     } else if conditions::is_true(conditions_of(&status), "Established") {
-        if let Err(failure) = delete_instances(client, &group, &plural).await {
+        if let Err(failure) = delete_instances(client, sources, &definition, &group, &plural).await {
             set(&mut definition, "True", failure.reason, &failure.message);
             client.update(address.subresource("status"), definition.into()).await?;
             return Err(Status::internal_error(&failure.message));
@@ -85,7 +86,13 @@ async fn step(client: &Client, name: &str) -> Result<(), Status> {
 }
 
 /// Deletes all objects of a kind, and waits until they are gone.
-async fn delete_instances(client: &Client, group: &str, plural: &str) -> Result<(), Failure> {
+async fn delete_instances(
+    client: &Client,
+    sources: &Sources,
+    definition: &Map,
+    group: &str,
+    plural: &str,
+) -> Result<(), Failure> {
     let failed = |reason, what: &str, why: &dyn std::fmt::Display| Failure {
         reason,
         message: format!("{what}: {why}"),
@@ -93,22 +100,27 @@ async fn delete_instances(client: &Client, group: &str, plural: &str) -> Result<
     let not_listed =
         |why: &dyn std::fmt::Display| failed("InstanceDeletionFailed", "could not list instances", why);
     let registry = client.registry();
+    let without_client = |why: &dyn std::fmt::Display| {
+        not_listed(&format!("unable to find a custom resource client for {plural}.{group}: {why}"))
+    };
     let Some(resource) = registry.cache().resource(&format!("{plural}.{group}")) else {
-        let why = format!("unable to find a custom resource client for {plural}.{group}");
-        return Err(not_listed(&why));
+        return Err(without_client(&"it is not served"));
     };
     let list = resource.list(Query::new(Freshness::Any, Filter::all())).await;
     let list = list.map_err(|error| not_listed(&registry::status(error).message))?;
-    let catalog = registry.catalog();
+    let mut catalog = registry.catalog();
     let is_it = |served: &&Arc<Served>| served.group == group && served.resource == plural;
-    let Some(version) = catalog.served().find(is_it).map(|served| served.version.clone()) else {
-        // Nobody can reach the objects, so nobody can end their finalizers either.
-        for entry in list {
-            let delete = Change::delete(&resource, entry.namespace(), entry.name());
-            let deleted = registry.cache().commit(delete).await;
-            deleted.map_err(|error| not_listed(&registry::status(error).message))?;
+    let served = catalog.served().find(is_it).map(|served| served.version.clone());
+    let version = match served {
+        Some(version) => version,
+        // Objects whose finalizers nobody can remove keep the definition, until it serves a version again.
+        None => {
+            let kind = kind_of(definition, sources).map_err(|error| without_client(&error))?;
+            let storage = kind.storage_version.clone();
+            let with_storage = registry.catalog_with_storage(kind).await;
+            catalog = with_storage.map_err(|error| without_client(&error))?;
+            storage
         }
-        return Ok(());
     };
     let mut namespaces: BTreeSet<String> = list.map(|entry| entry.namespace().to_owned()).collect();
     let mut errors = Vec::new();
@@ -121,8 +133,8 @@ async fn delete_instances(client: &Client, group: &str, plural: &str) -> Result<
             namespace: &namespace,
             name: "",
         };
-        let deleted =
-            client.delete_collection(address, &ListOptions::default(), &DeleteOptions::default()).await;
+        let (pick, options) = (ListOptions::default(), DeleteOptions::default());
+        let deleted = client.delete_collection_in(&catalog, address, &pick, &options).await;
         errors.extend(deleted.err().map(|error| error.message));
     }
     match errors.as_slice() {

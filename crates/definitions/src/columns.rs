@@ -9,6 +9,9 @@ use schema::views::apiextensions::v1::CustomResourceColumnDefinition;
 use schema::{Shape, json};
 use std::sync::Arc;
 
+/// The most values that the columns of a row take up on their ways, all together. Cells for which there are none left are empty.
+const MOST_VALUES: usize = 4_000_000;
+
 /// The columns of a version, and the function that makes rows of them.
 pub(crate) struct Table {
     pub(crate) columns: Vec<ColumnDefinition>,
@@ -63,7 +66,8 @@ impl Table {
             let root = Value::Map(object.clone());
             let mut cells = Vec::with_capacity(1 + sources.len());
             cells.push(Cell::name(object));
-            cells.extend(sources.iter().map(|source| source.cell(&root)));
+            let mut left = MOST_VALUES;
+            cells.extend(sources.iter().map(|source| source.cell(&root, &mut left)));
             Row::from(cells)
         };
         Self { columns, row: RowFn::Custom(Arc::new(row)) }
@@ -83,8 +87,8 @@ impl Source {
         Some(Self { path: JsonPath::parse(path).ok()?, ty })
     }
 
-    fn cell(&self, object: &Value) -> Cell {
-        let Some(value) = self.path.first(object) else { return Cell::Null };
+    fn cell(&self, object: &Value, left: &mut usize) -> Cell {
+        let Some(value) = self.path.first_within(object, left) else { return Cell::Null };
         match (self.ty, &*value) {
             (ColumnType::Text, value) => Cell::Text(text(value)),
             (ColumnType::Integer, Value::Int(number)) => Cell::Integer(*number),

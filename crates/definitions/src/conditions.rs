@@ -2,7 +2,7 @@
 
 use crate::definition::{Definition, conditions_of};
 use crate::names::Taken;
-use kinds::Approval;
+use kinds::{Approval, NonStructural};
 use object::{Map, Value};
 use registry::conditions;
 use schema::view::Items;
@@ -77,18 +77,18 @@ pub(crate) fn settle(definition: &Definition, taken: &Taken<'_>) -> Map {
         let message = approval.message(&definition.approval);
         Condition { kind, status: value, reason, message: &message }.set(&mut status);
     }
-    let non_structural = "NonStructuralSchema";
-    match definition.preserves_unknown_fields {
-        true => Condition {
-            kind: non_structural,
-            status: "True",
-            reason: "Violations",
-            message: "spec.preserveUnknownFields: Invalid value: true: must be false",
-        }
-        .set(&mut status),
-        false => remove(&mut status, non_structural),
-    }
     status
+}
+
+/// Says in a status whether the schemas of a definition are structural.
+pub(crate) fn note_structure(status: &mut Map, found: Option<&NonStructural>) {
+    let kind = "NonStructuralSchema";
+    let (value, reason, message) = match found {
+        None => return remove(status, kind),
+        Some(NonStructural::Violations(message)) => ("True", "Violations", message),
+        Some(NonStructural::Unknown(message)) => ("Unknown", "StructuralError", message),
+    };
+    Condition { kind, status: value, reason, message }.set(status);
 }
 
 /// Says in a status that the kind is served, if its names are accepted.

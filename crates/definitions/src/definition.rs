@@ -28,8 +28,6 @@ pub(crate) struct Definition {
     pub(crate) status: Map,
     /// The value of the annotation that definitions of protected groups need.
     pub(crate) approval: Text,
-    /// Whether it keeps unknown fields everywhere, as definitions of old could.
-    pub(crate) preserves_unknown_fields: bool,
     /// Whether the authority of its conversion webhook can be read.
     pub(crate) has_valid_authority: bool,
     /// Whether it is being deleted, and waits for the objects of its kind.
@@ -53,7 +51,6 @@ const PARTS: &[Part] = &[
         &[
             Part("group", &[]),
             Part("names", &[]),
-            Part("preserveUnknownFields", &[]),
             Part("conversion", &[Part("webhook", &[Part("clientConfig", &[Part("caBundle", &[])])])]),
         ],
     ),
@@ -84,8 +81,7 @@ impl Definition {
             names: map_at("names", object.get("spec")),
             status: object.get("status").and_then(Value::as_map).cloned().unwrap_or_default(),
             approval: approval.into(),
-            preserves_unknown_fields: spec.preserve_unknown_fields(),
-            has_valid_authority: authority.is_none_or(|pem| pem.is_empty() || x509::not_after(pem).is_some()),
+            has_valid_authority: authority.is_none_or(|pem| x509::check_authorities(pem).is_ok()),
             is_to_be_cleaned_up: object_meta::is_deleting(&object) && finalizers.contains(&FINALIZER),
         })
     }

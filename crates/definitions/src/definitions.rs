@@ -15,9 +15,9 @@ use crate::names::Taken;
 use auth::SystemIdentity;
 use cache::watch::{Request, Start};
 use cache::{Cursor, Entry, Update};
-use kinds::object_meta;
+use kinds::{NonStructural, object_meta};
 use object::{Map, Text, Value};
-use registry::{Client, CustomKind, Registry};
+use registry::{Client, Registry};
 use schema::Status;
 use schema::status::Reason;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -65,7 +65,12 @@ struct Installed {
     is_terminating: bool,
     /// Whether it could be served.
     is_served: bool,
+    /// Whether its schemas are structural; not known of those that were served at the start, whose conditions say it.
+    structure: Option<Structure>,
 }
+
+/// Why the schemas of a definition are not structural, if they are not.
+type Structure = Option<NonStructural>;
 
 /// What a kind depends on: its form changes only with these.
 #[derive(Clone, PartialEq)]
@@ -116,7 +121,9 @@ impl Definitions {
             let (some, sources) = (some.to_vec(), self.sources.clone());
             tasks.spawn_blocking(move || {
                 let made = |definition: Arc<Definition>| {
-                    let kind = make(&definition, &definition.status, &sources);
+                    let whole = whole(&definition, &definition.status, &sources);
+                    let kind =
+                        whole.and_then(|whole| whole.map(|whole| kind_of(&whole, &sources)).transpose());
                     (definition, kind)
                 };
                 some.into_iter().map(made).collect::<Vec<_>>()
@@ -237,6 +244,9 @@ impl Definitions {
             }
         };
         self.handled.note(name, definition.revision);
+        if let Some(structure) = self.installed.get(name).and_then(|installed| installed.structure.as_ref()) {
+            conditions::note_structure(&mut status, structure.as_ref());
+        }
         if is_served {
             conditions::establish(&definition, &mut status);
         }
@@ -244,9 +254,9 @@ impl Definitions {
             self.write(&definition, status);
         }
         if definition.is_to_be_cleaned_up && self.ending.insert(name.clone()) {
-            let (client, name) = (self.client.clone(), name.clone());
+            let (client, sources, name) = (self.client.clone(), self.sources.clone(), name.clone());
             self.tasks.spawn(async move {
-                cleanup::run(client, name.clone()).await;
+                cleanup::run(client, sources, name.clone()).await;
                 Done::Ended(name)
             });
         }
@@ -275,18 +285,27 @@ impl Definitions {
             return installed.is_served;
         }
         let (of, sources, under) = (definition.clone(), self.sources.clone(), status.clone());
-        let made = tokio::task::spawn_blocking(move || make(&of, &under, &sources)).await;
-        let outcome = match made.map_err(Error::from).and_then(|made| made.map_err(Error::from)) {
-            Ok(Some(kind)) => self.registry.install(kind).await.map_err(Error::from),
+        let made = tokio::task::spawn_blocking(move || {
+            let whole = whole(&of, &under, &sources)?;
+            Ok::<_, Error>(whole.map(|whole| (NonStructural::of(&whole), kind_of(&whole, &sources))))
+        });
+        let (structure, outcome) = match made.await.map_err(Error::from).and_then(|made| made) {
+            Ok(Some((structure, Ok(kind)))) => {
+                (Some(structure), self.registry.install(kind).await.map_err(Error::from))
+            }
+            Ok(Some((structure, Err(error)))) => (Some(structure), Err(error.into())),
             // A newer state follows.
             Ok(None) => return false,
-            Err(error) => Err(error),
+            Err(error) => (None, Err(error)),
         };
         if matches!(&outcome, Err(Error::Registry(registry::Error::Cache(_)))) {
             self.look_again(definition.name.clone());
         }
         let is_served = outcome.is_ok();
         self.note(definition, status, outcome);
+        if let Some(installed) = self.installed.get_mut(&definition.name) {
+            installed.structure = structure;
+        }
         is_served
     }
 
@@ -305,6 +324,7 @@ impl Definitions {
             form: Form::new(definition, status),
             is_terminating: is_terminating(status),
             is_served: outcome.is_ok(),
+            structure: None,
         };
         self.installed.insert(name, installed);
     }
@@ -395,8 +415,8 @@ fn plural(names: &Map) -> &str {
     names.get("plural").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The kind of a definition under the names of a status; `None` if the definition has changed since it was read.
-fn make(definition: &Definition, status: &Map, sources: &Sources) -> Result<Option<CustomKind>, kind::Error> {
+/// A definition as a whole, with a status; `None` if it has changed since it was read.
+fn whole(definition: &Definition, status: &Map, sources: &Sources) -> Result<Option<Map>, kind::Error> {
     let unreadable = |error: &dyn std::fmt::Display| kind::Error::Unreadable(error.to_string());
     let found = sources.definitions.lookup("", &definition.name);
     let found = found.map_err(|error| unreadable(&registry::status(error).message))?;
@@ -405,7 +425,7 @@ fn make(definition: &Definition, status: &Map, sources: &Sources) -> Result<Opti
     };
     let mut whole = decode(&entry).map_err(|error| unreadable(&error))?;
     whole.insert("status", status.clone());
-    kind_of(&whole, sources).map(Some)
+    Ok(Some(whole))
 }
 
 /// Writes the status of a definition that is still in the state that it is for.

@@ -1,9 +1,10 @@
-//! Lets the writer of a definition wait until the kind is served as it says: a create of an object can follow at once.
+//! Lets the writer of a definition wait until the kind is served as it says: a create of an object can follow at once, and after a delete of
+//! the definition it is refused at once.
 
 use crate::{GROUP, RESOURCE};
 use admission::{Attributes, Reservation, Settled};
 use auth::{Authorizer, BoxFuture};
-use cache::{Cache, Resource};
+use cache::{Cache, Entry, Resource};
 use object::{Text, Value};
 use registry::WriteHook;
 use schema::Status;
@@ -66,6 +67,19 @@ impl Handled {
         }
     }
 
+    /// Lets a write of a definition wait for it.
+    fn reservation(&self, name: &str) -> Reservation {
+        let (handled, name) = (self.clone(), name.to_owned());
+        Reservation::followed_by(move |settled| {
+            let rest = async move {
+                if timeout(LONGEST, handled.wait(&name)).await.is_err() {
+                    log::warn!(definition = name.as_str(); "a definition is not served yet");
+                }
+            };
+            (settled == Settled::Committed).then_some(Box::pin(rest) as BoxFuture<'static, ()>)
+        })
+    }
+
     fn revisions(&self) -> MutexGuard<'_, HashMap<Text, Revision>> {
         self.0.revisions.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -83,15 +97,10 @@ impl WriteHook for Handled {
             return Box::pin(std::future::ready(Ok(None)));
         }
         let name = object.as_map().map(|object| kinds::metadata(object).name()).unwrap_or_default();
-        let (handled, name) = (self.clone(), name.to_owned());
-        let reservation = Reservation::followed_by(move |settled| {
-            let rest = async move {
-                if timeout(LONGEST, handled.wait(&name)).await.is_err() {
-                    log::warn!(definition = name.as_str(); "a definition is not served yet");
-                }
-            };
-            (settled == Settled::Committed).then_some(Box::pin(rest) as BoxFuture<'static, ()>)
-        });
-        Box::pin(std::future::ready(Ok(Some(reservation))))
+        Box::pin(std::future::ready(Ok(Some(self.reservation(name)))))
+    }
+
+    fn before_mark(&self, entry: &Entry) -> Option<Reservation> {
+        Some(self.reservation(entry.name()))
     }
 }

@@ -12,9 +12,9 @@ use kinds::{
 use object::json_path::JsonPath;
 use object::path::Element;
 use object::path_set::Set;
-use object::{Map, Text};
+use object::{Map, Text, Value};
 use registry::{CustomKind, CustomVersion};
-use schema::structural::{CompileError, Structural};
+use schema::structural::{CompileError, Node, Structural};
 use schema::view::{Items, View};
 use schema::views::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionSpec, CustomResourceDefinitionVersion,
@@ -67,6 +67,7 @@ pub fn kind_of(definition: &Map, sources: &Sources) -> Result<CustomKind, Error>
         .served()
         .then(|| format!("{}/{}/{}", spec.group(), storage.name(), spec.names().kind()).into());
     let is_terminating = conditions::is_true(view.status().conditions(), "Terminating");
+    let stored_as = structural(spec, storage)?;
     let mut custom = Vec::with_capacity(versions.len());
     for version in versions.iter() {
         let schema = structural(spec, version)?;
@@ -83,7 +84,7 @@ pub fn kind_of(definition: &Map, sources: &Sources) -> Result<CustomKind, Error>
             subresources,
             announced_storage: announced_storage.clone(),
             deprecated: version.deprecated().then(|| warning(spec, version)),
-            fields: fields(version),
+            fields: fields(version, stored_as.root()),
             generation: Generation::Counted,
             resets: if has_status { resets() } else { Vec::new() },
             strategy: Ref::Shared(Arc::new(CustomStrategy::new(schema.clone(), has_status, scale))),
@@ -180,25 +181,51 @@ fn scale_fields(scale: CustomResourceSubresourceScale<'_>) -> ScaleFields {
         spec_replicas: steps(scale.spec_replicas_path()),
         status_replicas: steps(scale.status_replicas_path()),
         selector: steps(scale.label_selector_path().unwrap_or_default()),
+        is_custom: true,
     }
 }
 
-/// The selectable fields, which the cache indexes.
-fn fields(version: CustomResourceDefinitionVersion<'_>) -> Vec<SelectableField> {
+/// The selectable fields, which the cache indexes. An object that lacks one has the default that the storage version gives it.
+fn fields(version: CustomResourceDefinitionVersion<'_>, storage: &Node) -> Vec<SelectableField> {
     let fields = version.selectable_fields().iter().filter_map(|field| {
         let path = JsonPath::parse(field.json_path()).ok()?;
         let steps: Vec<&str> = path.simple()?.collect();
         let name = field.json_path();
         let name: Text = name.strip_prefix('.').unwrap_or(name).into();
+        let mut absent = defaults(&steps, storage);
+        let is_plain = absent.iter().all(|(_, value)| value.is_empty());
+        let (_, outermost) = absent.remove(0);
         Some(SelectableField {
             index: name.clone(),
             paths: vec![steps.join(".").into()],
             name,
-            absent: Text::EMPTY,
+            absent: outermost,
+            absent_within: if is_plain { Vec::new() } else { absent },
             indexed: true,
         })
     });
     fields.collect()
+}
+
+/// The values that defaults give a field, by the part of its path that an object has: none of it first, all of it last.
+fn defaults(steps: &[&str], root: &Node) -> Vec<(Text, Text)> {
+    let mut values = Vec::with_capacity(steps.len() + 1);
+    let mut node = Some(root);
+    for at in 0..steps.len() {
+        let (part, rest) = steps.split_at(at);
+        let [step, below @ ..] = rest else { break };
+        node = node.and_then(|node| node.property(step)).map(|node| &**node);
+        let default = node.and_then(|node| node.default.as_ref()).map(|default| default.value());
+        let text = match below.iter().fold(default, |value, step| value?.get(step)) {
+            Some(Value::String(text)) => text.as_str().into(),
+            Some(Value::Int(number)) => number.to_string().into(),
+            Some(Value::Bool(truth)) => truth.to_string().into(),
+            _ => Text::EMPTY,
+        };
+        values.push((part.join(".").into(), text));
+    }
+    values.push((steps.join(".").into(), Text::EMPTY));
+    values
 }
 
 /// With a status subresource, the object itself does not write the status, and the status does not write the spec.
@@ -226,4 +253,27 @@ fn warning(spec: CustomResourceDefinitionSpec<'_>, version: CustomResourceDefini
 
 fn texts(list: Items<'_, &str>) -> Vec<Text> {
     list.iter().map(Text::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schema::{Limits, json};
+
+    #[test]
+    fn absent_selectable_field_has_the_default_of_what_is_absent() {
+        let values = |schema: &str, path: &[&str]| {
+            let decoded = json::decode(JSONSchemaProps::schema(), schema.as_bytes(), &Limits::default());
+            let decoded = decoded.unwrap().value;
+            let compiled = Structural::compile(JSONSchemaProps::of(decoded.as_map().unwrap())).unwrap();
+            let values = defaults(path, compiled.root());
+            values.into_iter().map(|(part, value)| format!("{part}={value}")).collect::<Vec<_>>()
+        };
+        let leaf = r#"{"type":"object","properties":{"spec":{"type":"object","properties":{"color":{"type":"string","default":"red"}}}}}"#;
+        assert_eq!(values(leaf, &["spec", "color"]), ["=", "spec=red", "spec.color="]);
+        let nested = r#"{"type":"object","properties":{"spec":{"type":"object","default":{"size":{}},"properties":{
+            "size":{"type":"object","default":{"x":1},"properties":{"x":{"type":"integer","default":2}}}}}}}"#;
+        assert_eq!(values(nested, &["spec", "size", "x"]), ["=2", "spec=1", "spec.size=2", "spec.size.x="]);
+        assert_eq!(values(nested, &["spec", "other"]), ["=", "spec=", "spec.other="]);
+    }
 }

@@ -3,7 +3,7 @@
 //! Everything is derived from the rows of `kinds` and the types of `schema`, for the resources that a [`Served`] names:
 //!
 //! - [`discovery`]: which groups, versions and resources there are;
-//! - [`v3`]: one OpenAPI document for each group version, and the index of them;
+//! - [`v3`]: one OpenAPI document for each group version, as JSON and as Protobuf, and the index of them;
 //! - [`v2`]: one Swagger document of everything, as JSON and as Protobuf;
 //! - [`description()`]: the description of a type or a field, from the reference.
 //!
@@ -14,6 +14,7 @@
 
 mod descriptions;
 pub mod discovery;
+mod gnostic;
 mod operations;
 mod parameters;
 mod pieces;

@@ -10,7 +10,13 @@ use crate::schemas::{OpenApiVersion, Schemas};
 use crate::served::{GroupVersion, Served};
 use crate::tree::{Escape, Object, hash, json};
 use object::Value;
+use schema::{Limits, Shape};
 use std::collections::{BTreeMap, BTreeSet};
+
+mod protobuf;
+
+/// The media type of [`to_protobuf`].
+pub const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
 
 /// The entry of a document in the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +48,12 @@ pub fn paths(served: &Served) -> BTreeSet<String> {
 /// ```
 pub fn document(served: &Served, path: &str) -> Option<Vec<u8>> {
     Writer::new(served).document(path)
+}
+
+/// A document as Protobuf, made of its JSON; empty for what is no document.
+pub fn to_protobuf(document: &[u8]) -> Vec<u8> {
+    let decoded = schema::json::decode_shape(&Shape::Any, document, &Limits::STORED);
+    decoded.map(|decoded| protobuf::encode(&decoded.value)).unwrap_or_default()
 }
 
 /// Writes several documents, and keeps what they have in common between them.

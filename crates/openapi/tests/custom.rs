@@ -51,12 +51,17 @@ fn custom(definition: &Value) -> Vec<Arc<ResourceType>> {
         for field in version["selectableFields"].as_array().into_iter().flatten() {
             let name: object::Text = text(&field["jsonPath"]).trim_start_matches('.').into();
             let (index, paths) = (name.clone(), vec![name.clone()]);
-            made.fields.push(SelectableField { name, index, paths, absent: "".into(), indexed: true });
+            let (absent, absent_within) = ("".into(), Vec::new());
+            made.fields.push(SelectableField { name, index, paths, absent, absent_within, indexed: true });
         }
         if version["subresources"].get("scale").is_some() {
             let scale = schema::builtin::by_name("autoscaling.v1.Scale").expect("Scale");
-            let fields =
-                kinds::ScaleFields { spec_replicas: vec![], status_replicas: vec![], selector: vec![] };
+            let fields = kinds::ScaleFields {
+                spec_replicas: vec![],
+                status_replicas: vec![],
+                selector: vec![],
+                is_custom: true,
+            };
             let action = SubresourceAction::Scale(Arc::new(fields));
             made.subresources.push(subresource("scale", BodyType::Kind(Ref::Static(scale)), action));
         }
