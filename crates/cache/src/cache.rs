@@ -15,7 +15,7 @@ use std::{
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
-use store::{Revision, Store};
+use store::{Health, Revision, Store};
 use tokio::sync::{mpsc, oneshot};
 
 /// The resource types that are served, by the prefixes of their keys.
@@ -28,6 +28,8 @@ pub struct Cache {
     core: Arc<Core>,
     routes: Arc<Routes>,
     commands: mpsc::UnboundedSender<Command>,
+    /// Those of other stores.
+    beside: Vec<Self>,
 }
 
 impl Cache {
@@ -66,16 +68,32 @@ impl Cache {
         let closing = Closing { core: core.clone(), routes: routes.clone() };
         let (commands, received) = mpsc::unbounded_channel();
         tokio::spawn(follow::run(closing, received));
-        Ok(Self { core, routes, commands })
+        Ok(Self { core, routes, commands, beside: Vec::new() })
+    }
+
+    /// Has the types of another store beside those of this one. Their revisions are those of their own store, and have nothing to do
+    /// with those that this cache speaks of.
+    #[must_use]
+    pub fn with(mut self, other: Self) -> Self {
+        self.beside.push(other);
+        self
     }
 
     /// The resource type whose keys start with a prefix.
     pub fn resource(&self, prefix: &str) -> Option<Arc<Resource>> {
-        self.routes.read().unwrap_or_else(PoisonError::into_inner).get(prefix).cloned()
+        let own = self.routes.read().unwrap_or_else(PoisonError::into_inner).get(prefix).cloned();
+        own.or_else(|| self.beside.iter().find_map(|other| other.resource(prefix)))
     }
 
     /// All resource types, in no order.
     pub fn resources(&self) -> Vec<Arc<Resource>> {
+        let mut all = self.own_resources();
+        all.extend(self.beside.iter().flat_map(Self::resources));
+        all
+    }
+
+    /// Those of the first store.
+    fn own_resources(&self) -> Vec<Arc<Resource>> {
         self.routes.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
@@ -123,7 +141,7 @@ impl Cache {
     /// Gives up all history before a revision, here and in the store: watches and exact reads from before are too old then.
     pub async fn forget(&self, to: Revision) -> Result<(), Error> {
         self.wait_for(to).await?;
-        for resource in self.resources() {
+        for resource in self.own_resources() {
             resource.forget(to);
         }
         Ok(self.core.store.compact(to).await?)
@@ -136,25 +154,35 @@ impl Cache {
 
     /// The bytes of superseded states that the logs of all types hold.
     pub fn log_bytes(&self) -> usize {
-        self.core.log_bytes.load(Ordering::Relaxed)
+        let beside = self.beside.iter().map(Self::log_bytes).sum::<usize>();
+        self.core.log_bytes.load(Ordering::Relaxed) + beside
     }
 
     /// The bytes of all states that were superseded since the start, whether they are still held or not: the difference of two
     /// such figures bounds what a state that was taken in between keeps in memory by itself.
     pub fn superseded_bytes(&self) -> u64 {
-        self.core.superseded_bytes.load(Ordering::Relaxed)
+        let beside = self.beside.iter().map(Self::superseded_bytes).sum::<u64>();
+        self.core.superseded_bytes.load(Ordering::Relaxed) + beside
     }
 
-    /// The store underneath.
+    /// The store underneath; of several, the first.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.core.store
     }
 
-    /// Whether it has stopped following its store.
-    pub fn is_closed(&self) -> bool {
-        self.core.progress.is_closed()
+    /// Whether the stores underneath accept writes; of several, the first that does not.
+    pub fn health(&self) -> Health {
+        let beside = self.beside.iter().map(Self::health);
+        let mut all = [self.core.store.health()].into_iter().chain(beside);
+        all.find(|health| !health.is_good()).unwrap_or(Health::Good)
     }
 
+    /// Whether it has stopped following a store.
+    pub fn is_closed(&self) -> bool {
+        self.core.progress.is_closed() || self.beside.iter().any(Self::is_closed)
+    }
+
+    #[cfg(test)]
     pub(crate) fn core(&self) -> &Core {
         &self.core
     }

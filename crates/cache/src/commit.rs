@@ -114,6 +114,7 @@ impl Change {
             }
         };
         change.expect = self.expect;
+        change.lifetime = spec.lifetime();
         let last_is_certain = matches!(self.expect, Expect::At(_));
         if matches!(change.op, Op::Delete) && !last_is_certain {
             change.returning = Returning::Value;
@@ -134,8 +135,8 @@ impl Cache {
         // A store may answer at once, and a writer go on and on: other tasks may run.
         tokio::task::coop::consume_budget().await;
         let committed = loop {
-            match self.core().store.commit(written.clone()).await {
-                Err(store::Error::Conflict(conflict)) => match self.conflict(&change, *conflict).await {
+            match change.resource.core().store.commit(written.clone()).await {
+                Err(store::Error::Conflict(conflict)) => match change.conflict(*conflict).await {
                     Error::Corrupt(damaged) if written.expect == Expect::Absent => {
                         written.expect = Expect::At(damaged.revision);
                     }
@@ -144,37 +145,37 @@ impl Cache {
                 outcome => break outcome?,
             }
         };
-        self.core().reach(committed.revision).await?;
+        change.resource.core().reach(committed.revision).await?;
         change.answer(&written, before, committed)
     }
+}
 
+impl Change {
     /// The error of a change whose precondition did not hold, with what is there.
-    async fn conflict(&self, change: &Change, conflict: store::Conflict) -> Error {
+    async fn conflict(&self, conflict: store::Conflict) -> Error {
         let seen = conflict.found.as_ref().map_or(Revision::ZERO, |found| found.head.mod_revision);
-        if let Err(error) = self.core().reach(seen).await {
+        if let Err(error) = self.resource.core().reach(seen).await {
             return error;
         }
         let found = match conflict.found {
             None => None,
             Some(found) => {
-                let same = change.current().filter(|entry| entry.mod_revision() >= found.head.mod_revision);
+                let same = self.current().filter(|entry| entry.mod_revision() >= found.head.mod_revision);
                 same.or_else(|| match found.value {
-                    Some(Ok(value)) => change.read(&conflict.key, &found.head, &value).ok(),
+                    Some(Ok(value)) => self.read(&conflict.key, &found.head, &value).ok(),
                     _ => None,
                 })
             }
         };
         if found.is_none() && seen > Revision::ZERO {
-            let damaged = change.resource.get(&change.namespace, &change.name, Freshness::Any).await;
+            let damaged = self.resource.get(&self.namespace, &self.name, Freshness::Any).await;
             if let Err(error @ Error::Corrupt(_)) = damaged {
                 return error;
             }
         }
         Box::new(Conflict { found }).into()
     }
-}
 
-impl Change {
     /// The object as it is in memory.
     fn current(&self) -> Option<Arc<Entry>> {
         let key = self.resource.spec().key(&self.namespace, &self.name);

@@ -46,6 +46,7 @@ pub struct Entry {
     revision_at: u32,
     namespace_len: u16,
     form: Form,
+    is_stale: bool,
     /// What is known of the bytes: see [`Fit`].
     fit: AtomicU32,
     record: Record,
@@ -56,7 +57,7 @@ impl Entry {
     pub(crate) fn read(spec: &Arc<Spec>, key: &Key, head: &Head, stored: &[u8]) -> Result<Self, Corrupt> {
         let corrupt = |reason: String| Corrupt { key: key.clone(), revision: head.mod_revision, reason };
         let within = within(spec, key).ok_or_else(|| corrupt("its key is not one of its type".into()))?;
-        let Unframed { json, at } =
+        let Unframed { json, at, is_stale } =
             frame::decode(stored, head.mod_revision.0).map_err(|reason| corrupt(reason.into()))?;
         let text = str::from_utf8(&json).map_err(|_| corrupt("it is not UTF-8".into()))?;
         let scanned = record::scan(spec, text).map_err(|broken| corrupt(broken.to_string()))?;
@@ -68,7 +69,7 @@ impl Entry {
             return Err(corrupt(format!("its bytes are those of {}", claimed(spec, &scanned))));
         }
         let record = scanned.record;
-        Self::new(spec, within, head, Unframed { json, at }, record)
+        Self::new(spec, within, head, Unframed { json, at, is_stale }, record)
             .ok_or_else(|| corrupt("its key is too long".into()))
     }
 
@@ -82,6 +83,7 @@ impl Entry {
             mod_revision: head.mod_revision,
             revision_at: unframed.at.try_into().ok()?,
             form: Form::Live,
+            is_stale: unframed.is_stale,
             fit: AtomicU32::new(0),
             record,
             bytes: unframed.json,
@@ -146,6 +148,11 @@ impl Entry {
         self.mod_revision
     }
 
+    /// Whether the store keeps it in a form that is out of date, so that the next write counts, even if it changes nothing.
+    pub fn is_stale(&self) -> bool {
+        self.is_stale
+    }
+
     /// Whether it is known that the bytes decode as the type of the object, beyond being JSON with valid metadata.
     pub fn is_known_to_decode(&self) -> bool {
         self.fit.load(Ordering::Relaxed) != 0
@@ -192,7 +199,10 @@ impl Entry {
 
     /// The bytes of a field's value, by its place in the spec.
     pub(crate) fn field_at(&self, at: usize) -> &[u8] {
-        let absent = || self.spec.fields().get(at).map_or("", |field| field.absent_value()).as_bytes();
+        let absent = || {
+            let part = self.record.field_part(at);
+            self.spec.fields().get(at).map_or("", |field| field.absent_value(part)).as_bytes()
+        };
         self.record.field(&self.bytes, at).unwrap_or_else(absent)
     }
 

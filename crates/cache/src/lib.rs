@@ -33,7 +33,7 @@ mod entry;
 mod error;
 mod filter;
 mod follow;
-mod frame;
+pub mod frame;
 mod list;
 mod load;
 mod log;

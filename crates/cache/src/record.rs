@@ -85,6 +85,13 @@ impl Record {
         (span.len > 0).then(|| self.bytes(*span, bytes))
     }
 
+    /// Of a field that the object does not have: the place of the longest part of its path that the object has, among those that the
+    /// field has values for.
+    pub(crate) fn field_part(&self, field: usize) -> Option<usize> {
+        let span = self.spans.get(1..1 + usize::from(self.fields))?.get(field)?;
+        (span.len == 0 && span.start & SIDE != 0).then_some((span.start & !SIDE) as usize)
+    }
+
     pub(crate) fn owners<'a>(&'a self, bytes: &'a [u8]) -> impl ExactSizeIterator<Item = &'a [u8]> {
         let from = 1 + usize::from(self.fields);
         let spans = self.spans.get(from..from + usize::from(self.owners)).unwrap_or_default();
@@ -164,6 +171,15 @@ struct Found {
     rank: usize,
 }
 
+impl Found {
+    /// Notes that the object has a part of the path.
+    fn note_part(&mut self, at: usize) {
+        if self.span.len == 0 {
+            self.span.start = SIDE | at as u32;
+        }
+    }
+}
+
 #[derive(Default)]
 struct Meta {
     name: Span,
@@ -202,7 +218,12 @@ impl<'a> Pass<'a> {
 
     /// Goes down the declared paths; as deep as they are, and no deeper.
     fn selectable(&mut self, paths: &Paths) -> Result<(), Broken> {
-        if let Some(scalar) = self.scanner.scalar()? {
+        let scalar = self.scanner.scalar()?;
+        for part in paths.parts.iter().filter(|_| scalar.is_none_or(|scalar| !matches!(scalar, Scalar::Null)))
+        {
+            self.fields.get_mut(part.field).into_iter().for_each(|found| found.note_part(part.at));
+        }
+        if let Some(scalar) = scalar {
             let span = match scalar {
                 Scalar::Text(text) | Scalar::Word(text) if !paths.slots.is_empty() => self.span(text)?,
                 _ => return Ok(()),

@@ -12,7 +12,7 @@
 //! ```
 
 use object::Text;
-use std::fmt;
+use std::{fmt, time::Duration};
 
 /// Whether the objects of a type live in namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,7 @@ pub struct Spec {
     scoped: Scoped,
     fields: Vec<Field>,
     paths: Paths,
+    lifetime: Option<Duration>,
 }
 
 /// A field that selectors can ask for. `metadata.name` and `metadata.namespace` need not be declared.
@@ -38,6 +39,8 @@ pub struct Field {
     name: Text,
     paths: Vec<String>,
     absent: Text,
+    /// The values of objects that lack the field, by the part of its path that they have; longer parts come later.
+    absent_within: Vec<(String, Text)>,
     indexed: bool,
 }
 
@@ -63,17 +66,32 @@ impl Spec {
         if prefix.is_empty() || prefix.contains(['/', '\0']) {
             return Err(InvalidPrefix(prefix));
         }
-        Ok(Self { prefix, scoped, fields: Vec::new(), paths: Paths::default() })
+        Ok(Self { prefix, scoped, fields: Vec::new(), paths: Paths::default(), lifetime: None })
     }
 
     /// Adds a selectable field.
     #[must_use]
     pub fn field(mut self, field: Field) -> Self {
         for (rank, path) in field.paths.iter().enumerate() {
-            self.paths.add(path, Slot { field: self.fields.len(), rank });
+            self.paths.at(path).slots.push(Slot { field: self.fields.len(), rank });
+        }
+        for (at, (path, _)) in field.absent_within.iter().enumerate() {
+            self.paths.at(path).parts.push(PartialPath { field: self.fields.len(), at });
         }
         self.fields.push(field);
         self
+    }
+
+    /// Objects may be removed so long after they were written last, by a store that does so by itself.
+    #[must_use]
+    pub fn expiring(mut self, lifetime: Duration) -> Self {
+        self.lifetime = Some(lifetime);
+        self
+    }
+
+    /// How long objects live, if a store removes them.
+    pub(crate) fn lifetime(&self) -> Option<Duration> {
+        self.lifetime
     }
 
     /// The first part of every key.
@@ -130,13 +148,19 @@ impl Field {
     /// A field whose selector name is also its path: `spec.nodeName`.
     pub fn new(name: impl Into<Text>) -> Self {
         let name = name.into();
-        Self { paths: vec![name.to_string()], name, absent: Text::default(), indexed: false }
+        let path = name.to_string();
+        Self::at(name, path)
     }
 
     /// A field whose value lies at a path other than its name.
     pub fn at(name: impl Into<Text>, path: impl Into<String>) -> Self {
-        let absent = Text::default();
-        Self { name: name.into(), paths: vec![path.into()], absent, indexed: false }
+        Self {
+            name: name.into(),
+            paths: vec![path.into()],
+            absent: Text::default(),
+            absent_within: Vec::new(),
+            indexed: false,
+        }
     }
 
     /// Where else to look if what came before is missing or empty.
@@ -150,6 +174,14 @@ impl Field {
     #[must_use]
     pub fn absent(mut self, value: impl Into<Text>) -> Self {
         self.absent = value.into();
+        self
+    }
+
+    /// The value of an object that has something at `path`, a part of the field's path, and does not have the field. The longest part
+    /// counts, which has to be added last. With the whole path, it is the value of an empty text.
+    #[must_use]
+    pub fn absent_within(mut self, path: impl Into<String>, value: impl Into<Text>) -> Self {
+        self.absent_within.push((path.into(), value.into()));
         self
     }
 
@@ -170,8 +202,12 @@ impl Field {
         self.indexed
     }
 
-    pub(crate) fn absent_value(&self) -> &str {
-        &self.absent
+    /// The value of an object that has only a part of the path, by its place among [`Field::absent_within`].
+    pub(crate) fn absent_value(&self, part: Option<usize>) -> &str {
+        match part.and_then(|at| self.absent_within.get(at)) {
+            Some((_, value)) => value,
+            None => &self.absent,
+        }
     }
 }
 
@@ -179,6 +215,7 @@ impl Field {
 #[derive(Default)]
 pub(crate) struct Paths {
     pub(crate) slots: Vec<Slot>,
+    pub(crate) parts: Vec<PartialPath>,
     children: Vec<(Box<str>, Paths)>,
 }
 
@@ -189,20 +226,24 @@ pub(crate) struct Slot {
     pub(crate) rank: usize,
 }
 
+/// A part of the path of a field: which field, and the place among its values for such parts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PartialPath {
+    pub(crate) field: usize,
+    pub(crate) at: usize,
+}
+
 impl Paths {
-    fn add(&mut self, path: &str, slot: Slot) {
-        let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
-        let at = self.children.iter().position(|(key, _)| **key == *first);
-        let at = at.unwrap_or_else(|| {
-            self.children.push((first.into(), Self::default()));
-            self.children.len() - 1
-        });
-        if let Some((_, child)) = self.children.get_mut(at) {
-            match rest {
-                Some(rest) => child.add(rest, slot),
-                None => child.slots.push(slot),
-            }
-        }
+    /// The place of a path, which is added.
+    fn at(&mut self, path: &str) -> &mut Self {
+        path.split('.').fold(self, |within, step| {
+            let known = within.children.iter().position(|(key, _)| **key == *step);
+            let at = known.unwrap_or_else(|| {
+                within.children.push((step.into(), Self::default()));
+                within.children.len() - 1
+            });
+            &mut within.children[at].1
+        })
     }
 
     pub(crate) fn child(&self, key: &[u8]) -> Option<&Self> {

@@ -2,6 +2,7 @@
 
 use crate::{Conflict, Error, Head, Key, Revision, Stored};
 use bytes::Bytes;
+use std::time::Duration;
 
 /// One change: what to do with a key, and under which condition.
 #[derive(Clone, Debug)]
@@ -14,6 +15,8 @@ pub struct Change {
     pub expect: Expect,
     /// How much of the entry before the outcome carries.
     pub returning: Returning,
+    /// After which time what is put may be removed. Only a store that [expires](crate::Store::expires) entries looks at it.
+    pub lifetime: Option<Duration>,
 }
 
 /// What a change does.
@@ -75,7 +78,7 @@ impl Change {
     }
 
     fn new(key: Key, op: Op) -> Self {
-        Self { key, op, expect: Expect::default(), returning: Returning::default() }
+        Self { key, op, expect: Expect::default(), returning: Returning::default(), lifetime: None }
     }
 
     /// Only if the key does not exist.
@@ -89,6 +92,13 @@ impl Change {
     #[must_use]
     pub fn expect_revision(mut self, revision: Revision) -> Self {
         self.expect = Expect::At(revision);
+        self
+    }
+
+    /// What is put may be removed after this time.
+    #[must_use]
+    pub fn expire_after(mut self, lifetime: Duration) -> Self {
+        self.lifetime = Some(lifetime);
         self
     }
 

@@ -47,14 +47,14 @@ impl Coded {
     }
 
     fn encode(&self, change: Change) -> Result<Change, Error> {
-        let Change { key, op, expect, returning } = change;
+        let Change { key, op, expect, returning, lifetime } = change;
         let unfit = |reason| Error::Unencodable { key: key.clone(), reason };
         let stored = self.codec.encode_key(&key).ok_or_else(|| unfit("the key has no place".into()))?;
         let op = match op {
             Op::Put(value) => Op::Put(self.codec.encode_value(&key, value).map_err(unfit)?),
             Op::Delete => Op::Delete,
         };
-        Ok(Change { key: stored, op, expect, returning })
+        Ok(Change { key: stored, op, expect, returning, lifetime })
     }
 }
 
@@ -166,6 +166,10 @@ impl Store for Coded {
 
     fn is_shared(&self) -> bool {
         self.store.is_shared()
+    }
+
+    fn expires(&self) -> bool {
+        self.store.expires()
     }
 
     fn health(&self) -> Health {

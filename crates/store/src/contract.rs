@@ -58,6 +58,11 @@ pub trait Harness: Send {
     /// Starts another store from a backup.
     fn restore(&mut self, backup: &Path) -> Result<Arc<dyn Store>, Error>;
 
+    /// Whether the store makes revisions without a commit, such as those of notes about its compactions.
+    fn has_revisions_of_its_own(&self) -> bool {
+        false
+    }
+
     /// A directory for files of the test.
     fn scratch(&self) -> PathBuf;
 }

@@ -60,8 +60,8 @@ pub enum Error {
         #[source]
         source: Arc<io::Error>,
     },
-    /// Reading or writing files failed.
-    #[error("the store cannot use its files ({source}); {fate}")]
+    /// Reading or writing failed.
+    #[error("the store cannot read or write its data ({source}); {fate}")]
     Io {
         /// What became of the write, if it was one.
         fate: Fate,

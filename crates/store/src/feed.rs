@@ -104,6 +104,8 @@ pub(crate) trait History: Send + Sync {
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     revision: Revision,
+    /// How often the feed was [started again](Feed::restart).
+    generation: u64,
     open: bool,
 }
 
@@ -124,7 +126,10 @@ impl Feed {
     /// A window that starts after `revision` and keeps at most `bound` bytes.
     pub(crate) fn new(revision: Revision, bound: usize) -> Self {
         let window = Window { start: revision, events: VecDeque::new(), bytes: 0, bound };
-        Self { window: Mutex::new(window), progress: watch::Sender::new(Progress { revision, open: true }) }
+        Self {
+            window: Mutex::new(window),
+            progress: watch::Sender::new(Progress { revision, generation: 0, open: true }),
+        }
     }
 
     /// Adds the events of whole revisions, and announces the newest revision.
@@ -138,16 +143,32 @@ impl Feed {
         self.window().trim(revision);
     }
 
+    /// Starts again at a revision that may be older than the newest: all followers end, because revisions after it will be given
+    /// to other changes than those that they have seen.
+    pub(crate) fn restart(&self, revision: Revision) {
+        // Under the lock, so that a follower that has read the new window sees that it was started again.
+        let mut window = self.window();
+        *window = Window { start: revision, events: VecDeque::new(), bytes: 0, bound: window.bound };
+        self.progress.send_modify(|progress| {
+            progress.revision = revision;
+            progress.generation += 1;
+        });
+    }
+
     /// The newest revision announced.
     pub(crate) fn revision(&self) -> Revision {
         self.progress.borrow().revision
     }
 
-    /// Waits until there is more than up to `after`; fails when this was closed.
+    /// Waits until there is more than up to `after`, or the feed was started again; fails when this was closed.
     pub(crate) fn changed(&self, after: Revision) -> BoxFuture<'static, Result<(), Error>> {
         let mut progress = self.progress.subscribe();
+        let generation = progress.borrow().generation;
         Box::pin(async move {
-            let news = progress.wait_for(|progress| !progress.open || progress.revision > after).await;
+            let is_news = |progress: &Progress| {
+                !progress.open || progress.revision > after || progress.generation != generation
+            };
+            let news = progress.wait_for(is_news).await;
             if news.is_ok_and(|progress| progress.open) { Ok(()) } else { Err(Error::Closed) }
         })
     }
@@ -164,7 +185,9 @@ impl Feed {
 
     /// A follower of this feed; the caller has checked that `follow.from` is within reach.
     pub(crate) fn follow(self: &Arc<Self>, follow: Follow, history: Arc<dyn History>) -> Box<dyn Follower> {
-        Box::new(Tail { feed: self.clone(), progress: self.progress.subscribe(), follow, history })
+        let progress = self.progress.subscribe();
+        let generation = progress.borrow().generation;
+        Box::new(Tail { feed: self.clone(), progress, generation, follow, history })
     }
 
     fn window(&self) -> std::sync::MutexGuard<'_, Window> {
@@ -274,19 +297,31 @@ impl BatchBuilder {
 struct Tail {
     feed: Arc<Feed>,
     progress: watch::Receiver<Progress>,
+    generation: u64,
     follow: Follow,
     history: Arc<dyn History>,
 }
 
 impl Tail {
+    /// Fails after the feed was closed or started again.
+    fn check(&self, progress: Progress) -> Result<(), Error> {
+        if !progress.open {
+            Err(Error::Closed)
+        } else if progress.generation != self.generation {
+            let (requested, compacted) = (self.follow.from, progress.revision);
+            Err(Error::Compacted { requested, compacted })
+        } else {
+            Ok(())
+        }
+    }
+
     async fn pull(&mut self) -> Result<Batch, Error> {
         loop {
             let progress = *self.progress.borrow_and_update();
-            if !progress.open {
-                return Err(Error::Closed);
-            }
+            self.check(progress)?;
             if self.follow.from < progress.revision {
                 let mut batch = self.read(progress.revision).await?;
+                self.check(*self.progress.borrow())?;
                 if self.follow.previous == Previous::Value {
                     self.fill_previous(&mut batch).await?;
                 }
@@ -350,14 +385,17 @@ impl Follower for Tail {
 
     fn try_next(&mut self) -> Option<Result<Batch, Error>> {
         let progress = *self.progress.borrow_and_update();
-        if !progress.open {
-            return Some(Err(Error::Closed));
+        if let Err(error) = self.check(progress) {
+            return Some(Err(error));
         }
         if self.follow.from >= progress.revision {
             return None;
         }
         let recent = self.feed.window().read(self.follow.from, progress.revision, &self.follow.prefix);
         let mut batch = recent?;
+        if let Err(error) = self.check(*self.progress.borrow()) {
+            return Some(Err(error));
+        }
         if self.follow.previous == Previous::Value && !self.fill_previous_from_window(&mut batch).is_empty() {
             return None;
         }

@@ -1,8 +1,8 @@
 //! The durable store of the control plane: keys, opaque values, one revision clock, and the history of changes.
 //!
 //! This crate knows nothing of objects or kinds. A key is a path such as `pods/default/web-1`; a value is a run of
-//! bytes that the layer above framed. [`Store`] is the contract; [`embedded`] keeps it on disk, [`memory`] without one, and the
-//! suite in `contract` (feature `contract`) is run by every implementation. A store with a layout of its own keeps it behind a
+//! bytes that the layer above framed. [`Store`] is the contract; [`embedded`] keeps it on disk, [`memory`] without one, [`etcd`] in
+//! a cluster that others may share, and the suite in `contract` (feature `contract`) is run by every implementation. A store with a layout of its own keeps it behind a
 //! [`Codec`].
 //!
 //! # Guarantees
@@ -63,6 +63,7 @@ pub mod contract;
 pub mod embedded;
 mod entry;
 mod error;
+pub mod etcd;
 pub mod fault;
 mod feed;
 mod key;
@@ -114,7 +115,7 @@ pub trait Store: Send + Sync + 'static {
     fn commit(&self, change: Change) -> BoxFuture<'static, Result<Committed, Error>>;
 
     /// The newest revision that this process knows: at least that of every commit it was answered, and of every batch that a
-    /// follower was given. Zero in a store that never held anything.
+    /// follower was given. Zero or one in a store that never held anything.
     fn known_revision(&self) -> Revision;
 
     /// Asks for the newest committed revision, of this process or another that shares the data. It may be a question to a
@@ -148,6 +149,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// Whether other processes may write to the data while this one does.
     fn is_shared(&self) -> bool;
+
+    /// Whether the store removes entries by itself when their [lifetime](Change::lifetime) is over.
+    fn expires(&self) -> bool {
+        false
+    }
 
     /// Whether writes work at present.
     fn health(&self) -> Health;

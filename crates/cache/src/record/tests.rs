@@ -54,6 +54,33 @@ fn fields_are_found_where_they_are_declared() {
 }
 
 #[test]
+fn absent_value_depends_on_what_the_object_has_of_the_path() {
+    let field = Field::new("spec.size.x").absent("none");
+    let field = field.absent_within("spec", "of spec").absent_within("spec.size", "of size");
+    let spec = Spec::namespaced("widgets").unwrap().field(field.absent_within("spec.size.x", ""));
+    for (object, expected) in [
+        ("", "none"),
+        (r#","spec":null"#, "none"),
+        (r#","spec":{}"#, "of spec"),
+        (r#","spec":{"size":null,"x":1}"#, "of spec"),
+        (r#","spec":{"size":{"y":1}}"#, "of size"),
+        (r#","spec":{"size":{"x":null}}"#, "of size"),
+        (r#","spec":{"size":{"x":""}}"#, ""),
+        (r#","spec":{"size":{"x":"y"}}"#, "y"),
+        (r#","spec":{"size":{"x":7}},"status":{}"#, "7"),
+    ] {
+        let json = format!(r#"{{"metadata":{{"name":"a"}}{object}}}"#);
+        let record = scan(&spec, &json).unwrap().record.moved(3, 5);
+        let found = record.field_part(0);
+        let value = match record.field(json.as_bytes(), 0) {
+            Some(_) => scan(&spec, &json).unwrap().record.field(json.as_bytes(), 0).unwrap().to_vec(),
+            None => spec.fields()[0].absent_value(found).as_bytes().to_vec(),
+        };
+        assert_eq!(String::from_utf8(value).unwrap(), expected, "{object}");
+    }
+}
+
+#[test]
 fn a_value_with_parts_is_none() {
     assert_eq!(field(r#"{"metadata":{},"spec":{"nodeName":{"nodeName":"x"}}}"#, 0), None);
     assert_eq!(field(r#"{"metadata":{},"spec":["nodeName"]}"#, 0), None);

@@ -83,3 +83,33 @@ fn values_are_found_by_key_and_revision_while_the_window_holds_them() {
     feed.trim(Revision(6));
     assert_eq!([has("a", 6), has("b", 6), has("a", 7)], [false, false, true]);
 }
+
+/// A follower's history, which is not asked for.
+struct NoHistory;
+
+impl History for NoHistory {
+    fn read(&self, after: Revision, _: Revision, _: Bytes) -> BoxFuture<'static, Result<Batch, Error>> {
+        Box::pin(async move { Err(Error::Compacted { requested: after, compacted: after.next() }) })
+    }
+
+    fn values(&self, _: Vec<(Key, Revision)>) -> BoxFuture<'static, Result<Vec<Value>, Error>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+}
+
+#[tokio::test]
+async fn followers_end_when_the_feed_starts_again() {
+    let feed = Arc::new(Feed::new(Revision::ZERO, usize::MAX));
+    publish(&feed, vec![event(1), event(2), event(3)]);
+    let follow = |from| feed.follow(Follow::after(Revision(from)), Arc::new(NoHistory));
+    let (mut behind, mut ahead) = (follow(0), follow(3));
+    let changed = feed.changed(Revision(3));
+    feed.restart(Revision(2));
+    changed.await.unwrap();
+    assert_eq!(feed.revision(), Revision(2));
+    assert!(matches!(behind.next().await, Err(Error::Compacted { .. })));
+    assert!(matches!(ahead.try_next(), Some(Err(Error::Compacted { .. }))));
+    let mut anew = follow(2);
+    publish(&feed, vec![event(3)]);
+    assert_eq!(revisions(&anew.next().await.unwrap()), [3]);
+}

@@ -139,7 +139,8 @@ pub async fn changed_resolves_when_there_is_more_to_follow(factory: Factory<'_>)
 
 pub async fn try_next_returns_changes_that_are_in_memory(factory: Factory<'_>) {
     let (_harness, store) = open(factory);
-    let mut follower = store.follow(Follow::after(Revision::ZERO).with_previous_values()).unwrap();
+    let start = Follow::after(store.known_revision());
+    let mut follower = store.follow(start.with_previous_values()).unwrap();
     assert!(follower.try_next().is_none());
     let revisions = [put(&store, "a", "v").await, put(&store, "a", "w").await];
     let Batch { events, revision } = follower.try_next().unwrap().unwrap();

@@ -1,0 +1,108 @@
+//! A commit: one transaction of etcd.
+//!
+//! ```text
+//! if      the mod revision of the key is what the change expects
+//! then    read the key, then put or delete it
+//! else    read the key
+//! ```
+//!
+//! 1. The read in the first branch shows the entry before the change, its value only if it is asked for: an answer does not carry
+//!    what nobody reads.
+//! 2. The revision of the answer's header is the revision of the change.
+//! 3. A transaction that may have been sent is not sent again.
+
+use super::{
+    failure::Failure,
+    messages::{Compare, DeleteRangeRequest, PutRequest, RangeRequest, Request, TxnRequest, TxnResponse},
+    shared::{Shared, for_etcd, head, revision},
+};
+use crate::{Change, Committed, Conflict, Error, Expect, Health, Op, Returning, Revision, Stored};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// A mod revision that no key has.
+const NEVER: i64 = -1;
+
+/// Commits a change, and answers after the watch has delivered it.
+pub(super) async fn run(shared: Arc<Shared>, change: Change) -> Result<Committed, Error> {
+    let answer = send(&shared, &change).await.map_err(|failure| {
+        let error = match failure.is_too_large() {
+            true => too_large(&change, shared.options.value_limit),
+            false => failure.of_write(),
+        };
+        if failure.is_full() {
+            shared.set_health(Health::Failing(error.clone()));
+        }
+        error
+    })?;
+    let reached = revision(answer.header.unwrap_or_default().revision);
+    let outcome = read(&change, answer, reached);
+    shared.settle(reached).await;
+    outcome
+}
+
+/// Sends the transaction, with a lease if the change has a lifetime. A lease that has ended is replaced once.
+async fn send(shared: &Shared, change: &Change) -> Result<TxnResponse, Failure> {
+    let lifetime = match &change.op {
+        Op::Put(_) => change.lifetime,
+        Op::Delete => None,
+    };
+    let Some(lifetime) = lifetime else { return shared.client.write(&transaction(change, 0)).await };
+    let lease = shared.leases.lease(shared, lifetime).await?;
+    match shared.client.write(&transaction(change, lease)).await {
+        Err(failure) if failure.is_lease_missing() => {
+            shared.leases.forget(lease).await;
+            let lease = shared.leases.lease(shared, lifetime).await?;
+            shared.client.write(&transaction(change, lease)).await
+        }
+        outcome => outcome,
+    }
+}
+
+fn transaction(change: &Change, lease: i64) -> TxnRequest {
+    let key = Bytes::copy_from_slice(change.key.as_bytes());
+    let read =
+        |keys_only| Request::Range(RangeRequest { key: key.clone(), keys_only, ..Default::default() }).into();
+    let (write, is_delete) = match &change.op {
+        Op::Put(value) => (Request::Put(PutRequest { key: key.clone(), value: value.clone(), lease }), false),
+        Op::Delete => (Request::DeleteRange(DeleteRangeRequest { key: key.clone() }), true),
+    };
+    let compare = match (change.expect, is_delete) {
+        (Expect::Any, false) => None,
+        (Expect::Any, true) => Some(Compare::exists(key.clone())),
+        (Expect::Absent, false) => Some(Compare::mod_revision_is(key.clone(), 0)),
+        (Expect::Absent, true) | (Expect::At(Revision::ZERO), _) => {
+            Some(Compare::mod_revision_is(key.clone(), NEVER))
+        }
+        (Expect::At(expected), _) => Some(Compare::mod_revision_is(key.clone(), for_etcd(expected))),
+    };
+    TxnRequest {
+        compare: compare.into_iter().collect(),
+        success: vec![read(change.returning == Returning::Head), write.into()],
+        failure: vec![read(!change.wants_found_value())],
+    }
+}
+
+/// Reads the answer to a transaction.
+fn read(change: &Change, answer: TxnResponse, reached: Revision) -> Result<Committed, Error> {
+    let range = answer.responses.into_iter().next().and_then(|response| response.range);
+    let found = range.and_then(|range| range.kvs.into_iter().next());
+    let with_value = match answer.succeeded {
+        true => change.returning == Returning::Value,
+        false => change.wants_found_value(),
+    };
+    let found = found.map(|kv| Stored { head: head(&kv), value: with_value.then_some(Ok(kv.value)) });
+    if !answer.succeeded {
+        return Err(Box::new(Conflict { key: change.key.clone(), found }).into());
+    }
+    let create_revision = found.as_ref().map_or(reached, |found| found.head.create_revision);
+    Ok(Committed { revision: reached, create_revision, previous: found })
+}
+
+fn too_large(change: &Change, limit: usize) -> Error {
+    let size = match &change.op {
+        Op::Put(value) => value.len(),
+        Op::Delete => change.key.as_bytes().len(),
+    };
+    Error::TooLarge { what: "a value", size, limit: limit.min(size) }
+}

@@ -1,0 +1,304 @@
+//! The watch that feeds all followers, and the reads of history for those that fall behind.
+//!
+//! 1. The watch is over *all* keys of etcd, and keys that are not under the store's prefix are dropped here. Each revision of etcd
+//!    has at least one event, so the watch comes to every revision that any answer has named, without a question to etcd. The
+//!    progress notifications of etcd before 3.4.31 and 3.5.13 may overtake events, and a range shows no deletes: neither could say
+//!    that the watch is complete up to a revision.
+//! 2. All events of a revision are published together: etcd sends them in one response, whose fragments are joined.
+//! 3. A watch that is lost is opened again, after the last revision that was published, at the next member. A watch that does not
+//!    deliver what another answer has named is taken for lost.
+//! 4. If what follows is compacted, the window starts again at the newest revision; followers that are behind find that out when
+//!    they ask for history.
+//! 5. Before a watch is opened, a quorum is asked for the newest revision. If that is older than what was published, or the term
+//!    of the leader is, or it is another cluster, then etcd was restored from a snapshot: all followers end.
+
+use super::{
+    client::Watch,
+    compact::COMPACT_KEY,
+    failure::Failure,
+    messages::{WatchCreateRequest, WatchEvent, WatchResponse},
+    shared::{Lineage, Shared, for_etcd, head, key, revision},
+};
+use crate::{
+    Batch, BoxFuture, Error, Event, Kind, Revision, Stored, Value,
+    feed::{BatchBuilder, History},
+};
+use bytes::Bytes;
+use std::{sync::Arc, time::Duration};
+use tokio::runtime::Handle;
+
+/// How long the watch may be silent while it is known to be behind, twice.
+const SILENCE: Duration = Duration::from_millis(500);
+/// The pause before a watch is opened again; it doubles up to [`PAUSE_LIMIT`].
+const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE_LIMIT: Duration = Duration::from_secs(1);
+
+/// Why a watch has ended.
+enum End {
+    /// Its member, or the way to it.
+    Lost(Failure),
+    /// What follows is compacted.
+    Compacted,
+    /// It is silent, and events are due.
+    Silent,
+}
+
+impl From<Failure> for End {
+    fn from(failure: Failure) -> Self {
+        Self::Lost(failure)
+    }
+}
+
+/// Keeps a watch open and publishes what it delivers.
+pub(super) async fn run(shared: Arc<Shared>) {
+    let mut pause = PAUSE;
+    loop {
+        let reached = shared.feed.revision();
+        match shared.watch().await {
+            End::Compacted => {
+                if let Err(failure) = shared.skip_ahead().await {
+                    log::warn!("the watch of etcd cannot go on: {failure}");
+                }
+            }
+            End::Lost(failure) => log::info!("the watch of etcd is lost: {failure}"),
+            End::Silent => log::info!("the watch of etcd is silent, and is opened elsewhere"),
+        }
+        pause = if shared.feed.revision() > reached { PAUSE } else { (pause * 2).min(PAUSE_LIMIT) };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// A watch over all keys after a revision.
+fn all_after(after: Revision) -> WatchCreateRequest {
+    let all = Bytes::from_static(&[0]);
+    let start_revision = for_etcd(after.next());
+    WatchCreateRequest { key: all.clone(), range_end: all, start_revision, prev_kv: true, fragment: true }
+}
+
+impl Shared {
+    /// Watches until the watch ends. Unless it is compacted, its member is left.
+    async fn watch(&self) -> End {
+        let opened = match self.check_lineage().await {
+            Ok(()) => self.client.watch(all_after(self.feed.revision())).await,
+            Err(failure) => Err(failure),
+        };
+        let mut watch = match opened {
+            Ok(watch) => watch,
+            Err(failure) => return End::Lost(failure),
+        };
+        match self.deliver(&mut watch).await {
+            Err(End::Compacted) => End::Compacted,
+            Err(end) => {
+                self.client.leave(watch.index);
+                end
+            }
+            Ok(never) => match never {},
+        }
+    }
+
+    /// Publishes what a watch delivers.
+    async fn deliver(&self, watch: &mut Watch<'_>) -> Result<std::convert::Infallible, End> {
+        let mut partial = Vec::new();
+        let mut silent_at = None;
+        loop {
+            let response = match tokio::time::timeout(SILENCE, watch.next(&mut partial)).await {
+                Ok(response) => response?,
+                Err(_) => {
+                    let reached = self.feed.revision();
+                    let is_behind = self.client.seen() > reached.0;
+                    if is_behind && silent_at == Some(reached) {
+                        return Err(End::Silent);
+                    }
+                    silent_at = is_behind.then_some(reached);
+                    continue;
+                }
+            };
+            silent_at = None;
+            self.publish(response)?;
+        }
+    }
+
+    /// Starts again if etcd has lost what was published.
+    async fn check_lineage(&self) -> Result<(), Failure> {
+        let header = self.newest().await?;
+        let (before, now) = (self.lineage(), Lineage::of(&header));
+        let has_lost = revision(header.revision) < self.feed.revision()
+            || now.term < before.term
+            || now.cluster != before.cluster;
+        if has_lost {
+            log::warn!(
+                "etcd was replaced by an older state of itself: revision {} follows {}",
+                header.revision,
+                self.feed.revision()
+            );
+            self.start_again(&header);
+        }
+        self.set_lineage(now);
+        self.client.set_seen(revision(header.revision).0);
+        Ok(())
+    }
+
+    fn publish(&self, response: WatchResponse) -> Result<(), End> {
+        if response.canceled {
+            return Err(End::Compacted);
+        }
+        let reached = self.feed.revision();
+        let mut newest = reached;
+        let mut events = Vec::with_capacity(response.events.len());
+        for told in response.events {
+            let Some(at) = told.kv.as_ref().map(|kv| revision(kv.mod_revision)) else { continue };
+            if at <= reached {
+                continue;
+            }
+            newest = newest.max(at);
+            if told.kv.as_ref().is_some_and(|kv| kv.key == COMPACT_KEY) {
+                self.compaction.notify_one();
+            }
+            match self.event(told) {
+                Told::Foreign => {}
+                Told::Incomplete => return Err(End::Compacted),
+                Told::Event(event) => events.push(compact_memory(event)),
+            }
+        }
+        if newest > reached {
+            self.feed.publish(events, newest);
+        }
+        Ok(())
+    }
+
+    /// Goes on from the newest revision, after those before it were compacted.
+    async fn skip_ahead(&self) -> Result<(), Failure> {
+        self.refresh_compacted().await?;
+        let newest = revision(self.newest().await?.revision);
+        if newest > self.feed.revision() {
+            self.feed.trim(newest);
+            self.feed.publish(Vec::new(), newest);
+        }
+        Ok(())
+    }
+
+    /// Reads an event.
+    fn event(&self, told: WatchEvent) -> Told {
+        let WatchEvent { kind, kv, prev_kv } = told;
+        let Some(kv) = kv.filter(|kv| kv.key.starts_with(&self.options.prefix)) else { return Told::Foreign };
+        let Some(key) = key(&kv) else { return Told::Foreign };
+        let mut head = head(&kv);
+        let is_delete = kind == WatchEvent::DELETE;
+        let is_create = !is_delete && kv.create_revision == kv.mod_revision;
+        let previous = prev_kv.map(|kv| Stored { head: super::shared::head(&kv), value: Some(Ok(kv.value)) });
+        if previous.is_none() && !is_create {
+            // It was compacted between the event and its sending.
+            return Told::Incomplete;
+        }
+        if let Some(previous) = &previous
+            && is_delete
+        {
+            head.create_revision = previous.head.create_revision;
+        }
+        let kind = if is_delete { Kind::Delete } else { Kind::Put };
+        Told::Event(Event { key, kind, head, value: Ok(kv.value), previous })
+    }
+
+    /// Reads history, a batch of it.
+    async fn history(&self, after: Revision, until: Revision, prefix: &[u8]) -> Result<Batch, Error> {
+        let mut batch = BatchBuilder::new(after);
+        // The first revision of etcd is that of an empty store, without an event.
+        if until <= Revision(1) {
+            return Ok(batch.complete(until));
+        }
+        let mut watch =
+            self.client.watch_apart(all_after(after)).await.map_err(|failure| failure.of_read())?;
+        let mut partial = Vec::new();
+        loop {
+            let response = self.next_of(&mut watch, &mut partial).await?;
+            if response.canceled {
+                return Err(self.compacted_error(after).await);
+            }
+            let mut last = after;
+            for told in response.events {
+                last = told.kv.as_ref().map_or(last, |kv| revision(kv.mod_revision));
+                if last > until {
+                    break;
+                }
+                let event = match self.event(told) {
+                    Told::Foreign => None,
+                    Told::Incomplete => return Err(self.compacted_error(after).await),
+                    Told::Event(event) => event.key.as_bytes().starts_with(prefix).then_some(event),
+                };
+                if batch.push(last, || event).is_break() {
+                    return Ok(batch.full());
+                }
+            }
+            if last >= until {
+                return Ok(batch.complete(until));
+            }
+        }
+    }
+
+    async fn next_of(
+        &self,
+        watch: &mut Watch<'_>,
+        partial: &mut Vec<WatchEvent>,
+    ) -> Result<WatchResponse, Error> {
+        match tokio::time::timeout(self.options.request_timeout, watch.next(partial)).await {
+            Ok(response) => response.map_err(|failure| failure.of_read()),
+            Err(_) => Err(Error::read(std::io::Error::new(
+                std::io::ErrorKind::TimedOut,
+                "etcd has not sent history in time",
+            ))),
+        }
+    }
+}
+
+/// An event as the store has it.
+enum Told {
+    /// It is of a key that is not the store's.
+    Foreign,
+    /// What was there before is compacted.
+    Incomplete,
+    Event(Event),
+}
+
+/// The event without the buffer that it was read into: the window holds events for long. The values before are in
+/// the window too, or are read when a follower asks for them.
+fn compact_memory(mut event: Event) -> Event {
+    event.value = event.value.map(|value| Bytes::copy_from_slice(&value));
+    if let Ok(key) = crate::Key::new(Bytes::copy_from_slice(event.key.as_bytes())) {
+        event.key = key;
+    }
+    if let Some(previous) = &mut event.previous {
+        previous.value = None;
+    }
+    event
+}
+
+/// History, read by tasks of the store's own runtime.
+pub(super) struct Past {
+    pub(super) shared: Arc<Shared>,
+    pub(super) handle: Handle,
+}
+
+impl History for Past {
+    fn read(
+        &self,
+        after: Revision,
+        until: Revision,
+        prefix: Bytes,
+    ) -> BoxFuture<'static, Result<Batch, Error>> {
+        let shared = self.shared.clone();
+        let read = self.handle.spawn(async move { shared.history(after, until, &prefix).await });
+        Box::pin(async move { read.await.unwrap_or(Err(Error::Closed)) })
+    }
+
+    fn values(&self, wanted: Vec<(crate::Key, Revision)>) -> BoxFuture<'static, Result<Vec<Value>, Error>> {
+        let shared = self.shared.clone();
+        let read = self.handle.spawn(async move {
+            let mut values = Vec::with_capacity(wanted.len());
+            for (key, written) in wanted {
+                values.push(Ok(shared.value(&key, written).await?));
+            }
+            Ok(values)
+        });
+        Box::pin(async move { read.await.unwrap_or(Err(Error::Closed)) })
+    }
+}
