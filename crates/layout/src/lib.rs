@@ -1,0 +1,125 @@
+//! How objects lie in a store: in one that is shared with the reference, with its keys, its encodings and its storage versions
+//! ([`Layout`]); in one of its own as they are, and encrypted if that is wanted ([`Sealed`]).
+//!
+//! The layers above write keys such as `deployments.apps/default/web` and JSON behind a header. In etcd the reference has
+//! other forms of the same, and either server has to find what the other one wrote:
+//!
+//! | objects | key | value |
+//! |---|---|---|
+//! | of built-in kinds | `/registry/deployments/default/web`; some kinds have names of their own (`minions`) | Protobuf in its envelope, or JSON if `--storage-media-type` says so |
+//! | definitions of custom kinds | `/registry/apiextensions.k8s.io/customresourcedefinitions/NAME` | JSON of `v1beta1`, which says once what all versions have in common |
+//! | API services | `/registry/apiregistration.k8s.io/apiservices/NAME` | JSON |
+//! | of custom kinds | `/registry/GROUP/RESOURCE/default/web` | JSON with sorted keys |
+//!
+//! No stored value has a `resourceVersion`: it is the revision of its key. What is read may be in any of these encodings and in any
+//! version that has a type; the layers above convert versions. Keys of other things are left alone: the leases of
+//! servers, the ranges that older releases gave addresses from.
+
+mod definition;
+mod keys;
+mod sealed;
+mod value;
+
+pub use sealed::Sealed;
+pub use value::MediaType;
+
+use bytes::Bytes;
+use encryption::{Encryption, Freshness};
+use keys::{Keys, Place};
+use store::{Codec, Key};
+
+/// The layout of the reference, under a prefix.
+pub struct Layout {
+    keys: Keys,
+    media_type: MediaType,
+    encryption: Option<Encryption>,
+}
+
+impl Layout {
+    /// The layout under a prefix such as `/registry`. Built-in kinds are written in the given encoding.
+    pub fn new(prefix: &str, media_type: MediaType) -> Self {
+        Self { keys: Keys::new(prefix), media_type, encryption: None }
+    }
+
+    /// The same with encrypted values.
+    #[must_use]
+    pub fn encrypted(self, encryption: Encryption) -> Self {
+        Self { encryption: Some(encryption), ..self }
+    }
+}
+
+impl Codec for Layout {
+    fn encode_prefix(&self, prefix: &[u8]) -> Bytes {
+        self.keys.stored_prefix(prefix).into()
+    }
+
+    fn encode_key(&self, key: &Key) -> Option<Key> {
+        let place = self.keys.place(key.as_bytes())?;
+        Key::new(self.keys.stored(&place)).ok()
+    }
+
+    fn decode_key(&self, stored: &Key) -> Option<Key> {
+        let place = self.keys.place_of_stored(stored.as_bytes())?;
+        Key::new(place.key()).ok()
+    }
+
+    fn encode_value(&self, key: &Key, value: Bytes) -> Result<Bytes, String> {
+        let place = self.keys.place(key.as_bytes()).ok_or(NO_PLACE)?;
+        let json = cache::frame::json(&value)?;
+        let plain = match place.kind {
+            Some(kind) => value::encode(kind, json, self.media_type)?,
+            None => value::encode_custom(json)?,
+        };
+        encrypt(self.encryption.as_ref(), &self.keys, &place, plain)
+    }
+
+    fn decode_value(&self, key: &Key, stored: Bytes) -> Result<Bytes, String> {
+        let place = self.keys.place(key.as_bytes()).ok_or(NO_PLACE)?;
+        let (plain, freshness) = decrypt(self.encryption.as_ref(), &self.keys, &place, stored)?;
+        let json = match place.kind {
+            Some(kind) => value::decode(kind, &plain)?,
+            None => value::decode_custom(&plain)?,
+        };
+        cache::frame::of(&json).map(|framed| marked(framed, freshness))
+    }
+}
+
+const NO_PLACE: &str = "its key has no place";
+
+/// What is stored of a value. The key in the store is part of what is authenticated.
+fn encrypt(
+    encryption: Option<&Encryption>,
+    keys: &Keys,
+    place: &Place<'_>,
+    plain: Bytes,
+) -> Result<Bytes, String> {
+    let Some(encryption) = encryption else { return Ok(plain) };
+    let (group, resource) = place.resource();
+    let transform = encryption.for_resource(group, resource);
+    transform.encrypt(keys.stored(place).as_bytes(), &plain).map_err(|error| error.to_string())
+}
+
+/// The value of what is stored, and whether it is stored as it would be today.
+fn decrypt(
+    encryption: Option<&Encryption>,
+    keys: &Keys,
+    place: &Place<'_>,
+    stored: Bytes,
+) -> Result<(Bytes, Freshness), String> {
+    let Some(encryption) = encryption else { return Ok((stored, Freshness::Current)) };
+    let (group, resource) = place.resource();
+    let transform = encryption.for_resource(group, resource);
+    let decrypted = transform.decrypt(keys.stored(place).as_bytes(), stored);
+    decrypted.map(|decrypted| (decrypted.value, decrypted.freshness)).map_err(|error| error.to_string())
+}
+
+/// A frame that says whether it is to be written again.
+fn marked(framed: Bytes, freshness: Freshness) -> Bytes {
+    match freshness {
+        Freshness::Current => framed,
+        Freshness::Stale => cache::frame::stale(&framed),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+//! Keelson's own layout, encrypted.
+
+use crate::keys::Keys;
+use crate::{NO_PLACE, decrypt, encrypt, marked};
+use bytes::Bytes;
+use encryption::Encryption;
+use store::{Codec, Key};
+
+/// What a value is bound to begins with this, as with the reference.
+const ROOT: &str = "/registry";
+
+/// Keys as they are, values encrypted. What is authenticated with a value is the key that the reference would give it.
+pub struct Sealed {
+    keys: Keys,
+    encryption: Encryption,
+}
+
+impl Sealed {
+    /// Encrypts as the configuration says.
+    pub fn new(encryption: Encryption) -> Self {
+        Self { keys: Keys::new(ROOT), encryption }
+    }
+}
+
+impl Codec for Sealed {
+    fn encode_prefix(&self, prefix: &[u8]) -> Bytes {
+        Bytes::copy_from_slice(prefix)
+    }
+
+    fn encode_key(&self, key: &Key) -> Option<Key> {
+        Some(key.clone())
+    }
+
+    fn decode_key(&self, stored: &Key) -> Option<Key> {
+        Some(stored.clone())
+    }
+
+    fn encode_value(&self, key: &Key, value: Bytes) -> Result<Bytes, String> {
+        let place = self.keys.place(key.as_bytes()).ok_or(NO_PLACE)?;
+        encrypt(Some(&self.encryption), &self.keys, &place, value)
+    }
+
+    fn decode_value(&self, key: &Key, stored: Bytes) -> Result<Bytes, String> {
+        let place = self.keys.place(key.as_bytes()).ok_or(NO_PLACE)?;
+        let (framed, freshness) = decrypt(Some(&self.encryption), &self.keys, &place, stored)?;
+        Ok(marked(framed, freshness))
+    }
+}

@@ -1,0 +1,153 @@
+//! Values, in both forms.
+
+use crate::definition;
+use bytes::Bytes;
+use kinds::{Kind, Version};
+use object::Value;
+use schema::protobuf::{self, Envelope};
+use schema::{Limits, Ref, Shape, Type, builtin, json, unstructured};
+
+/// How objects of built-in kinds are written: `--storage-media-type`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MediaType {
+    /// `application/vnd.kubernetes.protobuf`.
+    #[default]
+    Protobuf,
+    /// `application/json`.
+    Json,
+}
+
+/// What Protobuf in its envelope begins with.
+const ENVELOPE: &[u8] = b"k8s\0";
+
+/// The groups whose objects the reference always writes as JSON: other servers within it keep them.
+const ALWAYS_JSON: [&str; 2] = [definition::GROUP, "apiregistration.k8s.io"];
+
+/// The stored form of an object of a built-in kind, from its JSON.
+pub(crate) fn encode(kind: &Kind, text: &[u8], media_type: MediaType) -> Result<Bytes, String> {
+    let Read { ty, mut object, .. } = Read::json(kind, text)?;
+    let mut out = Vec::with_capacity(text.len());
+    if media_type == MediaType::Protobuf && !ALWAYS_JSON.contains(&kind.group) {
+        protobuf::encode(ty, &object, &mut out);
+        return Ok(out.into());
+    }
+    if definition::is_one(kind) {
+        definition::to_stored(&mut object);
+        json::encode(unstructured(), &object, &mut out);
+    } else {
+        json::encode(ty, &object, &mut out);
+    }
+    out.push(b'\n');
+    Ok(out.into())
+}
+
+/// The JSON of an object of a built-in kind, from its stored form: with the defaults of its version, as the reference reads it.
+pub(crate) fn decode(kind: &Kind, stored: &[u8]) -> Result<Vec<u8>, String> {
+    let Read { version, ty, mut object } = match stored.starts_with(ENVELOPE) {
+        true => Read::protobuf(kind, stored)?,
+        false if definition::is_one(kind) => Read::definition(kind, stored)?,
+        false => Read::json(kind, stored)?,
+    };
+    schema::default(ty, &mut object);
+    if let Some(map) = object.as_map_mut() {
+        match version.conversion {
+            Some(conversion) => (conversion.default)(map),
+            None => kind.strategy.default(map),
+        }
+    }
+    let mut text = Vec::with_capacity(stored.len() * 2);
+    json::encode(ty, &object, &mut text);
+    Ok(text)
+}
+
+/// The stored form of an object of a custom kind.
+pub(crate) fn encode_custom(text: &[u8]) -> Result<Bytes, String> {
+    let decoded =
+        json::decode_shape(&Shape::Any, text, &Limits::STORED).map_err(|error| error.to_string())?;
+    let mut object = decoded.value;
+    if let Some(metadata) = object.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut()) {
+        metadata.remove("resourceVersion");
+    }
+    sort(&mut object);
+    let mut out = Vec::with_capacity(text.len());
+    json::encode_shape(&Shape::Any, &object, &mut out);
+    out.push(b'\n');
+    Ok(out.into())
+}
+
+/// The JSON of an object of a custom kind.
+pub(crate) fn decode_custom(stored: &[u8]) -> Result<Vec<u8>, String> {
+    let object = read_json(unstructured(), stored)?;
+    let mut text = Vec::with_capacity(stored.len() + 64);
+    json::encode(unstructured(), &object, &mut text);
+    Ok(text)
+}
+
+/// A tree in one of the versions of its kind.
+struct Read {
+    version: &'static Version,
+    ty: &'static Type,
+    object: Value,
+}
+
+impl Read {
+    /// Reads JSON: as an object of the storage version, and if it names another one, as that.
+    fn json(kind: &Kind, text: &[u8]) -> Result<Self, String> {
+        let storage = kind.stored_version().ok_or("nothing of its kind is stored")?;
+        let ty = type_of(kind, storage)?;
+        let object = read_json(ty, text)?;
+        let (version, ty_named) = named(kind, api_version(&object))?;
+        match std::ptr::eq(ty, ty_named) {
+            true => Ok(Self { version, ty, object }),
+            false => Ok(Self { version, ty: ty_named, object: read_json(ty_named, text)? }),
+        }
+    }
+
+    fn protobuf(kind: &Kind, stored: &[u8]) -> Result<Self, String> {
+        let envelope = Envelope::read(stored).map_err(|error| error.to_string())?;
+        let (version, ty) = named(kind, envelope.api_version)?;
+        let object = protobuf::decode(ty, stored, &Limits::STORED).map_err(|error| error.to_string())?;
+        Ok(Self { version, ty, object })
+    }
+
+    fn definition(kind: &Kind, stored: &[u8]) -> Result<Self, String> {
+        let mut object = read_json(unstructured(), stored)?;
+        definition::from_stored(&mut object);
+        let mut text = Vec::with_capacity(stored.len());
+        json::encode(unstructured(), &object, &mut text);
+        Self::json(kind, &text)
+    }
+}
+
+fn api_version(object: &Value) -> &str {
+    object.get("apiVersion").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The version of a kind with this name, and its type.
+fn named(kind: &Kind, api_version: &str) -> Result<(&'static Version, &'static Type), String> {
+    let (group, name) = api_version.split_once('/').unwrap_or(("", api_version));
+    let version = kind.version(name).filter(|_| group == kind.group);
+    let version = version.ok_or_else(|| format!("{} has no version {api_version:?}", kind.kind))?;
+    Ok((version, type_of(kind, version)?))
+}
+
+fn type_of(kind: &Kind, version: &Version) -> Result<&'static Type, String> {
+    let ty = builtin::by_kind(kind.group, version.name, kind.kind);
+    ty.ok_or_else(|| format!("{} {} has no type", kind.kind, version.name))
+}
+
+fn read_json(ty: impl Into<Ref<Type>>, text: &[u8]) -> Result<Value, String> {
+    json::decode(ty, text, &Limits::STORED).map(|decoded| decoded.value).map_err(|error| error.to_string())
+}
+
+/// Orders the keys of all maps, as the reference writes them.
+fn sort(value: &mut Value) {
+    match value {
+        Value::Map(map) => {
+            map.sort_keys();
+            map.iter_mut().for_each(|(_, value)| sort(value));
+        }
+        Value::List(list) => list.iter_mut().for_each(sort),
+        _ => {}
+    }
+}
