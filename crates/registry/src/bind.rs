@@ -7,6 +7,7 @@
 use crate::commit::{Outcome, Oversize, Run};
 use crate::convert::{map, map_mut};
 use crate::error::unknown_reason_500;
+use crate::object_meta::Stage;
 use crate::preconditions::check_uid;
 use crate::{Answer, Content, Registry, Target, WriteOptions, WriteRequest, conditions, object_meta};
 use admission::Operation;
@@ -25,13 +26,15 @@ impl Registry {
         self.bind_pod(target, target, binding, options).await
     }
 
-    /// Gives the pod its node that has the name of the binding: the resource `bindings`.
+    /// Gives the pod its node that has the name of the binding: the resource `bindings`. Its uid is no precondition,
+    /// unlike that of the subresource.
     pub(crate) async fn bind_by_name(
         &self,
         asked: &Target<'_>,
-        binding: Value,
+        mut binding: Value,
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
+        object_meta::wipe_system_fields(map_mut(&mut binding)?);
         let name = object_meta::text(map(&binding)?, "name").to_owned();
         let served = asked.catalog.find("", "v1", "pods").ok_or_else(Status::unknown_resource)?;
         let pod = Target { served, subresource: served.subresource("binding"), name: &name, ..*asked };
@@ -47,10 +50,15 @@ impl Registry {
     ) -> Result<Answer, Status> {
         let run = Run::dry_if(options.dry_run);
         let admission = &self.config().admission;
-        object_meta::fit_namespace(map_mut(&mut binding)?, target.namespace)?;
+        {
+            let binding = map_mut(&mut binding)?;
+            object_meta::fit_namespace(binding, target.namespace)?;
+            options.warnings.extend(object_meta::dedup_owners(binding, Stage::BeforeAdmission));
+        }
         let request = WriteRequest::write(asked, options);
         let attributes = request.attributes(Operation::Create, None);
         admission.mutate(&attributes, Some(&mut binding)).await?;
+        options.warnings.extend(object_meta::dedup_owners(map_mut(&mut binding)?, Stage::AfterAdmission));
         if object_meta::text(map(&binding)?, "name") != target.name {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
         }

@@ -176,8 +176,19 @@ impl<R: Deref<Target = Registry>> Client<R> {
         pick: &ListOptions,
         options: &DeleteOptions,
     ) -> Result<List, Status> {
-        let (catalog, proof) = self.begin(address, "deletecollection").await?;
-        self.registry.delete_collection(&Target::find(&proof, &catalog)?, pick, options).await
+        self.delete_collection_in(&self.registry.catalog(), address, pick, options).await
+    }
+
+    /// The same, found in a catalog.
+    pub async fn delete_collection_in(
+        &self,
+        catalog: &Catalog,
+        address: Address<'_>,
+        pick: &ListOptions,
+        options: &DeleteOptions,
+    ) -> Result<List, Status> {
+        let (_, proof) = self.begin(address, "deletecollection").await?;
+        self.registry.delete_collection(&Target::find(&proof, catalog)?, pick, options).await
     }
 
     /// Reads an object, changes it, and writes it back if it is different then, through a subresource if the address names one. A

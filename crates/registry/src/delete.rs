@@ -176,11 +176,14 @@ impl Registry {
         old: &Old,
         step: Step,
         run: Run,
-        admitted: Admitted,
+        mut admitted: Admitted,
     ) -> Result<Option<Deletion>, Status> {
         let outcome = match step {
             Step::Nothing => return Ok(None),
             Step::Mark(object) => {
+                let hook = self.config().hooks.of(&target.served.group, &target.served.resource);
+                let held = hook.filter(|_| run == Run::Real).and_then(|hook| hook.before_mark(&old.entry));
+                held.into_iter().for_each(|held| admitted.reserve(held));
                 return Ok(
                     match self
                         .replace(target, old, object, run, Oversize::DropManagedFields, admitted)

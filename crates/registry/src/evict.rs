@@ -15,6 +15,7 @@ use crate::delete::check_preconditions;
 use crate::delete_unreadable::OPTION;
 use crate::error::unknown_reason_500;
 use crate::find::Old;
+use crate::object_meta::Stage;
 use crate::scale::{insert_number, label_selector};
 use crate::{
     Address, Answer, Client, Content, DeleteOptions, Registry, Target, WriteOptions, WriteRequest,
@@ -55,10 +56,12 @@ impl Registry {
             let eviction = map_mut(&mut eviction)?;
             object_meta::wipe_system_fields(eviction);
             object_meta::fit_namespace(eviction, target.namespace)?;
+            options.warnings.extend(object_meta::dedup_owners(eviction, Stage::BeforeAdmission));
         }
         let request = WriteRequest::write(target, options);
         let attributes = request.attributes(Operation::Create, None);
         admission.mutate(&attributes, Some(&mut eviction)).await?;
+        options.warnings.extend(object_meta::dedup_owners(map_mut(&mut eviction)?, Stage::AfterAdmission));
         if object_meta::text(map(&eviction)?, "name") != target.name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }

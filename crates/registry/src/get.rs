@@ -18,7 +18,7 @@ impl Registry {
         let entry = self.entry(target, freshness(resource_version)?).await?;
         match target.subresource.map(|subresource| &subresource.action) {
             None | Some(SubresourceAction::Part(_)) => Ok(Content::Entry(entry)),
-            Some(SubresourceAction::Scale(fields)) => scale::content(target.stored()?, &entry, fields).await,
+            Some(SubresourceAction::Scale(fields)) => scale::read(target.stored()?, &entry, fields).await,
             Some(
                 SubresourceAction::Bind
                 | SubresourceAction::Evict

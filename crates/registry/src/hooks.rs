@@ -32,6 +32,11 @@ pub trait WriteHook: Send + Sync {
         Box::pin(std::future::ready(Ok(None)))
     }
 
+    /// May say what is to be done once an object is marked as being deleted. Runs right before the commit, with the state before.
+    fn before_mark(&self, _entry: &Entry) -> Option<Reservation> {
+        None
+    }
+
     /// May say what is to be done once an object is removed, in whichever way that happens. Runs right before the commit, with the
     /// last state.
     fn before_remove(&self, _entry: &Entry) -> Option<Reservation> {

@@ -44,18 +44,14 @@ impl Registry {
                 return Err(out_of_reach(requested, newest));
             }
         }
-        let from = match &mode {
-            Mode::Continue { revision, .. } => Some(*revision),
-            _ => None,
-        };
         let query = Query { mode, filter, limit: None }.limit(limit);
         let mut objects = match stored.resource.list(query).await {
             Err(cache::Error::ContinueExpired { start }) => return Err(continue_expired(target, &start)),
             other => other.map_err(status)?,
         };
         UnreadableObjects::damaged(target.served, &objects.damaged).refuse(target.served)?;
-        // A list that continues at the newest state does so on every page.
-        let revision = if from == Some(None) { None } else { Some(objects.revision) };
+        // A list that continued at the newest state stays at that state from here on.
+        let revision = Some(objects.revision);
         let token = objects
             .next
             .take()

@@ -1,18 +1,29 @@
 //! What the server and the kind do to the new state of an object: defaults, the generated name, and the kind's preparation.
 
+use crate::error::object_too_large;
 use crate::{Conversion, Served, Target, object_meta};
 use kinds::{Caller, Context, Generation, NameRule, Part};
 use object::time::Time;
 use object::{Map, Value};
-use schema::Status;
+use schema::structural::Defaulted;
+use schema::{Limits, Status, Type};
 
 /// Sets the defaults of the version that a tree is in: those that its type declares, then those of the kind.
-pub(crate) fn default(served: &Served, object: &mut Value) {
-    schema::default(&served.ty, object);
-    let Some(map) = object.as_map_mut() else { return };
+pub(crate) fn default(served: &Served, object: &mut Value) -> Result<(), Status> {
+    set_defaults(&served.ty, object)?;
+    let Some(map) = object.as_map_mut() else { return Ok(()) };
     match served.stored.as_ref().map(|stored| &stored.conversion) {
         Some(Conversion::Builtin(conversion)) => (conversion.default)(map),
         _ => served.strategy.default(map),
+    }
+    Ok(())
+}
+
+/// Sets the defaults that a type declares. An object that they make larger than objects may be is refused.
+fn set_defaults(ty: &Type, object: &mut Value) -> Result<(), Status> {
+    match schema::default(ty, object) {
+        Defaulted::TooLarge => Err(object_too_large(Limits::REQUEST.bytes)),
+        Defaulted::Changed | Defaulted::Unchanged => Ok(()),
     }
 }
 
@@ -22,7 +33,7 @@ pub(crate) fn default_stored(target: &Target<'_>, object: &mut Value) -> Result<
     let stored = target.stored()?;
     let is_converted = matches!(stored.conversion, Conversion::Builtin(_));
     if is_converted || target.part().is_some() && stored.is_working_version {
-        schema::default(stored.ty(), object);
+        set_defaults(stored.ty(), object)?;
         if let Some(map) = object.as_map_mut() {
             target.served.strategy.default(map);
         }

@@ -10,7 +10,7 @@ use crate::token_request::TokenIssuing;
 use admission::Chain;
 use auth::{Authenticators, Authorizer};
 use cache::{Cache, Field, Spec};
-use kinds::{Kind, Privileged, ResourceType, Scope, SelectableField, Storage, Version};
+use kinds::{Kind, Privileged, ResourceType, Scope, SelectableField, Storage, Version, store_prefix};
 use object::Text;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -144,7 +144,7 @@ pub fn specs() -> Result<Vec<Spec>, Error> {
     let own = kinds::all().filter(|kind| kind.storage == Storage::Own);
     own.map(|kind| {
         let fields: Vec<_> = kind.fields.list.iter().map(SelectableField::from).collect();
-        spec(&prefix(kind.group, kind.resource), kind.scope, &fields)
+        spec(&store_prefix(kind.group, kind.resource), kind.scope, &fields)
     })
     .collect()
 }
@@ -162,12 +162,9 @@ fn selectable(field: &SelectableField) -> Field {
     let first = paths.next().unwrap_or(&field.name);
     let made = Field::at(field.name.clone(), first.as_str());
     let made = paths.fold(made, |made, path| made.or(path.as_str())).absent(field.absent.clone());
+    let parts = field.absent_within.iter();
+    let made = parts.fold(made, |made, (path, value)| made.absent_within(path.as_str(), value.clone()));
     if field.indexed { made.indexed() } else { made }
-}
-
-/// The prefix of a kind's keys in the store: `pods`, `deployments.apps`.
-fn prefix(group: &str, resource: &str) -> String {
-    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }
 
 /// A kind that is not built in, in all its versions.
@@ -259,12 +256,24 @@ impl Registry {
         true
     }
 
+    /// A catalog like that of now, in which the storage version of a custom kind is served. Only the caller sees it.
+    pub async fn catalog_with_storage(&self, mut kind: CustomKind) -> Result<Arc<Catalog>, Error> {
+        let storage = kind.storage_version.clone();
+        kind.versions
+            .iter_mut()
+            .filter(|version| version.is(&storage))
+            .for_each(|version| version.served = true);
+        let _changing = self.changing.lock().await;
+        let change = self.load(kind).await?;
+        Ok(Arc::new(self.catalog().with(vec![change]).0))
+    }
+
     /// Stops serving a custom kind. Watches of it end; what the store holds of it stays. False if it was not served.
     pub async fn uninstall(&self, group: &str, resource: &str) -> Result<bool, Error> {
         let _changing = self.changing.lock().await;
         refuse_builtin(group, resource)?;
         self.swap(vec![Change { group: group.into(), resource: resource.into(), now: Vec::new() }]);
-        Ok(self.cache.remove(&prefix(group, resource)).await?)
+        Ok(self.cache.remove(&store_prefix(group, resource)).await?)
     }
 
     /// Has the cache load the objects of a kind, and gives what is to be served of it.
@@ -275,7 +284,7 @@ impl Registry {
         let storage_type = &storage.resource_type;
         let (group, resource) = (storage_type.group.clone(), storage_type.resource.clone());
         refuse_builtin(&group, &resource)?;
-        let prefix = prefix(&group, &resource);
+        let prefix = store_prefix(&group, &resource);
         let spec = spec(&prefix, storage_type.scope, &kind.fields())?;
         let resource_of = match self.cache.resource(&prefix) {
             Some(known) if known.spec().is_like(&spec) => known,
@@ -373,7 +382,7 @@ fn builtin(cache: &Cache, kind: &'static Kind, version: &'static Version) -> Res
     else {
         return Ok(Served::new(Arc::new(resource_type), None));
     };
-    let prefix = prefix(owner.group, owner.resource);
+    let prefix = store_prefix(owner.group, owner.resource);
     let stored_version = |version: &'static Version| {
         let ResourceType { kind, api_version, ty, .. } = resolve(owner, version)?;
         Ok::<_, Error>(StoredVersion::new(&kind, &api_version, ty, Conversion::of(version)))

@@ -8,6 +8,7 @@ mod validate;
 
 use crate::convert::{map, map_mut};
 use crate::managed::Fields;
+use crate::object_meta::Stage;
 use crate::prepare::default;
 use crate::{Answer, Content, Registry, Served, Target, WriteOptions, WriteRequest, object_meta};
 use admission::Operation;
@@ -65,12 +66,18 @@ impl Registry {
         mut object: Value,
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
-        default(target.served, &mut object);
-        object_meta::fit_namespace(map_mut(&mut object)?, target.namespace)?;
+        default(target.served, &mut object)?;
+        {
+            let object = map_mut(&mut object)?;
+            object_meta::wipe_system_fields(object);
+            object_meta::fit_namespace(object, target.namespace)?;
+            options.warnings.extend(object_meta::dedup_owners(object, Stage::BeforeAdmission));
+        }
         Fields::of(target).update(None, &mut object, options).await?;
         let request = WriteRequest::write(target, options);
         let attributes = request.attributes(Operation::Create, None);
         self.config().admission.mutate(&attributes, Some(&mut object)).await?;
+        options.warnings.extend(object_meta::dedup_owners(map_mut(&mut object)?, Stage::AfterAdmission));
         validate::check(review, target, map(&object)?)?;
         let admitted = self.config().admission.validate(&attributes, Some(&object)).await?;
         let user = target.proof.user();

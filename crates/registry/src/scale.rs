@@ -2,20 +2,53 @@
 
 use crate::commit::Run;
 use crate::convert::map;
-use crate::error::revision;
+use crate::error::{revision, unknown_reason_500};
 use crate::preconditions::check_uid;
 use crate::write::MODIFIED;
 use crate::{Answer, Content, Stored, Target, object_meta};
 use cache::Entry;
-use kinds::{MetadataRules, NameRule, ScaleFields, Scope};
-use object::field::{Error, List, Path};
+use kinds::{NameRule, ScaleFields, Scope};
+use object::field::{Error, Path};
 use object::label::{self, Expression, Selector};
+use object::quote::Quoted;
 use object::{Map, Text, Value};
 use schema::{Ref, Status, Type, builtin};
+
+/// The desired number in the scale of a custom object that has none, as long as a request makes a new state of it: 0 is a number too.
+const UNSET: i64 = i32::MIN as i64;
 
 /// The scale of a stored object.
 pub(crate) async fn content(stored: &Stored, entry: &Entry, fields: &ScaleFields) -> Result<Content, Status> {
     Ok(Content::Other { ty: Ref::Static(ty()?), value: of(&stored.decode(entry).await?, fields)? })
+}
+
+/// The scale of a stored object for those who read it: a custom object without the desired number has none.
+pub(crate) async fn read(stored: &Stored, entry: &Entry, fields: &ScaleFields) -> Result<Content, Status> {
+    let object = stored.decode(entry).await?;
+    let value = of(&object, fields)?;
+    if is_unset(&object, fields)? {
+        let path = fields.spec_replicas_path();
+        let why = format!("the spec replicas field {} does not exist", Quoted(&path));
+        return Err(Status::internal_error(&why));
+    }
+    Ok(Content::Other { ty: Ref::Static(ty()?), value })
+}
+
+/// The scale of an object that a request is about to change.
+pub(crate) fn to_change(object: &Value, fields: &ScaleFields) -> Result<Value, Status> {
+    let mut scale = of(object, fields)?;
+    if is_unset(object, fields)?
+        && let Some(spec) = scale.as_map_mut().and_then(|scale| kinds::map_at(scale, "spec"))
+    {
+        spec.insert("replicas", UNSET);
+    }
+    Ok(scale)
+}
+
+/// Whether an object lacks the desired number, and its kind does not set it.
+fn is_unset(object: &Value, fields: &ScaleFields) -> Result<bool, Status> {
+    let replicas = fields.spec_replicas(map(object)?).map_err(unknown_reason_500)?;
+    Ok(fields.is_custom && replicas.is_none())
 }
 
 /// An answer about an object, as one about its scale.
@@ -47,7 +80,12 @@ pub(crate) fn apply(
     target: &Target<'_>,
     run: Run,
 ) -> Result<(), Status> {
-    let wanted = number(scale, &["spec", "replicas"]);
+    let wanted = number(scale);
+    if fields.is_custom && wanted == UNSET {
+        let path = fields.spec_replicas_path();
+        let why = format!("the spec replicas field {} cannot be empty", Quoted(&path));
+        return Err(Status::bad_request(why));
+    }
     check_uid(target, scale, Some(object), run)?;
     let version = object_meta::text(scale, "resourceVersion");
     let there = object_meta::text(object, "resourceVersion");
@@ -58,14 +96,14 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// Refuses a scale that breaks a rule. The metadata of the scales of custom kinds is not looked at.
-pub(crate) fn validate(scale: &Map, target: &Target<'_>) -> Result<(), Status> {
-    let mut errors = List::new();
-    if target.served.metadata_rules == MetadataRules::Core {
-        errors.append(kinds::object_meta::validate(scale, Scope::Namespaced, NameRule::Subdomain));
-        errors.append(kinds::object_meta::validate_finalizer_names(scale));
+/// Refuses a scale that breaks a rule. That of a custom kind has none: those of its object decide.
+pub(crate) fn validate(scale: &Map, fields: &ScaleFields, target: &Target<'_>) -> Result<(), Status> {
+    if fields.is_custom {
+        return Ok(());
     }
-    let wanted = number(scale, &["spec", "replicas"]);
+    let mut errors = kinds::object_meta::validate(scale, Scope::Namespaced, NameRule::Subdomain);
+    errors.append(kinds::object_meta::validate_finalizer_names(scale));
+    let wanted = number(scale);
     if wanted < 0 {
         let path = Path::new("spec");
         let why = "must be greater than or equal to 0";
@@ -89,14 +127,10 @@ fn set(map: &mut Map, path: &[Text], number: i64) {
     }
 }
 
-fn at<'a, S: AsRef<str>>(map: &'a Map, path: &[S]) -> Option<&'a Value> {
-    let (first, rest) = path.split_first()?;
-    let value = map.get(first.as_ref())?;
-    if rest.is_empty() { Some(value) } else { at(value.as_map()?, rest) }
-}
-
-fn number<S: AsRef<str>>(map: &Map, path: &[S]) -> i64 {
-    at(map, path).and_then(Value::as_i64).unwrap_or_default()
+/// The desired number of a scale.
+fn number(scale: &Map) -> i64 {
+    let replicas = scale.get("spec").and_then(|spec| spec.get("replicas"));
+    replicas.and_then(Value::as_i64).unwrap_or_default()
 }
 
 /// The scale of an object.
@@ -108,11 +142,13 @@ pub(crate) fn of(object: &Value, fields: &ScaleFields) -> Result<Value, Status> 
             metadata.insert(key, value.clone());
         }
     }
+    let replicas = fields.spec_replicas(object).map_err(unknown_reason_500)?;
     let mut spec = Map::new();
-    insert_number(&mut spec, "replicas", number(object, &fields.spec_replicas));
+    insert_number(&mut spec, "replicas", replicas.unwrap_or_default());
+    let replicas = fields.status_replicas(object).map_err(unknown_reason_500)?;
     let mut status = Map::new();
-    insert_number(&mut status, "replicas", number(object, &fields.status_replicas));
-    let selector = match at(object, &fields.selector) {
+    insert_number(&mut status, "replicas", replicas.unwrap_or_default());
+    let selector = match fields.selector(object).map_err(unknown_reason_500)? {
         Some(Value::Map(map)) => selector(map),
         Some(Value::String(text)) => text.to_string(),
         _ => String::new(),

@@ -16,10 +16,12 @@
 
 use crate::catalog::{Served, head};
 use crate::convert::{Conversion, one, set_kind};
+use crate::error::unknown_reason_500;
 use crate::unreadable::Unreadable;
 use bytes::Bytes;
 use cache::{Entry, Fit, Resource};
 use object::{Text, Value};
+use schema::structural::Defaulted;
 use schema::{Decoded, Limits, Ref, Status, Type, json};
 use std::sync::Arc;
 
@@ -92,35 +94,31 @@ impl StoredVersion {
         bytes.strip_prefix(&*self.head).is_some_and(|rest| matches!(rest.first(), Some(b',' | b'}')))
     }
 
-    /// The tree of what was decoded from an object's bytes, with the defaults of today. Whether it is still what the bytes say is noted.
+    /// The tree of what was decoded from an object's bytes, with the defaults of today. Whether it is still what the bytes say is noted. An
+    /// object that its defaults would make too large has none of them.
     fn complete(&self, entry: &Entry, decoded: Decoded) -> Value {
         let mut value = decoded.value;
         if self.ty.custom.is_none() {
             entry.note_fit(self.ty.schema_number(), Fit::AsIs);
             return value;
         }
-        let is_whole = decoded.strict.is_empty() && !decoded.pruned && !defaults_change(&self.ty, &mut value);
+        let is_completed = schema::default(&self.ty, &mut value) == Defaulted::Changed;
+        let is_whole = decoded.strict.is_empty() && !decoded.pruned && !is_completed;
         entry.note_fit(self.ty.schema_number(), if is_whole { Fit::AsIs } else { Fit::Otherwise });
         value
     }
 
-    /// Makes a tree that was converted one of this version: of a custom kind, what its schema does not name is taken out.
-    pub(crate) fn adopt(&self, object: &mut Value) {
-        if let Some(custom) = &self.ty.custom {
-            custom.prune(object, &mut Vec::new());
+    /// Makes a tree that was converted one of this version: of a custom kind, what its schema does not name is taken out. Metadata of embedded
+    /// objects that is malformed is an error of the conversion.
+    pub(crate) fn adopt(&self, object: &mut Value) -> Result<(), Status> {
+        if let Some(custom) = &self.ty.custom
+            && let Some(malformed) = custom.prune(object, &mut Vec::new()).malformed
+        {
+            return Err(unknown_reason_500(malformed.to_string()));
         }
         set_kind(object, &self.kind, &self.api_version);
+        Ok(())
     }
-}
-
-/// Sets defaults; whether there were any to set.
-fn defaults_change(ty: &Type, value: &mut Value) -> bool {
-    if !ty.has_defaults {
-        return false;
-    }
-    let before = value.clone();
-    schema::default(ty, value);
-    *value != before
 }
 
 impl Stored {
@@ -153,7 +151,7 @@ impl Stored {
     /// Whether an object that is written anew without a change has the same bytes.
     pub(crate) fn is_as_written_today(&self, entry: &Entry) -> bool {
         let storage = self.versions.storage();
-        storage.wrote(entry.bytes()) && self.fits(entry, storage)
+        !entry.is_stale() && storage.wrote(entry.bytes()) && self.fits(entry, storage)
     }
 
     /// Whether the bytes of an object are what the schema of their version makes of them. That is found out once.
@@ -170,7 +168,8 @@ impl Stored {
     pub(crate) fn note_written(&self, entry: &Entry, object: &Value) {
         let ty = self.ty();
         let is_known = ty.custom.is_none()
-            || self.versions.storage.is_none() && !defaults_change(ty, &mut object.clone());
+            || self.versions.storage.is_none()
+                && schema::default(ty, &mut object.clone()) == Defaulted::Unchanged;
         if is_known {
             entry.note_fit(ty.schema_number(), Fit::AsIs);
         }
@@ -194,7 +193,7 @@ impl Stored {
             let old = places.iter().filter_map(take).collect();
             let new = version.conversion.to_working(old, &self.versions.working.api_version).await?;
             for (at, mut object) in places.into_iter().zip(new) {
-                self.versions.working.adopt(&mut object);
+                self.versions.working.adopt(&mut object)?;
                 objects.get_mut(at).into_iter().for_each(|place| *place = std::mem::take(&mut object));
             }
         }
@@ -226,7 +225,7 @@ impl Stored {
         let working = &self.versions.working;
         let converted = version.conversion.to_working(vec![object], &working.api_version).await?;
         let mut object = one(converted)?;
-        working.adopt(&mut object);
+        working.adopt(&mut object)?;
         Ok(object)
     }
 
@@ -246,7 +245,7 @@ impl Stored {
                 return None;
             }
             version.conversion.to_working_now(&mut object);
-            self.versions.working.adopt(&mut object);
+            self.versions.working.adopt(&mut object).ok()?;
         }
         Some(object)
     }
@@ -256,7 +255,7 @@ impl Stored {
         let mut object = self.decode_or_refuse(entry)?;
         let Some(version) = self.old_version(entry) else { return Ok(object) };
         version.conversion.to_working_now(&mut object);
-        self.versions.working.adopt(&mut object);
+        self.versions.working.adopt(&mut object)?;
         Ok(object)
     }
 
@@ -282,7 +281,7 @@ impl Stored {
                 let storage = self.versions.storage();
                 let mut object =
                     storage.conversion.out_of_working(object.clone(), &storage.api_version).await?;
-                storage.adopt(&mut object);
+                storage.adopt(&mut object)?;
                 json::encode(&storage.ty, &object, &mut out);
             }
         }

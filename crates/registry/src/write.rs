@@ -172,7 +172,7 @@ impl Registry {
 
 /// Step 1: the body in the working version, with its defaults, in the namespace of the request.
 async fn incoming(target: &Target<'_>, mut object: Value) -> Result<Value, Status> {
-    default(target.served, &mut object);
+    default(target.served, &mut object)?;
     in_namespace(target, target.served.to_working(object).await?)
 }
 
@@ -210,7 +210,7 @@ impl<'a> Write<'a> {
         loop {
             let old = self.read().await?;
             self.check_preconditions(old.as_ref())?;
-            let old_view = old.as_ref().map(|old| self.view(&old.object)).transpose()?;
+            let old_view = old.as_ref().map(|old| self.view_to_change(&old.object)).transpose()?;
             let mut new = self.build(old_view.as_deref()).await?;
             let request = WriteRequest::write(self.target, self.options);
             let attributes = self.attributes(&request, old_view.as_deref());
@@ -386,12 +386,20 @@ impl<'a> Write<'a> {
         Ok(new)
     }
 
-    /// What the request reads and writes of an object: the object itself, or its scale.
+    /// What the request shows of an object: the object itself, or its scale.
     fn view<'v>(&self, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
         match &self.scale {
             None => Ok(Cow::Borrowed(object)),
+            Some(fields) => scale::of(object, fields.fields).map(Cow::Owned),
+        }
+    }
+
+    /// What the request makes a new state of: the object itself, or its scale with managed fields.
+    fn view_to_change<'v>(&self, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
+        match &self.scale {
+            None => Ok(Cow::Borrowed(object)),
             Some(fields) => {
-                let mut scale = scale::of(object, fields.fields)?;
+                let mut scale = scale::to_change(object, fields.fields)?;
                 fields.put(object, &mut scale);
                 Ok(Cow::Owned(scale))
             }
@@ -403,7 +411,7 @@ impl<'a> Write<'a> {
         let Some(fields) = &self.scale else { return Ok(new) };
         let mut object = old.clone();
         let scale = map(&new)?;
-        scale::validate(scale, self.target)?;
+        scale::validate(scale, fields.fields, self.target)?;
         if matches!(self.body, Body::Patch(..) | Body::Apply(..)) {
             scale::check_patched_uid(self.target, scale, map(&object)?)?;
         }
@@ -446,7 +454,9 @@ impl<'a> Write<'a> {
         validate::update(target, &new, &old.object, self.registry.config().privileged, self.options)?;
         default_stored(target, &mut new)?;
         keep_times(&mut new, &old.object);
-        let mut admitted = self.admit(attributes, &*self.view(&new)?).await?;
+        let shown = self.view(&old.object)?;
+        let attributes = Attributes { old: Some(&*shown), ..*attributes };
+        let mut admitted = self.admit(&attributes, &*self.view(&new)?).await?;
         if is_done(target, map(&new)?, map(&old.object)?) {
             // The last finalizer was just taken away. The answer is the state that would have been; what was reserved for it is not
             // needed.

@@ -146,7 +146,7 @@ impl Request for WriteRequest<'_> {
             let ResourceType { group, version, resource, .. } = resource;
             let found = self.target.catalog.find(group, version, resource);
             let served = found.ok_or_else(Status::unknown_resource)?;
-            crate::prepare::default(served, &mut object);
+            crate::prepare::default(served, &mut object)?;
             let object = self.target.served.import(served, object).await?;
             self.target.served.to_working(object).await
         })

@@ -5,6 +5,8 @@
 use std::sync::Arc;
 
 use auth::{Attributes, Authenticated, Authorized, Authorizer, SystemIdentity, Target as Wanted};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cache::Cache;
 use object::Value;
 use registry::{
@@ -348,6 +350,34 @@ async fn continued_list_shows_the_revision_of_its_first_page() {
     let page = api.0.list(&target, &rest).await.unwrap();
     assert_eq!(page.token, "");
     assert_eq!(page.objects.map(|entry| entry.name().to_owned()).collect::<Vec<_>>(), ["c"]);
+}
+
+#[tokio::test]
+async fn list_that_continues_at_the_newest_state_stays_there() {
+    let api = Api::start().await;
+    for name in ["a", "b", "c", "d"] {
+        api.create(config_map(name), &format!(r#"{{"metadata":{{"name":"{name}"}}}}"#)).await.unwrap();
+    }
+    let proof = proof("list", config_map("")).await;
+    let catalog = api.0.catalog();
+    let target = Target::find(&proof, &catalog).unwrap();
+    let page = async |token: &str, limit: i64| {
+        let options = ListOptions { limit, token: token.to_owned(), ..ListOptions::default() };
+        let page = api.0.list(&target, &options).await.unwrap();
+        let (token, revision) = (page.token.clone(), page.objects.revision);
+        (page.objects.map(|entry| entry.name().to_owned()).collect::<Vec<_>>(), token, revision)
+    };
+    let (_, token, first) = page("", 1).await;
+    let text = String::from_utf8(URL_SAFE_NO_PAD.decode(token).unwrap()).unwrap();
+    let newest = URL_SAFE_NO_PAD.encode(text.replace(&format!(r#""rv":{}"#, first.0), r#""rv":-1"#));
+    api.create(config_map("b2"), r#"{"metadata":{"name":"b2"}}"#).await.unwrap();
+    let (names, token, second) = page(&newest, 2).await;
+    assert_eq!(names, ["b", "b2"]);
+    assert!(second > first);
+    api.create(config_map("c2"), r#"{"metadata":{"name":"c2"}}"#).await.unwrap();
+    let (names, token, third) = page(&token, 2).await;
+    assert_eq!((names, third), (vec!["c".to_owned(), "d".to_owned()], second));
+    assert_eq!(token, "");
 }
 
 #[tokio::test]

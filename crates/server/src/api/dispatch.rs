@@ -8,11 +8,10 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, USER_AGENT};
 use http::{HeaderValue, Method, StatusCode};
 use kinds::{BodyType, SubresourceAction, SubresourceType, Verb as KindVerb};
-use object::quote::Quoted;
 use object::time::MicroTime;
 use registry::{
-    Answer, ApplyFormat, Catalog, Content, DeleteOptions, Forced, Gate, ListOptions, Patch, Served, Target,
-    Warnings, WriteKind, WriteOptions,
+    Answer, ApplyFormat, Catalog, Content, DeleteOptions, Forced, Gate, ListOptions, Patch, Target, Warnings,
+    WriteKind, WriteOptions,
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -136,12 +135,16 @@ impl Api {
         routed: Routed<'_>,
     ) -> Result<Response, Error> {
         let Routed { info, catalog, route, warnings, until } = routed;
+        if let Some(refused) = &route.refused {
+            return Err(refused.clone().into());
+        }
         // The reference has no routes for custom kinds: only their verbs negotiate.
         if route.served.ty.custom.is_none() {
             negotiate::route::check(request.method(), request.headers(), route.produces, self.negotiator())?;
         }
         if info.verb == Verb::Resource(KindVerb::Watch) && !route.served.verbs.contains(&KindVerb::Watch) {
-            return Err(watch_unsupported(route.served).into());
+            let served = route.served;
+            return Err(Status::verb_not_supported(&served.group, &served.resource, "watch").into());
         }
         let target = Target::new(proof, catalog, route.served, route.subresource)?;
         if route
@@ -248,9 +251,13 @@ impl Api {
         self.config.shortest_watch.mul_f64(1.0 + fastrand::f64())
     }
 
-    async fn create(&self, request: VerbRequest<'_>) -> Result<Response, Error> {
-        // A subresource creates an object of another kind, which has no columns.
-        let allowed = if request.target.subresource.is_some() {
+    async fn create(&self, mut request: VerbRequest<'_>) -> Result<Response, Error> {
+        if request.target.subresource.is_none() {
+            // The path of a custom kind may have a name; the body decides.
+            request.target.name = "";
+        }
+        // A subresource creates an object of another kind, and a review or a binding is nothing that is kept: they have no columns.
+        let allowed = if request.target.subresource.is_some() || request.target.served.stored.is_none() {
             AllowedTransforms::NoTables
         } else {
             AllowedTransforms::All
@@ -267,6 +274,7 @@ impl Api {
     }
 
     async fn update(&self, request: VerbRequest<'_>) -> Result<Response, Error> {
+        check_named(&request.target)?;
         let view = self.view(&request, AllowedTransforms::All)?;
         let options = request.write_options(WriteKind::Update)?;
         let format = self.negotiator().body_format(request.content_type)?;
@@ -280,6 +288,7 @@ impl Api {
 
     async fn patch(&self, request: VerbRequest<'_>) -> Result<Response, Error> {
         let format = self.negotiator_for(&request.target).patch_type(request.content_type)?;
+        check_named(&request.target)?;
         let view = self.view(&request, AllowedTransforms::All)?;
         let write = match format {
             PatchType::Apply | PatchType::ApplyCbor => WriteKind::Apply,
@@ -381,12 +390,11 @@ impl Api {
     }
 }
 
-/// 405 for a kind that has the verb list but not watch.
-fn watch_unsupported(served: &Served) -> Status {
-    Status {
-        message: format!("watch is not supported on resources of kind {}", Quoted(&served.resource)),
-        details: Some(schema::status::Details::of(&served.group, &served.resource, "").into()),
-        ..Status::method_not_allowed()
+/// Refuses a path without a name for a verb that needs one. Only the paths of custom kinds get here without a name.
+fn check_named(target: &Target<'_>) -> Result<(), Status> {
+    match target.name {
+        "" => Err(Status::bad_request("name must be provided")),
+        _ => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@
 //!    not in the cache, they are encoded beside it, in batches.
 //! 3. It holds the state that it shows until it is sent. [`Pins`] bounds what that costs.
 //! 4. An error before the first chunk is an error response; a later error ends the response in the middle. What cannot be decoded is
-//!    found before the first chunk.
+//!    found before the first chunk, and what a webhook converts is converted before it and held, up to [`MOST_CONVERTED`].
 
 mod frame;
 mod item;
@@ -38,8 +38,10 @@ use item::{ItemEncoding, Source};
 
 /// The approximate size of a chunk.
 const CHUNK: usize = 64 * 1024;
-/// How many objects are measured in one step.
+/// How many objects are measured in one step, or converted together.
 const MEASURED_PER_STEP: usize = 64;
+/// How many bytes of converted objects a list holds; more are converted while it is sent.
+const MOST_CONVERTED: usize = 128 << 20;
 
 /// The response to a list.
 pub(crate) async fn respond(view: View, list: List, coding: Coding) -> Result<Response, Status> {
@@ -55,6 +57,7 @@ pub(crate) async fn respond(view: View, list: List, coding: Coding) -> Result<Re
             Step::Again => tokio::task::yield_now().await,
             Step::Large(bytes) => permit = Some(producer.view.large.permit(bytes).await),
             Step::Convert(entries) => producer.view.convert_ahead(&entries).await?,
+            Step::ConvertAlso(entries) => producer.converted += producer.view.convert_also(&entries).await?,
             Step::Chunk(bytes) => {
                 size += bytes.len();
                 chunks.push_back(bytes);
@@ -97,6 +100,8 @@ enum Step {
     Again,
     /// These objects have to be converted before they are written.
     Convert(Vec<Arc<Entry>>),
+    /// The same, and those before are still to be written.
+    ConvertAlso(Vec<Arc<Entry>>),
     /// The next step has to run beside the event loop; its first object has so many bytes.
     Large(usize),
 }
@@ -111,6 +116,8 @@ struct Producer {
     ahead: VecDeque<Arc<Entry>>,
     /// The bytes of objects that can still be encoded on the event loop.
     allowance: usize,
+    /// The bytes of objects that were converted before the first chunk.
+    converted: usize,
 }
 
 /// The metadata of a list.
@@ -123,6 +130,8 @@ struct ListMeta {
 enum State {
     /// Decoding the objects that are to be decoded and never were, so that an error can name those that cannot be.
     Checking { rest: cache::List, checked: Vec<Arc<Entry>>, unreadable: UnreadableObjects },
+    /// Converting the objects whose conversion waits; `next` is the first that is left.
+    Converting { entries: Vec<Arc<Entry>>, next: usize },
     /// Reading the places of the objects, for a table whose rows are sorted.
     Sorting { rest: Remaining, keyed: Vec<(i64, Arc<Entry>)>, order: fn(&object::Map) -> i64 },
     /// Measuring the objects, before the start is written.
@@ -161,7 +170,9 @@ impl Producer {
         };
         let list = ListMeta { revision, token, remaining };
         let item = ItemEncoding::of(view.accept);
-        let is_sent_as_stored = matches!(item, ItemEncoding::Json) && view.is_canonical();
+        // The bytes of a custom object may have to be completed by its schema.
+        let is_sent_as_stored =
+            matches!(item, ItemEncoding::Json) && view.is_canonical() && view.served.ty.custom.is_none();
         let state = match is_sent_as_stored {
             // What is in an old version is rare, and decoded while it is sent.
             true => Self::checked(&view, &list, Remaining::Lazy(objects))?,
@@ -171,7 +182,7 @@ impl Producer {
                 unreadable: UnreadableObjects::default(),
             },
         };
-        Ok(Self { view, item, state, list, ahead: VecDeque::new(), allowance: LARGE })
+        Ok(Self { view, item, state, list, ahead: VecDeque::new(), allowance: LARGE, converted: 0 })
     }
 
     /// What comes first for objects that can be decoded.
@@ -224,8 +235,11 @@ impl Producer {
                         unreadable.refuse(&view.served)?;
                         // Encoding is another turn.
                         *allowance = LARGE.max(*allowance);
-                        let rest = Remaining::Measured(std::mem::take(checked).into_iter());
-                        self.state = Self::checked(view, list, rest)?;
+                        let entries = std::mem::take(checked);
+                        self.state = match view.converted {
+                            Some(_) => State::Converting { entries, next: 0 },
+                            None => Self::checked(view, list, Remaining::Measured(entries.into_iter()))?,
+                        };
                         return Ok(Step::Again);
                     };
                     if !entry.is_known_to_decode() && item.decodes(view, &entry) {
@@ -238,12 +252,24 @@ impl Producer {
                 }
                 Ok(Step::Again)
             }
+            State::Converting { entries, next } => {
+                let group: Vec<_> = match self.converted < MOST_CONVERTED {
+                    true => entries.iter().skip(*next).take(MEASURED_PER_STEP).cloned().collect(),
+                    false => Vec::new(),
+                };
+                if group.is_empty() {
+                    let rest = Remaining::Measured(std::mem::take(entries).into_iter());
+                    self.state = Self::checked(view, list, rest)?;
+                    return Ok(Step::Again);
+                }
+                *next += group.len();
+                Ok(Step::ConvertAlso(group))
+            }
             State::Sorting { rest, keyed, order } => {
                 for _ in 0..MEASURED_PER_STEP {
-                    let entry = match Next::of(view, ahead, rest) {
-                        Next::Object(entry) => entry,
-                        Next::Convert(entries) => return Ok(Step::Convert(entries)),
-                        Next::End => {
+                    let entry = match ahead.pop_front().or_else(|| rest.next()) {
+                        Some(entry) => entry,
+                        None => {
                             let sorted = sorted(std::mem::take(keyed)).into_iter();
                             let rest = Remaining::Measured(sorted);
                             self.state = Self::start(view, list, rest, frame::Measure::default())?;
@@ -260,10 +286,9 @@ impl Producer {
             }
             State::Measuring { rest, measured, size } => {
                 for _ in 0..MEASURED_PER_STEP {
-                    let entry = match Next::of(view, ahead, rest) {
-                        Next::Object(entry) => entry,
-                        Next::Convert(entries) => return Ok(Step::Convert(entries)),
-                        Next::End => {
+                    let entry = match ahead.pop_front().or_else(|| rest.next()) {
+                        Some(entry) => entry,
+                        None => {
                             let measure = frame::Measure { count: measured.len(), size: *size };
                             let rest = Remaining::Measured(std::mem::take(measured).into_iter());
                             self.state = Self::start(view, list, rest, measure)?;
@@ -347,7 +372,10 @@ impl Next {
             return rest.next().map_or(Self::End, Self::Object);
         }
         ahead.extend(rest.take(MEASURED_PER_STEP));
-        if ahead.is_empty() { Self::End } else { Self::Convert(ahead.iter().cloned().collect()) }
+        if ahead.iter().all(|entry| view.is_ready(entry)) {
+            return ahead.pop_front().map_or(Self::End, Self::Object);
+        }
+        Self::Convert(ahead.iter().cloned().collect())
     }
 }
 
@@ -389,7 +417,9 @@ impl ListBody {
             None => {
                 let Some(producer) = &mut self.producer else { return Ok(None) };
                 match producer.step(permit).map_err(|status| status.message)? {
-                    again @ (Step::Again | Step::Convert(_) | Step::Large(_)) => return Ok(Some(again)),
+                    again @ (Step::Again | Step::Convert(_) | Step::ConvertAlso(_) | Step::Large(_)) => {
+                        return Ok(Some(again));
+                    }
                     Step::Chunk(chunk) => chunk,
                     Step::Last(chunk) => {
                         self.producer = None;
@@ -438,7 +468,8 @@ impl http_body::Body for ListBody {
                     cx.waker().wake_by_ref();
                     Poll::Pending
                 }
-                Ok(Some(Step::Convert(entries))) => {
+                // Everything that is held was written before the first that is not.
+                Ok(Some(Step::Convert(entries) | Step::ConvertAlso(entries))) => {
                     let view = this.producer.as_ref().map(|producer| producer.view.clone());
                     this.waiting = view.map(|view| -> BoxFuture<'static, _> {
                         Box::pin(async move { view.convert_ahead(&entries).await.map(|()| None) })

@@ -6,6 +6,7 @@
 //! 3. Long indented JSON and YAML is written while it is sent ([`form`]).
 //! 4. A table row is cached without its ages, which are computed for each response ([`table`]).
 
+mod converted;
 pub(crate) mod encodings;
 pub(crate) mod form;
 pub(crate) mod span;
@@ -14,11 +15,11 @@ pub(crate) mod table;
 mod unstored;
 pub(crate) mod wire;
 
+pub(crate) use converted::Converted;
 pub(crate) use status::status_response;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use cache::{Cache, Entry};
@@ -26,7 +27,6 @@ use object::Value;
 use object::time::MicroTime;
 use registry::{Content, Served};
 use schema::{Limits, Ref, Shape, Status, Type, builtin, cbor, json, protobuf, yaml};
-use store::Revision;
 
 use super::decode::go_name;
 use super::large::LargeWork;
@@ -84,9 +84,6 @@ pub(crate) struct View {
     /// Where large objects are encoded.
     pub(crate) large: LargeWork,
 }
-
-/// Objects in the version of the request, by their keys and revisions.
-pub(crate) type Converted = Arc<Mutex<HashMap<(String, Revision), Value>>>;
 
 impl View {
     /// One object in memory: for formats in which no object is much longer than it is stored.
@@ -222,22 +219,11 @@ impl View {
         }
     }
 
-    /// Converts objects that are about to be sent, if their conversion waits; without this, they could not be sent. Those of the
-    /// call before are dropped.
-    pub(crate) async fn convert_ahead(&self, entries: &[Arc<Entry>]) -> Result<(), Status> {
-        let Some(converted) = &self.converted else { return Ok(()) };
-        let due: Vec<_> = entries.iter().filter(|entry| !self.is_as_stored(entry)).cloned().collect();
-        let objects = self.served.read(&due).await?;
-        let keys = due.iter().map(|entry| (entry.key().to_owned(), entry.mod_revision()));
-        *converted.lock().unwrap_or_else(PoisonError::into_inner) = keys.zip(objects).collect();
-        Ok(())
-    }
-
     /// An answer whose object can be sent: converted, if that waits.
     pub(crate) async fn ready(&self, content: Content) -> Result<Content, Status> {
         match content {
             Content::Entry(entry) => {
-                self.convert_ahead(std::slice::from_ref(&entry)).await?;
+                self.convert_one(&entry).await?;
                 Ok(Content::Entry(entry))
             }
             Content::Tree(tree) if self.converted.is_some() && !self.is_canonical() => {

@@ -1,4 +1,8 @@
 //! Finds the route of a request: the kind and subresource of its path, if they have its method.
+//!
+//! The reference has a table of routes for built-in kinds, and none for custom kinds: there the verb of the request decides, whatever else the
+//! path says. So a PUT of a collection lacks a name, a POST of an object is that of its body, a HEAD is a GET, and what follows a subresource
+//! is not looked at.
 
 use std::sync::Arc;
 
@@ -7,7 +11,7 @@ use kinds::{BodyType, SubresourceType, Traffic, Verb as KindVerb};
 use registry::{Catalog, Served};
 
 use super::negotiate::route::Produces;
-use super::request_info::{Prefix, RequestInfo};
+use super::request_info::{Prefix, RequestInfo, Verb};
 use crate::{Error, Status};
 
 /// The route of a resource request.
@@ -18,6 +22,8 @@ pub(crate) struct Route<'a> {
     pub(crate) subresource: Option<&'a SubresourceType>,
     /// The media types of its responses.
     pub(crate) produces: Produces,
+    /// Why the kind itself refuses the request, in the format that the client accepts.
+    pub(crate) refused: Option<Status>,
 }
 
 /// The route of a path and a method: 404 if the path does not exist, 405 if it does not have the method.
@@ -30,25 +36,26 @@ pub(crate) fn find<'a>(
     if info.is_unroutable || !catalog.serves_group(info.api_group) {
         return Err(Error::UnknownPath);
     }
-    if info.prefix == Prefix::Proxy {
-        return Err(unknown());
-    }
     // What no definition has is no path. A group that is built in knows what it does not have.
     let missing = || match kinds::all().any(|kind| kind.group == info.api_group) {
         true => unknown(),
         false => Error::UnknownPath,
     };
-    let served = catalog.find(info.api_group, info.api_version, info.resource).ok_or_else(missing)?;
+    let served = catalog.find(info.api_group, info.api_version, info.resource);
+    if let Some(served) = served.filter(|served| served.ty.custom.is_some()) {
+        return custom(served, info);
+    }
+    if info.prefix == Prefix::Proxy {
+        return Err(unknown());
+    }
+    let served = served.ok_or_else(missing)?;
     if !fits_scope(served, info) {
         return Err(missing());
     }
     let subresource = match info.subresource {
         "" => None,
         _ if info.prefix == Prefix::Watch => return Err(unknown()),
-        name => Some(served.subresource(name).ok_or_else(|| match served.ty.custom {
-            Some(_) => Status::not_found(&served.group, &served.resource, info.path_name).into(),
-            None => unknown(),
-        })?),
+        name => Some(served.subresource(name).ok_or_else(unknown)?),
     };
     if info.path_rest.is_some() && subresource.is_none_or(|subresource| subresource.traffic != Traffic::Proxy)
     {
@@ -78,7 +85,28 @@ pub(crate) fn find<'a>(
         }
         _ => Produces::Objects,
     };
-    Ok(Route { served, subresource, produces })
+    Ok(Route { served, subresource, produces, refused: None })
+}
+
+/// The route of a path of a custom kind. Its verb decides.
+fn custom<'a>(served: &'a Arc<Served>, info: &RequestInfo<'_>) -> Result<Route<'a>, Error> {
+    let has_namespace = info.namespace.is_some_and(|namespace| !namespace.is_empty());
+    let is_across_namespaces = matches!(info.verb, Verb::Resource(KindVerb::List | KindVerb::Watch));
+    if has_namespace != served.is_namespaced() && !(served.is_namespaced() && is_across_namespaces) {
+        return Err(Error::UnknownPath);
+    }
+    let (group, resource) = (&served.group, &served.resource);
+    let subresource = served.subresource(info.subresource);
+    let refused = match (info.verb, subresource) {
+        (_, None) if !info.subresource.is_empty() => Some(Status::not_found(group, resource, &info.name)),
+        (Verb::Resource(KindVerb::Create), None) if served.is_terminating => {
+            Some(Status::definition_is_terminating(group, resource))
+        }
+        (Verb::Resource(_), None) => None,
+        (Verb::Resource(verb), Some(subresource)) if subresource.verbs.contains(&verb) => None,
+        (verb, _) => Some(Status::verb_not_supported(group, resource, verb.as_str())),
+    };
+    Ok(Route { served, subresource, produces: Produces::Objects, refused })
 }
 
 /// Whether the path has a namespace exactly if the kind is namespaced. A collection of all namespaces has none.

@@ -25,6 +25,8 @@ use crate::{Body, Error, Request, Response};
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const V2_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+const V3_PROTOBUF: &str = openapi::v3::PROTOBUF;
+const V3_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
 /// The `Expires` time of a URL with a hash: a year.
 const IMMUTABLE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
@@ -132,22 +134,32 @@ impl Api {
         if ranges.is_empty() {
             return Ok(bare(StatusCode::OK));
         }
-        if !ranges.iter().any(|range| range.takes(JSON)) {
+        let encodings = [(JSON, JSON), (V3_PROTOBUF, V3_PROTOBUF), (V3_PROTOBUF_OLD, V3_PROTOBUF)];
+        let chosen = ranges.iter().find_map(|range| encodings.iter().find(|(name, _)| range.takes(name)));
+        let Some((_, media_type)) = chosen else {
             let mut response = bare(StatusCode::NOT_ACCEPTABLE);
             set(&mut response, VARY, "Accept");
             return Ok(response);
-        }
+        };
         let hash = request.query().values("hash").next();
         let hash = hash.as_deref().filter(|hash| !hash.is_empty());
         if hash.is_some_and(|hash| hash != kept.hash) {
             let mut response = bare(StatusCode::MOVED_PERMANENTLY);
-            set(&mut response, CONTENT_TYPE, JSON);
+            set(&mut response, CONTENT_TYPE, media_type);
             set(&mut response, VARY, "Accept");
             set_text(&mut response, ETAG, &format!("\"{}\"", kept.hash));
             set_text(&mut response, LOCATION, &format!("/openapi/v3/{path}?hash={}", kept.hash));
             return Ok(response);
         }
-        let mut response = tagged(request, &kept.hash, JSON, v3.made, || part(request, kept.plain()));
+        let body = match *media_type {
+            JSON => kept.plain(),
+            _ => {
+                let v3 = v3.clone();
+                let encode = move || openapi::v3::to_protobuf(&v3.document.plain());
+                documents::blocking(encode).await?.into()
+            }
+        };
+        let mut response = tagged(request, &kept.hash, media_type, v3.made, || part(request, body));
         set(&mut response, VARY, "Accept");
         if hash.is_some() {
             set(&mut response, CACHE_CONTROL, "public, immutable");

@@ -15,6 +15,8 @@ use crate::{Handler as _, Lifecycle, Peer, Request};
 mod bindings;
 mod components;
 mod custom_kinds;
+mod custom_lists;
+mod custom_paths;
 mod deletes;
 mod documents;
 mod evictions;

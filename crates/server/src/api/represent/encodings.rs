@@ -3,8 +3,6 @@
 //! The cache key is the object's revision and a cache id, which is derived from the number of the encoding and the id of the
 //! [`Served`]. A kind that changes gets a new `Served`, so an encoding from before the change is never used.
 
-use std::sync::PoisonError;
-
 use bytes::Bytes;
 use cache::{Encoding, Entry};
 use kinds::RowFn;
@@ -54,8 +52,13 @@ pub(crate) fn numbered(number: u32, served: &Served) -> Encoding {
 }
 
 impl View {
-    /// An encoding of a stored object, if it is in the cache.
+    /// An encoding of a stored object, if it is held by the response or in the cache.
     pub(crate) fn kept(&self, entry: &Entry, encoding: CachedEncoding) -> Option<Bytes> {
+        if encoding == CachedEncoding::Json
+            && let Some(held) = self.converted_json(entry)
+        {
+            return Some(held);
+        }
         self.cache.encodings().kept(entry, cache_id(encoding, &self.served))
     }
 
@@ -66,6 +69,9 @@ impl View {
 
     /// An encoding of a stored object, from the cache if it is there. A long form is not kept.
     pub(crate) fn encoded_form(&self, entry: &Entry, encoding: CachedEncoding) -> Result<Form, Status> {
+        if let Some(held) = self.converted_json(entry).filter(|_| encoding == CachedEncoding::Json) {
+            return Ok(Form::Whole(held));
+        }
         let id = cache_id(encoding, &self.served);
         let kept = self.cache.encodings().get(entry, id, |entry| match self.encode(entry, encoding) {
             Ok(Form::Whole(bytes)) => Ok(bytes),
@@ -140,11 +146,8 @@ impl View {
         let Some(stored) = &self.served.stored else {
             return Err(Status::internal_error("the kind has no objects"));
         };
-        if let Some(converted) = self.converted.as_ref().filter(|_| !self.is_as_stored(entry)) {
-            let key = (entry.key().to_owned(), entry.mod_revision());
-            let converted = converted.lock().unwrap_or_else(PoisonError::into_inner);
-            let object = converted.get(&key).cloned();
-            return object.ok_or_else(|| Status::internal_error("an object was not converted ahead"));
+        if self.converted.is_some() && !self.is_as_stored(entry) {
+            return self.converted_tree(entry);
         }
         let mut tree = stored.decode_now(entry)?;
         if !stored.is_working_version {

@@ -95,3 +95,27 @@ async fn pod_with_scheduling_gates_is_not_bound() {
     let answer = server.send("POST", &format!("{PODS}/p/binding"), &binding("", NODE)).await;
     answer.says(409, "pod p has non-empty .spec.schedulingGates");
 }
+
+#[tokio::test]
+async fn binding_by_name_is_no_table_and_its_uid_is_no_precondition() {
+    let server = with_pod("").await;
+    let path = PODS.replace("pods", "bindings");
+    let bound = binding(r#","uid":"x""#, NODE);
+    let table = http::Request::post(&path)
+        .header("content-type", "application/json")
+        .header("accept", "application/json;as=Table;g=meta.k8s.io;v=v1");
+    assert_eq!(server.ask(table, &bound).await.code, 406);
+    server.send("POST", &path, &bound).await.says(201, r#""status":"Success","code":201"#);
+    server.get(&format!("{PODS}/p")).await.says(200, r#""nodeName":"a""#);
+}
+
+#[tokio::test]
+async fn repeated_owners_of_a_binding_are_warned_of() {
+    let server = with_pod("").await;
+    let owner = r#"{"apiVersion":"v1","kind":"K","name":"o","uid":"u"}"#;
+    let bound = binding(&format!(r#","ownerReferences":[{owner},{owner}]"#), NODE);
+    let answer = server.send("POST", &format!("{PODS}/p/binding"), &bound).await;
+    answer.says(201, "Success");
+    let warnings = answer.header("warning");
+    assert!(warnings.iter().any(|warning| warning.contains("duplicate UID(s) observed: u")), "{warnings:?}");
+}

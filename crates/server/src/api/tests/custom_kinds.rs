@@ -27,14 +27,14 @@ fn ty(version: &str, field: &str) -> (GroupVersionKind, Ref<Type>) {
     (kind, widget.custom(compiled).build())
 }
 
-fn version(name: &str, field: &str) -> CustomVersion {
+pub(super) fn version(name: &str, field: &str) -> CustomVersion {
     let (kind, ty) = ty(name, field);
     let resource_type = ResourceType::custom(&kind, "widgets", Scope::Namespaced, ty);
     CustomVersion { resource_type: Arc::new(resource_type), served: true }
 }
 
 /// Widgets in `v1` alone.
-fn widgets() -> CustomKind {
+pub(super) fn widgets() -> CustomKind {
     CustomKind {
         versions: vec![version("v1", "size")],
         storage_version: "v1".into(),
@@ -58,7 +58,7 @@ impl Convert for Slow {
     }
 }
 
-fn rename(mut object: Value, api_version: &str) -> Result<Value, Status> {
+pub(super) fn rename(mut object: Value, api_version: &str) -> Result<Value, Status> {
     let map = object.as_map_mut().unwrap();
     let (from, to) = match api_version {
         "example.com/v1" => ("extent", "size"),
@@ -77,7 +77,7 @@ fn rename(mut object: Value, api_version: &str) -> Result<Value, Status> {
 }
 
 /// Widgets in `v1` and `v2`, with a conversion that waits.
-fn converted_widgets(storage: &str) -> CustomKind {
+pub(super) fn converted_widgets(storage: &str) -> CustomKind {
     CustomKind {
         versions: vec![version("v1", "size"), version("v2", "extent")],
         storage_version: storage.into(),
@@ -86,13 +86,13 @@ fn converted_widgets(storage: &str) -> CustomKind {
 }
 
 /// The body of a widget in a version.
-fn widget(version: &str, rest: &str) -> String {
+pub(super) fn widget(version: &str, rest: &str) -> String {
     format!(r#"{{"kind":"Widget","apiVersion":"example.com/{version}",{rest}}}"#)
 }
 
-const WIDGETS: &str = "/apis/example.com/v1/namespaces/n/widgets";
+pub(super) const WIDGETS: &str = "/apis/example.com/v1/namespaces/n/widgets";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
+pub(super) const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 
 #[tokio::test]
 async fn a_registered_kind_is_served_by_every_verb() {

@@ -77,6 +77,27 @@ async fn access_review_that_cannot_be_answered_is_422_without_a_kind() {
 }
 
 #[tokio::test]
+async fn fields_that_only_the_server_sets_are_not_counted_as_metadata_of_a_review() {
+    let server = Server::start().await;
+    let body = r#"{"metadata":{"uid":"u","selfLink":"/x","creationTimestamp":"2030-01-01T00:00:00Z","deletionTimestamp":"2030-01-01T00:00:00Z",
+        "deletionGracePeriodSeconds":1},"spec":{"nonResourceAttributes":{"path":"/x","verb":"get"}}}"#;
+    server.send("POST", SELF, body).await.says(201, r#""status":{"allowed":true}"#);
+}
+
+#[tokio::test]
+async fn reviews_are_no_tables() {
+    let server = Server::start().await;
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let body = r#"{"spec":{"nonResourceAttributes":{"path":"/x","verb":"get"}}}"#;
+    let ask = |accept: String| {
+        http::Request::post(SELF).header("content-type", "application/json").header("accept", accept)
+    };
+    server.ask(ask(table.to_owned()), body).await.says(406, "only the following media types are accepted");
+    let either = ask(format!("{table},application/json"));
+    server.ask(either, body).await.says(201, r#""kind":"SelfSubjectAccessReview""#);
+}
+
+#[tokio::test]
 async fn selector_that_cannot_be_read_is_reported_and_does_not_narrow_the_question() {
     let server = Server::start().await;
     let body = r#"{"spec":{"resourceAttributes":{"verb":"list","resource":"pods","fieldSelector":{"rawSelector":"!!"},
