@@ -31,16 +31,17 @@ use testkit::Server;
 /// How many scenarios run beside each other by default: many of them wait for events that do not come.
 pub const AT_ONCE: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 
-/// Starts a server as the recorded one was: without controllers, with the same range of service addresses.
-pub fn start_server(binary: &Path) -> Result<Server, testkit::Error> {
-    Server::start(
-        binary,
-        &[
-            "--storage=memory",
-            "--service-cluster-ip-range=10.0.0.0/16",
-            "--controllers=-*",
-            "--enable-bootstrap-token-auth",
-            "--enable-admission-plugins=NodeRestriction",
-        ],
-    )
+/// Objects are in memory: the fastest.
+pub const IN_MEMORY: &[&str] = &["--storage=memory"];
+
+/// Starts a server as the recorded one was: without controllers, with the same range of service addresses. `storage` are the flags that
+/// say where objects are kept.
+pub fn start_server(binary: &Path, storage: &[&str]) -> Result<Server, testkit::Error> {
+    let flags = [
+        "--service-cluster-ip-range=10.0.0.0/16",
+        "--controllers=-*",
+        "--enable-bootstrap-token-auth",
+        "--enable-admission-plugins=NodeRestriction",
+    ];
+    Server::start(binary, &[storage, &flags].concat())
 }

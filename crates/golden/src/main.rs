@@ -103,7 +103,8 @@ impl Options {
             }
             (None, None, None) => {
                 for scenarios in &files {
-                    let server = golden::start_server(&binary()?).map_err(|error| error.to_string())?;
+                    let server = golden::start_server(&binary()?, golden::IN_MEMORY)
+                        .map_err(|error| error.to_string())?;
                     let target = server.target().map_err(|error| error.to_string())?;
                     outcomes.extend(self.replay(&target, server.token(), scenarios));
                 }

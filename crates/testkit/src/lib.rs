@@ -4,6 +4,7 @@
 //! value is dropped. Paths of clients come from [`tool`].
 
 mod cli;
+mod etcd;
 pub mod http;
 pub mod https;
 mod kubelet;
@@ -12,6 +13,7 @@ mod server;
 mod websocket;
 
 pub use cli::{Cli, Said, Stream, Terminal};
+pub use etcd::Etcd;
 pub use kubelet::{Kubelet, Request as KubeletRequest};
 pub use nix::sys::signal::Signal;
 pub use process::{Error, Exit, Folder, Process};

@@ -1,6 +1,9 @@
 //! The server that a test talks to: one of its own, or one that is there already.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::http::{self, Target};
 use crate::{Error, Exit, Folder, Process, Signal};
@@ -8,6 +11,9 @@ use crate::{Error, Exit, Folder, Process, Signal};
 /// The token that [`Server::start`] makes valid, for a user `admin` of the group `system:masters`. Recorded exchanges have it
 /// in their headers.
 pub const TOKEN: &str = "admintoken";
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server, and what a client needs to be its administrator.
 ///
@@ -94,6 +100,30 @@ impl Server {
     /// Stops the process, when it is the test's own.
     pub fn terminate(mut self) -> Result<Option<Exit>, Error> {
         self.process.take().map(Process::terminate).transpose()
+    }
+
+    /// Sends a request as its administrator, on a connection of its own: the status and the body of the answer.
+    pub fn text(&self, method: &str, path: &str, body: &str) -> Result<(u16, String), http::Error> {
+        let target = self.target()?;
+        let mut connection = target.connect(PATIENCE)?;
+        let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}",
+            target.authority(),
+            self.token,
+            body.len()
+        );
+        connection.send(request.as_bytes())?;
+        let mut head = connection.head(method)?;
+        let answer = connection.body(&mut head)?;
+        Ok((head.status, String::from_utf8_lossy(&answer).into_owned()))
+    }
+
+    /// The same with JSON; a body of `null` is none.
+    pub fn call(&self, method: &str, path: &str, body: &Value) -> Result<(u16, Value), http::Error> {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let (status, answer) = self.text(method, path, &body)?;
+        Ok((status, serde_json::from_str(&answer).unwrap_or_default()))
     }
 
     /// It as the target of the exact HTTP client.

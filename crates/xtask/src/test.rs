@@ -1,7 +1,7 @@
 //! `cargo xtask test`: the steps, their order, and what they cost.
 //!
 //! The name of a test says when it runs. Tests in files named `tests/e2e_*.rs` start the real server and talk to it with
-//! real clients; tests whose own name begins with `slow_` take long on purpose: fuzzing, crashes, churn. Both run here, and
+//! real clients, or real etcd; tests whose own name begins with `slow_` take long on purpose: fuzzing, crashes, churn. Both run here, and
 //! not with `--fast` nor with a bare `cargo nextest run`. All other tests always run.
 //!
 //! All tests are built with one profile and one set of features, so that every dependency is compiled once for them;
@@ -44,9 +44,6 @@ const STEPS: &[Step] = &[
     Step { name: "end to end", extent: Extent::Everything, run: || tests(Part::EndToEnd) },
     Step { name: "slow tests", extent: Extent::Everything, run: || tests(Part::Slow) },
 ];
-
-/// The tools that end-to-end tests use; the others are not fetched for them.
-const CLIENTS: &[&str] = &["kubectl", "helm", "python-client"];
 
 /// Runs the steps of `extent` in order, up to the first that fails.
 pub fn run(extent: Extent) -> Result<(), String> {
@@ -112,8 +109,9 @@ fn release_build() -> Result<(), String> {
     show(cargo(crate::workspace()).args(["build", "--package=keelson", "--release", "--quiet"]))
 }
 
+/// What end-to-end tests use: every tool that is not for a special occasion.
 fn fetch_tools() -> Result<(), String> {
-    tools::install_named(CLIENTS).map_err(|error| error.to_string())
+    tools::install_named(&[]).map_err(|error| error.to_string())
 }
 
 /// A part of the tests, selected by names.

