@@ -10,6 +10,7 @@ mod api_services;
 mod flow_control;
 mod flow_schemas;
 mod identity;
+mod peers;
 mod rbac;
 mod service;
 
@@ -31,6 +32,7 @@ use tokio::time::{Instant, sleep};
 
 use self::identity::Identity;
 pub(crate) use self::identity::host_name;
+pub(crate) use self::peers::Peers;
 use crate::options::ServiceOptions;
 use api_services::ApiServices;
 use flow_control::Defaults;
@@ -59,6 +61,8 @@ pub(crate) struct SystemValues {
     pub(crate) priority_and_fairness: bool,
     /// What new nodes need to know of this server.
     pub(crate) cluster_info: Option<Cluster>,
+    /// The other servers on the same store, if there can be any.
+    pub(crate) peers: Option<Peers>,
 }
 
 /// A post-start hook.

@@ -39,7 +39,7 @@ impl LocalComponents {
     }
 
     fn store(&self) -> Health {
-        match self.cache.store().health() {
+        match self.cache.health() {
             store::Health::Good => {
                 Health { is_healthy: Some(true), message: "ok".into(), ..Health::default() }
             }

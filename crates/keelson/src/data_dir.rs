@@ -89,8 +89,8 @@ impl DataDir {
             let without_store = embedded::is_vacant(&self.store())?;
             let memory = self.0.join(MEMORY);
             match storage {
-                Storage::Memory if without_store && !was_used => {
-                    fs::write(memory, "the objects were in memory\n").map(|()| true)
+                Storage::Memory | Storage::Etcd if without_store && !was_used => {
+                    fs::write(memory, "the objects were elsewhere\n").map(|()| true)
                 }
                 Storage::Embedded if without_store => Ok(!was_used || memory.try_exists()?),
                 _ => Ok(true),

@@ -1,6 +1,6 @@
 //! Removes events some time after they were written last: `--event-ttl`.
 //!
-//! In the reference etcd does this, by a lease of each event, so that it is no request: nothing is asked for permission, admission or
+//! Where objects are in etcd, etcd does this, by a lease of each event, so that it is no request: nothing is asked for permission, admission or
 //! finalizers, and watchers see the events go.
 //!
 //! All events live equally long, so they expire in the order of their revisions. What is kept is which revisions were written until
@@ -22,6 +22,8 @@ use store::Revision;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
+/// The prefix of the keys of events.
+pub(crate) const EVENTS: &str = "events";
 /// The shortest slice.
 const SHORTEST: Duration = Duration::from_millis(100);
 /// The longest slice, unless there would be more than [`SLICES`].
@@ -41,7 +43,7 @@ static PART: LazyLock<Ref<Type>> =
 
 /// Runs until the process ends.
 pub(crate) async fn run(cache: Arc<Cache>, time_to_live: Duration) {
-    let Some(events) = cache.resource("events").filter(|_| !time_to_live.is_zero()) else { return };
+    let Some(events) = cache.resource(EVENTS).filter(|_| !time_to_live.is_zero()) else { return };
     let length = (time_to_live / 20).clamp(SHORTEST, LONGEST).max(time_to_live / SLICES);
     let seen = cache.revision();
     let mut expiry =

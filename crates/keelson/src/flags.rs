@@ -7,6 +7,7 @@
 //! a name counts as a hyphen. Of a repeated flag the last value counts.
 
 mod admission;
+mod etcd;
 mod gates;
 pub(crate) mod help;
 mod oidc;
@@ -30,14 +31,6 @@ pub(crate) struct Flag {
     pub(crate) default: &'static str,
     pub(crate) help: &'static str,
     pub(crate) effect: Effect,
-}
-
-impl Flag {
-    /// Whether a server that ignores it could be open to somebody whom the flag keeps out.
-    fn is_about_security(&self) -> bool {
-        matches!(self.group, Group::Authentication | Group::Authorization | Group::Admission)
-            || self.name.starts_with("encryption-provider-config")
-    }
 }
 
 /// The effect of a flag.
@@ -138,8 +131,6 @@ pub(crate) enum Error {
     Positional { argument: String },
     #[error("{given} is given without {missing}: a certificate and its key belong together")]
     Half { given: &'static str, missing: &'static str },
-    #[error("--{0} is about security and has no effect yet: the server does not start with it")]
-    Unprotected(&'static str),
     /// `--feature-gates`, `--runtime-config`, `--service-account-*`, `--oidc-*` or those of admission, with the message of the reference.
     #[error("{0}")]
     Refused(String),
@@ -186,11 +177,6 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Parse
 
 /// Checks that need several flags, or all values of a repeated flag.
 fn finish(parsed: &mut Parsed) -> Result<(), Error> {
-    let is_unprotected =
-        |flag: &&Flag| parsed.without_effect.contains(&flag.name) && flag.is_about_security();
-    if let Some(flag) = table::FLAGS.iter().find(is_unprotected) {
-        return Err(Error::Unprotected(flag.name));
-    }
     let options = &mut parsed.options;
     let resolved = gates::resolve(&options.feature_gates).map_err(Error::Refused)?;
     options.gates = resolved.gates;
@@ -200,6 +186,7 @@ fn finish(parsed: &mut Parsed) -> Result<(), Error> {
     let warnings = service_accounts::check(&options.service_accounts).map_err(Error::Refused)?;
     parsed.warnings.extend(warnings);
     oidc::check(options).map_err(Error::Refused)?;
+    etcd::check(options).map_err(Error::Refused)?;
     admission::check(&options.admission).map_err(Error::Refused)?;
     options.services.check().map_err(Error::Refused)?;
     both(

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use admission::webhook::Breakers;
 use cache::Cache;
+use encryption::HealthCheck;
 use registry::Registry;
 use server::Lifecycle;
 use server::health::{Check, Checks, Duplicate, Endpoint};
@@ -54,12 +55,19 @@ pub(crate) fn checks(
     hooks: &Arc<Hooks>,
     lifecycle: &Lifecycle,
     breakers: Breakers,
+    encryption: Option<HealthCheck>,
 ) -> Result<Checks, Duplicate> {
     let mut checks = Checks::new();
     checks.add(Check::ping())?;
     checks.add(logging::check())?;
     checks.add(store("etcd", Endpoint::ALL, registry))?;
     checks.add(store("etcd-readiness", Endpoint::READY, registry))?;
+    if let Some(plugins) = encryption {
+        checks.add(Check::new(plugins.name(), &[Endpoint::Healthy, Endpoint::Ready], move || {
+            let plugins = plugins.clone();
+            async move { plugins.check().await }
+        }))?;
+    }
     checks.add(Check::new("informer-sync", Endpoint::READY, {
         let registry = registry.clone();
         move || {
@@ -98,7 +106,7 @@ pub(crate) async fn log_changes(registry: Arc<Registry>) {
     let mut was_good = true;
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let is_good = match registry.cache().store().health() {
+        let is_good = match registry.cache().health() {
             Health::Good => true,
             Health::Failing(error) => {
                 if was_good {
@@ -119,7 +127,7 @@ pub(crate) async fn log_changes(registry: Arc<Registry>) {
 fn store(name: &'static str, endpoints: &'static [Endpoint], registry: &Arc<Registry>) -> Check {
     let registry = registry.clone();
     Check::new(name, endpoints, move || {
-        let health = registry.cache().store().health();
+        let health = registry.cache().health();
         async move {
             match health {
                 Health::Good => Ok(()),

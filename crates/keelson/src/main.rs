@@ -20,6 +20,7 @@ mod reload;
 mod run;
 mod service_accounts;
 mod service_repair;
+mod storage;
 
 use std::io::Write as _;
 use std::process::ExitCode;

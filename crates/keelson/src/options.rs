@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use allocation::{AddressRange, PortRange};
 use kinds::Privileged;
+use layout::MediaType;
 use server::tls::{Oldest, Protocols};
 
 use crate::flags::RuntimeConfig;
@@ -26,6 +27,8 @@ pub(crate) struct Options {
     pub(crate) stall_timeout: Duration,
     pub(crate) shortest_watch: Duration,
     pub(crate) storage: Storage,
+    pub(crate) etcd: EtcdOptions,
+    pub(crate) encryption: EncryptionOptions,
     pub(crate) retention: Duration,
     pub(crate) advertise_address: Option<IpAddr>,
     pub(crate) external_hostname: Option<String>,
@@ -71,6 +74,57 @@ pub(crate) enum Storage {
     Embedded,
     /// In memory, until the process ends.
     Memory,
+    /// In etcd.
+    Etcd,
+}
+
+/// The flags `--etcd-*`, and others about objects in etcd.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EtcdOptions {
+    pub(crate) servers: Vec<String>,
+    pub(crate) overrides: Vec<EtcdOverride>,
+    pub(crate) ca_file: Option<PathBuf>,
+    pub(crate) certificate_file: Option<PathBuf>,
+    pub(crate) key_file: Option<PathBuf>,
+    pub(crate) prefix: String,
+    /// How often history is given up; zero for never.
+    pub(crate) compaction: Duration,
+    pub(crate) health_timeout: Duration,
+    /// How long a lease is given to further events.
+    pub(crate) lease_reuse: Duration,
+    pub(crate) media_type: MediaType,
+}
+
+/// The flags `--encryption-provider-config*`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct EncryptionOptions {
+    pub(crate) config: Option<PathBuf>,
+    pub(crate) automatic_reload: bool,
+}
+
+/// A resource type whose objects are kept by other servers: a value of `--etcd-servers-overrides`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EtcdOverride {
+    pub(crate) group: String,
+    pub(crate) resource: String,
+    pub(crate) servers: Vec<String>,
+}
+
+impl Default for EtcdOptions {
+    fn default() -> Self {
+        Self {
+            servers: Vec::new(),
+            overrides: Vec::new(),
+            ca_file: None,
+            certificate_file: None,
+            key_file: None,
+            prefix: "/registry".into(),
+            compaction: Duration::from_secs(300),
+            health_timeout: Duration::from_secs(2),
+            lease_reuse: Duration::from_secs(60),
+            media_type: MediaType::default(),
+        }
+    }
 }
 
 /// The flags `--cluster-signing-*`: the authority of certificate signing requests.
@@ -380,6 +434,8 @@ impl Default for Options {
             stall_timeout: Duration::from_secs(30),
             shortest_watch: Duration::from_secs(1800),
             storage: Storage::Embedded,
+            etcd: EtcdOptions::default(),
+            encryption: EncryptionOptions::default(),
             retention: Duration::from_secs(300),
             advertise_address: None,
             external_hostname: None,

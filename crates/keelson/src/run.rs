@@ -12,6 +12,7 @@ use cache::Cache;
 use controllers::{CertificateAuthority, Leadership, Recorder, Supervisor};
 use definitions::conversion::Clients;
 use definitions::{Definitions, Handled};
+use encryption::Encryption;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use registry::{Client, Escalation, PluginWriter, Registry, WriteHooks};
 use server::api::{self, Api};
@@ -20,31 +21,31 @@ use server::pki::Cluster;
 use server::tls::{self, Files, Identity, TlsConfig};
 use server::version::Info;
 use server::{Lifecycle, Limits, Phase, Server, StartError};
-use store::Store;
-use store::embedded::{self, Embedded};
-use store::memory::Memory;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::access::{self, AuthorityFiles};
 use crate::authorization;
-use crate::boot::{self, Hooks, SystemValues};
+use crate::boot::{self, Hooks, Peers, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
 use crate::components::LocalComponents;
 use crate::data_dir::{self, DataDir};
 use crate::event_expiry;
 use crate::health;
 use crate::kubelets;
-use crate::options::{LogFormat, Options, ServiceOptions, Storage};
+use crate::options::{LogFormat, Options, ServiceOptions};
 use crate::plugins;
 use crate::service_accounts::{self, LastUses, ServiceAccounts};
 use crate::service_repair;
+use crate::storage::{self, Stores};
 
 /// File descriptors that are reserved for other uses than connections.
 const RESERVED_DESCRIPTORS: u64 = 256;
 /// The time that controllers have to end in order.
 const CONTROLLERS_END: Duration = Duration::from_secs(5);
+/// The time that it may take to tell other servers of the end of this one.
+const WITHDRAWAL: Duration = Duration::from_secs(2);
 
 /// Why the server did not run.
 #[derive(Debug, thiserror::Error)]
@@ -68,9 +69,7 @@ pub(crate) enum Error {
     #[error(transparent)]
     Access(#[from] access::Error),
     #[error(transparent)]
-    Store(#[from] store::Error),
-    #[error("the objects cannot be loaded: {0}")]
-    Cache(#[from] cache::Error),
+    Storage(#[from] storage::Error),
     #[error(transparent)]
     Registry(#[from] registry::Error),
     #[error(transparent)]
@@ -113,7 +112,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         .with_shutdown_delay(options.shutdown_delay);
 
     let data_dir = DataDir::open(&options.data_dir, options.storage)?;
-    let store = store(options, &data_dir)?;
+    let stores = Stores::open(options, &data_dir)?;
 
     let further = FurtherNames {
         service: options.services.range.first(),
@@ -129,7 +128,9 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         let certificates = certificates.clone();
         tokio::task::spawn_blocking(move || certificates.sync());
     }
-    let cache = Arc::new(cache(options, store).await?);
+    let cache = Arc::new(stores.cache(options, cache_options(options)).await?);
+    let peers = stores.peers(options, advertise)?;
+    let encryption_check = stores.encryption().and_then(Encryption::health_check);
     let last_uses = LastUses::default();
     let tokens = service_accounts.authenticator(options, &cache, last_uses.clone())?;
     let files = AuthorityFiles::read(options)?;
@@ -174,7 +175,8 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     }));
 
     let hooks = Arc::new(Hooks::new());
-    let checks = Arc::new(health::checks(&registry, &hooks, &lifecycle, shared.breakers.clone())?);
+    let checks =
+        Arc::new(health::checks(&registry, &hooks, &lifecycle, shared.breakers.clone(), encryption_check)?);
     let values = SystemValues {
         advertise,
         port: server.address().port(),
@@ -183,9 +185,12 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         proxy: files.proxy_info(&options.proxy),
         priority_and_fairness: options.priority_and_fairness,
         cluster_info: cluster_info(options, &certificates, &external, loaded.authority),
+        peers: peers.clone(),
     };
     tokio::spawn(health::log_changes(registry.clone()));
-    tokio::spawn(event_expiry::run(registry.cache().clone(), options.event_ttl));
+    if !registry.cache().store().expires() {
+        tokio::spawn(event_expiry::run(registry.cache().clone(), options.event_ttl));
+    }
     tokio::spawn({
         let cache = registry.cache().clone();
         let client = Client::new(registry.clone(), SystemIdentity::ApiServer, service_repair::COMPONENT);
@@ -224,6 +229,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     });
     let outcome = server.run(tls, handler).await;
     end_controllers(controllers, &lifecycle).await;
+    withdraw(peers).await;
     if outcome.cut_off > 0 {
         log::warn!(connections = outcome.cut_off; "connections were cut off before they had finished");
     }
@@ -241,29 +247,14 @@ async fn end_controllers(mut started: oneshot::Receiver<JoinHandle<()>>, lifecyc
     }
 }
 
-/// Opens the store.
-fn store(options: &Options, data_dir: &DataDir) -> Result<Arc<dyn Store>, Error> {
-    let retention = options.retention;
-    match options.storage {
-        Storage::Memory => {
-            Ok(Arc::new(Memory::new(store::memory::Options { retention, ..Default::default() })))
-        }
-        Storage::Embedded => {
-            let embedded = embedded::Options { retention, ..Default::default() };
-            let store = tokio::task::block_in_place(|| Embedded::open(&data_dir.store(), embedded))?;
-            data_dir.store_was_opened()?;
-            Ok(Arc::new(store))
-        }
+/// Takes this server off the list of those that share its store.
+async fn withdraw(peers: Option<Peers>) {
+    let Some(peers) = peers else { return };
+    match tokio::time::timeout(WITHDRAWAL, peers.withdraw()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => log::warn!(error:%; "the address of this server could not be withdrawn"),
+        Err(_) => log::warn!("the address of this server could not be withdrawn in time"),
     }
-}
-
-/// Opens the cache.
-async fn cache(options: &Options, store: Arc<dyn Store>) -> Result<Cache, Error> {
-    let cache = Cache::open(store, registry::specs()?, cache_options(options)).await?;
-    for line in health::damage(&cache) {
-        log::error!(error = line.as_str(); "a part of the data cannot be read; everything else is served");
-    }
-    Ok(cache)
 }
 
 /// What gives addresses and node ports to services.

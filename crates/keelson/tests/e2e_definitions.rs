@@ -206,6 +206,52 @@ fn definition_waits_for_objects_with_finalizers() {
 }
 
 #[test]
+fn objects_of_a_definition_that_serves_nothing_are_deleted_with_their_finalizers() {
+    let (_server, kubectl) = with_crontabs();
+    let finalizer = r#"--patch={"metadata":{"finalizers":["example.com/hold"]}}"#;
+    kubectl.ok(&["patch", "ct", "a", "--type=merge", finalizer]).unwrap();
+    let serve = |truth: &str| {
+        let patch = format!(r#"[{{"op":"replace","path":"/spec/versions/0/served","value":{truth}}}]"#);
+        kubectl.ok(&["patch", DEFINITION, "--type=json", "--patch", &patch]).unwrap();
+    };
+    serve("false");
+    assert!(kubectl.fails(&["get", "--raw", CRONTABS]).is_ok());
+    kubectl.ok(&["delete", DEFINITION, "--wait=false"]).unwrap();
+    serve("true");
+    let marked = || kubectl.ok(&["get", "ct", "a", "-o=jsonpath={.metadata.deletionTimestamp}"]).unwrap();
+    until("a mark", || !marked().is_empty());
+    kubectl.ok(&["patch", "ct", "a", "--type=merge", r#"--patch={"metadata":{"finalizers":null}}"#]).unwrap();
+    until("the end of the definition", || kubectl.fails(&["get", DEFINITION]).is_ok());
+}
+
+#[test]
+fn selectors_see_defaults_that_came_later() {
+    let (_server, kubectl) = with_crontabs();
+    let patch = r#"--patch={"spec":{"color":null}}"#;
+    kubectl.ok(&["patch", "ct", "a", "--type=merge", patch]).unwrap();
+    let selected = |color: &str| {
+        kubectl.ok(&["get", "ct", &format!("--field-selector=spec.color={color}"), "-o=name"]).unwrap()
+    };
+    assert_eq!(
+        (selected("blue"), selected("")),
+        (String::new(), "crontab.stable.example.com/a\n".to_owned())
+    );
+    let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/color/default";
+    let default = |op: &str| format!(r#"[{{"op":"{op}","path":"{path}","value":"blue"}}]"#);
+    kubectl.ok(&["patch", DEFINITION, "--type=json", "--patch", &default("add")]).unwrap();
+    assert_eq!(kubectl.ok(&["get", "ct", "a", "-o=jsonpath={.spec.color}"]).unwrap(), "blue");
+    assert_eq!(
+        (selected("blue"), selected("")),
+        ("crontab.stable.example.com/a\n".to_owned(), String::new())
+    );
+    kubectl.ok(&["patch", DEFINITION, "--type=json", "--patch", &default("remove")]).unwrap();
+    assert_eq!(
+        (selected("blue"), selected("")),
+        (String::new(), "crontab.stable.example.com/a\n".to_owned())
+    );
+}
+
+#[test]
 fn kinds_are_served_from_the_first_request_after_a_restart() {
     let (server, kubectl) = with_crontabs();
     let version = "-o=jsonpath={.metadata.resourceVersion}";

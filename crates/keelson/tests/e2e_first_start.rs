@@ -159,17 +159,10 @@ fn second_signal_stops_at_once() {
 #[test]
 fn flags_of_the_reference_are_accepted_with_a_warning_each() {
     let folder = Folder::new().unwrap();
-    let server = start(
-        &folder,
-        &[
-            "--etcd-servers=https://127.0.0.1:2379",
-            "--contention-profiling",
-            "--etcd-compaction-interval",
-            "2m",
-        ],
-    );
+    let server =
+        start(&folder, &["--audit-log-maxage=3", "--contention-profiling", "--log-flush-frequency", "2s"]);
     let log = server.terminate().unwrap().log;
-    for name in ["etcd-servers", "contention-profiling", "etcd-compaction-interval"] {
+    for name in ["audit-log-maxage", "contention-profiling", "log-flush-frequency"] {
         assert_eq!(
             log.matches(&format!("warn  --{name} is accepted but has no effect yet")).count(),
             1,

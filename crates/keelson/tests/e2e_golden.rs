@@ -16,8 +16,8 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-fn start() -> testkit::Server {
-    golden::start_server(&testkit::server_binary(env!("CARGO_BIN_EXE_keelson"))).unwrap()
+fn start(storage: &[&str]) -> testkit::Server {
+    golden::start_server(&testkit::server_binary(env!("CARGO_BIN_EXE_keelson")), storage).unwrap()
 }
 
 #[test]
@@ -58,16 +58,33 @@ fn custom_resources_equal_those_of_the_reference() {
     replay_at_once("crd", NonZeroUsize::new(64).unwrap());
 }
 
+/// What is in etcd went through its encodings: answers are the same.
+#[test]
+fn answers_from_etcd_equal_those_of_the_reference() {
+    let etcd = testkit::Etcd::start("etcd", 1, &["--unsafe-no-fsync"]).unwrap();
+    for (area, at_once) in
+        [("patch", golden::AT_ONCE), ("kinds", golden::AT_ONCE), ("crd", NonZeroUsize::new(64).unwrap())]
+    {
+        let prefix = format!("--etcd-prefix=/{area}");
+        let servers = format!("--etcd-servers={}", etcd.endpoints().join(","));
+        replay_on(area, at_once, &[&servers, &prefix]);
+    }
+}
+
 fn replay(area: &str) {
     replay_at_once(area, golden::AT_ONCE);
 }
 
 fn replay_at_once(area: &str, at_once: NonZeroUsize) {
+    replay_on(area, at_once, golden::IN_MEMORY);
+}
+
+fn replay_on(area: &str, at_once: NonZeroUsize, storage: &[&str]) {
     let list = format!("{area}.tsv");
     let scenarios = golden::load(&file(&format!("{area}.json"))).unwrap();
     let waiting = Waiting::load(&file(&list), &scenarios).unwrap();
     let _webhook = golden::Webhook::for_file(&file(&format!("{area}.json"))).unwrap();
-    let server = start();
+    let server = start(storage);
     let begin = Instant::now();
     let all: Vec<&Scenario> = scenarios.iter().collect();
     let outcomes = golden::replay(&server.target().unwrap(), server.token(), &all, at_once, &|_| {});
@@ -99,7 +116,7 @@ fn wrong_answer_is_shown_with_step_and_path() {
         ]}]"#,
     )
     .unwrap();
-    let server = start();
+    let server = start(golden::IN_MEMORY);
     let all: Vec<&Scenario> = scenarios.iter().collect();
     let outcomes = golden::replay(&server.target().unwrap(), server.token(), &all, golden::AT_ONCE, &|_| {});
     assert_eq!(outcomes[0].severity(), Some(Severity::Substance));

@@ -6,6 +6,7 @@ use registry::Address;
 use schema::Status;
 use schema::view::View as _;
 use schema::views::networking::v1::ServiceCIDR;
+use std::net::IpAddr;
 
 /// The name of the default ServiceCIDR, of the service, its endpoints and its endpoint slice.
 const NAME: &str = "kubernetes";
@@ -92,14 +93,22 @@ impl Boot<'_> {
             return Ok(());
         }
         let (advertise, port) = (self.values.advertise, self.values.port);
+        let servers = match &self.values.peers {
+            Some(peers) => peers.renew().await.map_err(|error| Status::internal_error(&error.to_string()))?,
+            None => vec![advertise],
+        };
+        let each = |form: fn(&IpAddr) -> String| servers.iter().map(form).collect::<Vec<_>>().join(",");
+        let addresses = each(|server| format!(r#"{{"ip":"{server}"}}"#));
         let endpoints = format!(
             r#"{{"metadata":{{"name":"{NAME}","labels":{{"endpointslice.kubernetes.io/skip-mirror":"true"}}}},
-            "subsets":[{{"addresses":[{{"ip":"{advertise}"}}],"ports":[{{"name":"https","port":{port},"protocol":"TCP"}}]}}]}}"#
+            "subsets":[{{"addresses":[{addresses}],"ports":[{{"name":"https","port":{port},"protocol":"TCP"}}]}}]}}"#
         );
         let address_type = if advertise.is_ipv4() { "IPv4" } else { "IPv6" };
+        let addresses =
+            each(|server| format!(r#"{{"addresses":["{server}"],"conditions":{{"ready":true}}}}"#));
         let slice = format!(
             r#"{{"metadata":{{"name":"{NAME}","labels":{{"kubernetes.io/service-name":"kubernetes"}}}},
-            "addressType":"{address_type}","endpoints":[{{"addresses":["{advertise}"],"conditions":{{"ready":true}}}}],
+            "addressType":"{address_type}","endpoints":[{addresses}],
             "ports":[{{"name":"https","protocol":"TCP","port":{port}}}]}}"#
         );
         let slices = Address::v1("discovery.k8s.io", "endpointslices", "default");

@@ -1,7 +1,7 @@
 //! All flags, one row each: first those with an effect, then those of the reference that are only accepted. The file is long because
 //! there are 180 of them, and one table is where to look for any.
 
-use super::{Effect, Flag, Group, ValueType, value};
+use super::{Effect, Flag, Group, ValueType, etcd, value};
 use allocation::PortRange;
 
 use crate::options::{LogFormat, Options, Show, Storage};
@@ -71,10 +71,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "The certificate to serve with, in PEM, followed by those that signed it. Read again when it changes. Without \
                it, one is made and renewed in the data directory.",
-        effect: Effect::Set(|options, value| {
-            options.tls_cert_file = (!value.is_empty()).then(|| value.into());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| optional(&mut options.tls_cert_file, value)),
     },
     Flag {
         name: "tls-private-key-file",
@@ -82,10 +79,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "The key of that certificate, in PEM.",
-        effect: Effect::Set(|options, value| {
-            options.tls_private_key_file = (!value.is_empty()).then(|| value.into());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| optional(&mut options.tls_private_key_file, value)),
     },
     Flag {
         name: "tls-min-version",
@@ -170,7 +164,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "embedded",
         help: "Where objects are kept. embedded: in the data directory, durable; memory: nowhere, for tests and throw-away \
-               servers.",
+               servers. With --etcd-servers they are in etcd.",
         effect: Effect::Set(|options, value| {
             options.storage = match value {
                 "embedded" => Storage::Embedded,
@@ -178,6 +172,137 @@ pub(super) const FLAGS: &[Flag] = &[
                 _ => return Err("neither embedded nor memory".into()),
             };
             Ok(())
+        }),
+    },
+    Flag {
+        name: "etcd-servers",
+        group: Group::Storage,
+        kind: ValueType::List,
+        default: "",
+        help: "The URLs of the etcd servers that keep the objects, in place of the data directory. Several servers of this API, \
+               kube-apiserver among them, can use the same ones.",
+        effect: Effect::Set(|options, value| add(&mut options.etcd.servers, value)),
+    },
+    Flag {
+        name: "etcd-servers-overrides",
+        group: Group::Storage,
+        kind: ValueType::List,
+        default: "",
+        help: "Resource types that other etcd servers keep: group/resource#servers, with semicolons between the URLs.",
+        effect: Effect::Set(|options, value| {
+            for text in value.split(',').filter(|text| !text.is_empty()) {
+                options.etcd.overrides.push(etcd::server_override(text)?);
+            }
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "etcd-prefix",
+        group: Group::Storage,
+        kind: ValueType::Text,
+        default: "/registry",
+        help: "What the keys of all objects in etcd begin with.",
+        effect: Effect::Set(|options, value| {
+            options.etcd.prefix = value.to_owned();
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "etcd-cafile",
+        group: Group::Storage,
+        kind: ValueType::Text,
+        default: "",
+        help: "The authorities, in PEM, that sign the certificates of etcd servers.",
+        effect: Effect::Set(|options, value| optional(&mut options.etcd.ca_file, value)),
+    },
+    Flag {
+        name: "etcd-certfile",
+        group: Group::Storage,
+        kind: ValueType::Text,
+        default: "",
+        help: "The client certificate for etcd servers, in PEM.",
+        effect: Effect::Set(|options, value| optional(&mut options.etcd.certificate_file, value)),
+    },
+    Flag {
+        name: "etcd-keyfile",
+        group: Group::Storage,
+        kind: ValueType::Text,
+        default: "",
+        help: "The key of that certificate, in PEM.",
+        effect: Effect::Set(|options, value| optional(&mut options.etcd.key_file, value)),
+    },
+    Flag {
+        name: "etcd-compaction-interval",
+        group: Group::Storage,
+        kind: ValueType::Duration,
+        default: "5m0s",
+        help: "How often history in etcd is given up, by one of the servers that share it; 0 for never.",
+        effect: Effect::Set(|options, value| {
+            value::duration(value).map(|interval| options.etcd.compaction = interval)
+        }),
+    },
+    Flag {
+        name: "etcd-healthcheck-timeout",
+        group: Group::Storage,
+        kind: ValueType::Duration,
+        default: "2s",
+        help: "How long a member of etcd may take to say that it works. One that does not is left for another, and /livez and /readyz tell it.",
+        effect: Effect::Set(|options, value| {
+            value::duration(value).map(|timeout| options.etcd.health_timeout = timeout)
+        }),
+    },
+    Flag {
+        name: "lease-reuse-duration-seconds",
+        group: Group::Storage,
+        kind: ValueType::Integer,
+        default: "60",
+        help: "How long the same lease of etcd is given to further events.",
+        effect: Effect::Set(|options, value| {
+            let seconds = value.parse().map_err(|_| "not a number of seconds")?;
+            options.etcd.lease_reuse = Duration::from_secs(seconds);
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "storage-backend",
+        group: Group::Storage,
+        kind: ValueType::Text,
+        default: "",
+        help: "The protocol of --etcd-servers: etcd3.",
+        effect: Effect::Set(|_, value| {
+            match value {
+            "" | "etcd3" => Ok(()),
+            _ => Err("--storage-backend invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'".into()),
+        }
+        }),
+    },
+    Flag {
+        name: "storage-media-type",
+        group: Group::Storage,
+        kind: ValueType::Text,
+        default: "application/vnd.kubernetes.protobuf",
+        help: "How objects of built-in kinds are written to etcd: application/vnd.kubernetes.protobuf or application/json. Both are read.",
+        effect: Effect::Set(|options, value| {
+            options.etcd.media_type = etcd::media_type(value)?;
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "encryption-provider-config",
+        group: Group::Storage,
+        kind: ValueType::Text,
+        default: "",
+        help: "The file that says which resources are encrypted in the store, and with which keys or plugins.",
+        effect: Effect::Set(|options, value| optional(&mut options.encryption.config, value)),
+    },
+    Flag {
+        name: "encryption-provider-config-automatic-reload",
+        group: Group::Storage,
+        kind: ValueType::Switch,
+        default: "false",
+        help: "Whether that file is read again when it changes.",
+        effect: Effect::Set(|options, value| {
+            value::switch(value).map(|reload| options.encryption.automatic_reload = reload)
         }),
     },
     Flag {
@@ -219,10 +344,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "The certificate of the authority, in PEM, that signs approved certificate signing requests. Without it, the \
                authority of the data directory does, unless --client-ca-file names others; then no certificates are signed.",
-        effect: Effect::Set(|options, value| {
-            options.signing.certificate = (!value.is_empty()).then(|| value.into());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| optional(&mut options.signing.certificate, value)),
     },
     Flag {
         name: "cluster-signing-key-file",
@@ -230,10 +352,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "The key of that authority, in PEM.",
-        effect: Effect::Set(|options, value| {
-            options.signing.key = (!value.is_empty()).then(|| value.into());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| optional(&mut options.signing.key, value)),
     },
     Flag {
         name: "cluster-signing-duration",
@@ -279,10 +398,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "A further name for the serving certificate.",
-        effect: Effect::Set(|options, value| {
-            options.external_hostname = (!value.is_empty()).then(|| value.into());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| optional(&mut options.external_hostname, value)),
     },
     Flag {
         name: "request-timeout",
@@ -442,10 +558,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "Authorities, in PEM, whose client certificates are taken for what they say, beside that of the data directory: \
                the common name is the user, the organizations are its groups.",
-        effect: Effect::Set(|options, value| {
-            options.client_ca_file = (!value.is_empty()).then(|| value.into());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| optional(&mut options.client_ca_file, value)),
     },
     Flag {
         name: "token-auth-file",
@@ -453,10 +566,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "Static tokens: lines of token, user name, user uid, and, in quotes, groups. Read once, at start.",
-        effect: Effect::Set(|options, value| {
-            options.token_auth_file = (!value.is_empty()).then(|| value.into());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| optional(&mut options.token_auth_file, value)),
     },
     Flag {
         name: "authentication-token-webhook-config-file",
@@ -464,10 +574,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "The kubeconfig of a server that knows tokens. It is asked for each token that is not one of this server.",
-        effect: Effect::Set(|options, value| {
-            options.token_webhook.config_file = (!value.is_empty()).then(|| value.into());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| optional(&mut options.token_webhook.config_file, value)),
     },
     Flag {
         name: "authentication-token-webhook-version",
@@ -519,10 +626,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "A file with an AuthenticationConfiguration: issuers of tokens, and which requests may be anonymous. Read again when it \
                changes. Not with --oidc-*.",
-        effect: Effect::Set(|options, value| {
-            options.authentication_config = (!value.is_empty()).then(|| value.into());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| optional(&mut options.authentication_config, value)),
     },
     Flag {
         name: "oidc-issuer-url",
@@ -668,10 +772,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "The private key, in PEM, that signs service account tokens: RSA or ECDSA. Without it, one is made in the data \
                directory.",
-        effect: Effect::Set(|options, value| {
-            options.service_accounts.signing_key_file = (!value.is_empty()).then(|| value.into());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| optional(&mut options.service_accounts.signing_key_file, value)),
     },
     Flag {
         name: "service-account-signing-endpoint",
@@ -758,10 +859,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "The configuration of admission plugins: an AdmissionConfiguration of apiserver.config.k8s.io/v1.",
-        effect: Effect::Set(|options, value| {
-            options.admission.config_file = (!value.is_empty()).then(|| value.into());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| optional(&mut options.admission.config_file, value)),
     },
     Flag {
         name: "default-not-ready-toleration-seconds",
@@ -825,10 +923,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "Authorities, in PEM, of the certificates of kubelets. Without them, kubelets are not verified.",
-        effect: Effect::Set(|options, value| {
-            options.kubelets.certificate_authority = (!value.is_empty()).then(|| value.into());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| optional(&mut options.kubelets.certificate_authority, value)),
     },
     Flag {
         name: "kubelet-client-certificate",
@@ -836,10 +931,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "The certificate that kubelets are shown. Read again when it changes.",
-        effect: Effect::Set(|options, value| {
-            options.kubelets.client_certificate = (!value.is_empty()).then(|| value.into());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| optional(&mut options.kubelets.client_certificate, value)),
     },
     Flag {
         name: "kubelet-client-key",
@@ -847,10 +939,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "Its key.",
-        effect: Effect::Set(|options, value| {
-            options.kubelets.client_key = (!value.is_empty()).then(|| value.into());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| optional(&mut options.kubelets.client_key, value)),
     },
     Flag {
         name: "kubelet-preferred-address-types",
@@ -897,10 +986,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "Authorities, in PEM, of authenticating proxies: a client with a certificate of one of them says in headers who \
                its user is.",
-        effect: Effect::Set(|options, value| {
-            options.proxy.client_ca_file = (!value.is_empty()).then(|| value.into());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| optional(&mut options.proxy.client_ca_file, value)),
     },
     Flag {
         name: "requestheader-allowed-names",
@@ -957,10 +1043,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "The policies of the mode ABAC: one JSON object in each line. Read once, at start.",
-        effect: Effect::Set(|options, value| {
-            options.authorization.policy_file = (!value.is_empty()).then(|| value.into());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| optional(&mut options.authorization.policy_file, value)),
     },
     Flag {
         name: "authorization-config",
@@ -969,10 +1052,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "A file with an AuthorizationConfiguration: what decides what users may do, in order. Read again when it changes. \
                Not with --authorization-mode and --authorization-webhook-*.",
-        effect: Effect::Set(|options, value| {
-            options.authorization.config_file = (!value.is_empty()).then(|| value.into());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| optional(&mut options.authorization.config_file, value)),
     },
     Flag {
         name: "authorization-webhook-config-file",
@@ -980,10 +1060,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "The kubeconfig of the server that decides with --authorization-mode=Webhook.",
-        effect: Effect::Set(|options, value| {
-            options.authorization.webhook.config_file = (!value.is_empty()).then(|| value.into());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| optional(&mut options.authorization.webhook.config_file, value)),
     },
     Flag {
         name: "authorization-webhook-version",
@@ -1043,23 +1120,10 @@ pub(super) const FLAGS: &[Flag] = &[
     later("runtime-config-emulation-forward-compatible", Group::Api, ValueType::Switch, ""),
     later("delete-collection-workers", Group::Storage, ValueType::Integer, "1"),
     later("enable-garbage-collector", Group::Storage, ValueType::Switch, "true"),
-    later("encryption-provider-config", Group::Storage, ValueType::Text, ""),
-    later("encryption-provider-config-automatic-reload", Group::Storage, ValueType::Switch, ""),
-    later("etcd-cafile", Group::Storage, ValueType::Text, ""),
-    later("etcd-certfile", Group::Storage, ValueType::Text, ""),
-    later("etcd-compaction-interval", Group::Storage, ValueType::Duration, "5m0s"),
     later("etcd-count-metric-poll-period", Group::Storage, ValueType::Duration, "1m0s"),
     later("etcd-db-metric-poll-interval", Group::Storage, ValueType::Duration, "30s"),
-    later("etcd-healthcheck-timeout", Group::Storage, ValueType::Duration, "2s"),
-    later("etcd-keyfile", Group::Storage, ValueType::Text, ""),
-    later("etcd-prefix", Group::Storage, ValueType::Text, "/registry"),
     later("etcd-readycheck-timeout", Group::Storage, ValueType::Duration, "2s"),
-    later("etcd-servers", Group::Storage, ValueType::List, ""),
-    later("etcd-servers-overrides", Group::Storage, ValueType::List, ""),
-    later("lease-reuse-duration-seconds", Group::Storage, ValueType::Integer, "60"),
-    later("storage-backend", Group::Storage, ValueType::Text, ""),
     later("storage-initialization-timeout", Group::Storage, ValueType::Duration, "1m0s"),
-    later("storage-media-type", Group::Storage, ValueType::Text, "application/vnd.kubernetes.protobuf"),
     later("watch-cache", Group::Storage, ValueType::Switch, "true"),
     later("watch-cache-sizes", Group::Storage, ValueType::List, ""),
     later("audit-log-batch-buffer-size", Group::Audit, ValueType::Integer, "10000"),
@@ -1121,6 +1185,12 @@ fn add(list: &mut Vec<String>, value: &str) -> Result<(), String> {
     if !value.is_empty() {
         list.extend(value.split(',').map(str::to_owned));
     }
+    Ok(())
+}
+
+/// Sets a path or a text; an empty value is none.
+fn optional<T: for<'v> From<&'v str>>(slot: &mut Option<T>, value: &str) -> Result<(), String> {
+    *slot = (!value.is_empty()).then(|| value.into());
     Ok(())
 }
 

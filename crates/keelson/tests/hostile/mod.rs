@@ -2,6 +2,7 @@
 
 mod answers;
 mod damage;
+mod definitions;
 mod directory;
 mod disk;
 mod forms;

@@ -1,0 +1,109 @@
+//! The servers on the same etcd, kube-apiserver among them. Each keeps a key with its address and a short lifetime, as the reference
+//! lays it out, so that the service `kubernetes` leads to all that live, and to no other.
+
+use std::net::IpAddr;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use schema::view::View as _;
+use schema::views::core::v1::Endpoints;
+use schema::{Limits, json, protobuf};
+use store::{Change, Error, InvalidKey, Key, Store};
+
+/// How long an address stays without a renewal.
+const LIFETIME: Duration = Duration::from_secs(15);
+
+/// The addresses of all servers on an etcd.
+#[derive(Clone)]
+pub(crate) struct Peers {
+    /// With the keys and values as they lie in etcd.
+    store: Arc<dyn Store>,
+    /// `/registry/masterleases/`.
+    prefix: String,
+    /// The address of this server, its key and its value.
+    own: IpAddr,
+    key: Key,
+    value: Bytes,
+}
+
+impl Peers {
+    /// The servers that keep objects under a prefix such as `/registry`, this one at `own`.
+    pub(crate) fn new(store: Arc<dyn Store>, prefix: &str, own: IpAddr) -> Result<Self, InvalidKey> {
+        let prefix = format!("/{}/masterleases/", prefix.trim_matches('/'));
+        let key = Key::try_from(format!("{prefix}{own}"))?;
+        Ok(Self { store, prefix, own, key, value: record(own) })
+    }
+
+    /// Says that this server lives, and gives the addresses of all that do.
+    pub(super) async fn renew(&self) -> Result<Vec<IpAddr>, Error> {
+        let change = Change::put(self.key.clone(), self.value.clone()).expire_after(LIFETIME);
+        self.store.commit(change).await?;
+        self.addresses().await
+    }
+
+    /// Takes the address of this server away.
+    pub(crate) async fn withdraw(&self) -> Result<(), Error> {
+        match self.store.commit(Change::delete(self.key.clone())).await {
+            Ok(_) | Err(Error::Conflict(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn addresses(&self) -> Result<Vec<IpAddr>, Error> {
+        let (store, prefix) = (self.store.clone(), self.prefix.clone());
+        let newest = store.newest_revision().await?;
+        let read = move || {
+            let mut addresses = Vec::new();
+            store.load(prefix.as_bytes(), Some(newest), &mut |entry| {
+                let address = entry.ok().and_then(|entry| {
+                    str::from_utf8(entry.key.as_bytes()).ok()?.strip_prefix(&prefix)?.parse::<IpAddr>().ok()
+                });
+                addresses.extend(address);
+                ControlFlow::Continue(())
+            })?;
+            Ok::<_, Error>(addresses)
+        };
+        let mut addresses = tokio::task::spawn_blocking(read).await.unwrap_or(Err(Error::Closed))?;
+        addresses.sort();
+        Ok(addresses)
+    }
+}
+
+impl std::fmt::Debug for Peers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Peers").field("own", &self.own).finish_non_exhaustive()
+    }
+}
+
+/// What the reference keeps of a server: endpoints with its address.
+fn record(address: IpAddr) -> Bytes {
+    let text = format!(
+        r#"{{"kind":"Endpoints","apiVersion":"v1","metadata":{{}},"subsets":[{{"addresses":[{{"ip":"{address}"}}]}}]}}"#
+    );
+    let endpoints = json::decode(Endpoints::schema(), text.as_bytes(), &Limits::default());
+    let mut out = Vec::new();
+    protobuf::encode(Endpoints::schema(), &endpoints.unwrap_or_default().value, &mut out);
+    out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use store::memory::Memory;
+
+    #[tokio::test]
+    async fn servers_see_each_other() {
+        let store: Arc<dyn Store> = Arc::new(Memory::default());
+        let at = |address: &str| Peers::new(store.clone(), "/registry", address.parse().unwrap()).unwrap();
+        let (one, other) = (at("10.0.0.2"), at("10.0.0.1"));
+        assert_eq!(one.renew().await.unwrap(), [one.own]);
+        assert_eq!(other.renew().await.unwrap(), [other.own, one.own]);
+        one.withdraw().await.unwrap();
+        one.withdraw().await.unwrap();
+        assert_eq!(other.renew().await.unwrap(), [other.own]);
+        let kept = store.get(&Key::try_from("/registry/masterleases/10.0.0.1").unwrap()).unwrap().unwrap();
+        assert!(kept.value.starts_with(b"k8s\0\n\x0f\n\x02v1\x12\tEndpoints"), "{:?}", kept.value);
+    }
+}
