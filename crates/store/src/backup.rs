@@ -1,15 +1,17 @@
-//! The backup file: every live entry at one revision, independent of how a store lays out its own files.
+//! A backup: every live entry at one revision, independent of how a store lays out its own files. It is a file, or a stream on its
+//! way to become one.
 //!
 //! ```text
 //! header   "KEELSNBK"  format u32
 //! entry    1u8  key_len u32  value_len u32  create u64  mod u64  key  value  xxh3 of the above u64
-//! trailer  0u8  revision u64  entries u64  xxh3 over the checksums of all entries and the trailer u64
+//! missing  2u8  key_len u32  reason_len u32  0u64  mod u64  key  reason  xxh3 of the above u64
+//! trailer  0u8  revision u64  entries u64  missing u64  xxh3 over the checksums of all the above and the trailer u64
 //! ```
 //!
-//! Integers are little-endian. A file without a sound trailer is no backup: it is written under another name, synced,
-//! and only then given its own.
+//! Integers are little-endian. What has no sound trailer is no backup: a file is written under another name, synced, and only then
+//! given its own. An entry whose stored bytes were damaged is named as missing.
 
-use crate::{Corrupt, Damage, Entry, Error, Head, Key, Revision, Visitor};
+use crate::{Corrupt, Damage, Entry, Error, Head, Key, Revision, Store};
 use bytes::Bytes;
 use std::{
     fs::{self, File, OpenOptions},
@@ -21,13 +23,15 @@ use std::{
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 const MAGIC: &[u8; 8] = b"KEELSNBK";
-const FORMAT: u32 = 2;
-const ENTRY: u8 = 1;
+const FORMAT: u32 = 3;
 const TRAILER: u8 = 0;
+const ENTRY: u8 = 1;
+const MISSING: u8 = 2;
 const MAX_VALUE: usize = 256 * 1024 * 1024;
+const BUFFER: usize = 1 << 20;
 
 /// What a backup holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The revision whose state it is.
     pub revision: Revision,
@@ -39,27 +43,66 @@ pub struct Report {
     pub corrupt: Vec<Corrupt>,
 }
 
-/// Writes what `load` visits to a new file at `path`.
-pub(crate) fn write(
+/// Writes everything that a store holds at its newest revision to a new file, while commits go on. Blocking.
+pub fn create(store: &dyn Store, path: &Path) -> Result<Report, Error> {
+    create_with(path, |file| write(store, file))
+}
+
+/// Makes a new file of what `fill` writes, and gives it its name when all of it is on the disk. Blocking.
+pub fn create_with(
     path: &Path,
-    load: impl FnOnce(&mut Visitor<'_>) -> Result<Revision, Error>,
+    fill: impl FnOnce(&mut dyn Write) -> Result<Report, Error>,
 ) -> Result<Report, Error> {
     if path.try_exists().map_err(Error::read)? {
         return Err(unusable(path, Damage::Exists));
     }
     let partial = partial_name(path);
-    let written = write_partial(&partial, load)
-        .and_then(|report| publish(&partial, path).map_err(Error::read).map(|()| report));
-    if written.is_err() {
+    let fill_partial = || {
+        let file = private().create(true).truncate(true).open(&partial).map_err(Error::read)?;
+        let mut file = BufWriter::with_capacity(BUFFER, file);
+        let report = fill(&mut file)?;
+        file.flush().and_then(|()| file.get_ref().sync_all()).map_err(Error::read)?;
+        publish(&partial, path).map_err(Error::read)?;
+        Ok(report)
+    };
+    fill_partial().inspect_err(|_| {
         fs::remove_file(&partial).ok();
-    }
-    written
+    })
 }
 
-/// Reads the backup at `path`, hands each entry to `each`, and returns the revision once the whole file is verified.
-pub(crate) fn read(path: &Path, each: &mut dyn FnMut(Entry) -> Result<(), Error>) -> Result<Revision, Error> {
-    let mut file = BufReader::with_capacity(1 << 20, File::open(path).map_err(Error::read)?);
-    let mut reader = Reader { file: &mut file, path };
+/// Writes everything that a store holds at its newest revision, while commits go on. Blocking.
+pub fn write(store: &dyn Store, to: &mut dyn Write) -> Result<Report, Error> {
+    let mut writer = Writer::new(to)?;
+    let mut failed = None;
+    let revision = store.load(b"", None, &mut |entry| match writer.add(entry) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
+            failed = Some(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    match failed {
+        Some(error) => Err(error),
+        None => writer.finish(revision),
+    }
+}
+
+/// Reads the backup in a file: see [`read`].
+pub fn read_file(
+    path: &Path,
+    each: &mut dyn FnMut(Result<Entry, Corrupt>) -> Result<(), Error>,
+) -> Result<Report, Error> {
+    let mut file = BufReader::with_capacity(BUFFER, File::open(path).map_err(Error::read)?);
+    read(&mut file, path, each)
+}
+
+/// Reads a backup, hands on what it holds and what it lacks, and answers once all of it is verified; `name` is for errors. Blocking.
+pub fn read(
+    from: &mut dyn Read,
+    name: &Path,
+    each: &mut dyn FnMut(Result<Entry, Corrupt>) -> Result<(), Error>,
+) -> Result<Report, Error> {
+    let mut reader = Reader { from, name, digest: Xxh3::new(), report: Report::default() };
     let mut magic = [0; 8];
     reader.fill(&mut magic)?;
     if &magic != MAGIC {
@@ -67,82 +110,79 @@ pub(crate) fn read(path: &Path, each: &mut dyn FnMut(Entry) -> Result<(), Error>
     }
     let format = reader.u32()?;
     if format != FORMAT {
-        return Err(Error::other_format(path, format, FORMAT));
+        return Err(Error::other_format(name, format, FORMAT));
     }
-    let mut digest = Xxh3::new();
-    let mut count = 0;
     loop {
         match reader.u8()? {
-            ENTRY => {
-                each(reader.entry(&mut digest)?)?;
-                count += 1;
-            }
-            TRAILER => return reader.trailer(digest, count),
+            tag @ (ENTRY | MISSING) => each(reader.part(tag)?)?,
+            TRAILER => return reader.trailer(),
             _ => return Err(reader.damage("an entry does not start as one")),
         }
     }
 }
 
-fn write_partial(
-    path: &Path,
-    load: impl FnOnce(&mut Visitor<'_>) -> Result<Revision, Error>,
-) -> Result<Report, Error> {
-    let file = private().create(true).truncate(true).open(path).map_err(Error::read)?;
-    let mut file = BufWriter::with_capacity(1 << 20, file);
-    let mut report = Report { revision: Revision::ZERO, entries: 0, bytes: 0, corrupt: Vec::new() };
-    let mut digest = Xxh3::new();
-    let mut failed = None;
-    let mut buffer = Vec::new();
-    file.write_all(MAGIC).and_then(|()| file.write_all(&FORMAT.to_le_bytes())).map_err(Error::read)?;
-    report.revision = load(&mut |entry| match entry {
-        Err(corrupt) => {
-            report.corrupt.push(corrupt);
-            ControlFlow::Continue(())
-        }
-        Ok(entry) => {
-            encode(&entry, &mut buffer, &mut digest);
-            report.entries += 1;
-            report.bytes += entry.value.len() as u64;
-            match file.write_all(&buffer) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    failed = Some(error);
-                    ControlFlow::Break(())
-                }
-            }
-        }
-    })?;
-    if let Some(error) = failed {
-        return Err(Error::read(error));
-    }
-    let mut trailer = vec![TRAILER];
-    trailer.extend(report.revision.0.to_le_bytes());
-    trailer.extend(report.entries.to_le_bytes());
-    digest.update(&trailer);
-    trailer.extend(digest.digest().to_le_bytes());
-    let end = |file: &mut BufWriter<File>| {
-        file.write_all(&trailer)?;
-        file.flush()?;
-        file.get_ref().sync_all()
-    };
-    end(&mut file).map_err(Error::read)?;
-    Ok(report)
+/// Writes a backup, entry by entry.
+pub struct Writer<'a> {
+    to: &'a mut dyn Write,
+    digest: Xxh3,
+    buffer: Vec<u8>,
+    report: Report,
 }
 
-fn encode(entry: &Entry, buffer: &mut Vec<u8>, digest: &mut Xxh3) {
-    let (key, value) = (entry.key.as_bytes(), &entry.value);
-    buffer.clear();
-    buffer.push(ENTRY);
-    for len in [key.len(), value.len()] {
-        buffer.extend(u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
+impl<'a> Writer<'a> {
+    /// Begins a backup.
+    pub fn new(to: &'a mut dyn Write) -> Result<Self, Error> {
+        to.write_all(MAGIC).and_then(|()| to.write_all(&FORMAT.to_le_bytes())).map_err(Error::read)?;
+        Ok(Self { to, digest: Xxh3::new(), buffer: Vec::new(), report: Report::default() })
     }
-    buffer.extend(entry.head.create_revision.0.to_le_bytes());
-    buffer.extend(entry.head.mod_revision.0.to_le_bytes());
-    buffer.extend(key);
-    buffer.extend(value);
-    let sum = xxh3_64(buffer).to_le_bytes();
-    digest.update(&sum);
-    buffer.extend(sum);
+
+    /// Adds an entry, or that one is missing.
+    pub fn add(&mut self, entry: Result<Entry, Corrupt>) -> Result<(), Error> {
+        match entry {
+            Ok(Entry { key, head, value }) => {
+                self.report.entries += 1;
+                self.report.bytes += value.len() as u64;
+                self.part(ENTRY, &key, head, &value)
+            }
+            Err(corrupt) => {
+                let head = Head { create_revision: Revision::ZERO, mod_revision: corrupt.revision };
+                let added = self.part(MISSING, &corrupt.key, head, corrupt.reason.as_bytes());
+                self.report.corrupt.push(corrupt);
+                added
+            }
+        }
+    }
+
+    /// Ends the backup, which is the state of this revision.
+    pub fn finish(mut self, revision: Revision) -> Result<Report, Error> {
+        self.report.revision = revision;
+        let mut trailer = vec![TRAILER];
+        for number in [revision.0, self.report.entries, self.report.corrupt.len() as u64] {
+            trailer.extend(number.to_le_bytes());
+        }
+        self.digest.update(&trailer);
+        trailer.extend(self.digest.digest().to_le_bytes());
+        self.to.write_all(&trailer).and_then(|()| self.to.flush()).map_err(Error::read)?;
+        Ok(self.report)
+    }
+
+    fn part(&mut self, tag: u8, key: &Key, head: Head, contents: &[u8]) -> Result<(), Error> {
+        let buffer = &mut self.buffer;
+        buffer.clear();
+        buffer.push(tag);
+        for len in [key.as_bytes().len(), contents.len()] {
+            buffer.extend(u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
+        }
+        for revision in [head.create_revision, head.mod_revision] {
+            buffer.extend(revision.0.to_le_bytes());
+        }
+        buffer.extend(key.as_bytes());
+        buffer.extend(contents);
+        let sum = xxh3_64(buffer).to_le_bytes();
+        self.digest.update(&sum);
+        buffer.extend(sum);
+        self.to.write_all(buffer).map_err(Error::read)
+    }
 }
 
 fn publish(partial: &Path, path: &Path) -> io::Result<()> {
@@ -174,12 +214,15 @@ fn unusable(path: &Path, damage: Damage) -> Error {
 }
 
 struct Reader<'a> {
-    file: &'a mut dyn Read,
-    path: &'a Path,
+    from: &'a mut dyn Read,
+    name: &'a Path,
+    digest: Xxh3,
+    report: Report,
 }
 
 impl Reader<'_> {
-    fn entry(&mut self, digest: &mut Xxh3) -> Result<Entry, Error> {
+    /// What follows the tag of an entry, or of one that is missing.
+    fn part(&mut self, tag: u8) -> Result<Result<Entry, Corrupt>, Error> {
         let mut head = [0; 24];
         self.fill(&mut head)?;
         let mut fields = &head[..];
@@ -190,40 +233,51 @@ impl Reader<'_> {
         };
         let lens = [number(4), number(4)].map(|len| usize::try_from(len).unwrap_or(usize::MAX));
         let (create_revision, mod_revision) = (Revision(number(8)), Revision(number(8)));
-        let [key_len, value_len] = lens;
-        if key_len > Key::MAX_LEN || value_len > MAX_VALUE {
+        let [key_len, contents_len] = lens;
+        if key_len > Key::MAX_LEN || contents_len > MAX_VALUE {
             return Err(self.damage("an entry's size is impossible"));
         }
-        let mut body = vec![0; key_len + value_len];
+        let mut body = vec![0; key_len + contents_len];
         self.fill(&mut body)?;
         let mut sum = Xxh3::new();
-        sum.update(&[ENTRY]);
+        sum.update(&[tag]);
         sum.update(&head);
         sum.update(&body);
         let stored = self.u64()?;
         if stored != sum.digest() {
             return Err(self.damage("an entry fails its checksum"));
         }
-        digest.update(&stored.to_le_bytes());
-        let mut body = Bytes::from(body);
-        let key = body.split_to(key_len);
+        self.digest.update(&stored.to_le_bytes());
+        let mut contents = Bytes::from(body);
+        let key = contents.split_to(key_len);
         let key = Key::new(key).map_err(|_| self.damage("an entry's key is impossible"))?;
-        Ok(Entry { key, head: Head { create_revision, mod_revision }, value: body })
+        if tag == MISSING {
+            let reason = String::from_utf8_lossy(&contents).into_owned();
+            let corrupt = Corrupt { key, revision: mod_revision, reason };
+            self.report.corrupt.push(corrupt.clone());
+            return Ok(Err(corrupt));
+        }
+        self.report.entries += 1;
+        self.report.bytes += contents.len() as u64;
+        Ok(Ok(Entry { key, head: Head { create_revision, mod_revision }, value: contents }))
     }
 
-    fn trailer(&mut self, mut digest: Xxh3, count: u64) -> Result<Revision, Error> {
-        let (revision, entries) = (self.u64()?, self.u64()?);
-        digest.update(&[TRAILER]);
-        digest.update(&revision.to_le_bytes());
-        digest.update(&entries.to_le_bytes());
-        if self.u64()? != digest.digest() || entries != count {
+    fn trailer(mut self) -> Result<Report, Error> {
+        let numbers = [self.u64()?, self.u64()?, self.u64()?];
+        self.digest.update(&[TRAILER]);
+        for number in numbers {
+            self.digest.update(&number.to_le_bytes());
+        }
+        let counts = [self.report.entries, self.report.corrupt.len() as u64];
+        let [revision, said @ ..] = numbers;
+        if self.u64()? != self.digest.digest() || said != counts {
             return Err(self.damage("its end does not match its entries"));
         }
-        Ok(Revision(revision))
+        Ok(Report { revision: Revision(revision), ..self.report })
     }
 
     fn fill(&mut self, buffer: &mut [u8]) -> Result<(), Error> {
-        self.file.read_exact(buffer).map_err(|error| match error.kind() {
+        self.from.read_exact(buffer).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => self.damage("it ends too early"),
             _ => Error::read(error),
         })
@@ -248,6 +302,6 @@ impl Reader<'_> {
     }
 
     fn damage(&self, what: &'static str) -> Error {
-        unusable(self.path, Damage::Backup(what))
+        unusable(self.name, Damage::Backup(what))
     }
 }

@@ -5,11 +5,15 @@
 //! on the way in and on the way out, so that neither side knows of the other. A store with Keelson's own layout needs none.
 
 use crate::{
-    BackupReport, Batch, BoxFuture, Change, Committed, Conflict, Corrupt, Entry, Error, Event, Follow,
-    Follower, Health, Key, Op, Revision, Store, Stored, Value, Visitor, backup,
+    Batch, BoxFuture, Change, Committed, Conflict, Corrupt, Entry, Error, Event, Follow, Follower, Health,
+    Key, Op, Revision, Store, Stored, Value, Visitor,
 };
 use bytes::Bytes;
-use std::{ops::ControlFlow, path::Path, sync::Arc};
+use std::{
+    collections::HashMap,
+    ops::ControlFlow,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 /// Translates keys and values to the layout of a store, and back.
 ///
@@ -34,16 +38,47 @@ pub trait Codec: Send + Sync + 'static {
     fn decode_value(&self, key: &Key, stored: Bytes) -> Result<Bytes, String>;
 }
 
-/// A store behind a codec.
+/// A store behind a codec. A value that the codec cannot read is damaged, and is logged once, by its key.
 pub struct Coded {
     store: Arc<dyn Store>,
+    codec: Arc<Reporting>,
+}
+
+/// The most keys whose damage is remembered as logged.
+const REPORTED: usize = 10_000;
+
+/// A codec, and what was logged of the values that it cannot read.
+struct Reporting {
     codec: Arc<dyn Codec>,
+    /// The revision of the last value of a key that could not be read.
+    reported: Mutex<HashMap<Key, Revision>>,
+}
+
+impl Reporting {
+    /// Logs that a value cannot be read, unless that is known.
+    fn report(&self, corrupt: &Corrupt) {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.len() >= REPORTED {
+            reported.clear();
+        }
+        if reported.insert(corrupt.key.clone(), corrupt.revision) != Some(corrupt.revision) {
+            log::error!(key:% = corrupt.key, revision = corrupt.revision.0, reason = corrupt.reason.as_str(); "a stored value cannot be read");
+        }
+    }
+}
+
+impl std::ops::Deref for Reporting {
+    type Target = dyn Codec;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.codec
+    }
 }
 
 impl Coded {
     /// Translates for a store.
     pub fn new(store: Arc<dyn Store>, codec: Arc<dyn Codec>) -> Self {
-        Self { store, codec }
+        Self { store, codec: Arc::new(Reporting { codec, reported: Mutex::default() }) }
     }
 
     fn encode(&self, change: Change) -> Result<Change, Error> {
@@ -59,30 +94,32 @@ impl Coded {
 }
 
 /// A value that the store has, translated; what the codec cannot read is damaged.
-fn value(codec: &dyn Codec, key: &Key, revision: Revision, value: Value) -> Value {
+fn value(codec: &Reporting, key: &Key, revision: Revision, value: Value) -> Value {
     let corrupt = |reason| Corrupt { key: key.clone(), revision, reason };
     match value {
-        Ok(stored) => codec.decode_value(key, stored).map_err(corrupt),
+        Ok(stored) => {
+            codec.decode_value(key, stored).map_err(corrupt).inspect_err(|corrupt| codec.report(corrupt))
+        }
         Err(Corrupt { reason, .. }) => Err(corrupt(reason)),
     }
 }
 
-fn stored(codec: &dyn Codec, key: &Key, stored: Stored) -> Stored {
+fn stored(codec: &Reporting, key: &Key, stored: Stored) -> Stored {
     let Stored { head, value: found } = stored;
     Stored { head, value: found.map(|found| value(codec, key, head.mod_revision, found)) }
 }
 
-fn entry(codec: &dyn Codec, entry: Entry) -> Option<Result<Entry, Corrupt>> {
+fn entry(codec: &Reporting, entry: Entry) -> Option<Result<Entry, Corrupt>> {
     let Entry { key, head, value: found } = entry;
     let key = codec.decode_key(&key)?;
     Some(value(codec, &key, head.mod_revision, Ok(found)).map(|value| Entry { key, head, value }))
 }
 
-fn corrupt(codec: &dyn Codec, corrupt: Corrupt) -> Option<Corrupt> {
+fn corrupt(codec: &Reporting, corrupt: Corrupt) -> Option<Corrupt> {
     Some(Corrupt { key: codec.decode_key(&corrupt.key)?, ..corrupt })
 }
 
-fn event(codec: &dyn Codec, event: Event) -> Option<Event> {
+fn event(codec: &Reporting, event: Event) -> Option<Event> {
     let Event { key, kind, head, value: found, previous } = event;
     let key = codec.decode_key(&key)?;
     let found = match kind {
@@ -93,7 +130,7 @@ fn event(codec: &dyn Codec, event: Event) -> Option<Event> {
     Some(Event { key, kind, head, value: found, previous })
 }
 
-fn error(codec: &dyn Codec, error: Error) -> Error {
+fn error(codec: &Reporting, error: Error) -> Error {
     match error {
         Error::Conflict(conflict) => {
             let Conflict { key, found } = *conflict;
@@ -111,14 +148,18 @@ impl Store for Coded {
         let (key, codec) = (change.key.clone(), self.codec.clone());
         let committed = self.encode(change).map(|change| self.store.commit(change));
         Box::pin(async move {
-            let outcome = committed?.await.map_err(|failed| error(&*codec, failed))?;
-            let previous = outcome.previous.map(|previous| stored(&*codec, &key, previous));
+            let outcome = committed?.await.map_err(|failed| error(&codec, failed))?;
+            let previous = outcome.previous.map(|previous| stored(&codec, &key, previous));
             Ok(Committed { previous, ..outcome })
         })
     }
 
     fn known_revision(&self) -> Revision {
         self.store.known_revision()
+    }
+
+    fn lineage(&self) -> u64 {
+        self.store.lineage()
     }
 
     fn newest_revision(&self) -> BoxFuture<'static, Result<Revision, Error>> {
@@ -135,8 +176,8 @@ impl Store for Coded {
 
     fn get(&self, key: &Key) -> Result<Option<Entry>, Error> {
         let Some(stored) = self.codec.encode_key(key) else { return Ok(None) };
-        let found = self.store.get(&stored).map_err(|failed| error(&*self.codec, failed))?;
-        found.and_then(|found| entry(&*self.codec, found)).transpose().map_err(Error::from)
+        let found = self.store.get(&stored).map_err(|failed| error(&self.codec, failed))?;
+        found.and_then(|found| entry(&self.codec, found)).transpose().map_err(Error::from)
     }
 
     fn load(&self, prefix: &[u8], at: Option<Revision>, visit: &mut Visitor<'_>) -> Result<Revision, Error> {
@@ -160,10 +201,6 @@ impl Store for Coded {
         self.store.compact(to)
     }
 
-    fn backup(&self, path: &Path) -> Result<BackupReport, Error> {
-        backup::write(path, |visit| self.load(b"", None, visit))
-    }
-
     fn is_shared(&self) -> bool {
         self.store.is_shared()
     }
@@ -183,10 +220,10 @@ impl Store for Coded {
 
 struct CodedFollower {
     follower: Box<dyn Follower>,
-    codec: Arc<dyn Codec>,
+    codec: Arc<Reporting>,
 }
 
-fn batch(codec: &dyn Codec, batch: Batch) -> Batch {
+fn batch(codec: &Reporting, batch: Batch) -> Batch {
     let events = batch.events.into_iter().filter_map(|told| event(codec, told)).collect();
     Batch { events, revision: batch.revision }
 }
@@ -194,13 +231,13 @@ fn batch(codec: &dyn Codec, batch: Batch) -> Batch {
 impl Follower for CodedFollower {
     fn next(&mut self) -> BoxFuture<'_, Result<Batch, Error>> {
         Box::pin(async {
-            let next = self.follower.next().await.map_err(|failed| error(&*self.codec, failed))?;
-            Ok(batch(&*self.codec, next))
+            let next = self.follower.next().await.map_err(|failed| error(&self.codec, failed))?;
+            Ok(batch(&self.codec, next))
         })
     }
 
     fn try_next(&mut self) -> Option<Result<Batch, Error>> {
         let next = self.follower.try_next()?;
-        Some(next.map(|next| batch(&*self.codec, next)).map_err(|failed| error(&*self.codec, failed)))
+        Some(next.map(|next| batch(&self.codec, next)).map_err(|failed| error(&self.codec, failed)))
     }
 }

@@ -12,8 +12,8 @@ pub mod suite;
 pub use sparse::Sparse;
 
 use crate::{
-    BackupReport, Batch, Change, Corrupt, Entry, Error, Event, Follow, Follower, Health, Key, Kind, Previous,
-    Revision, Store,
+    Batch, Change, Corrupt, Entry, Error, Event, Follow, Follower, Health, Key, Kind, Previous, Revision,
+    Store, backup, embedded::Filling,
 };
 use bytes::Bytes;
 use std::{
@@ -109,6 +109,14 @@ pub async fn commit_all(store: &Arc<dyn Store>, changes: impl IntoIterator<Item 
     for commit in commits {
         commit.await.expect("a commit works");
     }
+}
+
+/// Makes an embedded store of a backup; its history starts at the backup's revision.
+pub fn restore(backup: &Path, path: &Path) -> Result<Revision, Error> {
+    let mut filling = Filling::begin(path, &backup.to_string_lossy())?;
+    let report = backup::read_file(backup, &mut |entry| filling.add(entry?))?;
+    filling.finish(report.revision)?;
+    Ok(report.revision)
 }
 
 /// Puts a text under a key and returns the revision.

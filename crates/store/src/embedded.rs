@@ -16,6 +16,7 @@ mod clock;
 mod committer;
 mod engine;
 mod files;
+mod filling;
 mod heads;
 mod journal;
 mod layout;
@@ -27,15 +28,14 @@ mod reserve;
 mod shared;
 
 use crate::{
-    BackupReport, BoxFuture, Change, Committed, Entry, Error, Follow, Follower, Health, Key, Revision, Store,
-    Visitor, backup, change::VALUE_LIMIT, feed::check_reach,
+    BoxFuture, Change, Committed, Damage, Entry, Error, Follow, Follower, Health, Key, Revision, Store,
+    Visitor, change::VALUE_LIMIT, feed::check_reach,
 };
-use build::Builder;
 use committer::{Command, Committer, Condition};
 use engine::{Engine, ReadError};
 use files::{Contents, Directory, Watermark};
+pub use filling::{Filled, Filling};
 use journal::Mended;
-use layout::Reach;
 pub use media::{Disk, Media};
 use reader::{Job, Reading};
 use reclaim::Reclaimer;
@@ -131,6 +131,14 @@ impl Embedded {
         Self::start(shared, watermark, reserve).map_err(Error::read)
     }
 
+    /// Opens the store in a directory; it is an error if there is none. Blocking.
+    pub fn open_existing(path: &Path, options: Options) -> Result<Self, Error> {
+        if is_vacant(path).map_err(Error::read)? {
+            return Err(Error::Unusable { path: path.into(), damage: Damage::Absent });
+        }
+        Self::open(path, options)
+    }
+
     fn start(shared: Arc<Shared>, watermark: Watermark, reserve: Reserve) -> io::Result<Self> {
         let (commands, received) = mpsc::channel();
         let (jobs, todo) = mpsc::channel();
@@ -196,20 +204,6 @@ fn open_mended(path: &Path, acknowledged: Revision) -> Result<(Engine, Option<Me
     }
 }
 
-/// Makes a store in an empty or missing directory from a backup; its history starts at the backup's revision. Blocking.
-///
-/// If it is interrupted, the directory is refused as a store until a restore has been finished.
-pub fn restore(backup: &Path, path: &Path) -> Result<Revision, Error> {
-    let directory = Directory::lock(path)?;
-    directory.begin_restore()?;
-    let mut builder = Builder::create(&directory.engine())?;
-    let revision = backup::read(backup, &mut |entry| builder.add(entry.key, entry.head, Some(entry.value)))?;
-    builder.finish(Reach { compacted: revision, swept: revision })?;
-    Watermark::create(&directory, revision)?;
-    directory.end_restore()?;
-    Ok(revision)
-}
-
 impl Store for Embedded {
     fn commit(&self, change: Change) -> BoxFuture<'static, Result<Committed, Error>> {
         let (reply, answer) = oneshot::channel();
@@ -267,10 +261,6 @@ impl Store for Embedded {
             }
             compacted
         })
-    }
-
-    fn backup(&self, path: &Path) -> Result<BackupReport, Error> {
-        backup::write(path, |visit| self.load(b"", None, visit))
     }
 
     fn is_shared(&self) -> bool {

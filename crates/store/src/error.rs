@@ -128,6 +128,9 @@ pub enum Fate {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
+    /// There is nothing.
+    #[error("it holds no store")]
+    Absent,
     /// There are files, but not those of a store.
     #[error("it is not empty and holds no store")]
     NotAStore,
@@ -154,8 +157,10 @@ pub enum Damage {
     /// The files of the storage engine cannot be read.
     #[error("the storage engine cannot read its files ({0}); restore a backup")]
     Engine(String),
-    /// A restore into this directory was not finished.
-    #[error("a restore of a backup was interrupted: restore again")]
+    /// A store is being made in this directory, and was not finished.
+    #[error(
+        "a restore or a migration into it was interrupted: run that command again, or remove the directory"
+    )]
     Unfinished,
     /// A backup file is cut short or altered.
     #[error("the backup is damaged: {0}")]

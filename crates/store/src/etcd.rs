@@ -27,8 +27,8 @@ mod target;
 mod watch;
 
 use crate::{
-    BackupReport, BoxFuture, Change, Committed, Entry, Error, Follow, Follower, Health, Key, Revision, Store,
-    Visitor, backup, change::VALUE_LIMIT,
+    BoxFuture, Change, Committed, Entry, Error, Follow, Follower, Health, Key, Revision, Store, Visitor,
+    change::VALUE_LIMIT,
 };
 use bytes::Bytes;
 use client::Client;
@@ -36,7 +36,7 @@ use load::{Cursor, Page};
 use shared::{Shared, revision};
 use std::{
     future::Future,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
         mpsc::{self, Receiver},
@@ -157,6 +157,12 @@ impl Etcd {
         Ok(Self { shared, past, handle, thread: Mutex::new(Some(thread)) })
     }
 
+    /// The number of the cluster, which tells it from others.
+    #[must_use]
+    pub fn cluster(&self) -> u64 {
+        self.shared.lineage().cluster
+    }
+
     /// Does work in the store's own thread, and waits for it. Blocking.
     fn block<T: Send + 'static>(
         &self,
@@ -223,9 +229,18 @@ impl Store for Etcd {
         let shared = self.shared.clone();
         self.spawn(async move {
             shared.check_open()?;
+            let before = shared.position();
             let header = shared.newest().await.map_err(|failure| failure.of_read())?;
-            Ok(revision(header.revision))
+            let newest = revision(header.revision);
+            if newest < before.delivered {
+                shared.start_of_lineage(before).await?;
+            }
+            Ok(newest)
         })
+    }
+
+    fn lineage(&self) -> u64 {
+        self.shared.feed.generation()
     }
 
     fn changed(&self, after: Revision) -> BoxFuture<'static, Result<(), Error>> {
@@ -272,10 +287,6 @@ impl Store for Etcd {
             shared.check_open()?;
             shared.compact(to).await
         })
-    }
-
-    fn backup(&self, path: &Path) -> Result<BackupReport, Error> {
-        backup::write(path, |visit| self.load(b"", None, visit))
     }
 
     fn is_shared(&self) -> bool {

@@ -160,6 +160,18 @@ impl Feed {
         self.progress.borrow().revision
     }
 
+    /// How often the feed was [started again](Feed::restart).
+    pub(crate) fn generation(&self) -> u64 {
+        self.progress.borrow().generation
+    }
+
+    /// Waits until the feed was started again since `generation`; fails when it was closed.
+    pub(crate) async fn restarted(&self, generation: u64) -> Result<(), Error> {
+        let is_news = |progress: &Progress| !progress.open || progress.generation != generation;
+        let news = self.progress.subscribe().wait_for(is_news).await.map(|progress| progress.open);
+        if news.is_ok_and(|open| open) { Ok(()) } else { Err(Error::Closed) }
+    }
+
     /// Waits until there is more than up to `after`, or the feed was started again; fails when this was closed.
     pub(crate) fn changed(&self, after: Revision) -> BoxFuture<'static, Result<(), Error>> {
         let mut progress = self.progress.subscribe();

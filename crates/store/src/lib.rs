@@ -55,7 +55,7 @@
 //! Encoding of values and the splice of `resourceVersion` into them, indexes, selectors, fan-out to many watchers: the
 //! crate above keeps one follower and serves all watchers from memory.
 
-mod backup;
+pub mod backup;
 mod change;
 mod codec;
 #[cfg(feature = "contract")]
@@ -69,9 +69,8 @@ mod feed;
 mod key;
 pub mod memory;
 
-use std::{future::Future, ops::ControlFlow, path::Path, pin::Pin};
+use std::{future::Future, ops::ControlFlow, pin::Pin};
 
-pub use backup::Report as BackupReport;
 pub use change::{Change, Committed, Expect, Op, Returning};
 pub use codec::{Codec, Coded};
 pub use entry::{Entry, Event, Head, Kind, Revision, Stored, Value};
@@ -107,7 +106,7 @@ impl Health {
 /// The contract every store keeps; the numbered guarantees are at the top of this crate.
 ///
 /// The asynchronous methods never block the thread that polls them. The plain ones ([`get`](Store::get),
-/// [`load`](Store::load), [`backup`](Store::backup), [`close`](Store::close)) may read files: call those that touch
+/// [`load`](Store::load), [`close`](Store::close)) may read files: call those that touch
 /// more than one entry from a thread that may block.
 pub trait Store: Send + Sync + 'static {
     /// Commits a change. Deleting a key that is absent is a conflict. Dropping the future does not withdraw a commit that was
@@ -122,7 +121,13 @@ pub trait Store: Send + Sync + 'static {
     /// quorum: the store bounds its time, and fails if there is no answer.
     fn newest_revision(&self) -> BoxFuture<'static, Result<Revision, Error>>;
 
-    /// Waits until there are changes after a revision to follow; fails with [`Error::Closed`] after the store was closed.
+    /// Which history the revisions belong to. It is raised when shared data was replaced by an older state of itself, or by other
+    /// data: followers then end with [`Error::Compacted`], and revisions from before cannot be compared with those from now on.
+    fn lineage(&self) -> u64 {
+        0
+    }
+
+    /// Waits until there are changes after a revision to follow, or the [lineage](Store::lineage) is raised; fails with [`Error::Closed`] after the store was closed.
     fn changed(&self, after: Revision) -> BoxFuture<'static, Result<(), Error>>;
 
     /// The oldest revision that history reaches: loads and follows work from here on. Goes by the age of revisions.
@@ -142,10 +147,6 @@ pub trait Store: Send + Sync + 'static {
     /// Gives up history before `to`, so that `to` becomes [`compacted`](Store::compacted); the space is reclaimed in
     /// the background. Going back is a no-op.
     fn compact(&self, to: Revision) -> BoxFuture<'static, Result<(), Error>>;
-
-    /// Writes a backup of the newest revision to a file that must not exist, while commits go on. Blocking. Entries
-    /// whose bytes are damaged are left out and named in the report.
-    fn backup(&self, path: &Path) -> Result<BackupReport, Error>;
 
     /// Whether other processes may write to the data while this one does.
     fn is_shared(&self) -> bool;

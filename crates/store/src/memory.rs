@@ -5,8 +5,8 @@
 //! a few steps at a time by the commits themselves, so an idle store keeps what it has.
 
 use crate::{
-    BackupReport, BoxFuture, Change, Committed, Entry, Error, Event, Follow, Follower, Head, Health, Key,
-    Kind, Op, Revision, Store, Stored, Value, Visitor, backup,
+    BoxFuture, Change, Committed, Entry, Error, Event, Follow, Follower, Head, Health, Key, Kind, Op,
+    Revision, Store, Stored, Value, Visitor, backup,
     change::VALUE_LIMIT,
     feed::{Batch, Feed, History, check_reach},
 };
@@ -92,14 +92,15 @@ impl Memory {
         Self::with_state(BTreeMap::new(), Revision::ZERO, options)
     }
 
-    /// A store with the contents of a backup; its history starts at the backup's revision.
+    /// A store with the contents of a backup that lacks nothing; its history starts at the backup's revision.
     pub fn restore(path: &Path, options: Options) -> Result<Self, Error> {
         let mut keys = BTreeMap::new();
-        let revision = backup::read(path, &mut |entry| {
-            keys.insert(entry.key, vec![Version { head: entry.head, value: Some(entry.value) }]);
+        let report = backup::read_file(path, &mut |entry| {
+            let Entry { key, head, value } = entry?;
+            keys.insert(key, vec![Version { head, value: Some(value) }]);
             Ok(())
         })?;
-        Ok(Self::with_state(keys, revision, options))
+        Ok(Self::with_state(keys, report.revision, options))
     }
 
     fn with_state(keys: BTreeMap<Key, Vec<Version>>, revision: Revision, options: Options) -> Self {
@@ -361,10 +362,6 @@ impl Store for Memory {
             Ok(())
         });
         Box::pin(async move { done })
-    }
-
-    fn backup(&self, path: &Path) -> Result<BackupReport, Error> {
-        backup::write(path, |visit| self.load(b"", None, visit))
     }
 
     fn is_shared(&self) -> bool {

@@ -9,7 +9,7 @@ use std::{
 };
 use store::{
     Codec, Coded, Error, Key, Store,
-    contract::{Harness, Setup, Sparse, Window},
+    contract::{Harness, Setup, Sparse, Window, restore},
     embedded::{self, Embedded},
     memory::{self, Memory},
 };
@@ -112,7 +112,7 @@ impl Harness for OnDisk {
     fn restore(&mut self, backup: &Path) -> Result<Arc<dyn Store>, Error> {
         self.restored += 1;
         let path = self.directory.path().join(format!("restored-{}", self.restored));
-        embedded::restore(backup, &path)?;
+        restore(backup, &path)?;
         Ok(Arc::new(Embedded::open(&path, self.options.clone())?))
     }
 

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 use store::{
-    Change, Corrupt, Damage, Error, Follow, Revision, Store,
+    Change, Corrupt, Damage, Error, Follow, Revision, Store, backup,
     contract::{commit_all, key, load, next},
     embedded::{Embedded, Options},
 };
@@ -185,7 +185,7 @@ async fn a_flipped_bit_in_a_value_is_reported_with_its_key_and_nothing_else_is_h
     assert_eq!((corrupt.key.to_string(), corrupt.revision), (name.to_owned(), Revision(8)));
     assert!(corrupt.to_string().contains(name), "{corrupt}");
     let backup = written.directory.path().join("backup");
-    let report = store.backup(&backup).unwrap();
+    let report = backup::create(&*store, &backup).unwrap();
     assert_eq!((report.entries, report.corrupt.len()), (3999, 1));
     let stale = Change::put(key(name), "v").expect_revision(Revision(1));
     let Err(Error::Conflict(conflict)) = store.commit(stale).await else { panic!("the revision differs") };

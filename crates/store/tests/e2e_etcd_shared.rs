@@ -19,7 +19,7 @@ use store::{
     contract::{load, next, put},
     etcd::{Etcd, Options, Tls},
 };
-use testkit::Signal;
+use testkit::{Proxy, ProxyMode, Signal};
 use tokio::net::{TcpListener, TcpStream};
 
 const FLAGS: &[&str] = &["--heartbeat-interval=50", "--election-timeout=500", "--unsafe-no-fsync"];
@@ -149,6 +149,38 @@ async fn a_full_database_fails_writes_and_not_reads_until_there_is_room() {
     etcd.ask(0, "POST", "/v3/maintenance/alarm", &disarm).unwrap();
     until("it mends by itself", || store.health().is_good()).await;
     store.commit(fill()).await.unwrap();
+}
+
+/// etcd forgets a delete at the very revision that it is compacted to, and a watch from that revision does not learn of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delete_that_is_compacted_before_it_is_sent_is_not_passed_over() {
+    for further_writes in [0, 3] {
+        let etcd = start(1, &[]);
+        let proxy = Proxy::start(etcd.endpoints()[0].trim_start_matches("http://")).unwrap();
+        let other = connect(options(&etcd));
+        let store =
+            connect(Options { endpoints: vec![format!("http://{}", proxy.address())], ..options(&etcd) });
+        let written = put(&other, "/registry/a", "v").await;
+        until("the store follows", || store.known_revision() >= written).await;
+        let mut follower = store.follow(Follow::after(written)).unwrap();
+        proxy.set(ProxyMode::Hold);
+        let deleted = other.commit(Change::delete(key("/registry/a"))).await.unwrap().revision;
+        other.compact(deleted).await.unwrap();
+        for number in 0..further_writes {
+            put(&other, "/registry/b", &number.to_string()).await;
+        }
+        proxy.cut();
+        proxy.set(ProxyMode::Pass);
+        match next(&mut follower).await {
+            Ok(batch) => assert_eq!(batch.events[0].kind, Kind::Delete, "{batch:?}"),
+            Err(error) => assert!(matches!(error, Error::Compacted { .. }), "{error}"),
+        }
+        let newest = store.newest_revision().await.unwrap();
+        until("the store goes on", || store.known_revision() >= newest).await;
+        let mut follower = store.follow(Follow::after(newest)).unwrap();
+        let written = put(&store, "/registry/a", "w").await;
+        assert_eq!(next(&mut follower).await.unwrap().revision, written);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,14 +5,13 @@
 //! then the newest revision moves on without a change, as it does when another client writes elsewhere.
 
 use crate::{
-    BackupReport, BoxFuture, Change, Committed, Entry, Error, Follow, Follower, Health, Key, Revision, Store,
-    Visitor, memory::Memory,
+    BoxFuture, Change, Committed, Entry, Error, Follow, Follower, Health, Key, Revision, Store, Visitor,
+    memory::Memory,
 };
 use fastrand::Rng;
 use std::{
     collections::HashSet,
     mem,
-    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::oneshot;
@@ -123,10 +122,6 @@ impl Store for Sparse {
 
     fn compact(&self, to: Revision) -> BoxFuture<'static, Result<(), Error>> {
         self.memory.compact(to)
-    }
-
-    fn backup(&self, path: &Path) -> Result<BackupReport, Error> {
-        self.memory.backup(path)
     }
 
     fn is_shared(&self) -> bool {

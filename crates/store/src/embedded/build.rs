@@ -39,6 +39,11 @@ impl Builder {
         Ok(Self { path: path.into(), engine, rows: Rows::default() })
     }
 
+    /// Goes on with an engine at `path` that a builder has left.
+    pub(super) fn over(path: &Path, engine: Engine) -> Self {
+        Self { path: path.into(), engine, rows: Rows::default() }
+    }
+
     /// Adds a live entry; without a value it will be reported as corrupt.
     pub(super) fn add(&mut self, key: Key, head: Head, value: Option<Bytes>) -> Result<(), Error> {
         let logged = Logged { key, kind: Kind::Put, head, previous: None };

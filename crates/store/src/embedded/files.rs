@@ -6,7 +6,7 @@
 //! format      the version of the layout
 //! watermark   the newest acknowledged revision, so that lost files are noticed
 //! reserve     space that is set aside
-//! restoring   present while a backup is being restored: the rest is incomplete
+//! restoring   present while the store is made from a backup or another store, and says which: the rest is incomplete
 //! db/         the storage engine
 //! db.rebuild/ a copy without damaged rows, on its way to becoming db/
 //! db.damaged/ what it replaces
@@ -86,6 +86,16 @@ pub(super) fn is_vacant(path: &Path) -> io::Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// What an unfinished store in a directory is being made from.
+pub(super) fn restoring(path: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(path.join("restoring")) {
+        Ok(source) => Ok(Some(source)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Some(String::new())),
+        Err(error) => Err(error),
+    }
 }
 
 /// The error of files that are not where they were opened.
@@ -238,17 +248,34 @@ impl Directory {
         write().map_err(Error::read)
     }
 
-    /// Marks the directory as incomplete until [`Directory::end_restore`].
-    pub(super) fn begin_restore(&self) -> Result<(), Error> {
+    /// What an unfinished store is being made from.
+    pub(super) fn restoring(&self) -> Result<Option<String>, Error> {
+        restoring(&self.path).map_err(Error::read)
+    }
+
+    /// Marks the directory as incomplete until [`Directory::end_restore`]; says what its store is made from.
+    pub(super) fn begin_restore(&self, source: &str) -> Result<(), Error> {
         if !self.exists("restoring")? && self.settle()? == Contents::Store {
             return Err(self.unusable(Damage::Exists));
         }
         let begin = || {
-            private().create(true).truncate(true).open(self.path.join("restoring"))?.sync_all()?;
-            sync_dir(&self.path)?;
-            self.remove_parts()
+            self.mark_restoring("")?;
+            self.remove_parts()?;
+            self.mark_restoring(source)
         };
         begin().map_err(Error::read)
+    }
+
+    fn mark_restoring(&self, source: &str) -> io::Result<()> {
+        let mut mark = private().create(true).truncate(true).open(self.path.join("restoring"))?;
+        mark.write_all(source.as_bytes())?;
+        mark.sync_all()?;
+        sync_dir(&self.path)
+    }
+
+    /// Has the next restore start over, whatever its source is.
+    pub(super) fn forget_source(&self) -> Result<(), Error> {
+        self.mark_restoring("").map_err(Error::read)
     }
 
     /// Declares a restored store complete.

@@ -25,6 +25,7 @@ const NEVER: i64 = -1;
 
 /// Commits a change, and answers after the watch has delivered it.
 pub(super) async fn run(shared: Arc<Shared>, change: Change) -> Result<Committed, Error> {
+    let before = shared.position();
     let answer = send(&shared, &change).await.map_err(|failure| {
         let error = match failure.is_too_large() {
             true => too_large(&change, shared.options.value_limit),
@@ -37,6 +38,9 @@ pub(super) async fn run(shared: Arc<Shared>, change: Change) -> Result<Committed
     })?;
     let reached = revision(answer.header.unwrap_or_default().revision);
     let outcome = read(&change, answer, reached);
+    if reached < before.delivered || outcome.is_ok() && reached == before.delivered {
+        shared.start_of_lineage(before).await?;
+    }
     shared.settle(reached).await;
     outcome
 }

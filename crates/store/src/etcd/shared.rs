@@ -13,7 +13,7 @@ use super::{
     messages::{Header, KeyValue, RangeRequest},
 };
 use crate::{
-    Error, Head, Health, Key, Revision,
+    Error, Fate, Head, Health, Key, Revision,
     feed::{Feed, check_reach},
 };
 use std::{
@@ -45,6 +45,14 @@ pub(super) struct Shared {
 pub(super) struct Lineage {
     pub(super) cluster: u64,
     pub(super) term: u64,
+}
+
+/// Where the watch was before a question to etcd.
+#[derive(Clone, Copy)]
+pub(super) struct Position {
+    generation: u64,
+    /// Every answer to a later question is from this revision on, unless etcd was replaced by an older state of itself.
+    pub(super) delivered: Revision,
 }
 
 /// How many commits are under way.
@@ -128,6 +136,28 @@ impl Shared {
         let delivered = tokio::time::timeout(self.options.request_timeout, self.feed.changed(before)).await;
         if !matches!(delivered, Ok(Ok(()))) {
             self.known.fetch_max(reached.0, Ordering::AcqRel);
+        }
+    }
+
+    /// Where the watch is.
+    pub(super) fn position(&self) -> Position {
+        // In this order: after a start in between, the revision is the new one, and shows nothing.
+        let generation = self.feed.generation();
+        Position { generation, delivered: self.feed.revision() }
+    }
+
+    /// Waits until the watch has found out what an answer with a lost revision has shown: that etcd was replaced by an older
+    /// state of itself. So such an answer is given with the lineage that it belongs to.
+    pub(super) async fn start_of_lineage(&self, before: Position) -> Result<(), Error> {
+        let restarted = self.feed.restarted(before.generation);
+        match tokio::time::timeout(self.options.request_timeout, restarted).await {
+            Ok(restarted) => restarted,
+            Err(_) => Err(Error::Io {
+                fate: Fate::Unknown,
+                source: Arc::new(std::io::Error::other(
+                    "etcd has answered with a revision that is older than before",
+                )),
+            }),
         }
     }
 

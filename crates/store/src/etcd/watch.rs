@@ -9,7 +9,9 @@
 //!    deliver what another answer has named is taken for lost.
 //! 4. If what follows is compacted, the window starts again at the newest revision; followers that are behind find that out when
 //!    they ask for history.
-//! 5. Before a watch is opened, a quorum is asked for the newest revision. If that is older than what was published, or the term
+//! 5. No revision is passed over: one without an event is one that was compacted before it was sent. etcd before 3.5.16 does not
+//!    say so of a delete at the very revision that it is compacted to.
+//! 6. Before a watch is opened, a quorum is asked for the newest revision. If that is older than what was published, or the term
 //!    of the leader is, or it is another cluster, then etcd was restored from a snapshot: all followers end.
 
 use super::{
@@ -32,6 +34,9 @@ const SILENCE: Duration = Duration::from_millis(500);
 /// The pause before a watch is opened again; it doubles up to [`PAUSE_LIMIT`].
 const PAUSE: Duration = Duration::from_millis(10);
 const PAUSE_LIMIT: Duration = Duration::from_secs(1);
+
+/// The first revision of etcd, which is that of an empty store, without an event.
+const FIRST: Revision = Revision(1);
 
 /// Why a watch has ended.
 enum End {
@@ -61,7 +66,12 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 }
             }
             End::Lost(failure) => log::info!("the watch of etcd is lost: {failure}"),
-            End::Silent => log::info!("the watch of etcd is silent, and is opened elsewhere"),
+            End::Silent => {
+                log::info!("the watch of etcd is silent, and is opened elsewhere");
+                if let Err(failure) = shared.skip_compacted().await {
+                    log::info!("etcd does not say how far it is compacted: {failure}");
+                }
+            }
         }
         pause = if shared.feed.revision() > reached { PAUSE } else { (pause * 2).min(PAUSE_LIMIT) };
         tokio::time::sleep(pause).await;
@@ -150,6 +160,9 @@ impl Shared {
             if at <= reached {
                 continue;
             }
+            if at > newest.next() {
+                return Err(End::Compacted);
+            }
             newest = newest.max(at);
             if told.kv.as_ref().is_some_and(|kv| kv.key == COMPACT_KEY) {
                 self.compaction.notify_one();
@@ -177,6 +190,15 @@ impl Shared {
         Ok(())
     }
 
+    /// Goes on from the newest revision if the next one is compacted: its event may never come.
+    async fn skip_compacted(&self) -> Result<(), Failure> {
+        self.refresh_compacted().await?;
+        match self.compacted() > self.feed.revision() {
+            true => self.skip_ahead().await,
+            false => Ok(()),
+        }
+    }
+
     /// Reads an event.
     fn event(&self, told: WatchEvent) -> Told {
         let WatchEvent { kind, kv, prev_kv } = told;
@@ -201,22 +223,28 @@ impl Shared {
 
     /// Reads history, a batch of it.
     async fn history(&self, after: Revision, until: Revision, prefix: &[u8]) -> Result<Batch, Error> {
+        if after < self.compacted() {
+            return Err(Error::Compacted { requested: after, compacted: self.compacted() });
+        }
         let mut batch = BatchBuilder::new(after);
-        // The first revision of etcd is that of an empty store, without an event.
-        if until <= Revision(1) {
+        if until <= FIRST {
             return Ok(batch.complete(until));
         }
         let mut watch =
             self.client.watch_apart(all_after(after)).await.map_err(|failure| failure.of_read())?;
         let mut partial = Vec::new();
+        let mut last = after.max(FIRST);
         loop {
             let response = self.next_of(&mut watch, &mut partial).await?;
             if response.canceled {
                 return Err(self.compacted_error(after).await);
             }
-            let mut last = after;
             for told in response.events {
+                let before = last;
                 last = told.kv.as_ref().map_or(last, |kv| revision(kv.mod_revision));
+                if last > before.next() {
+                    return Err(self.compacted_error(after).await);
+                }
                 if last > until {
                     break;
                 }

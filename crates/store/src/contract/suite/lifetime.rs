@@ -70,9 +70,9 @@ pub async fn backups_restore(factory: Factory<'_>) {
     let path = harness.scratch().join("backup");
     let report = tokio::task::spawn_blocking({
         let (store, path) = (store.clone(), path.clone());
-        move || store.backup(&path).unwrap()
+        move || backup::create(&*store, &path).unwrap()
     });
-    let BackupReport { revision, entries, corrupt, .. } = report.await.unwrap();
+    let backup::Report { revision, entries, corrupt, .. } = report.await.unwrap();
     writing.await.unwrap();
     let then = load(&store, "", Some(revision)).unwrap();
     assert_eq!((entries, corrupt.len()), (then.entries.len() as u64, 0));
@@ -93,8 +93,8 @@ pub async fn backups_do_not_overwrite(factory: Factory<'_>) {
     let (mut harness, store) = open(factory);
     put(&store, "a", "v").await;
     let path = harness.scratch().join("backup");
-    store.backup(&path).unwrap();
-    assert!(matches!(store.backup(&path), Err(Error::Unusable { .. })));
+    backup::create(&*store, &path).unwrap();
+    assert!(matches!(backup::create(&*store, &path), Err(Error::Unusable { .. })));
     let mut bytes = std::fs::read(&path).unwrap();
     for place in [0, 9, 14, 30, bytes.len() - 20] {
         let cut = harness.scratch().join("cut");
