@@ -47,11 +47,13 @@ impl Cache {
                 return Err(Error::Exists { prefix });
             }
         }
+        // The task finds out if the store begins another while it is loaded.
+        let lineage = store.lineage();
         let loaded = load::everything(store.clone(), by_prefix.into_values().collect()).await?;
         let revision = loaded.revision;
         let logs = load::history(&*store, &loaded, &options).await;
         let core = Arc::new(Core {
-            progress: Progress::new(revision),
+            progress: Progress::new(lineage, revision),
             encodings: Encodings::new(options.encodings),
             log_bytes: AtomicUsize::new(0),
             superseded_bytes: AtomicU64::new(0),
@@ -135,7 +137,7 @@ impl Cache {
 
     /// Waits until every type can serve a revision, at most for the time that the options say.
     pub async fn wait_for(&self, revision: Revision) -> Result<(), Error> {
-        self.core.wait_for(revision).await
+        self.core.wait_for(self.core.progress.lineage(), revision).await
     }
 
     /// Gives up all history before a revision, here and in the store: watches and exact reads from before are too old then.

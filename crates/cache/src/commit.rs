@@ -132,11 +132,17 @@ impl Cache {
             Write::Delete => change.current(),
             Write::Put(_) => None,
         };
+        let core = change.resource.core();
+        let lineage = core.store.lineage();
         // A store may answer at once, and a writer go on and on: other tasks may run.
         tokio::task::coop::consume_budget().await;
         let committed = loop {
-            match change.resource.core().store.commit(written.clone()).await {
-                Err(store::Error::Conflict(conflict)) => match change.conflict(*conflict).await {
+            let outcome = core.store.commit(written.clone()).await;
+            if core.store.lineage() != lineage {
+                return Err(lost());
+            }
+            match outcome {
+                Err(store::Error::Conflict(conflict)) => match change.conflict(lineage, *conflict).await {
                     Error::Corrupt(damaged) if written.expect == Expect::Absent => {
                         written.expect = Expect::At(damaged.revision);
                     }
@@ -145,16 +151,22 @@ impl Cache {
                 outcome => break outcome?,
             }
         };
-        change.resource.core().reach(committed.revision).await?;
+        core.reach(lineage, committed.revision).await?;
         change.answer(&written, before, committed)
     }
 }
 
+/// The error of a change during which the store was replaced by an older state.
+fn lost() -> Error {
+    let source = std::io::Error::other("the store was replaced by an older state");
+    Error::Store(store::Error::Io { fate: store::Fate::Unknown, source: Arc::new(source) })
+}
+
 impl Change {
     /// The error of a change whose precondition did not hold, with what is there.
-    async fn conflict(&self, conflict: store::Conflict) -> Error {
+    async fn conflict(&self, lineage: u64, conflict: store::Conflict) -> Error {
         let seen = conflict.found.as_ref().map_or(Revision::ZERO, |found| found.head.mod_revision);
-        if let Err(error) = self.resource.core().reach(seen).await {
+        if let Err(error) = self.resource.core().reach(lineage, seen).await {
             return error;
         }
         let found = match conflict.found {

@@ -10,8 +10,8 @@ use store::Revision;
 /// A place in the changes of a type.
 pub struct Cursor {
     resource: Arc<Resource>,
-    /// Every change up to here was reported; `None` before the first.
-    at: Option<Revision>,
+    /// Every change up to this revision of a lineage was reported; `None` before the first.
+    at: Option<(u64, Revision)>,
 }
 
 /// What a cursor reports.
@@ -40,22 +40,25 @@ impl Cursor {
 
     /// Whether every change was reported.
     pub fn is_current(&self) -> bool {
-        self.at.is_some_and(|at| at >= self.resource.with_state(|view, _| view.revision))
+        let newest = || self.resource.with_state(|view, _| (self.resource.lineage(), view.revision));
+        self.at.is_some_and(|at| at >= newest())
     }
 
     /// Reports the changes since the last call, in order; if these are no longer in the log, a reset and all objects.
     pub fn advance(&mut self, mut report: impl FnMut(Update<'_>)) {
         // The pieces and the view are shared: the lock is not held while they are reported.
-        let (runs, view) = self.resource.with_state(|view, log| {
-            let runs = self.at.and_then(|at| log.runs_if_complete(at)).map(Iterator::collect::<Vec<_>>);
-            (runs, view.clone())
+        let (lineage, runs, view) = self.resource.with_state(|view, log| {
+            let lineage = self.resource.lineage();
+            let at = self.at.filter(|(reported, _)| *reported == lineage);
+            let runs = at.and_then(|(_, at)| log.runs_if_complete(at)).map(Iterator::collect::<Vec<_>>);
+            (lineage, runs, view.clone())
         });
+        self.at = Some((lineage, view.revision));
         let Some(runs) = runs else {
             report(Update::Reset);
             for entry in view.entries().range(0, view.len()) {
                 report(Update::Change { before: None, after: Some(&entry) });
             }
-            self.at = Some(view.revision);
             return;
         };
         for change in runs.iter().flat_map(|run| run.places.clone().filter_map(|at| run.piece.get(at))) {
@@ -64,7 +67,6 @@ impl Cursor {
                 report(Update::Change { before, after });
             }
         }
-        self.at = Some(view.revision);
     }
 }
 

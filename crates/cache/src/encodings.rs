@@ -162,6 +162,15 @@ impl Encodings {
         self.shards.iter().for_each(|shard| lock(shard).expire());
     }
 
+    /// Drops everything: revisions are given to other changes from now on.
+    pub(crate) fn clear(&self) {
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            let stats = EncodingStats { bytes: 0, ..shard.stats };
+            *shard = Shard { stats, ..Shard::default() };
+        }
+    }
+
     fn shard(&self, key: Key) -> Option<&Mutex<Shard>> {
         self.shards.get(key.revision.0 as usize % SHARDS)
     }

@@ -77,11 +77,14 @@ impl Task {
     /// Applies the changes of the store. Returns `Ok` after the cache was dropped.
     async fn follow(&mut self, commands: &mut mpsc::UnboundedReceiver<Command>) -> Result<(), store::Error> {
         let follower = self.core.store.follow(Follow::after(self.core.progress.revision()))?;
+        // Neither the follower nor a signal is of a later lineage than the cache.
+        self.check_lineage()?;
         self.core.applier.with(|work| work.replace_source(Source::Follower(follower)));
         let mut tick = tokio::time::interval(self.core.options.tick());
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let changed = self.core.store.changed(self.core.progress.revision());
+            self.check_lineage()?;
             tokio::select! {
                 biased;
                 command = commands.recv() => match command {
@@ -99,6 +102,15 @@ impl Task {
                     self.catch_up().await?;
                 }
             }
+        }
+    }
+
+    /// Fails if the store has begun another lineage: everything has to be loaded again.
+    fn check_lineage(&self) -> Result<(), store::Error> {
+        let (requested, compacted) = (self.core.progress.revision(), self.core.store.compacted());
+        match self.core.store.lineage() == self.core.progress.lineage() {
+            true => Ok(()),
+            false => Err(store::Error::Compacted { requested, compacted }),
         }
     }
 
@@ -232,14 +244,25 @@ impl Task {
 
     /// Loads all types again after the follower failed; false if the cache was dropped or the store closed.
     async fn reload(&mut self, commands: &mut mpsc::UnboundedReceiver<Command>) -> bool {
+        drop(self.core.applier.with(|work| work.replace_source(Source::Away)));
         loop {
             let resources: Vec<Arc<Resource>> =
                 self.routes.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
             let specs = resources.iter().map(|resource| resource.spec().clone()).collect();
+            let lineage = self.core.store.lineage();
             match load::everything(self.core.store.clone(), specs).await {
+                Ok(_) if self.core.store.lineage() != lineage => continue,
                 Ok(Everything { revision, views }) => {
+                    let is_other = self.core.progress.lineage() != lineage;
+                    if is_other {
+                        // Readers of the newest state wait until all types are reset.
+                        self.core.progress.restart(lineage);
+                    }
                     for (resource, (_, view)) in resources.iter().zip(views) {
-                        resource.reset(view);
+                        resource.reset(view, lineage);
+                    }
+                    if is_other {
+                        self.core.encodings.clear();
                     }
                     drop(self.core.progress.announce(revision));
                     self.load_again();

@@ -158,6 +158,7 @@ impl Resource {
     pub async fn list(&self, query: Query) -> Result<List, Error> {
         let Query { mode, filter, mut limit } = query;
         let selection = Selection::new(self.spec(), filter);
+        let lineage = self.lineage();
         let (view, start) = match mode {
             Mode::Current(freshness) => {
                 if freshness == Freshness::Any {
@@ -176,7 +177,7 @@ impl Resource {
         };
         let list = List::new(&view, selection, start.as_deref(), limit);
         if list.next.is_some() {
-            self.keep(view);
+            self.keep(view, lineage);
         }
         Ok(list)
     }
@@ -184,12 +185,16 @@ impl Resource {
     /// Waits until the state is fresh enough.
     pub(crate) async fn freshen(&self, freshness: Freshness) -> Result<(), Error> {
         self.check_served()?;
-        let wanted = match freshness {
-            Freshness::MostRecent => self.core().store.newest_revision().await?,
-            Freshness::NotOlderThan(revision) => revision,
+        let core = self.core();
+        let (lineage, wanted) = match freshness {
+            Freshness::MostRecent => {
+                let newest = core.store.newest_revision().await?;
+                (core.store.lineage(), newest)
+            }
+            Freshness::NotOlderThan(revision) => (core.progress.lineage(), revision),
             Freshness::Any => return Ok(()),
         };
-        self.core().wait_for(wanted).await
+        core.wait_for(lineage, wanted).await
     }
 
     /// A current state.

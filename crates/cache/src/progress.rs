@@ -2,6 +2,8 @@
 //!
 //! A revision is announced after every change up to it is in the state and the log of its type: the announced revision
 //! is one that *every* type can serve. Only tasks that wait for it, or for an older one, are woken.
+//!
+//! Revisions are compared within a lineage of the store: any revision of a later lineage comes after all of an earlier one.
 
 use crate::Error;
 use std::{
@@ -17,6 +19,7 @@ use std::{
 use store::Revision;
 
 pub(crate) struct Progress {
+    lineage: AtomicU64,
     revision: AtomicU64,
     closed: AtomicBool,
     waiting: Mutex<Waiting>,
@@ -29,8 +32,9 @@ struct Waiting {
 }
 
 impl Progress {
-    pub(crate) fn new(revision: Revision) -> Self {
+    pub(crate) fn new(lineage: u64, revision: Revision) -> Self {
         Self {
+            lineage: AtomicU64::new(lineage),
             revision: AtomicU64::new(revision.0),
             closed: AtomicBool::new(false),
             waiting: Mutex::default(),
@@ -39,6 +43,20 @@ impl Progress {
 
     pub(crate) fn revision(&self) -> Revision {
         Revision(self.revision.load(Ordering::Acquire))
+    }
+
+    /// The lineage of the store that the revision belongs to.
+    pub(crate) fn lineage(&self) -> u64 {
+        self.lineage.load(Ordering::Acquire)
+    }
+
+    /// Starts a lineage, with nothing announced. Tasks that wait for a revision of an earlier one are woken, and go on.
+    pub(crate) fn restart(&self, lineage: u64) {
+        // In this order: a revision that is read after the lineage is not one of an earlier lineage.
+        self.revision.store(0, Ordering::Release);
+        self.lineage.store(lineage, Ordering::Release);
+        let woken = std::mem::take(&mut self.waiting().wakers);
+        woken.into_values().for_each(Waker::wake);
     }
 
     /// Announces a revision. The tasks that waited for it are woken when the result is dropped.
@@ -60,9 +78,15 @@ impl Progress {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Waits until a revision is announced.
-    pub(crate) fn reach(&self, revision: Revision) -> Reach<'_> {
-        Reach { progress: self, revision, place: None }
+    /// Whether a revision of a lineage is announced, or any of a later lineage.
+    pub(crate) fn has_reached(&self, lineage: u64, revision: Revision) -> bool {
+        let current = self.lineage();
+        current > lineage || current == lineage && self.revision() >= revision
+    }
+
+    /// Waits until a revision of a lineage is announced, or any of a later lineage.
+    pub(crate) fn reach(&self, lineage: u64, revision: Revision) -> Reach<'_> {
+        Reach { progress: self, lineage, revision, place: None }
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -83,6 +107,7 @@ impl Drop for Reached {
 /// The wait for a revision.
 pub(crate) struct Reach<'a> {
     progress: &'a Progress,
+    lineage: u64,
     revision: Revision,
     place: Option<(u64, u64)>,
 }
@@ -91,11 +116,11 @@ impl Future for Reach<'_> {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        if self.progress.revision() >= self.revision {
+        if self.progress.has_reached(self.lineage, self.revision) {
             return Poll::Ready(Ok(()));
         }
         let mut waiting = self.progress.waiting();
-        if self.progress.revision() >= self.revision {
+        if self.progress.has_reached(self.lineage, self.revision) {
             return Poll::Ready(Ok(()));
         }
         if self.progress.is_closed() {
@@ -135,9 +160,10 @@ mod tests {
 
     #[test]
     fn an_announcement_wakes_only_waits_for_that_revision_or_older() {
-        let progress = Progress::new(Revision(5));
+        let progress = Progress::new(0, Revision(5));
         let counts: Vec<Arc<Count>> = (0..3).map(|_| Arc::default()).collect();
-        let mut waits: Vec<_> = [5, 6, 8].map(|revision| Box::pin(progress.reach(Revision(revision)))).into();
+        let mut waits: Vec<_> =
+            [5, 6, 8].map(|revision| Box::pin(progress.reach(0, Revision(revision)))).into();
         let poll = |waits: &mut Vec<Pin<Box<Reach<'_>>>>, at: usize| {
             let waker = Waker::from(counts[at].clone());
             waits[at].as_mut().poll(&mut Context::from_waker(&waker)).is_ready()
@@ -154,11 +180,29 @@ mod tests {
     }
 
     #[test]
+    fn a_later_lineage_ends_the_waits_of_an_earlier_one() {
+        let progress = Progress::new(0, Revision(5));
+        let waker = Waker::noop();
+        let mut waits: Vec<_> = [(0, 6), (1, 3)]
+            .map(|(lineage, revision)| Box::pin(progress.reach(lineage, Revision(revision))))
+            .into();
+        let mut poll = || {
+            let mut poll = |at: usize| waits[at].as_mut().poll(&mut Context::from_waker(waker)).is_ready();
+            [poll(0), poll(1)]
+        };
+        assert_eq!(poll(), [false, false]);
+        progress.restart(1);
+        assert_eq!((poll(), progress.revision()), ([true, false], Revision(0)));
+        drop(progress.announce(Revision(3)));
+        assert_eq!(poll(), [true, true]);
+    }
+
+    #[test]
     fn closing_ends_the_waits() {
-        let progress = Progress::new(Revision(5));
+        let progress = Progress::new(0, Revision(5));
         let count = Arc::<Count>::default();
         let waker = Waker::from(count.clone());
-        let mut wait = Box::pin(progress.reach(Revision(6)));
+        let mut wait = Box::pin(progress.reach(0, Revision(6)));
         assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         progress.close();
         assert_eq!(count.0.load(Ordering::SeqCst), 1);

@@ -40,20 +40,20 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Waits until a revision that was committed can be served by every type.
-    pub(crate) async fn reach(&self, revision: Revision) -> Result<(), Error> {
-        if self.progress.revision() < revision {
+    /// Waits until a revision that was committed can be served by every type, or the store has begun a later lineage.
+    pub(crate) async fn reach(&self, lineage: u64, revision: Revision) -> Result<(), Error> {
+        if !self.progress.has_reached(lineage, revision) {
             self.catch_up();
         }
-        self.progress.reach(revision).await
+        self.progress.reach(lineage, revision).await
     }
 
     /// Waits until a revision can be served by every type, at most for the time that the options say.
-    pub(crate) async fn wait_for(&self, revision: Revision) -> Result<(), Error> {
-        if self.progress.revision() >= revision {
+    pub(crate) async fn wait_for(&self, lineage: u64, revision: Revision) -> Result<(), Error> {
+        if self.progress.has_reached(lineage, revision) {
             return Ok(());
         }
-        match tokio::time::timeout(self.options.wait, self.reach(revision)).await {
+        match tokio::time::timeout(self.options.wait, self.reach(lineage, revision)).await {
             Ok(reached) => reached,
             Err(_) => Err(Error::TooLarge { requested: revision, current: self.progress.revision() }),
         }
@@ -67,6 +67,8 @@ pub struct Resource {
     state: ShardedLock<State>,
     snapshots: Snapshots,
     watcher_index: WatcherIndex,
+    /// The lineage of the store that its state belongs to. Changes under the lock of the state.
+    lineage: AtomicU64,
     removed: AtomicBool,
 }
 
@@ -105,7 +107,8 @@ impl Resource {
         let snapshots = Snapshots::new(core.options.snapshot_retention, core.options.snapshots);
         core.log_bytes.fetch_add(log.bytes(), Ordering::Relaxed);
         let state = ShardedLock::new(State { view, log });
-        Self { spec, core, state, snapshots, watcher_index, removed: AtomicBool::new(false) }
+        let lineage = AtomicU64::new(core.progress.lineage());
+        Self { spec, core, state, snapshots, watcher_index, lineage, removed: AtomicBool::new(false) }
     }
 
     /// What the cache knows of the type.
@@ -157,6 +160,11 @@ impl Resource {
     pub(crate) fn with_state<T>(&self, look: impl FnOnce(&View, &Log) -> T) -> T {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         look(&state.view, &state.log)
+    }
+
+    /// The lineage of the store that its state belongs to; for one that fits the state, read it under the state's lock.
+    pub(crate) fn lineage(&self) -> u64 {
+        self.lineage.load(Ordering::Acquire)
     }
 
     /// What a key holds now.
@@ -254,13 +262,19 @@ impl Resource {
         self.with_state(|_, log| log.bytes())
     }
 
-    /// Starts again from a state that was loaded, after the changes up to it were lost.
-    pub(crate) fn reset(&self, view: View) {
+    /// Starts again from a state that was loaded, after the changes up to it were lost. In another lineage, nothing is left of what
+    /// is named by revisions, and all watchers end.
+    pub(crate) fn reset(&self, view: View, lineage: u64) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         self.freed(state.log.bytes());
         let since = view.revision;
         *state = State { log: Log::new(since), view };
+        let before = self.lineage.swap(lineage, Ordering::AcqRel);
         drop(state);
+        if before != lineage {
+            self.snapshots.clear();
+            self.watcher_index.clear_chunks();
+        }
         self.watcher_index.restart(since);
     }
 

@@ -42,9 +42,12 @@ impl Snapshots {
         Self { kept: Mutex::default(), retention, most, making: tokio::sync::Mutex::default() }
     }
 
-    /// Keeps a state for the retention time after its last use.
-    pub(crate) fn keep(&self, view: View) {
+    /// Keeps a state for the retention time after its last use, if it is still current when [`Snapshots::clear`] cannot run.
+    pub(crate) fn keep(&self, view: View, is_current: impl FnOnce() -> bool) {
         let mut kept = self.kept();
+        if !is_current() {
+            return;
+        }
         let used = Instant::now();
         match kept.iter_mut().find(|kept| kept.view.revision == view.revision) {
             Some(same) => same.used = used,
@@ -125,7 +128,8 @@ impl Resource {
     /// The state at exactly a revision; [`Error::Expired`] if the store's history no longer reaches it.
     pub(crate) async fn exact(&self, revision: Revision) -> Result<View, Error> {
         self.check_served()?;
-        self.core().wait_for(revision).await?;
+        let lineage = self.lineage();
+        self.core().wait_for(lineage, revision).await?;
         if revision < self.core().store.compacted() {
             return Err(Error::Expired { requested: revision });
         }
@@ -150,13 +154,13 @@ impl Resource {
                 spawn(move || load(&*store, &spec, revision, &share)).await?
             }
         };
-        self.keep(view.clone());
+        self.keep(view.clone(), lineage);
         Ok(view)
     }
 
-    /// Keeps a state that a token names; others make room for it.
-    pub(crate) fn keep(&self, view: View) {
-        self.snapshots().keep(view);
+    /// Keeps a state of a lineage that a token names; others make room for it.
+    pub(crate) fn keep(&self, view: View, lineage: u64) {
+        self.snapshots().keep(view, || self.lineage() == lineage);
         while self.snapshots().len() > 1 && self.snapshot_bytes() > self.core().options.snapshot_bytes as u64
         {
             self.snapshots().drop_one();

@@ -4,26 +4,29 @@
 
 mod common;
 
+use bytes::Bytes;
 use cache::{
-    Cache, Change, Error, Filter, Freshness, Mode, Options, Query,
+    Cache, Change, Cursor, Encoding, Error, Filter, Freshness, Mode, Options, Query, Update,
     watch::{Request, Start},
 };
 use common::{Backing, Fixture, Stored, node_json, nodes, pod, pods, texts};
 use std::{
-    path::Path,
+    collections::BTreeSet,
+    convert::Infallible,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
 };
-use store::{
-    BackupReport, Batch, BoxFuture, Committed, Entry, Follow, Follower, Health, Key, Revision, Store, Visitor,
-};
+use store::{Batch, BoxFuture, Committed, Entry, Follow, Follower, Health, Key, Revision, Store, Visitor};
+use tokio::sync::watch;
 
-/// A store whose followers and loads fail as often as the test asks.
+/// A store whose followers and loads fail as often as the test asks, and whose contents can be replaced.
 struct Unreliable {
-    store: Arc<dyn Store>,
+    store: Mutex<Arc<dyn Store>>,
+    /// How often the contents were replaced.
+    lineage: watch::Sender<u64>,
     lose: Arc<AtomicU32>,
     fail_loads: AtomicU32,
     /// How many questions for the newest revision fail.
@@ -37,13 +40,25 @@ struct Unreliable {
 impl Unreliable {
     fn new(store: Arc<dyn Store>) -> Arc<Self> {
         Arc::new(Self {
-            store,
+            store: Mutex::new(store),
+            lineage: watch::Sender::new(0),
             lose: Arc::default(),
             fail_loads: AtomicU32::new(0),
             no_quorum: AtomicU32::new(0),
             behind: Mutex::default(),
             damaged: Mutex::default(),
         })
+    }
+
+    fn store(&self) -> Arc<dyn Store> {
+        self.store.lock().unwrap().clone()
+    }
+
+    /// The contents are those of another store from now on.
+    fn replace(&self, store: Arc<dyn Store>) {
+        let mut own = self.store.lock().unwrap();
+        *own = store;
+        self.lineage.send_modify(|lineage| *lineage += 1);
     }
 
     /// The followers there are end with the next change.
@@ -60,6 +75,8 @@ fn count_down(count: &AtomicU32) -> bool {
 struct Losing {
     follower: Box<dyn Follower>,
     lose: Arc<AtomicU32>,
+    lineage: watch::Receiver<u64>,
+    own_lineage: u64,
 }
 
 impl Follower for Losing {
@@ -79,7 +96,7 @@ impl Follower for Losing {
 impl Losing {
     /// A batch, unless this is where the follower is lost.
     fn pass(&self, batch: Batch) -> Result<Batch, store::Error> {
-        if count_down(&self.lose) {
+        if count_down(&self.lose) || *self.lineage.borrow() != self.own_lineage {
             return Err(store::Error::Compacted { requested: Revision(0), compacted: batch.revision });
         }
         Ok(batch)
@@ -88,11 +105,11 @@ impl Losing {
 
 impl Store for Unreliable {
     fn commit(&self, change: store::Change) -> BoxFuture<'static, Result<Committed, store::Error>> {
-        self.store.commit(change)
+        self.store().commit(change)
     }
 
     fn known_revision(&self) -> Revision {
-        self.store.known_revision()
+        self.store().known_revision()
     }
 
     fn newest_revision(&self) -> BoxFuture<'static, Result<Revision, store::Error>> {
@@ -100,19 +117,29 @@ impl Store for Unreliable {
             let source = Arc::new(std::io::Error::other("no quorum"));
             return Box::pin(async { Err(store::Error::Io { fate: store::Fate::NotWritten, source }) });
         }
-        self.store.newest_revision()
+        self.store().newest_revision()
+    }
+
+    fn lineage(&self) -> u64 {
+        *self.lineage.borrow()
     }
 
     fn changed(&self, after: Revision) -> BoxFuture<'static, Result<(), store::Error>> {
-        self.store.changed(after)
+        let (changed, mut lineage) = (self.store().changed(after), self.lineage.subscribe());
+        Box::pin(async move {
+            tokio::select! {
+                changed = changed => changed,
+                _ = lineage.changed() => Ok(()),
+            }
+        })
     }
 
     fn compacted(&self) -> Revision {
-        self.store.compacted()
+        self.store().compacted()
     }
 
     fn get(&self, key: &Key) -> Result<Option<Entry>, store::Error> {
-        self.store.get(key)
+        self.store().get(key)
     }
 
     fn load(
@@ -126,7 +153,7 @@ impl Store for Unreliable {
             return Err(store::Error::Io { fate: store::Fate::NotWritten, source });
         }
         let damaged = self.damaged.lock().unwrap().clone();
-        self.store.load(prefix, at, &mut |entry| match entry {
+        self.store().load(prefix, at, &mut |entry| match entry {
             Ok(entry) if Some(&entry.key) == damaged.as_ref() => visit(Err(store::Corrupt {
                 key: entry.key,
                 revision: entry.head.mod_revision,
@@ -139,29 +166,32 @@ impl Store for Unreliable {
     fn follow(&self, follow: Follow) -> Result<Box<dyn Follower>, store::Error> {
         for change in std::mem::take(&mut *self.behind.lock().unwrap()) {
             // A store in memory commits at once.
-            drop(self.store.commit(change));
+            drop(self.store().commit(change));
         }
-        Ok(Box::new(Losing { follower: self.store.follow(follow)?, lose: self.lose.clone() }))
+        let own_lineage = self.lineage();
+        let follower = self.store().follow(follow)?;
+        Ok(Box::new(Losing {
+            follower,
+            lose: self.lose.clone(),
+            lineage: self.lineage.subscribe(),
+            own_lineage,
+        }))
     }
 
     fn compact(&self, to: Revision) -> BoxFuture<'static, Result<(), store::Error>> {
-        self.store.compact(to)
-    }
-
-    fn backup(&self, path: &Path) -> Result<BackupReport, store::Error> {
-        self.store.backup(path)
+        self.store().compact(to)
     }
 
     fn is_shared(&self) -> bool {
-        self.store.is_shared()
+        self.store().is_shared()
     }
 
     fn health(&self) -> Health {
-        self.store.health()
+        self.store().health()
     }
 
     fn close(&self) {
-        self.store.close();
+        self.store().close();
     }
 }
 
@@ -238,6 +268,105 @@ async fn a_type_that_is_added_meanwhile_misses_nothing() {
     };
     f.cache.commit(pod("n", "a").change(&added)).await.unwrap();
     assert_eq!(texts(added.list(Query::default()).await.unwrap()), ["n/a@2"]);
+}
+
+/// A store in memory with these pods.
+async fn memory_with(names: &[&str]) -> Arc<dyn Store> {
+    let store = Arc::new(store::memory::Memory::default());
+    let cache = Cache::open(store.clone(), [pods()], Options::default()).await.unwrap();
+    let pods = cache.resource("pods").unwrap();
+    for name in names {
+        cache.commit(pod("n", name).change(&pods)).await.unwrap();
+    }
+    store
+}
+
+#[tokio::test]
+async fn a_cache_whose_store_goes_back_starts_again_from_the_older_state() {
+    let Troubled { unreliable, f } = troubled().await;
+    for name in ["a", "b", "c", "d", "e"] {
+        f.put(pod("n", name)).await;
+    }
+    let page = f.pods.list(Query::default().limit(2)).await.unwrap();
+    let (revision, start) = (page.revision, page.next.clone().unwrap());
+    assert_eq!((revision, texts(page)), (Revision(5), vec!["n/a@1".to_owned(), "n/b@2".to_owned()]));
+    let mut index = Cursor::new(f.pods.clone());
+    let mut seen = BTreeSet::new();
+    let mut advance = |index: &mut Cursor| {
+        index.advance(|update| match update {
+            Update::Reset => seen.clear(),
+            Update::Change { after, .. } => seen.extend(after.map(|entry| entry.name().to_owned())),
+        });
+        seen.iter().cloned().collect::<Vec<_>>().concat()
+    };
+    assert_eq!(advance(&mut index), "abcde");
+    let encoding = |entry: &cache::Entry, text: &'static str| {
+        let make = |_: &cache::Entry| Ok::<_, Infallible>(Bytes::from_static(text.as_bytes()));
+        f.cache.encodings().get(entry, Encoding(1), make).unwrap()
+    };
+    let before = f.pods.get("n", "c", Freshness::Any).await.unwrap().unwrap();
+    assert_eq!(encoding(&before, "before"), "before");
+    let mut all = f.watch(Request::new(Start::After(Revision(5)))).await;
+    let mut set = f.watch(Request::new(Start::After(Revision(5))).filter(Filter::namespace("n"))).await;
+
+    unreliable.replace(memory_with(&["a", "x"]).await);
+    let list = f.list(Mode::default(), Filter::all()).await.unwrap();
+    assert_eq!((list.revision, texts(list)), (Revision(2), vec!["n/a@1".to_owned(), "n/x@2".to_owned()]));
+    assert_eq!(f.cache.revision(), Revision(2));
+    for watching in [&mut all, &mut set] {
+        assert_eq!(watching.error().await.to_string(), "too old resource version: 5 (2)");
+    }
+    assert!(!index.is_current());
+    assert_eq!(advance(&mut index), "ax");
+
+    // Revisions are given again, and nothing of the changes that had them before is left.
+    let mut all = f.watch(Request::new(Start::After(Revision(2)))).await;
+    let mut set = f.watch(Request::new(Start::After(Revision(2))).filter(Filter::namespace("n"))).await;
+    for (name, revision) in ["c", "y", "z"].into_iter().zip(3..) {
+        assert_eq!(f.put(pod("n", name)).await, Revision(revision));
+    }
+    assert_eq!(advance(&mut index), "acxyz");
+    for watching in [&mut all, &mut set] {
+        assert_eq!(watching.take(3).await, ["ADDED n/c@3", "ADDED n/y@4", "ADDED n/z@5"]);
+    }
+    let after = f.pods.get("n", "c", Freshness::MostRecent).await.unwrap().unwrap();
+    assert_eq!(after.mod_revision(), before.mod_revision());
+    assert_eq!(encoding(&after, "after"), "after");
+    let exact = f.pods.list(Query::default().mode(Mode::Exact(revision))).await.unwrap();
+    assert_eq!(texts(exact), ["n/a@1", "n/c@3", "n/x@2", "n/y@4", "n/z@5"]);
+    let rest = f.pods.list(Query::default().mode(Mode::Continue { revision: Some(revision), start })).await;
+    assert_eq!(texts(rest.unwrap()), ["n/c@3", "n/x@2", "n/y@4", "n/z@5"]);
+}
+
+#[tokio::test]
+async fn a_writer_whose_store_goes_back_is_answered() {
+    let Troubled { unreliable, f } = troubled().await;
+    for name in ["a", "b", "c"] {
+        f.put(pod("n", name)).await;
+    }
+    // The change is committed, and not applied yet when the store goes back.
+    unreliable.lose_follower(1);
+    let writing = f.cache.commit(pod("n", "d").change(&f.pods));
+    let older = memory_with(&["a"]).await;
+    let replacing = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        unreliable.replace(older);
+    };
+    let (written, ()) = tokio::join!(writing, replacing);
+    assert_eq!(written.unwrap().revision(), Revision(4));
+    assert_eq!(texts(f.list(Mode::default(), Filter::all()).await.unwrap()), ["n/a@1"]);
+}
+
+#[tokio::test]
+async fn a_watch_from_a_revision_that_was_lost_ends_with_too_old() {
+    let stored = Stored::new(Backing::Memory);
+    let options = Options { wait: Duration::from_millis(50), ..Options::default() };
+    let cache = Cache::open(stored.store(), [pods()], options).await.unwrap();
+    let pods = cache.resource("pods").unwrap();
+    let f = Fixture { stored, cache, pods };
+    f.put(pod("n", "a")).await;
+    let mut lost = f.watch(Request::new(Start::After(Revision(7)))).await;
+    assert_eq!(lost.error().await.to_string(), "too old resource version: 7 (1)");
 }
 
 #[tokio::test]

@@ -146,6 +146,11 @@ impl Chunks {
         any
     }
 
+    /// Drops all chunks.
+    pub(super) fn clear(&self) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = KeptChunks::default();
+    }
+
     /// Drops old chunks; false if none is left.
     pub(super) fn expire(&self, now: Instant) -> bool {
         let mut kept_chunks = self.0.write().unwrap_or_else(PoisonError::into_inner);

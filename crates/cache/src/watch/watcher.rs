@@ -12,7 +12,7 @@ use crate::{
     tree,
 };
 use bytes::Bytes;
-use std::{future::poll_fn, mem, ops::ControlFlow, sync::Arc};
+use std::{future::poll_fn, mem, ops::ControlFlow, sync::Arc, time::Instant};
 use store::{Follow, Follower, Revision};
 
 /// The most items in one batch, unless more changes share a revision.
@@ -43,6 +43,8 @@ pub struct Watcher {
     given: Option<Span>,
     phase: Phase,
     bookmarks: Bookmarks,
+    /// The lineage of the store that the cursor belongs to.
+    lineage: u64,
 }
 
 /// What a watcher delivers.
@@ -55,6 +57,8 @@ pub enum Delivery {
 }
 
 enum Phase {
+    /// Waiting for the revision to start after, at first until this time without a question to the store.
+    Ahead { until: Instant },
     /// Delivering the initial state.
     Initial { range: tree::Range, mark: bool },
     /// Reading changes that are older than the log from the store.
@@ -81,6 +85,7 @@ impl Resource {
     pub async fn watch(self: &Arc<Self>, request: Request) -> Result<Watcher, Error> {
         let Request { start, filter, bookmarks } = request;
         self.check_served()?;
+        let lineage = self.lineage();
         if let Start::State(freshness) | Start::StreamingList(freshness) = start {
             self.freshen(freshness).await?;
         }
@@ -91,7 +96,12 @@ impl Resource {
             self.schedule_bookmark(&subscription.waiter);
         }
         let (cursor, phase) = match start {
-            Start::After(revision) => (revision, Phase::Live),
+            Start::After(revision) if self.core().progress.has_reached(lineage, revision) => {
+                (revision, Phase::Live)
+            }
+            Start::After(revision) => {
+                (revision, Phase::Ahead { until: Instant::now() + self.core().options.wait })
+            }
             Start::State(_) | Start::StreamingList(_) => {
                 let view = self.view();
                 let keys = selection.keys(None);
@@ -117,6 +127,7 @@ impl Resource {
             given: None,
             phase,
             bookmarks,
+            lineage,
         };
         if matches!(start, Start::After(_)) && self.with_state(|_, log| cursor < log.start()) {
             watcher.open_history()?;
@@ -148,7 +159,9 @@ impl Watcher {
     /// Shares the bytes of the last batch, all of them and nothing else, with the other watchers of the set.
     pub fn keep(&mut self, encoding: Encoding, bytes: &Bytes) {
         if let Some(span) = self.given.take() {
-            self.resource.watcher_index().keep_chunk(&self.subscription.set, encoding, span, bytes);
+            let is_current = || self.resource.lineage() == self.lineage;
+            let set = &self.subscription.set;
+            self.resource.watcher_index().keep_chunk(set, (encoding, span), bytes, is_current);
         }
     }
 
@@ -162,13 +175,23 @@ impl Watcher {
             self.subscription.waiter.clear();
             self.resource.check_served()?;
             let read = match &mut self.phase {
+                Phase::Ahead { until } => {
+                    let until = *until;
+                    self.arrive(until).await?;
+                    Read::Items { items: Batch::default(), more: true }
+                }
                 Phase::Initial { .. } => Read::Items { items: self.initial(), more: true },
                 Phase::History(_) => Read::Items { items: self.history().await?, more: true },
                 Phase::Live => match encoding.and_then(|encoding| self.chunk(encoding)) {
-                    Some(chunk) => return Ok(Delivery::Chunk(chunk)),
+                    Some(chunk) => {
+                        self.check_lineage()?;
+                        return Ok(Delivery::Chunk(chunk));
+                    }
                     None => self.read(encoding.filter(|_| self.is_like_others)),
                 },
             };
+            // After it was read: what was read is of the lineage of the cursor.
+            self.check_lineage()?;
             match read {
                 Read::Behind => self.open_history()?,
                 Read::Failed(error) => return Err(error),
@@ -187,6 +210,37 @@ impl Watcher {
                 }
             }
         }
+    }
+
+    /// Fails if the store has begun another lineage than that of the cursor.
+    fn check_lineage(&self) -> Result<(), Error> {
+        if self.resource.lineage() == self.lineage {
+            return Ok(());
+        }
+        let oldest = self.resource.with_state(|_, log| log.start());
+        Err(Error::TooOld { requested: self.cursor, oldest })
+    }
+
+    /// Waits for the revision to start after. One that the store does not have after a while comes from a lineage that was
+    /// lost: the changes that follow it are none that the store will make.
+    async fn arrive(&mut self, until: Instant) -> Result<(), Error> {
+        let core = self.resource.core();
+        let reach = core.reach(self.lineage, self.cursor);
+        match tokio::time::timeout_at(until.into(), reach).await {
+            Ok(reached) => {
+                reached?;
+                self.phase = Phase::Live;
+            }
+            Err(_) => {
+                if let Ok(newest) = core.store.newest_revision().await
+                    && newest < self.cursor
+                {
+                    return Err(Error::TooOld { requested: self.cursor, oldest: newest });
+                }
+                self.phase = Phase::Ahead { until: Instant::now() + core.options.wait };
+            }
+        }
+        Ok(())
     }
 
     /// The next chunk that another watcher has encoded.

@@ -8,7 +8,7 @@
 
 use super::{
     chunks::Span,
-    watcher_set::{Waiter, WatcherSet},
+    watcher_set::{Changes, Waiter, WatcherSet},
 };
 use crate::{
     Encoding,
@@ -201,10 +201,27 @@ impl WatcherIndex {
         }
     }
 
-    /// Keeps what a watcher has written of a span for the other watchers of its set.
-    pub(super) fn keep_chunk(&self, set: &Arc<WatcherSet>, encoding: Encoding, span: Span, bytes: &Bytes) {
-        if !set.keep_chunk(encoding, span, bytes) {
-            self.sharing().push(Arc::downgrade(set));
+    /// Keeps what a watcher has written of a span for the other watchers of its set, if it is still current when
+    /// [`WatcherIndex::clear_chunks`] cannot run.
+    pub(super) fn keep_chunk(
+        &self,
+        set: &Arc<WatcherSet>,
+        chunk: (Encoding, Span),
+        bytes: &Bytes,
+        is_current: impl FnOnce() -> bool,
+    ) {
+        let mut sharing = self.sharing();
+        let (encoding, span) = chunk;
+        if is_current() && !set.keep_chunk(encoding, span, bytes) {
+            sharing.push(Arc::downgrade(set));
+        }
+    }
+
+    /// Drops all chunks.
+    pub(crate) fn clear_chunks(&self) {
+        let _sharing = self.sharing();
+        for set in self.tables().all().chain([&self.everything]) {
+            set.clear_chunks();
         }
     }
 
@@ -231,8 +248,7 @@ impl WatcherIndex {
     /// Starts all sets again after changes up to `since` were lost, and wakes all watchers.
     pub(crate) fn restart(&self, since: Revision) {
         for mut changes in self.tables().all().filter_map(|set| set.changes()) {
-            changes.since = since;
-            changes.revisions.clear();
+            *changes = Changes { since, pruned: Revision::ZERO, revisions: VecDeque::new() };
         }
         self.wake_all();
     }

@@ -82,6 +82,13 @@ impl WatcherSet {
             || self.chunks.get_or_init(Box::default).keep(encoding, span, bytes.clone(), Instant::now())
     }
 
+    /// Drops all chunks.
+    pub(super) fn clear_chunks(&self) {
+        if let Some(chunks) = self.chunks.get() {
+            chunks.clear();
+        }
+    }
+
     /// Drops old chunks; false if none is left.
     pub(super) fn expire_chunks(&self, now: Instant) -> bool {
         self.chunks.get().is_some_and(|chunks| chunks.expire(now))

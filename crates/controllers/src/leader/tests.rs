@@ -1,10 +1,9 @@
 use super::*;
 use crate::testing::Fixture;
 use schema::views::core::v1::Event;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::memory::Memory;
-use store::{BackupReport, BoxFuture, Change, Committed, Entry, Follow, Follower, Health, Key, Revision};
+use store::{BoxFuture, Change, Committed, Entry, Follow, Follower, Health, Key, Revision};
 use store::{Store, Visitor};
 use tokio::sync::oneshot;
 
@@ -57,10 +56,6 @@ impl Store for Shared {
 
     fn compact(&self, to: Revision) -> BoxFuture<'static, Result<(), store::Error>> {
         self.store.compact(to)
-    }
-
-    fn backup(&self, path: &Path) -> Result<BackupReport, store::Error> {
-        self.store.backup(path)
     }
 
     fn is_shared(&self) -> bool {
