@@ -125,6 +125,11 @@ fn run(history: &Value) -> Result<(), String> {
             let force = if step.get("f").is_some() { Force::Yes } else { Force::No };
             let config = yaml::decode_shape(&Shape::Any, word(step, "config").as_bytes(), &Limits::default());
             match manager.apply(current, &config.unwrap().value, writer, force) {
+                // The facts were taken after what the server refuses, nulls where none is allowed, was pruned.
+                Ok(new) if schema.is_some() => {
+                    let new = decode(&ty, &encode(&ty, &new));
+                    (encode(&ty, &new), Some(new))
+                }
                 Ok(new) => (encode(&ty, &new), Some(new)),
                 Err(error) => (shown(&error), None),
             }

@@ -22,15 +22,22 @@ pub struct Limits {
     pub values: usize,
     /// Whether malformed metadata of an object within a custom resource is dropped, instead of refused: a stored object has to stay readable.
     pub drops_malformed: bool,
+    /// Whether nulls stay in a custom resource where its schema allows none: what was applied is not pruned, and refused by validation.
+    pub keeps_nulls: bool,
 }
 
 impl Limits {
     /// For a request body: the reference accepts 3 MiB.
-    pub const REQUEST: Self =
-        Self { bytes: 3 * 1024 * 1024, depth: 512, values: 250_000, drops_malformed: false };
+    pub const REQUEST: Self = Self {
+        bytes: 3 * 1024 * 1024,
+        depth: 512,
+        values: 250_000,
+        drops_malformed: false,
+        keeps_nulls: false,
+    };
     /// For stored objects, which were checked when they were written.
     pub const STORED: Self =
-        Self { bytes: usize::MAX, depth: 1024, values: usize::MAX, drops_malformed: true };
+        Self { bytes: usize::MAX, depth: 1024, values: usize::MAX, drops_malformed: true, ..Self::REQUEST };
 }
 
 impl Default for Limits {
@@ -83,7 +90,7 @@ impl Decoded {
             _ => None,
         };
         let Some(custom) = custom else { return Ok(Self { value, strict, pruned: false }) };
-        let Pruned { changed, malformed } = custom.prune(&mut value, &mut strict);
+        let Pruned { changed, malformed } = custom.prune_with(&mut value, &mut strict, limits.keeps_nulls);
         match malformed {
             Some(error) if !limits.drops_malformed => Err(Error::Value(error.to_string())),
             _ => Ok(Self { value, strict, pruned: changed }),

@@ -244,7 +244,7 @@ fn decode(ty: &Ref<Type>, api_version: &str, object: &Value) -> Result<Value, St
 fn decode_text(ty: &Ref<Type>, object: &Value) -> Result<Value, schema::Error> {
     let mut text = Vec::with_capacity(1024);
     json::encode_shape(&crate::node::ANY, object, &mut text);
-    let limits = Limits { depth: Limits::STORED.depth, ..UNBOUNDED };
+    let limits = Limits { depth: Limits::STORED.depth, keeps_nulls: true, ..UNBOUNDED };
     json::decode_shape(&shape_of(ty), &text, &limits).map(|decoded| decoded.value)
 }
 

@@ -27,7 +27,18 @@ impl Structural {
     /// Takes out of an object what the schema does not name, and names it in `strict`, after what the decoder found: duplicate fields first, then
     /// unknown fields of the metadata, then those of the schema, then those of the metadata of embedded objects.
     pub fn prune(&self, object: &mut Value, strict: &mut Vec<Strict>) -> Pruned {
+        self.prune_with(object, strict, false)
+    }
+
+    /// The same; nulls that validation refuses can stay.
+    pub(crate) fn prune_with(
+        &self,
+        object: &mut Value,
+        strict: &mut Vec<Strict>,
+        keeps_nulls: bool,
+    ) -> Pruned {
         let mut walk = Walk {
+            keeps_nulls,
             room: Decoded::MOST_STRICT.saturating_sub(strict.len()),
             unknown: Vec::new(),
             unknown_metadata: Vec::new(),
@@ -56,7 +67,13 @@ impl Structural {
 
 /// A value that lies in a schema alone, not in an object: a default, without what its schema does not name.
 pub(super) fn pruned(value: &Value, node: &Node) -> Option<Value> {
-    let mut walk = Walk { room: 0, unknown: Vec::new(), unknown_metadata: Vec::new(), malformed: None };
+    let mut walk = Walk {
+        keeps_nulls: false,
+        room: 0,
+        unknown: Vec::new(),
+        unknown_metadata: Vec::new(),
+        malformed: None,
+    };
     walk.value(value, Some(node), false, &Place { decode: DecodePath::ROOT, path: field::Path::UNSET })
 }
 
@@ -67,6 +84,7 @@ struct Place<'p> {
 }
 
 struct Walk {
+    keeps_nulls: bool,
     /// How many unknown fields are still reported.
     room: usize,
     unknown: Vec<String>,
@@ -132,7 +150,8 @@ impl Walk {
         };
         let child = property.or(node.additional.node()).map(|node| &**node);
         if value.is_null() && child.is_some_and(|child| !child.nullable && child.default.is_none()) {
-            return Edit::Drop;
+            let is_refused = child.is_some_and(|child| child.ty.is_some() || child.int_or_string);
+            return if self.keeps_nulls && is_refused { Edit::Keep } else { Edit::Drop };
         }
         if is_meta {
             return self.meta(key, value, &path);

@@ -144,6 +144,22 @@ async fn scale_of_an_object_without_managed_fields_is_written_and_not_tracked() 
 }
 
 #[tokio::test]
+async fn an_applied_null_is_refused_and_one_that_is_created_or_patched_is_not() {
+    let server = server().await;
+    let null = widget("v1", r#""metadata":{"name":"b"},"spec":{"size":null}"#);
+    let apply = http::Request::patch(format!("{WIDGETS}/b?fieldManager=m"))
+        .header(CONTENT_TYPE, "application/apply-patch+yaml");
+    let refused =
+        r#"spec.size: Invalid value: \"null\": spec.size in body must be of type integer: \"null\""#;
+    server.ask(apply, &null).await.says(422, refused);
+    server.send("POST", WIDGETS, &null).await.says(201, r#""spec":{}"#);
+    server
+        .send("PATCH", &format!("{WIDGETS}/a"), r#"{"spec":{"size":null}}"#)
+        .await
+        .says(200, r#""spec":{}"#);
+}
+
+#[tokio::test]
 async fn names_of_custom_objects_are_generated() {
     let server = server().await;
     let body = widget("v1", r#""metadata":{"generateName":"w-"},"spec":{"size":1}"#);
