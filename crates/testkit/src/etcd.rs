@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -58,6 +58,11 @@ impl Etcd {
         self.members.iter().map(|member| format!("http://127.0.0.1:{}", member.client)).collect()
     }
 
+    /// The processes that run.
+    pub fn pids(&self) -> Vec<u32> {
+        self.members.iter().filter_map(|member| Some(member.child.as_ref()?.id())).collect()
+    }
+
     /// How many members there are.
     pub fn len(&self) -> usize {
         self.members.len()
@@ -76,12 +81,13 @@ impl Etcd {
             .enumerate()
             .map(|(at, one)| format!("m{at}=http://127.0.0.1:{}", one.peer))
             .collect();
+        let data = self.data(index);
         let Some(member) = self.members.get_mut(index) else { return Ok(()) };
         let (client, peer) =
             (format!("http://127.0.0.1:{}", member.client), format!("http://127.0.0.1:{}", member.peer));
         let child = Command::new(&self.binary)
             .arg(format!("--name=m{index}"))
-            .arg(format!("--data-dir={}", self.folder.path().join(format!("m{index}")).display()))
+            .arg(format!("--data-dir={}", data.display()))
             .args([format!("--listen-client-urls={client}"), format!("--advertise-client-urls={client}")])
             .args([format!("--listen-peer-urls={peer}"), format!("--initial-advertise-peer-urls={peer}")])
             .arg(format!("--initial-cluster={}", peers.join(",")))
@@ -110,8 +116,28 @@ impl Etcd {
     /// Kills a member and removes its data: started again, it is what a restore of an old state makes of it.
     pub fn wipe(&mut self, index: usize) -> Result<(), Error> {
         self.kill(index)?;
-        let data = self.folder.path().join(format!("m{index}"));
-        std::fs::remove_dir_all(data).map_err(|cause| system("removing the data of etcd", cause))
+        std::fs::remove_dir_all(self.data(index)).map_err(|cause| system("removing the data of etcd", cause))
+    }
+
+    /// Kills a member and keeps a copy of its data, for [`Etcd::restore`]. The member has to be launched again.
+    pub fn save(&mut self, index: usize) -> Result<(), Error> {
+        self.kill(index)?;
+        copy(&self.data(index), &self.saved(index)).map_err(|cause| system("saving the data of etcd", cause))
+    }
+
+    /// Kills a member and puts back the data of its last [`Etcd::save`]. The member has to be launched again.
+    pub fn restore(&mut self, index: usize) -> Result<(), Error> {
+        self.wipe(index)?;
+        copy(&self.saved(index), &self.data(index))
+            .map_err(|cause| system("restoring the data of etcd", cause))
+    }
+
+    fn data(&self, index: usize) -> PathBuf {
+        self.folder.path().join(format!("m{index}"))
+    }
+
+    fn saved(&self, index: usize) -> PathBuf {
+        self.folder.path().join(format!("saved-m{index}"))
     }
 
     /// Sends a signal to a member that runs.
@@ -184,6 +210,22 @@ impl Drop for Etcd {
             }
         }
     }
+}
+
+/// Copies a folder with everything in it.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    // etcd wants its folder for itself.
+    std::fs::set_permissions(to, std::fs::metadata(from)?.permissions())?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => copy(&entry.path(), &target)?,
+            false => std::fs::copy(entry.path(), target).map(drop)?,
+        }
+    }
+    Ok(())
 }
 
 /// The text of a field of JSON, which etcd writes as a string.

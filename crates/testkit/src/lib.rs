@@ -9,6 +9,7 @@ pub mod http;
 pub mod https;
 mod kubelet;
 mod process;
+mod proxy;
 mod server;
 mod websocket;
 
@@ -17,6 +18,7 @@ pub use etcd::Etcd;
 pub use kubelet::{Kubelet, Request as KubeletRequest};
 pub use nix::sys::signal::Signal;
 pub use process::{Error, Exit, Folder, Process};
+pub use proxy::{Mode as ProxyMode, Proxy};
 pub use server::{Server, TOKEN};
 pub use websocket::{Message, WebSocket};
 
@@ -54,7 +56,9 @@ pub fn files_with(folder: &Path, text: &str) -> std::io::Result<Vec<PathBuf>> {
         let path = entry?.path();
         if path.is_dir() {
             found.extend(files_with(&path, text)?);
-        } else if std::fs::read(&path)?.windows(text.len()).any(|part| part == text.as_bytes()) {
+        } else if path.is_file()
+            && std::fs::read(&path)?.windows(text.len()).any(|part| part == text.as_bytes())
+        {
             found.push(path);
         }
     }

@@ -42,7 +42,7 @@ impl Server {
             let kubeconfig = write_kubeconfig(folder.path(), &url, &token, &ca)?;
             return Ok(Self { url, token, ca, kubeconfig, process: None, folder });
         }
-        Self::over(folder, binary, flags)
+        Self::at(folder, binary, flags)
     }
 
     /// Kills the process without a warning, and starts it again with its data and with these flags.
@@ -51,11 +51,11 @@ impl Server {
             process.signal(Signal::SIGKILL)?;
             process.wait()?;
         }
-        Self::over(self.folder, binary, flags)
+        Self::at(self.folder, binary, flags)
     }
 
-    /// Starts a process with its things in a folder.
-    fn over(folder: Folder, binary: &Path, flags: &[&str]) -> Result<Self, Error> {
+    /// Starts a process with its things in a folder; its data directory is `data` there.
+    pub fn at(folder: Folder, binary: &Path, flags: &[&str]) -> Result<Self, Error> {
         let tokens = folder.path().join("tokens.csv");
         write(&tokens, &format!("{TOKEN},admin,admin-uid,\"system:masters\"\n"))?;
         let data = folder.path().join("data");
@@ -100,6 +100,12 @@ impl Server {
     /// Stops the process, when it is the test's own.
     pub fn terminate(mut self) -> Result<Option<Exit>, Error> {
         self.process.take().map(Process::terminate).transpose()
+    }
+
+    /// Stops the process, when it is the test's own. Its data stays, in `data` of the folder.
+    pub fn stop(mut self) -> Result<Folder, Error> {
+        self.process.take().map(Process::terminate).transpose()?;
+        Ok(self.folder)
     }
 
     /// Sends a request as its administrator, on a connection of its own: the status and the body of the answer.
