@@ -148,6 +148,10 @@ async fn measure(settings: &Settings, started: &mut Started, sample: &Value, siz
         .figure("stored", stored / 1e3, "kB")
         .figure("beyond that", (each - stored) / 1e3, "kB")
         .print(settings.style)?;
+    documents(settings, started, &mut connection, "openapi").await?;
+    let one_more = definition(settings.definitions, sample, settings.bytes);
+    connection.ask(&Call::post(DEFINITIONS.into(), one_more.to_string())).await?.succeeded()?;
+    documents(settings, started, &mut connection, "openapi after one more").await?;
     compare(settings, started, size).await?;
     let mut starts = Vec::new();
     for _ in 0..STARTS {
@@ -181,6 +185,34 @@ async fn until_served(
             }
         }
     }
+}
+
+/// Reads the descriptions of the API, each twice: the first may have to be made.
+async fn documents(
+    settings: &Settings,
+    started: &Started,
+    connection: &mut Connection,
+    title: &str,
+) -> Outcome {
+    let of_group = format!("/openapi/v3/apis/{GROUP}/v1");
+    for (which, path) in [("v3 index", "/openapi/v3"), ("v3 of the group", &of_group), ("v2", "/openapi/v2")]
+    {
+        let mut row = Row::new(title).label("document", which);
+        for (time, cpu) in [("first", "cpu"), ("again", "cpu again")] {
+            let clocks = Clocks::now(&started.processes())?;
+            let answer = connection.ask(&Call::get(path.to_owned())).await?.succeeded()?;
+            let spent = clocks.stop(&started.processes())?;
+            row = row.figure(time, millis(spent.elapsed), "ms");
+            if let Some(taken) = spent.cpu {
+                row = row.figure(cpu, millis(taken), "ms");
+            }
+            if time == "first" {
+                row = row.figure("body", answer.body.len() as f64 / 1e6, "MB");
+            }
+        }
+        row.figure("memory", memory(&started.processes())? / 1e6, "MB").print(settings.style)?;
+    }
+    Ok(())
 }
 
 /// Creates and gets of pods, and of custom objects like them.

@@ -24,10 +24,11 @@ use crate::{
 use figures::Figure;
 use measure::Clocks;
 use scenario::{Run, Scenario};
-use settings::{LoadOptions, Server};
+use settings::{LoadOptions, Server, Storage};
 use start::Started;
 use std::{fs::File, io::Write as _, time::Duration};
 use target::Target;
+use testkit::Etcd;
 use tokio::{
     runtime::{Builder, Runtime},
     signal::unix::{SignalKind, signal},
@@ -86,9 +87,14 @@ fn help() -> Outcome {
 async fn all(settings: &LoadOptions) -> Outcome {
     let file = settings.json_file.as_ref().map(File::create).transpose()?;
     let mut output = Output { style: settings.style, file };
+    // It is there until everything is removed.
+    let etcd = match settings.storage {
+        Storage::Own => None,
+        Storage::Etcd => Some(Etcd::start("etcd", 1, &["--quota-backend-bytes=8589934592"])?),
+    };
     let mut targets = Vec::new();
     let outcome = tokio::select! {
-        outcome = measure(settings, &mut targets, &mut output) => outcome,
+        outcome = measure(settings, etcd.as_ref(), &mut targets, &mut output) => outcome,
         interrupted = interruption() => interrupted.and(Err("interrupted".into())),
     };
     let left = tokio::select! {
@@ -123,8 +129,16 @@ pub(crate) async fn interruption() -> Outcome {
     Ok(())
 }
 
-async fn measure(settings: &LoadOptions, targets: &mut Vec<Target>, output: &mut Output) -> Outcome {
-    let servers: Vec<&Server> = [&settings.server].into_iter().chain(&settings.against).collect();
+async fn measure(
+    settings: &LoadOptions,
+    etcd: Option<&Etcd>,
+    targets: &mut Vec<Target>,
+    output: &mut Output,
+) -> Outcome {
+    let on_etcd = etcd.and_then(|etcd| Some((etcd.endpoints().pop()?, etcd.pids())));
+    let given = [&settings.server].into_iter().chain(&settings.against);
+    let servers: Vec<Server> =
+        given.map(|server| Server { etcd: on_etcd.clone(), ..server.clone() }).collect();
     let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs();
     let process = std::process::id();
     let mut started = Vec::new();

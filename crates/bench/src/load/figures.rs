@@ -30,12 +30,18 @@ pub(crate) fn requests(measured: &Measured, memory: Option<u64>) -> Vec<Figure> 
     let count = measured.operations.max(1) as f64;
     let mut figures = vec![plain("operations", count)];
     figures.extend(measured.cpu.map(|cpu| less("cpu", micros(cpu) / count, "us")));
+    figures.extend(with_store(measured).map(|cpu| less("with store", micros(cpu) / count, "us")));
     figures.push(plain("client cpu", micros(measured.client) / count).unit("us"));
     figures.push(more("rate", count / measured.elapsed.as_secs_f64(), "/s"));
     figures.extend(latencies(measured));
     figures.push(plain("body", measured.bytes as f64 / count).unit("B"));
     figures.extend(memory.map(in_megabytes));
     figures
+}
+
+/// The CPU time of the server and of a store with processes of its own.
+fn with_store(measured: &Measured) -> Option<Duration> {
+    Some(measured.cpu? + measured.store?)
 }
 
 /// The figures of changes to watchers.
@@ -46,6 +52,7 @@ pub(crate) fn watched(watched: &Watched, memory: Option<u64>) -> Vec<Figure> {
     let mut figures = vec![plain("events", count), plain("watchers", watched.watchers as f64)];
     figures.extend(watched.cpu_of_one().map(|cpu| less("cpu per event and watcher", micros(cpu), "us")));
     figures.extend(with.cpu.map(|cpu| less("cpu per event", micros(cpu) / count, "us")));
+    figures.extend(with_store(with).map(|cpu| less("with store", micros(cpu) / count, "us")));
     figures.extend(alone.cpu.map(|cpu| less("without watchers", micros(cpu) / count, "us")));
     figures.push(plain("client cpu", micros(with.client) / deliveries).unit("us"));
     figures.push(more("rate", count / with.elapsed.as_secs_f64(), "/s"));
@@ -161,6 +168,7 @@ mod tests {
             operations: 10,
             elapsed: each * 10,
             cpu: Some(each * 5),
+            store: None,
             client: each,
             latencies: Latencies::new(vec![each; 10]),
             bytes: 1000,

@@ -20,9 +20,16 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// After so many refused requests no more are made: there is no figure any more, only their reason.
 const PATIENCE: usize = 16;
 
+/// The processes of a server, and those of a store that it shares with others.
+#[derive(Clone, Debug)]
+pub(crate) struct Processes {
+    server: Members,
+    store: Vec<u32>,
+}
+
 /// The processes of a server.
 #[derive(Clone, Debug)]
-pub(crate) enum Processes {
+pub(crate) enum Members {
     /// These; without any, what they take is not known.
     Given(Vec<u32>),
     /// One that was started here, with the children that it has at the time. One that ends takes its CPU time along.
@@ -36,6 +43,8 @@ pub(crate) struct Measured {
     pub(crate) elapsed: Duration,
     /// Of the server.
     pub(crate) cpu: Option<Duration>,
+    /// Of the store, if it has processes of its own.
+    pub(crate) store: Option<Duration>,
     /// Of this process.
     pub(crate) client: Duration,
     pub(crate) latencies: Latencies,
@@ -49,7 +58,12 @@ impl Measured {
         let is_first = self.operations == 0;
         self.operations += other.operations;
         self.elapsed += other.elapsed;
-        self.cpu = if is_first { other.cpu } else { self.cpu.zip(other.cpu).map(|(one, two)| one + two) };
+        let sum = |own: Option<Duration>, other: Option<Duration>| match is_first {
+            true => other,
+            false => own.zip(other).map(|(one, two)| one + two),
+        };
+        self.cpu = sum(self.cpu, other.cpu);
+        self.store = sum(self.store, other.store);
         self.client += other.client;
         let all = std::mem::take(&mut self.latencies).0;
         self.latencies = Latencies::new(all.into_iter().chain(other.latencies.0).collect());
@@ -65,6 +79,7 @@ pub(crate) struct Latencies(Vec<Duration>);
 pub(crate) struct Clocks {
     begun: Instant,
     cpu: Option<Duration>,
+    store: Option<Duration>,
     client: Duration,
 }
 
@@ -89,6 +104,26 @@ struct Part {
 }
 
 impl Processes {
+    pub(crate) fn new(server: Members, store: &[u32]) -> Self {
+        Self { server, store: store.to_vec() }
+    }
+
+    /// The CPU time of the server so far: see [`Members::cpu`].
+    pub(crate) fn cpu(&self) -> io::Result<Option<Duration>> {
+        self.server.cpu()
+    }
+
+    /// The memory of the server.
+    pub(crate) fn memory(&self) -> io::Result<Option<u64>> {
+        self.server.memory()
+    }
+
+    fn store_cpu(&self) -> io::Result<Option<Duration>> {
+        Members::Given(self.store.clone()).cpu()
+    }
+}
+
+impl Members {
     /// The CPU time of all so far, without that of children that are not among them.
     pub(crate) fn cpu(&self) -> io::Result<Option<Duration>> {
         self.total(cpu_time_of)
@@ -115,15 +150,24 @@ impl Processes {
 
 impl Clocks {
     pub(crate) fn now(processes: &Processes) -> io::Result<Self> {
-        Ok(Self { cpu: processes.cpu()?, client: cpu_time()?, begun: Instant::now() })
+        Ok(Self {
+            cpu: processes.cpu()?,
+            store: processes.store_cpu()?,
+            client: cpu_time()?,
+            begun: Instant::now(),
+        })
     }
 
     /// What has passed since then.
     pub(crate) fn stop(&self, processes: &Processes) -> io::Result<Measured> {
         let elapsed = self.begun.elapsed();
-        let cpu = self.cpu.zip(processes.cpu()?).map(|(before, after)| after.saturating_sub(before));
+        let passed = |before: Option<Duration>, after: Option<Duration>| {
+            before.zip(after).map(|(before, after)| after.saturating_sub(before))
+        };
+        let cpu = passed(self.cpu, processes.cpu()?);
+        let store = passed(self.store, processes.store_cpu()?);
         let client = cpu_time()?.saturating_sub(self.client);
-        Ok(Measured { elapsed, cpu, client, ..Measured::default() })
+        Ok(Measured { elapsed, cpu, store, client, ..Measured::default() })
     }
 }
 
@@ -254,28 +298,28 @@ mod tests {
 
     #[test]
     fn a_server_without_processes_has_no_figures_and_one_that_is_gone_is_an_error() {
-        assert_eq!(Processes::Given(vec![]).cpu().unwrap(), None);
-        assert_eq!(Processes::Given(vec![]).memory().unwrap(), None);
-        assert!(Processes::Given(vec![std::process::id(), u32::MAX]).cpu().is_err());
+        assert_eq!(Members::Given(vec![]).cpu().unwrap(), None);
+        assert_eq!(Members::Given(vec![]).memory().unwrap(), None);
+        assert!(Members::Given(vec![std::process::id(), u32::MAX]).cpu().is_err());
     }
 
     #[test]
     fn a_started_server_is_measured_with_its_children_and_without_those_that_ended() {
         let mut child = std::process::Command::new("sleep").arg("20").spawn().unwrap();
-        let own = Processes::Given(vec![std::process::id()]).memory().unwrap().unwrap();
-        let with_child = Processes::Family(std::process::id()).memory().unwrap().unwrap();
+        let own = Members::Given(vec![std::process::id()]).memory().unwrap().unwrap();
+        let with_child = Members::Family(std::process::id()).memory().unwrap().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(with_child > own);
-        assert!(Processes::Family(std::process::id()).cpu().unwrap().is_some());
-        assert!(Processes::Family(u32::MAX).cpu().is_err());
+        assert!(Members::Family(std::process::id()).cpu().unwrap().is_some());
+        assert!(Members::Family(u32::MAX).cpu().is_err());
     }
 
     #[test]
     fn the_processes_of_a_server_are_added_up() {
         let own = std::process::id();
-        let once = Processes::Given(vec![own]).memory().unwrap().unwrap();
-        let twice = Processes::Given(vec![own, own]).memory().unwrap().unwrap();
+        let once = Members::Given(vec![own]).memory().unwrap().unwrap();
+        let twice = Members::Given(vec![own, own]).memory().unwrap().unwrap();
         assert!(twice > once + once / 2, "{once} and {twice}");
     }
 }

@@ -19,6 +19,8 @@ the server:
   --pids N,N                 the processes whose CPU time and memory are the server's
   --start COMMAND            start the server here; {port} and {dir} in its options are a free port and a new folder;
                              the word keelson stands for the binary beside this one, with both options and such a client
+  --storage etcd             start an etcd for the servers that are started: {etcd} in their options is its URL, and keelson
+                             gets it by itself, with a prefix of its own; figures of the server and with etcd (see cargo xtask tools)
 another to compare with, given the same requests:
   --against URL, --against-kubeconfig FILE, --against-token TOKEN, ... (each of the above with --against-)
 the work:
@@ -42,11 +44,21 @@ pub(crate) const KEELSON: &str = "keelson";
 pub(crate) struct LoadOptions {
     pub(crate) server: Server,
     pub(crate) against: Option<Server>,
+    pub(crate) storage: Storage,
     pub(crate) scenarios: Vec<&'static Scenario>,
     pub(crate) size: Size,
     pub(crate) protocol: Protocol,
     pub(crate) style: Style,
     pub(crate) json_file: Option<PathBuf>,
+}
+
+/// Where the servers that are started keep their objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Storage {
+    /// Where their options say.
+    Own,
+    /// In an etcd that is started for them.
+    Etcd,
 }
 
 /// How much there is to do.
@@ -80,6 +92,8 @@ pub(crate) struct Server {
     pub(crate) user_kubeconfig: Option<String>,
     pub(crate) pids: Vec<u32>,
     pub(crate) start: Option<String>,
+    /// The URL and the processes of the etcd that was started for it.
+    pub(crate) etcd: Option<(String, Vec<u32>)>,
 }
 
 impl LoadOptions {
@@ -88,6 +102,7 @@ impl LoadOptions {
         let mut settings = Self {
             server: Server::default(),
             against: None,
+            storage: Storage::Own,
             scenarios: Vec::new(),
             size: Size { pods: 10_000, fill: 0, connections: 16, watchers: 100, work: 1.0 },
             protocol: Protocol::Http1,
@@ -100,6 +115,7 @@ impl LoadOptions {
             match argument.as_str() {
                 "--json" => settings.style = Style::Json,
                 "--json-file" => settings.json_file = Some(value()?.into()),
+                "--storage" => settings.storage = storage(&value()?)?,
                 "--scenario" => settings.scenarios = scenarios(&value()?)?,
                 "--pods" => settings.size.pods = positive(argument, &value()?)?,
                 "--fill" => settings.size.fill = positive(argument, &value()?)?,
@@ -122,6 +138,14 @@ impl LoadOptions {
         settings.server.check("--server", "--")?;
         if let Some(against) = &settings.against {
             against.check("--against", "--against-")?;
+        }
+        let is_started = |server: Option<&Server>| server.is_none_or(|server| server.start.is_some());
+        if settings.storage == Storage::Etcd
+            && !(is_started(Some(&settings.server)) && is_started(settings.against.as_ref()))
+        {
+            return Err(
+                "--storage etcd is for servers that are started: give --start COMMAND for each".into()
+            );
         }
         let started =
             settings.server.start.is_some() || settings.against.as_ref().is_some_and(|a| a.start.is_some());
@@ -196,7 +220,10 @@ impl Server {
     /// Replaces `{port}` and `{dir}` in everything that was given.
     pub(crate) fn placed(&self, port: u16, directory: &str) -> Self {
         let place = |text: &Option<String>| {
-            text.as_ref().map(|text| text.replace("{port}", &port.to_string()).replace("{dir}", directory))
+            let etcd = self.etcd.as_ref().map_or("", |(url, _)| url);
+            text.as_ref().map(|text| {
+                text.replace("{port}", &port.to_string()).replace("{dir}", directory).replace("{etcd}", etcd)
+            })
         };
         Self {
             url: place(&self.url).or_else(|| Some(format!("https://127.0.0.1:{port}"))),
@@ -209,6 +236,7 @@ impl Server {
             user_kubeconfig: place(&self.user_kubeconfig),
             pids: self.pids.clone(),
             start: place(&self.start),
+            etcd: self.etcd.clone(),
         }
     }
 }
@@ -225,6 +253,14 @@ fn scenarios(names: &str) -> Result<Vec<&'static Scenario>, Failure> {
         return Err("--scenario names none".into());
     }
     Ok(chosen)
+}
+
+fn storage(name: &str) -> Result<Storage, Failure> {
+    match name {
+        "own" => Ok(Storage::Own),
+        "etcd" => Ok(Storage::Etcd),
+        _ => Err(format!("--storage is own or etcd, not {name:?}").into()),
+    }
 }
 
 fn pids(text: &str) -> Result<Vec<u32>, Failure> {

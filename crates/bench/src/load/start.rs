@@ -3,7 +3,7 @@
 use super::{
     access::Access,
     client::{Call, Connection, Endpoint},
-    measure::Processes,
+    measure::{Members, Processes},
     settings::{KEELSON, Protocol, Server},
 };
 use http::StatusCode;
@@ -55,7 +55,11 @@ impl Started {
         if let Some(keelson) = &keelson {
             let given = server.start.as_deref().and_then(|line| line.trim().strip_prefix(KEELSON));
             let (program, given) = (keelson.display(), given.unwrap_or_default());
-            server.start = Some(format!("{program} --secure-port={{port}} --data-dir={{dir}}{given}"));
+            let etcd = match server.etcd {
+                Some(_) => " --etcd-servers={etcd} --etcd-prefix=/bench-{port}",
+                None => "",
+            };
+            server.start = Some(format!("{program} --secure-port={{port}} --data-dir={{dir}}{etcd}{given}"));
             if server.kubeconfig.is_none() && server.token.is_none() {
                 server.kubeconfig = Some("{dir}/kubeconfig".into());
             }
@@ -85,7 +89,8 @@ impl Started {
 
     /// The process and its children.
     pub(crate) fn processes(&self) -> Processes {
-        Processes::Family(self.child.id())
+        let store = self.server.etcd.as_ref().map_or(&[][..], |(_, pids)| pids);
+        Processes::new(Members::Family(self.child.id()), store)
     }
 
     /// Where its data is.

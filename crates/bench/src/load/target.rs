@@ -7,7 +7,7 @@
 use super::{
     access::Access,
     client::{Answer, Call, Connection, Endpoint},
-    measure::{Drive, Measured, Processes},
+    measure::{Drive, Measured, Members, Processes},
     plan::Plan,
     scenario::{self, Work},
     settings::{Protocol, Server, Size},
@@ -62,7 +62,7 @@ impl Target {
             server.of_user().map(|server| Endpoint::new(&Access::of(&server)?, protocol)).transpose()?;
         let processes = match &started {
             Some(started) => started.processes(),
-            None => Processes::Given(server.pids.clone()),
+            None => Processes::new(Members::Given(server.pids.clone()), &[]),
         };
         processes.cpu()?;
         let answer = endpoint.connect().await?.ask(&Call::get("/version".into())).await?;

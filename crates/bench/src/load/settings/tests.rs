@@ -116,3 +116,16 @@ fn contradicting_options_are_refused_by_name() {
         assert!(error.contains(words), "{line:?}: {error}");
     }
 }
+
+#[test]
+fn an_etcd_is_for_servers_that_are_started() {
+    let settings = parse("--storage etcd --start keelson --against-start a{etcd}b").unwrap();
+    assert_eq!(settings.storage, Storage::Etcd);
+    let against = settings.against.unwrap();
+    let placed = Server { etcd: Some(("http://x".into(), vec![7])), ..against }.placed(1, "d");
+    assert_eq!((placed.start.as_deref(), placed.etcd.unwrap().1), (Some("ahttp://xb"), vec![7]));
+    for line in ["--storage etcd --server https://a", "--storage etcd --start keelson --against https://b"] {
+        assert!(parse(line).unwrap_err().contains("that are started"), "{line}");
+    }
+    assert!(parse("--storage disk --start keelson").unwrap_err().contains("own or etcd"));
+}
