@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 /// The group of both kinds.
 const GROUP: &str = "networking.k8s.io";
 /// The label with the name of what keeps an IPAddress.
-const MANAGED_BY_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
+pub const MANAGED_BY_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
 const FAMILY_LABEL: &str = "ipaddress.kubernetes.io/ip-family";
 /// The shortest prefix of an IPv6 range that addresses are taken from.
 const SHORTEST_V6: u8 = 64;

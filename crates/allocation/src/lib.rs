@@ -31,6 +31,6 @@ mod spec;
 mod write;
 
 pub use address_range::{AddressRange, Family};
-pub use addresses::{MANAGED_BY, Owner, is_managed, owner};
+pub use addresses::{MANAGED_BY, MANAGED_BY_LABEL, Owner, is_managed, owner};
 pub use hook::{Config, Services};
 pub use port_range::PortRange;

@@ -7,6 +7,7 @@ mod custom_resource_definition;
 mod rules;
 
 pub use approval::Approval;
+pub use custom_resource_definition::note_stored_version;
 pub use rules::NonStructural;
 
 /// The rows, in the order of discovery.

@@ -50,7 +50,7 @@ mod webhook_client;
 mod workload;
 pub mod x509;
 
-pub use apiextensions::{Approval, NonStructural};
+pub use apiextensions::{Approval, NonStructural, note_stored_version};
 pub use core::{keep_allocated, pod_qos_class, validate_service_addresses};
 pub use custom::CustomStrategy;
 pub use flowcontrol::FLOW_CONTROL_DEFAULTS;

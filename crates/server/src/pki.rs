@@ -44,7 +44,11 @@ const AUTHORITY: &str = "ca";
 const SERVING: &str = "server";
 const ADMIN: &str = "admin";
 const TOKEN: &str = "admin.token";
-const SERVICE_ACCOUNTS: &str = "sa.key";
+/// The file with the key of service account tokens.
+pub const SERVICE_ACCOUNTS: &str = "sa.key";
+/// The files of a folder that is complete.
+pub const FILES: [&str; 8] =
+    ["ca.crt", "ca.key", "server.crt", "server.key", "admin.crt", "admin.key", TOKEN, SERVICE_ACCOUNTS];
 /// A shorter file was truncated while it was written.
 const SHORTEST_TOKEN: usize = 43;
 

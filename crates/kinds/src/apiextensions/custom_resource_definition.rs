@@ -103,7 +103,7 @@ fn names(names: &mut Map) {
 }
 
 /// Adds the storage version to `status.storedVersions`.
-fn note_stored_version(object: &mut Map) {
+pub fn note_stored_version(object: &mut Map) {
     let definition = CustomResourceDefinition::of(object);
     let versions = definition.spec().versions();
     let Some(version) = versions.iter().find(|version| version.storage()) else { return };
