@@ -127,17 +127,7 @@ impl Hooks {
     /// Creates all objects, does `then`, renews the identity lease, removes those of servers that are gone, and keeps the service until
     /// the process ends.
     pub(crate) async fn run(&self, registry: &Arc<Registry>, values: &SystemValues, then: impl FnOnce()) {
-        let client = Client::new(registry.clone(), SystemIdentity::ApiServer, MANAGER);
-        let mut boot = Boot {
-            client,
-            values,
-            now: Time::now(),
-            identity: Identity::new(),
-            defaults: None,
-            schemas: None,
-            api_services: None,
-            skipped: Mutex::default(),
-        };
+        let mut boot = Boot::new(registry, values);
         if boot.is_served(flow_control::SCHEMAS) && boot.is_served(flow_control::LEVELS) {
             boot.defaults = Some(Defaults::new(registry));
             boot.schemas = FlowSchemas::new(registry).filter(|_| values.priority_and_fairness).map(Arc::new);
@@ -211,6 +201,14 @@ impl Hooks {
     }
 }
 
+/// Takes this server off the endpoints of the service, and off the list of servers that share its store. Those that go on do not
+/// wait for the end of its lifetime there.
+pub(crate) async fn withdraw(registry: &Arc<Registry>, values: &SystemValues) -> Result<(), Status> {
+    let Some(peers) = &values.peers else { return Ok(()) };
+    peers.leave();
+    Boot::new(registry, values).endpoints().await
+}
+
 /// Drops the history of the first start of a store, which no client has seen: as in the reference, no watch can start before
 /// its end.
 async fn forget(registry: &Registry) {
@@ -231,6 +229,21 @@ struct Boot<'a> {
     api_services: Option<Arc<ApiServices>>,
     /// The resources that are not served and were logged as such.
     skipped: Mutex<BTreeSet<&'static str>>,
+}
+
+impl<'a> Boot<'a> {
+    fn new(registry: &Arc<Registry>, values: &'a SystemValues) -> Self {
+        Self {
+            client: Client::new(registry.clone(), SystemIdentity::ApiServer, MANAGER),
+            values,
+            now: Time::now(),
+            identity: Identity::new(),
+            defaults: None,
+            schemas: None,
+            api_services: None,
+            skipped: Mutex::default(),
+        }
+    }
 }
 
 impl Boot<'_> {
@@ -387,8 +400,9 @@ impl Boot<'_> {
         let wanted = self.client.decode(address, text)?;
         let set = |object: &mut object::Map| {
             for field in fields {
-                if let Some(value) = wanted.get(field) {
-                    object.insert(*field, value.clone());
+                match wanted.get(field) {
+                    Some(value) => drop(object.insert(*field, value.clone())),
+                    None => drop(object.remove(field)),
                 }
             }
         };

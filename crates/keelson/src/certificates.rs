@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn url_has_an_address_that_clients_can_connect_to() {
-        let data_dir = DataDir::unopened("x");
+        let data_dir = DataDir::at("x".as_ref()).unwrap();
         for (address, url) in [
             ("127.0.0.1:6443", "https://127.0.0.1:6443"),
             ("0.0.0.0:1", "https://127.0.0.1:1"),

@@ -4,6 +4,7 @@
 //! kubeconfig   the administrator's
 //! pki/         certificates of the server's own making, the administrator's token, the key of service account tokens
 //! store/       the objects
+//! control      the socket at which commands ask the server
 //! memory       the directory was only ever used with objects in memory
 //! ```
 //!
@@ -26,6 +27,7 @@ const KUBECONFIG: &str = "kubeconfig";
 const PKI: &str = "pki";
 const STORE: &str = "store";
 const MEMORY: &str = "memory";
+const CONTROL: &str = "control";
 
 /// The access of everybody but the owner.
 const OTHERS: u32 = 0o077;
@@ -57,16 +59,15 @@ pub(crate) struct DataDir(PathBuf);
 impl DataDir {
     /// Makes the directory if need be, closes it to others, and looks whether its store is there.
     pub(crate) fn open(path: &Path, storage: Storage) -> Result<Self, Error> {
-        let path =
-            std::path::absolute(path).map_err(|cause| Error::Unusable { path: path.to_owned(), cause })?;
-        let directory = Self(path);
+        let directory = Self::at(path)?;
         directory.prepare(storage)?;
         Ok(directory)
     }
 
-    #[cfg(test)]
-    pub(crate) fn unopened(path: &str) -> Self {
-        Self(path.into())
+    /// A directory that is neither made nor looked at.
+    pub(crate) fn at(path: &Path) -> Result<Self, Error> {
+        let absolute = std::path::absolute(path);
+        absolute.map(Self).map_err(|cause| Error::Unusable { path: path.to_owned(), cause })
     }
 
     pub(crate) fn store(&self) -> PathBuf {
@@ -79,6 +80,11 @@ impl DataDir {
 
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.0.join(KUBECONFIG)
+    }
+
+    /// The socket at which a command asks the server that uses the directory.
+    pub(crate) fn control(&self) -> PathBuf {
+        self.0.join(CONTROL)
     }
 
     fn prepare(&self, storage: Storage) -> Result<(), Error> {
@@ -103,6 +109,11 @@ impl DataDir {
         }
     }
 
+    /// Whether a directory that has no store was used with one.
+    pub(crate) fn has_lost_store(&self) -> bool {
+        (self.kubeconfig().exists() || self.pki().exists()) && !self.0.join(MEMORY).exists()
+    }
+
     /// Notes that there is a store now, so that its loss is noticed.
     pub(crate) fn store_was_opened(&self) -> Result<(), Error> {
         match fs::remove_file(self.0.join(MEMORY)) {
@@ -119,7 +130,7 @@ impl DataDir {
         let mut is_own = true;
         for entry in fs::read_dir(&self.0)? {
             let name = entry?.file_name();
-            let is_part = [KUBECONFIG, PKI, STORE, MEMORY].iter().any(|part| name == *part);
+            let is_part = [KUBECONFIG, PKI, STORE, MEMORY, CONTROL].iter().any(|part| name == *part);
             is_own &= is_part || name == "lost+found";
             if is_part {
                 found.tighten(&self.0.join(name), 0);

@@ -250,6 +250,12 @@ impl Argument {
     }
 }
 
+/// Whether a flag of this name needs no value.
+pub(crate) fn is_switch(name: &str) -> bool {
+    let name = name.replace('_', "-");
+    table::FLAGS.iter().any(|flag| flag.name == name && flag.kind == ValueType::Switch)
+}
+
 fn find(argument: &Argument) -> Result<&'static Flag, Error> {
     table::FLAGS
         .iter()

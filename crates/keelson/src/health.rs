@@ -49,20 +49,31 @@ const HOOKS: &[&str] = &[
     "poststarthook/apiservice-openapiv3-controller",
 ];
 
+/// The hook of the reference that starts to follow the configuration of encryption; it comes before the others.
+const ENCRYPTION_RELOAD: &str = "poststarthook/start-encryption-provider-config-automatic-reload";
+
+/// What there is to check of encryption.
+pub(crate) struct Encrypted {
+    /// Whether its plugins answer.
+    pub(crate) plugins: Option<HealthCheck>,
+    /// Whether its configuration is read again when it changes.
+    pub(crate) is_reloaded: bool,
+}
+
 /// All checks.
 pub(crate) fn checks(
     registry: &Arc<Registry>,
     hooks: &Arc<Hooks>,
     lifecycle: &Lifecycle,
     breakers: Breakers,
-    encryption: Option<HealthCheck>,
+    encrypted: Encrypted,
 ) -> Result<Checks, Duplicate> {
     let mut checks = Checks::new();
     checks.add(Check::ping())?;
     checks.add(logging::check())?;
     checks.add(store("etcd", Endpoint::ALL, registry))?;
     checks.add(store("etcd-readiness", Endpoint::READY, registry))?;
-    if let Some(plugins) = encryption {
+    if let Some(plugins) = encrypted.plugins {
         checks.add(Check::new(plugins.name(), &[Endpoint::Healthy, Endpoint::Ready], move || {
             let plugins = plugins.clone();
             async move { plugins.check().await }
@@ -75,7 +86,8 @@ pub(crate) fn checks(
             async move { if closed { Err("the cache is closed".into()) } else { Ok(()) } }
         }
     }))?;
-    for name in HOOKS {
+    let reload = encrypted.is_reloaded.then_some(&ENCRYPTION_RELOAD);
+    for name in reload.into_iter().chain(HOOKS) {
         let hooks = hooks.clone();
         checks.add(Check::new(*name, Endpoint::ALL, move || {
             let done = hooks.find(name).map_or_else(|| hooks.all_done(), |hook| hook.is_done());

@@ -5,6 +5,7 @@ mod authorization;
 mod boot;
 mod certificates;
 mod components;
+mod control;
 mod data_dir;
 mod event_expiry;
 mod flags;
@@ -14,6 +15,7 @@ mod kubeconfig;
 mod kubelets;
 mod logging;
 mod oidc;
+mod operations;
 mod options;
 mod plugins;
 mod reload;
@@ -37,11 +39,25 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let begin = Instant::now();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let Some((command, rest)) = arguments.split_first()
-        && command == "kubeconfig"
-    {
-        data_dir::make_private();
-        return kubeconfig::run(rest).map_or_else(|error| fail(&error), |text| print(&text));
+    if let Some((command, rest)) = arguments.split_first() {
+        if command == "kubeconfig" {
+            data_dir::make_private();
+            return kubeconfig::run(rest).map_or_else(|error| fail(&error), |text| print(&text));
+        }
+        if let Some(command) = operations::Command::named(command) {
+            data_dir::make_private();
+            return match command.run(rest) {
+                Ok(text) => print(&text),
+                Err(operations::Error::Findings(text)) => {
+                    print(&text);
+                    ExitCode::FAILURE
+                }
+                Err(error) => {
+                    fail(&error);
+                    command.failure().into()
+                }
+            };
+        }
     }
     let Parsed { options, without_effect, warnings } = match flags::parse(arguments) {
         Ok(parsed) => parsed,

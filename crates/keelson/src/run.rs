@@ -27,9 +27,10 @@ use tokio::task::JoinHandle;
 
 use crate::access::{self, AuthorityFiles};
 use crate::authorization;
-use crate::boot::{self, Hooks, Peers, SystemValues};
+use crate::boot::{self, Hooks, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
 use crate::components::LocalComponents;
+use crate::control::{self, Control};
 use crate::data_dir::{self, DataDir};
 use crate::event_expiry;
 use crate::health;
@@ -113,6 +114,14 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
 
     let data_dir = DataDir::open(&options.data_dir, options.storage)?;
     let stores = Stores::open(options, &data_dir)?;
+    if let Some(store) = stores.own() {
+        match Control::listen(&data_dir) {
+            Ok(control) => drop(tokio::spawn(control.run(store.clone()))),
+            Err(error) => {
+                log::warn!(error:%; "there is no control socket: a backup has to wait until the server has stopped")
+            }
+        }
+    }
 
     let further = FurtherNames {
         service: options.services.range.first(),
@@ -130,7 +139,6 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     }
     let cache = Arc::new(stores.cache(options, cache_options(options)).await?);
     let peers = stores.peers(options, advertise)?;
-    let encryption_check = stores.encryption().and_then(Encryption::health_check);
     let last_uses = LastUses::default();
     let tokens = service_accounts.authenticator(options, &cache, last_uses.clone())?;
     let files = AuthorityFiles::read(options)?;
@@ -175,9 +183,12 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     }));
 
     let hooks = Arc::new(Hooks::new());
-    let checks =
-        Arc::new(health::checks(&registry, &hooks, &lifecycle, shared.breakers.clone(), encryption_check)?);
-    let values = SystemValues {
+    let encrypted = health::Encrypted {
+        plugins: stores.encryption().and_then(Encryption::health_check),
+        is_reloaded: options.encryption.automatic_reload,
+    };
+    let checks = Arc::new(health::checks(&registry, &hooks, &lifecycle, shared.breakers.clone(), encrypted)?);
+    let values = Arc::new(SystemValues {
         advertise,
         port: server.address().port(),
         services: options.services,
@@ -185,8 +196,8 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         proxy: files.proxy_info(&options.proxy),
         priority_and_fairness: options.priority_and_fairness,
         cluster_info: cluster_info(options, &certificates, &external, loaded.authority),
-        peers: peers.clone(),
-    };
+        peers,
+    });
     tokio::spawn(health::log_changes(registry.clone()));
     if !registry.cache().store().expires() {
         tokio::spawn(event_expiry::run(registry.cache().clone(), options.event_ttl));
@@ -214,9 +225,11 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         let stop = async move { lifecycle.reached(Phase::Draining).await };
         // The start makes the roles that controllers act by.
         let then = || drop(started.send(tokio::spawn(supervisor.run(leadership, stop))));
+        let values = values.clone();
         async move { Box::pin(hooks.run(&registry, &values, then)).await }
     });
     let authorizer = registry.config().authorizer.clone();
+    let withdrawal = registry.clone();
     let api = Api::new(registry, lifecycle.clone(), api_config(options), backends);
     let handler = server::stack(api, authenticators, &authorizer, Arc::clone(&checks), Arc::new(build()));
 
@@ -229,7 +242,10 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     });
     let outcome = server.run(tls, handler).await;
     end_controllers(controllers, &lifecycle).await;
-    withdraw(peers).await;
+    withdraw(&withdrawal, &values).await;
+    if stores.own().is_some() {
+        control::remove(&data_dir);
+    }
     if outcome.cut_off > 0 {
         log::warn!(connections = outcome.cut_off; "connections were cut off before they had finished");
     }
@@ -248,11 +264,12 @@ async fn end_controllers(mut started: oneshot::Receiver<JoinHandle<()>>, lifecyc
 }
 
 /// Takes this server off the list of those that share its store.
-async fn withdraw(peers: Option<Peers>) {
-    let Some(peers) = peers else { return };
-    match tokio::time::timeout(WITHDRAWAL, peers.withdraw()).await {
+async fn withdraw(registry: &Arc<Registry>, values: &SystemValues) {
+    match tokio::time::timeout(WITHDRAWAL, boot::withdraw(registry, values)).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => log::warn!(error:%; "the address of this server could not be withdrawn"),
+        Ok(Err(error)) => {
+            log::warn!(error:% = error.message; "the address of this server could not be withdrawn")
+        }
         Err(_) => log::warn!("the address of this server could not be withdrawn in time"),
     }
 }

@@ -1,5 +1,8 @@
 //! Where objects are kept: the store that the options choose, and the cache over it.
 
+mod clusters;
+mod mark;
+
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -7,9 +10,8 @@ use std::sync::Arc;
 
 use cache::{Cache, Spec};
 use encryption::Encryption;
-use layout::{Layout, Sealed};
+use layout::Sealed;
 use store::embedded::{self, Embedded};
-use store::etcd::{self, Etcd};
 use store::memory::Memory;
 use store::{Coded, InvalidKey, Store};
 use tokio::runtime::Handle;
@@ -18,7 +20,10 @@ use crate::boot::Peers;
 use crate::data_dir::{self, DataDir};
 use crate::event_expiry;
 use crate::health;
-use crate::options::{EncryptionOptions, EtcdOptions, Options, Storage};
+use crate::options::{EncryptionOptions, Options, Storage};
+
+pub(crate) use clusters::{Cluster, Clusters, is_under};
+pub(crate) use mark::Mark;
 
 /// Why objects cannot be kept.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +34,11 @@ pub(crate) enum Error {
     Store(#[from] store::Error),
     #[error("{servers} cannot be used as the store: {cause}")]
     Etcd { servers: String, cause: store::Error },
+    #[error(
+        "a migration to {servers} from {from} was interrupted: run that command again, or remove everything under \
+         --etcd-prefix from etcd"
+    )]
+    Unfinished { servers: String, from: String },
     #[error("--etcd-prefix cannot be part of a key: {0}")]
     Prefix(#[from] InvalidKey),
     #[error(transparent)]
@@ -47,6 +57,8 @@ pub(crate) struct Stores {
     others: HashMap<String, Arc<dyn Store>>,
     /// The main store with keys and values as they lie in it, where other servers see them too.
     shared: Option<Arc<dyn Store>>,
+    /// The main store with values as they lie in it, where no other server sees them.
+    own: Option<Arc<dyn Store>>,
     encryption: Option<Encryption>,
 }
 
@@ -56,11 +68,17 @@ impl Stores {
         let encryption = tokio::task::block_in_place(|| encryption(&options.encryption))?;
         let retention = options.retention;
         let alone = |store: Arc<dyn Store>| {
-            let main = match encryption.clone() {
-                Some(encryption) => Arc::new(Coded::new(store, Arc::new(Sealed::new(encryption)))),
-                None => store,
+            let main: Arc<dyn Store> = match encryption.clone() {
+                Some(encryption) => Arc::new(Coded::new(store.clone(), Arc::new(Sealed::new(encryption)))),
+                None => store.clone(),
             };
-            Self { main, others: HashMap::new(), shared: None, encryption: encryption.clone() }
+            Self {
+                main,
+                others: HashMap::new(),
+                shared: None,
+                own: Some(store),
+                encryption: encryption.clone(),
+            }
         };
         match options.storage {
             Storage::Memory => {
@@ -73,24 +91,27 @@ impl Stores {
                 data_dir.store_was_opened()?;
                 Ok(alone(Arc::new(store)))
             }
-            Storage::Etcd => Self::connect(&options.etcd, encryption),
+            Storage::Etcd => Self::connected(Clusters::connect(&options.etcd, encryption)?),
         }
     }
 
-    fn connect(options: &EtcdOptions, encryption: Option<Encryption>) -> Result<Self, Error> {
-        let layout = Layout::new(&options.prefix, options.media_type);
-        let layout = Arc::new(match encryption.clone() {
-            Some(encryption) => layout.encrypted(encryption),
-            None => layout,
-        });
-        let coded = |store: Arc<dyn Store>| Arc::new(Coded::new(store, layout.clone())) as Arc<dyn Store>;
-        let shared = connect(options, &options.servers)?;
-        let mut others = HashMap::new();
-        for one in &options.overrides {
-            let store = coded(connect(options, &one.servers)?);
-            others.insert(kinds::store_prefix(&one.group, &one.resource), store);
-        }
-        Ok(Self { main: coded(shared.clone()), others, shared: Some(shared), encryption })
+    /// The stores of etcd clusters, none of which is being filled.
+    fn connected(clusters: Clusters) -> Result<Self, Error> {
+        clusters.check_finished()?;
+        let Clusters { main, others, encryption, .. } = clusters;
+        let others = others.into_iter().filter_map(|cluster| Some((cluster.only?, cluster.objects)));
+        Ok(Self {
+            main: main.objects,
+            others: others.collect(),
+            shared: Some(main.raw),
+            own: None,
+            encryption,
+        })
+    }
+
+    /// The one store of this process alone, with values as they lie in it.
+    pub(crate) fn own(&self) -> Option<&Arc<dyn Store>> {
+        self.own.as_ref()
     }
 
     /// What is encrypted, if anything is.
@@ -127,27 +148,8 @@ impl Stores {
 }
 
 /// Reads which resources are encrypted. Blocking.
-fn encryption(options: &EncryptionOptions) -> Result<Option<Encryption>, encryption::Error> {
+pub(crate) fn encryption(options: &EncryptionOptions) -> Result<Option<Encryption>, encryption::Error> {
     let settings = encryption::Options { automatic_reload: options.automatic_reload };
     let load = |path: &PathBuf| Encryption::load(path, settings, &Handle::current());
     options.config.as_ref().map(load).transpose()
-}
-
-fn connect(options: &EtcdOptions, servers: &[String]) -> Result<Arc<dyn Store>, Error> {
-    let etcd = etcd::Options {
-        endpoints: servers.to_vec(),
-        tls: etcd::Tls {
-            ca: options.ca_file.clone(),
-            cert: options.certificate_file.clone(),
-            key: options.key_file.clone(),
-        },
-        prefix: format!("/{}/", options.prefix.trim_matches('/')).into(),
-        compaction_interval: options.compaction,
-        health_timeout: options.health_timeout,
-        lease_reuse: options.lease_reuse,
-        ..Default::default()
-    };
-    let failed = |cause| Error::Etcd { servers: servers.join(","), cause };
-    let store = tokio::task::block_in_place(|| Etcd::connect(etcd)).map_err(failed)?;
-    Ok(Arc::new(store))
 }

@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use schema::view::View as _;
 use schema::views::core::v1::Endpoints;
 use schema::{Limits, json, protobuf};
 use store::{Change, Error, InvalidKey, Key, Store};
+use tokio::sync::{Mutex, MutexGuard};
 
 /// How long an address stays without a renewal.
 const LIFETIME: Duration = Duration::from_secs(15);
@@ -26,6 +28,10 @@ pub(crate) struct Peers {
     own: IpAddr,
     key: Key,
     value: Bytes,
+    /// Whether this server ends.
+    leaving: Arc<AtomicBool>,
+    /// Held while the addresses are read and published.
+    publishing: Arc<Mutex<()>>,
 }
 
 impl Peers {
@@ -33,22 +39,32 @@ impl Peers {
     pub(crate) fn new(store: Arc<dyn Store>, prefix: &str, own: IpAddr) -> Result<Self, InvalidKey> {
         let prefix = format!("/{}/masterleases/", prefix.trim_matches('/'));
         let key = Key::try_from(format!("{prefix}{own}"))?;
-        Ok(Self { store, prefix, own, key, value: record(own) })
+        let (leaving, publishing) = Default::default();
+        Ok(Self { store, prefix, own, key, value: record(own), leaving, publishing })
     }
 
-    /// Says that this server lives, and gives the addresses of all that do.
+    /// Waits until no other task publishes the addresses. The result is held while they are read and published.
+    pub(super) async fn publish(&self) -> MutexGuard<'_, ()> {
+        self.publishing.lock().await
+    }
+
+    /// Says that this server lives, and gives the addresses of all that do. After [`Peers::leave`], takes the address of this server
+    /// away instead.
     pub(super) async fn renew(&self) -> Result<Vec<IpAddr>, Error> {
-        let change = Change::put(self.key.clone(), self.value.clone()).expire_after(LIFETIME);
-        self.store.commit(change).await?;
-        self.addresses().await
-    }
-
-    /// Takes the address of this server away.
-    pub(crate) async fn withdraw(&self) -> Result<(), Error> {
-        match self.store.commit(Change::delete(self.key.clone())).await {
-            Ok(_) | Err(Error::Conflict(_)) => Ok(()),
+        let change = match self.leaving.load(Ordering::Acquire) {
+            true => Change::delete(self.key.clone()),
+            false => Change::put(self.key.clone(), self.value.clone()).expire_after(LIFETIME),
+        };
+        match self.store.commit(change).await {
+            // There is nothing to take away.
+            Ok(_) | Err(Error::Conflict(_)) => self.addresses().await,
             Err(error) => Err(error),
         }
+    }
+
+    /// Notes that this server ends.
+    pub(super) fn leave(&self) {
+        self.leaving.store(true, Ordering::Release);
     }
 
     async fn addresses(&self) -> Result<Vec<IpAddr>, Error> {
@@ -100,8 +116,10 @@ mod tests {
         let (one, other) = (at("10.0.0.2"), at("10.0.0.1"));
         assert_eq!(one.renew().await.unwrap(), [one.own]);
         assert_eq!(other.renew().await.unwrap(), [other.own, one.own]);
-        one.withdraw().await.unwrap();
-        one.withdraw().await.unwrap();
+        one.leave();
+        for _ in 0..2 {
+            assert_eq!(one.renew().await.unwrap(), [other.own]);
+        }
         assert_eq!(other.renew().await.unwrap(), [other.own]);
         let kept = store.get(&Key::try_from("/registry/masterleases/10.0.0.1").unwrap()).unwrap().unwrap();
         assert!(kept.value.starts_with(b"k8s\0\n\x0f\n\x02v1\x12\tEndpoints"), "{:?}", kept.value);

@@ -88,20 +88,34 @@ impl Boot<'_> {
         tokio::try_join!(service, self.endpoints()).map(drop)
     }
 
-    async fn endpoints(&self) -> Result<(), Status> {
+    /// The endpoints and the endpoint slice: the addresses of all servers that live.
+    pub(super) async fn endpoints(&self) -> Result<(), Status> {
         if !self.values.services.keeps_endpoints {
             return Ok(());
         }
         let (advertise, port) = (self.values.advertise, self.values.port);
-        let servers = match &self.values.peers {
+        let peers = self.values.peers.as_ref();
+        let _one = match peers {
+            Some(peers) => Some(peers.publish().await),
+            None => None,
+        };
+        let servers = match peers {
             Some(peers) => peers.renew().await.map_err(|error| Status::internal_error(&error.to_string()))?,
             None => vec![advertise],
         };
         let each = |form: fn(&IpAddr) -> String| servers.iter().map(form).collect::<Vec<_>>().join(",");
-        let addresses = each(|server| format!(r#"{{"ip":"{server}"}}"#));
+        let subset = match servers.is_empty() {
+            true => String::new(),
+            false => {
+                let addresses = each(|server| format!(r#"{{"ip":"{server}"}}"#));
+                format!(
+                    r#"{{"addresses":[{addresses}],"ports":[{{"name":"https","port":{port},"protocol":"TCP"}}]}}"#
+                )
+            }
+        };
         let endpoints = format!(
             r#"{{"metadata":{{"name":"{NAME}","labels":{{"endpointslice.kubernetes.io/skip-mirror":"true"}}}},
-            "subsets":[{{"addresses":[{addresses}],"ports":[{{"name":"https","port":{port},"protocol":"TCP"}}]}}]}}"#
+            "subsets":[{subset}]}}"#
         );
         let address_type = if advertise.is_ipv4() { "IPv4" } else { "IPv6" };
         let addresses =

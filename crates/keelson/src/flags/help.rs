@@ -12,7 +12,13 @@ const INDENT: usize = 6;
 pub(crate) fn text() -> String {
     let mut out = String::from(
         "Keelson: a cluster control-plane API server that speaks the Kubernetes 1.33 API.\n\n\
-         Usage: keelson [flags]\n\n\
+         Usage:\n  keelson [flags]             the server\n\
+         \x20 keelson kubeconfig ...      a client certificate and a kubeconfig for a user\n\
+         \x20 keelson backup FILE ...     everything that is stored, in a file\n\
+         \x20 keelson restore FILE ...    a store with what a backup holds\n\
+         \x20 keelson migrate ...         what the data directory holds to an etcd, or back\n\
+         \x20 keelson doctor ...          what is wrong with stored objects, and its repair\n\
+         Each command has a --help of its own.\n\n\
          Without flags it serves on 127.0.0.1:6443, keeps everything in ./keelson-data, makes its own\n\
          certificates, and writes a kubeconfig there for the administrator.\n",
     );

@@ -1,0 +1,88 @@
+//! What can be wrong with a data directory beside its store.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use kinds::x509;
+use object::time::Time;
+use server::pki;
+
+use super::findings::{Finding, Outcome};
+use super::problems::{self, Problem};
+use crate::data_dir::DataDir;
+use crate::options::Options;
+
+/// The access of everybody but the owner.
+const OTHERS: u32 = 0o077;
+/// So long before its end, a certificate is to be replaced, in seconds.
+const SOON: i64 = 30 * 24 * 3600;
+
+/// What is wrong with the files of a data directory. One that no server has used has none.
+pub(super) fn check(data_dir: &DataDir, options: &Options, now: Time) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let pki = data_dir.pki();
+    for path in [data_dir.kubeconfig(), data_dir.store(), pki.clone()] {
+        findings.extend(check_access(&path));
+    }
+    if !pki.is_dir() {
+        return findings;
+    }
+    let is_there = |name: &str| pki.join(name).exists();
+    for name in pki::FILES {
+        let path = pki.join(name);
+        if path.exists() {
+            findings.extend(check_access(&path));
+            findings.extend(check_certificate(&path, now));
+            continue;
+        }
+        let (problem, says) = match name {
+            pki::SERVICE_ACCOUNTS if options.service_accounts.signing_key_file.is_some() => continue,
+            pki::SERVICE_ACCOUNTS => (
+                &problems::FILE_MISSING,
+                "tokens of service accounts that it signed are not accepted any more",
+            ),
+            "ca.crt" if is_there("ca.key") => {
+                (&problems::AUTHORITY_INCOMPLETE, "its key is there, and it is not")
+            }
+            "ca.key" if is_there("ca.crt") => {
+                (&problems::AUTHORITY_INCOMPLETE, "its certificate is there, and it is not")
+            }
+            _ => (&problems::FILE_MISSING, "it is not there"),
+        };
+        findings.push(finding(problem, &path, says));
+    }
+    findings
+}
+
+fn check_access(path: &Path) -> Option<Finding> {
+    let mode = fs::symlink_metadata(path).ok()?.mode();
+    let is_open = mode & OTHERS != 0;
+    is_open.then(|| finding(&problems::FILE_OPEN, path, format!("its mode is {:o}", mode & 0o777)))
+}
+
+fn check_certificate(path: &Path, now: Time) -> Option<Finding> {
+    if path.extension()? != "crt" {
+        return None;
+    }
+    let Some(end) = fs::read(path).ok().and_then(|pem| x509::not_after(&pem)) else {
+        return Some(finding(&problems::CERTIFICATE_EXPIRED, path, "it cannot be read as a certificate"));
+    };
+    let problem = match end - now.unix() {
+        ..=0 => &problems::CERTIFICATE_EXPIRED,
+        1..=SOON => &problems::CERTIFICATE_ENDS,
+        _ => return None,
+    };
+    Some(finding(problem, path, format!("it ends at {}", Time::from_unix(end))))
+}
+
+/// A finding about a file.
+pub(super) fn finding(problem: &'static Problem, path: &Path, says: impl Into<String>) -> Finding {
+    Finding {
+        problem,
+        key: path.display().to_string(),
+        says: says.into(),
+        entry: None,
+        outcome: Outcome::NotAsked,
+    }
+}
