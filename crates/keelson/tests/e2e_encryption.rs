@@ -56,7 +56,11 @@ fn is_on_disk(folder: &Path, text: &str) -> bool {
 #[test]
 fn a_data_directory_holds_no_secret_in_plain() {
     let folder = Folder::new().unwrap();
-    let server = Server::start(&binary(), &[&config(&folder, &["one"])]).unwrap();
+    let reload = "--encryption-provider-config-automatic-reload=true";
+    let server = Server::start(&binary(), &[&config(&folder, &["one"]), reload]).unwrap();
+    let (_, checks) = server.text("GET", "/readyz?verbose", "").unwrap();
+    let hook = "[+]poststarthook/start-encryption-provider-config-automatic-reload ok";
+    assert!(checks.contains(hook), "{checks}");
     let made = create(&server, "a");
     let data = server.folder().join("data");
     assert!(is_on_disk(&data, "k8s:enc:secretbox:v1:one:"));

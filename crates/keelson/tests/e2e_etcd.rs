@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::{Etcd, Server, Signal};
+use testkit::{Etcd, Proxy, ProxyMode, Server, Signal};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
@@ -85,6 +85,45 @@ fn objects_lie_as_the_reference_lays_them_out() {
     assert!(widget.ends_with("\"z\":1}\n") && !widget.contains("resourceVersion"), "{widget}");
     assert!(stored("/registry/minions/absent").is_none());
     assert!(stored("/registry/services/specs/default/kubernetes").is_some());
+}
+
+/// Conditions are written after the answer, and to a slow etcd that takes a while: a definition that changes meanwhile is not in conflict with
+/// itself, and its end does not pass over objects that were made meanwhile.
+#[test]
+fn definitions_that_are_deleted_at_once_end_with_their_objects() {
+    const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let etcd = etcd();
+    let proxy = Proxy::start(etcd.endpoints()[0].trim_start_matches("http://")).unwrap();
+    let server = Server::start(&binary(), &[&format!("--etcd-servers=http://{}", proxy.address())]).unwrap();
+    proxy.set(ProxyMode::Delay(Duration::from_millis(40)));
+    let names = ["as", "bs", "cs", "ds", "es", "fs"];
+    for (number, name) in names.into_iter().enumerate() {
+        let definition = json!({"metadata": {"name": format!("{name}.example.com"), "finalizers": ["example.com/mine"]},
+            "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": name, "kind": format!("K{name}")},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+        create(&server, DEFINITIONS, &definition);
+        if number % 2 == 1 {
+            let object = json!({"apiVersion": "example.com/v1", "kind": format!("K{name}"), "metadata": {"name": "a"}});
+            create(&server, &format!("/apis/example.com/v1/namespaces/default/{name}"), &object);
+        }
+        let one = format!("{DEFINITIONS}/{name}.example.com");
+        assert_eq!(server.call("DELETE", &one, &Value::Null).unwrap().0, 200);
+    }
+    proxy.set(ProxyMode::Pass);
+    for name in names {
+        let one = format!("{DEFINITIONS}/{name}.example.com");
+        eventually("the server has done its part of the end", || {
+            get(&server, &one)["metadata"]["finalizers"] == json!(["example.com/mine"])
+        });
+        let ended = get(&server, &one);
+        let conditions = ended["status"]["conditions"].as_array().unwrap();
+        let reason =
+            |kind: &str| &conditions.iter().find(|condition| condition["type"] == kind).unwrap()["reason"];
+        assert_eq!(reason("NamesAccepted"), "NoConflicts", "{ended}");
+        assert_eq!(reason("Established"), "InitialNamesAccepted", "{ended}");
+        assert_eq!(reason("Terminating"), "InstanceDeletionCompleted", "{ended}");
+        assert!(etcd.value(&format!("/registry/example.com/{name}/default/a")).unwrap().is_none());
+    }
 }
 
 #[test]
@@ -180,6 +219,12 @@ fn several_servers_are_one_control_plane() {
     eventually("the namespace is gone", || {
         other.call("GET", "/api/v1/namespaces/gone", &Value::Null).unwrap().0 == 404
     });
+
+    // A server that stops takes its address away itself, also the last one.
+    other.terminate().unwrap();
+    let endpoints = etcd.value("/registry/services/endpoints/default/kubernetes").unwrap().unwrap();
+    assert!(!endpoints.windows(6).any(|part| part == b"10.1.0"), "{}", String::from_utf8_lossy(&endpoints));
+    assert!(etcd.value("/registry/masterleases/10.1.0.2").unwrap().is_none());
 }
 
 #[test]
@@ -200,6 +245,91 @@ fn an_etcd_that_does_not_answer_is_told_and_comes_back() {
     eventually("the server is ready again", || server.text("GET", "/readyz", "").unwrap().0 == 200);
     create(&server, CONFIG_MAPS, &config_map("after"));
     get(&server, &format!("{CONFIG_MAPS}/before"));
+}
+
+/// A watch that stays open, on a connection of its own: what it has told until it ended, its last line included.
+fn watch_until_its_end(server: &Server, path: &str) -> std::thread::JoinHandle<Vec<Value>> {
+    let target = server.target().unwrap();
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\r\n",
+        target.authority(),
+        server.token()
+    );
+    let mut connection = target.connect(PATIENCE).unwrap();
+    connection.send(request.as_bytes()).unwrap();
+    let mut head = connection.head("GET").unwrap();
+    assert_eq!(head.status, 200);
+    std::thread::spawn(move || {
+        let (mut told, mut rest) = (Vec::new(), Vec::new());
+        while let Some(line) = connection.line(&mut head, &mut rest).unwrap() {
+            told.push(serde_json::from_slice(&line).unwrap());
+        }
+        told
+    })
+}
+
+#[test]
+fn an_etcd_that_is_put_back_to_an_older_state_is_followed() {
+    let mut etcd = etcd();
+    let server = server(&etcd, &[]);
+    let ready = |server: &Server| server.text("GET", "/readyz", "").unwrap().0 == 200;
+    create(&server, CONFIG_MAPS, &config_map("old"));
+    let published = format!("{CONFIG_MAPS}/kube-root-ca.crt");
+    eventually("the authority is published", || server.text("GET", &published, "").unwrap().0 == 200);
+    etcd.save(0).unwrap();
+    etcd.launch(0).unwrap();
+    etcd.wait_until_ready().unwrap();
+    eventually("the server is ready after the copy", || ready(&server));
+    let list = get(&server, CONFIG_MAPS);
+    let since = list["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    let open = watch_until_its_end(&server, &format!("{CONFIG_MAPS}?watch=true&resourceVersion={since}"));
+    let mut lost = Value::Null;
+    for round in 0..200 {
+        lost = create(&server, CONFIG_MAPS, &config_map(&format!("lost-{round}")));
+    }
+    let newest = lost["metadata"]["resourceVersion"].as_str().unwrap();
+
+    etcd.restore(0).unwrap();
+    etcd.launch(0).unwrap();
+    etcd.wait_until_ready().unwrap();
+    eventually("the server is ready after the restore", || ready(&server));
+    let names = |list: &Value| {
+        let items = list["items"].as_array().cloned().unwrap_or_default();
+        items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&get(&server, CONFIG_MAPS)), ["kube-root-ca.crt", "old"]);
+    assert_eq!(
+        names(&get(&server, &format!("{CONFIG_MAPS}?resourceVersion=0"))),
+        ["kube-root-ca.crt", "old"]
+    );
+    let told = open.join().unwrap();
+    let last = told.last().unwrap();
+    assert_eq!(
+        (last["type"].as_str(), last["object"]["code"].as_u64()),
+        (Some("ERROR"), Some(410)),
+        "{last}"
+    );
+    let again = watch_until_its_end(
+        &server,
+        &format!("{CONFIG_MAPS}?watch=true&resourceVersion={newest}&timeoutSeconds=20"),
+    );
+    let told = again.join().unwrap();
+    assert_eq!((told.len(), told[0]["object"]["code"].as_u64()), (1, Some(410)), "{told:?}");
+
+    // Writes work, revisions that are given again have other contents, and watches see them.
+    let list = get(&server, CONFIG_MAPS);
+    let since = list["metadata"]["resourceVersion"].as_str().unwrap();
+    let mut written = Vec::new();
+    for round in 0..20 {
+        let body = json!({"metadata": {"name": format!("lost-{round}")}, "data": {"k": "again"}});
+        written.push(create(&server, CONFIG_MAPS, &body));
+        assert_eq!(written.last(), Some(&get(&server, &format!("{CONFIG_MAPS}/lost-{round}"))));
+    }
+    let path = format!("{CONFIG_MAPS}?watch=true&resourceVersion={since}&timeoutSeconds=2");
+    let told = watch_until_its_end(&server, &path).join().unwrap();
+    let told: Vec<_> = told.into_iter().map(|event| event["object"]["data"].clone()).collect();
+    assert_eq!(told, written.iter().map(|written| written["data"].clone()).collect::<Vec<_>>());
+    server.terminate().unwrap();
 }
 
 #[test]

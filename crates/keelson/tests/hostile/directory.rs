@@ -39,7 +39,11 @@ fn copy(from: &Path, to: &Path, without: &[&str]) {
         let below: Vec<&str> =
             without.iter().filter_map(|path| path.strip_prefix(name)?.strip_prefix('/')).collect();
         let (from, to) = (from.join(name), to.join(name));
-        if from.is_dir() { copy(&from, &to, &below) } else { fs::copy(from, to).map(drop).unwrap() }
+        if from.is_dir() {
+            copy(&from, &to, &below);
+        } else if from.is_file() {
+            fs::copy(from, to).unwrap();
+        }
     }
 }
 
