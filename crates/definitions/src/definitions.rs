@@ -250,10 +250,13 @@ impl Definitions {
         if is_served {
             conditions::establish(&definition, &mut status);
         }
-        if status != definition.status {
+        let is_settled = status == definition.status;
+        if !is_settled {
             self.write(&definition, status);
         }
-        if definition.is_to_be_cleaned_up && self.ending.insert(name.clone()) {
+        // The end goes by the conditions: a kind that is served has to be established by them first, because there may be objects.
+        let may_end = definition.is_to_be_cleaned_up && (is_settled || !is_served);
+        if may_end && self.ending.insert(name.clone()) {
             let (client, sources, name) = (self.client.clone(), self.sources.clone(), name.clone());
             self.tasks.spawn(async move {
                 cleanup::run(client, sources, name.clone()).await;
@@ -262,10 +265,12 @@ impl Definitions {
         }
     }
 
-    /// The names that the definitions of a group have, or are about to have. Nothing if a definition asks for none that it does not have.
+    /// The names that the definitions of a group have, or, but for the one that asks, are about to have. Nothing if that asks for none that it
+    /// does not have.
     fn taken(&self, definition: &Definition) -> Taken<'_> {
         let group = self.groups.get(&definition.group).filter(|_| definition.lacks_names());
-        Taken::by(group.into_iter().flatten().filter_map(|name| match self.writes.get(name) {
+        let about_to_have = |name: &Text| self.writes.get(name).filter(|_| *name != definition.name);
+        Taken::by(group.into_iter().flatten().filter_map(|name| match about_to_have(name) {
             Some(write) => Some(&write.accepted),
             None => self.known.get(name).map(|known| known.accepted()),
         }))
