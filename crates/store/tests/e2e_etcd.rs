@@ -136,12 +136,12 @@ mod random_histories {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn slow_three_members_agree_with_the_model() {
-        check(&super::three_members, Plan { seed: super::seed() + 20_000, histories: 200, per_store: 50 })
+        check(&super::three_members, Plan { seed: super::seed() + 20_000, histories: 100, per_store: 50 })
             .await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn slow_version_34_agrees_with_the_model() {
-        check(&super::version_34, Plan { seed: super::seed() + 30_000, histories: 100, per_store: 50 }).await;
+        check(&super::version_34, Plan { seed: super::seed() + 30_000, histories: 50, per_store: 50 }).await;
     }
 }
