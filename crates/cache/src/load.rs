@@ -115,11 +115,11 @@ pub(crate) fn prefix_of(key: &store::Key) -> &[u8] {
 }
 
 /// The logs of the loaded types, with the newest changes before the revision that they were loaded at. Where history
-/// cannot be read, the logs start at that revision.
+/// cannot be read, the logs start at that revision; they never start later, also if history does by now.
 pub(crate) async fn history(store: &dyn Store, loaded: &Everything, options: &Options) -> Vec<Log> {
     let from = Revision(loaded.revision.0.saturating_sub(options.replay));
     for _ in 0..3 {
-        let from = from.max(store.compacted());
+        let from = from.max(store.compacted()).min(loaded.revision);
         match replay(store, loaded, options, from).await {
             Ok(logs) => return logs,
             Err(store::Error::Compacted { .. }) => {}

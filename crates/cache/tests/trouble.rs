@@ -33,6 +33,8 @@ struct Unreliable {
     no_quorum: AtomicU32,
     /// A change that is committed before the next follower starts.
     behind: Mutex<Vec<store::Change>>,
+    /// Changes that are committed after the next load, and then compacted.
+    passing: Mutex<Vec<store::Change>>,
     /// The key whose bytes fail their checksum.
     damaged: Mutex<Option<Key>>,
 }
@@ -46,6 +48,7 @@ impl Unreliable {
             fail_loads: AtomicU32::new(0),
             no_quorum: AtomicU32::new(0),
             behind: Mutex::default(),
+            passing: Mutex::default(),
             damaged: Mutex::default(),
         })
     }
@@ -59,6 +62,11 @@ impl Unreliable {
         let mut own = self.store.lock().unwrap();
         *own = store;
         self.lineage.send_modify(|lineage| *lineage += 1);
+    }
+
+    /// A store in memory commits before its future is waited for.
+    fn commit_at_once(&self, changes: Vec<store::Change>) {
+        changes.into_iter().for_each(|change| drop(self.store().commit(change)));
     }
 
     /// The followers there are end with the next change.
@@ -153,21 +161,24 @@ impl Store for Unreliable {
             return Err(store::Error::Io { fate: store::Fate::NotWritten, source });
         }
         let damaged = self.damaged.lock().unwrap().clone();
-        self.store().load(prefix, at, &mut |entry| match entry {
+        let loaded = self.store().load(prefix, at, &mut |entry| match entry {
             Ok(entry) if Some(&entry.key) == damaged.as_ref() => visit(Err(store::Corrupt {
                 key: entry.key,
                 revision: entry.head.mod_revision,
                 reason: "it fails its checksum".into(),
             })),
             entry => visit(entry),
-        })
+        });
+        let passing = std::mem::take(&mut *self.passing.lock().unwrap());
+        if !passing.is_empty() {
+            self.commit_at_once(passing);
+            drop(self.store().compact(self.known_revision()));
+        }
+        loaded
     }
 
     fn follow(&self, follow: Follow) -> Result<Box<dyn Follower>, store::Error> {
-        for change in std::mem::take(&mut *self.behind.lock().unwrap()) {
-            // A store in memory commits at once.
-            drop(self.store().commit(change));
-        }
+        self.commit_at_once(std::mem::take(&mut *self.behind.lock().unwrap()));
         let own_lineage = self.lineage();
         let follower = self.store().follow(follow)?;
         Ok(Box::new(Losing {
@@ -379,21 +390,41 @@ async fn a_closed_store_closes_the_cache() {
     assert!(f.cache.is_closed());
 }
 
+/// Makes another pod from pod `a` of namespace `n`.
+fn like_a(store: &dyn Store, name: &str) -> store::Change {
+    let stored = store.get(&Key::try_from("pods/n/a").unwrap()).unwrap().unwrap();
+    let text =
+        String::from_utf8(stored.value[4..].to_vec()).unwrap().replace("\"a\"", &format!("\"{name}\""));
+    let value = [&stored.value[..4], text.as_bytes()].concat();
+    store::Change::put(Key::try_from(format!("pods/n/{name}")).unwrap(), value)
+}
+
+/// A cache that was loaded at a revision that is compacted by now can be watched from there, and goes on to what is newer.
+#[tokio::test]
+async fn a_start_whose_revision_is_compacted_can_be_followed() {
+    let first = troubled().await.f;
+    first.put(pod("n", "a")).await;
+    let store = first.stored.store();
+    let unreliable = Unreliable::new(store.clone());
+    unreliable.passing.lock().unwrap().extend([like_a(&*store, "b"), like_a(&*store, "c")]);
+    let cache = Cache::open(unreliable, [pods()], Options::default()).await.unwrap();
+    let pods = cache.resource("pods").unwrap();
+    let from = cache.revision();
+    assert!(from < store.compacted());
+    let mut watching = pods.watch(Request::new(Start::After(from))).await.unwrap();
+    assert!(matches!(watching.next().await, Err(Error::TooOld { .. })), "changes are missing");
+    let list = pods.list(Query::default()).await.unwrap();
+    assert_eq!((list.revision, list.count()), (Revision(3), 3));
+}
+
 /// A change between the load and the replay of history is one event.
 #[tokio::test]
 async fn a_write_during_the_start_is_one_event() {
     let first = troubled().await.f;
     first.put(pod("n", "a")).await;
     let store = first.stored.store();
-    let change = |name: &str| {
-        let stored = store.get(&Key::try_from("pods/n/a").unwrap()).unwrap().unwrap();
-        let text =
-            String::from_utf8(stored.value[4..].to_vec()).unwrap().replace("\"a\"", &format!("\"{name}\""));
-        let value = [&stored.value[..4], text.as_bytes()].concat();
-        store::Change::put(Key::try_from(format!("pods/n/{name}")).unwrap(), value)
-    };
     let unreliable = Unreliable::new(store.clone());
-    unreliable.behind.lock().unwrap().extend([change("b"), change("c")]);
+    unreliable.behind.lock().unwrap().extend([like_a(&*store, "b"), like_a(&*store, "c")]);
     let cache = Cache::open(unreliable, [pods()], Options::default()).await.unwrap();
     let pods = cache.resource("pods").unwrap();
     let list = pods.list(Query::default()).await.unwrap();
