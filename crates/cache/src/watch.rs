@@ -28,11 +28,13 @@
 //! ```
 
 mod chunks;
+mod following;
 mod watcher;
 mod watcher_index;
 mod watcher_set;
 
 pub use chunks::Chunk;
+pub use following::goes_on;
 pub use watcher::{Delivery, Watcher};
 #[cfg(test)]
 pub(crate) use watcher_index::Subscription;

@@ -1,13 +1,9 @@
 //! The changes of a resource type, as they happen.
 
 use crate::task::Task;
-use cache::watch::{Request, Start};
+use cache::watch::{Request, Start, goes_on};
 use cache::{Cache, Cursor, Error, Resource, Update};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How long to wait after a failure.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// Where a follower starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,17 +37,8 @@ pub(crate) fn on_change(
 ) -> Task {
     let cache = cache.clone();
     Task::spawn(async move {
-        loop {
-            match watch(&cache, &resource, &mut act).await {
-                Ok(()) | Err(Error::TooOld { .. }) => {}
-                Err(Error::Closed | Error::Removed { .. }) => return,
-                Err(error) => {
-                    let resource = resource.spec().prefix();
-                    log::error!(resource, error:%; "the objects of a type cannot be followed");
-                    tokio::time::sleep(PAUSE).await;
-                }
-            }
-        }
+        let what = resource.spec().prefix();
+        while goes_on(what, watch(&cache, &resource, &mut act).await).await {}
     })
 }
 

@@ -13,7 +13,7 @@ use crate::handled::Handled;
 use crate::kind::{self, Sources, kind_of};
 use crate::names::Taken;
 use auth::SystemIdentity;
-use cache::watch::{Request, Start};
+use cache::watch::{Request, Start, goes_on};
 use cache::{Cursor, Entry, Update};
 use kinds::{NonStructural, object_meta};
 use object::{Map, Text, Value};
@@ -149,16 +149,7 @@ impl Definitions {
 
     /// Runs until the process ends.
     pub async fn run(mut self) {
-        loop {
-            match self.follow().await {
-                Ok(()) | Err(cache::Error::TooOld { .. }) => {}
-                Err(cache::Error::Closed | cache::Error::Removed { .. }) => return,
-                Err(error) => {
-                    log::error!(error:%; "definitions cannot be followed");
-                    tokio::time::sleep(PAUSE).await;
-                }
-            }
-        }
+        while goes_on("definitions", self.follow().await).await {}
     }
 
     /// Looks at definitions, until changes cannot be followed from where they were.

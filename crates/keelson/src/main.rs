@@ -9,7 +9,6 @@ mod control;
 mod data_dir;
 mod event_expiry;
 mod flags;
-mod following;
 mod health;
 mod kubeconfig;
 mod kubelets;

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use allocation::{Owner, Services, is_managed, owner};
 use auth::stored;
-use cache::watch::{Request, Start};
+use cache::watch::{self, Request, Start};
 use cache::{Cache, Cursor, Entry, Resource, Update};
 use controllers::{EventType, Recorder, Subject};
 use object::Map;
@@ -30,8 +30,6 @@ use schema::views::networking::v1beta1::IPAddress;
 use schema::{Builder, Part, Ref, Type};
 use store::Revision;
 use tokio::time::{Instant, sleep, timeout_at};
-
-use crate::following;
 
 /// The name under which events are told.
 pub(crate) const COMPONENT: &str = "ipallocator-repair-controller";
@@ -62,7 +60,7 @@ pub(crate) async fn run(cache: Arc<Cache>, services: Services, before: Revision,
         addresses: Cursor::new(addresses),
         due: HashMap::new(),
     };
-    while following::goes_on("services and their addresses", repair.follow(&cache).await).await {}
+    while watch::goes_on("services and their addresses", repair.follow(&cache).await).await {}
 }
 
 /// What is looked at.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use admission::Known;
 use auth::{SystemIdentity, stored};
-use cache::watch::{Request, Start};
+use cache::watch::{self, Request, Start};
 use cache::{Cache, Resource};
 use kinds::metadata;
 use object::quote::Quoted;
@@ -22,7 +22,6 @@ use schema::views::apiregistration::v1::APIService;
 use schema::views::core::v1::{Endpoints, Service};
 use tokio::task::JoinSet;
 
-use crate::following;
 pub(super) const API_SERVICES: Address<'static> = Address::v1("apiregistration.k8s.io", "apiservices", "");
 
 /// The label of those that a server makes.
@@ -162,7 +161,7 @@ impl ApiServices {
     /// Keeps conditions until the process ends.
     pub(super) async fn run(self: Arc<Self>) {
         let cache = self.client.registry().cache();
-        while following::goes_on("API services", self.follow(cache).await).await {}
+        while watch::goes_on("API services", self.follow(cache).await).await {}
     }
 
     /// Writes conditions, until changes cannot be followed from where they were.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use admission::Known;
 use auth::SystemIdentity;
-use cache::watch::{Request, Start};
+use cache::watch::{self, Request, Start};
 use cache::{Cache, Resource};
 use object::Map;
 use object::quote::Quoted;
@@ -19,8 +19,6 @@ use schema::{Status, json};
 use tokio::task::JoinSet;
 
 use super::flow_control::{LEVELS, SCHEMAS};
-use crate::following;
-
 /// The field manager of the reference.
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 /// How long to wait after a failure.
@@ -60,7 +58,7 @@ impl FlowSchemas {
     /// Runs until the process ends.
     pub(super) async fn run(self: Arc<Self>) {
         let cache = self.client.registry().cache();
-        while following::goes_on("flow schemas", self.follow(cache).await).await {}
+        while watch::goes_on("flow schemas", self.follow(cache).await).await {}
     }
 
     /// Writes conditions, until changes cannot be followed from where they were.

@@ -1,0 +1,28 @@
+//! Loops that follow the changes of a type for as long as the process runs.
+
+use crate::Error;
+use std::time::Duration;
+
+/// How long to wait before changes are followed from a later revision: a loop that does not wait would keep what brings the cache
+/// there from running.
+const BRIEF: Duration = Duration::from_millis(10);
+/// How long to wait after a failure.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Whether changes can be followed anew after that ended, now: not if the cache is closed or the type is gone. `what` is followed, for
+/// the log.
+///
+/// ```ignore
+/// while watch::goes_on("services", repair.follow(&cache).await).await {}
+/// ```
+pub async fn goes_on(what: &str, ended: Result<(), Error>) -> bool {
+    match ended {
+        Ok(()) | Err(Error::TooOld { .. }) => tokio::time::sleep(BRIEF).await,
+        Err(Error::Closed | Error::Removed { .. }) => return false,
+        Err(error) => {
+            ::log::error!(what, error:%; "changes cannot be followed");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+    true
+}
