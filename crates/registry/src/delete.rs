@@ -26,6 +26,7 @@ use object::time::Time;
 use object::{Map, Value};
 use schema::{Ref, Status, builtin};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// What is to be done with one state of an object.
 enum Step {
@@ -36,6 +37,15 @@ enum Step {
     /// It goes; the state without the finalizers that do not hold any more, which only a dry run shows.
     Remove(Value),
     /// It waits already, and nothing changes.
+    Nothing,
+}
+
+/// How much of a step was committed.
+enum Carried {
+    Out(Deletion),
+    /// The mark, and not the removal: another write was faster. The marked state.
+    Half(Arc<Entry>),
+    /// Nothing: another write was faster.
     Nothing,
 }
 
@@ -121,12 +131,18 @@ impl Registry {
             return Err(Status::bad_request("Namespace parameter required."));
         }
         let run = Run::dry_if(options.is_dry_run());
-        loop {
+        let mut marked: Option<Arc<Entry>> = None;
+        let deletion = loop {
             let (named, found) = self.find_in_place(&named).await?;
+            let is_other = |entry: &Entry| marked.as_ref().is_some_and(|marked| marked.uid() != entry.uid());
             let old = match found {
-                Found::Object(old) => old,
-                Found::Nothing => return Err(named.not_found()),
+                Found::Object(old) if !is_other(&old.entry) => old,
                 Found::Unreadable(unreadable) => return Err(named.unreadable(&unreadable)),
+                Found::Object(_) | Found::Nothing => {
+                    // Who waits for the mark, such as a kubelet, may have been faster: it is gone as it should be.
+                    let gone = marked.ok_or_else(|| named.not_found())?;
+                    break Deletion::Removed(Content::Entry(gone));
+                }
             };
             check_preconditions(target.served, &old.entry, options)?;
             let step = step(&named, old.object.clone(), options)?;
@@ -146,13 +162,16 @@ impl Registry {
                     attempt
                 }
             };
-            if let Some(deletion) = self.carry_out(&named, &old, step, run, attempt).await? {
-                if let Some(admitted) = admitted {
-                    admitted.committed().await;
-                }
-                return Ok(deletion);
+            match self.carry_out(&named, &old, step, run, attempt).await? {
+                Carried::Out(deletion) => break deletion,
+                Carried::Half(entry) => marked = Some(entry),
+                Carried::Nothing => {}
             }
+        };
+        if let Some(admitted) = admitted {
+            admitted.committed().await;
         }
+        Ok(deletion)
     }
 
     /// Both steps of admission for a delete.
@@ -169,7 +188,7 @@ impl Registry {
         admission.validate(&attributes, None).await
     }
 
-    /// Commits a step; nothing if another write was faster.
+    /// Commits a step.
     async fn carry_out(
         &self,
         target: &Target<'_>,
@@ -177,9 +196,9 @@ impl Registry {
         step: Step,
         run: Run,
         mut admitted: Admitted,
-    ) -> Result<Option<Deletion>, Status> {
+    ) -> Result<Carried, Status> {
         let outcome = match step {
-            Step::Nothing => return Ok(None),
+            Step::Nothing => return Ok(Carried::Nothing),
             Step::Mark(object) => {
                 let hook = self.config().hooks.of(&target.served.group, &target.served.resource);
                 let held = hook.filter(|_| run == Run::Real).and_then(|hook| hook.before_mark(&old.entry));
@@ -189,8 +208,8 @@ impl Registry {
                         .replace(target, old, object, run, Oversize::DropManagedFields, admitted)
                         .await?
                     {
-                        Outcome::Done(content) => Some(Deletion::Terminating(content)),
-                        Outcome::Conflict(_) => None,
+                        Outcome::Done(content) => Carried::Out(Deletion::Terminating(content)),
+                        Outcome::Conflict(_) => Carried::Nothing,
                     },
                 );
             }
@@ -200,7 +219,10 @@ impl Registry {
                 let (mark, remove) = admitted.split();
                 match self.replace(target, old, object, run, Oversize::DropManagedFields, mark).await? {
                     Outcome::Done(Content::Entry(marked)) if run == Run::Real => {
-                        self.remove(target, &marked, run, remove).await?
+                        match self.remove(target, &marked, run, remove).await? {
+                            Outcome::Conflict(_) => return Ok(Carried::Half(marked)),
+                            done => done,
+                        }
                     }
                     other => other,
                 }
@@ -211,8 +233,8 @@ impl Registry {
             Step::Remove(_) => self.remove(target, &old.entry, run, admitted).await?,
         };
         Ok(match outcome {
-            Outcome::Done(content) => Some(Deletion::Removed(content)),
-            Outcome::Conflict(_) => None,
+            Outcome::Done(content) => Carried::Out(Deletion::Removed(content)),
+            Outcome::Conflict(_) => Carried::Nothing,
         })
     }
 }

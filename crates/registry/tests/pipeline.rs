@@ -12,7 +12,7 @@ use auth::{
     Authenticated, Authenticators, Authorize, Authorizer, BoxFuture, Credentials, Deferred, Reason, Rules,
     SystemIdentity, User, Verdict,
 };
-use cache::{Cache, Change, Freshness};
+use cache::{Cache, Change, Entry, Freshness};
 use http::HeaderMap;
 use object::Value;
 use registry::{
@@ -591,6 +591,39 @@ async fn a_patch_after_a_conflict_runs_all_steps_again_on_the_newer_state() {
     let stored = api.stored("configmaps", "a").await.unwrap();
     assert!(stored.contains(r#""meddled":"2""#) && stored.contains(r#""patched":"yes""#), "{stored}");
     *meddler.registry.lock().unwrap() = None;
+}
+
+/// Removes pods that are marked before the server does, as a kubelet may.
+struct Faster(Mutex<Option<Arc<Registry>>>);
+
+impl WriteHook for Faster {
+    fn before_remove(&self, _entry: &Entry) -> Option<Reservation> {
+        if let Some(registry) = self.0.lock().unwrap().take() {
+            let change = store::Change::delete(store::Key::try_from("pods/default/a").unwrap());
+            // The store in memory commits before its future is waited for.
+            drop(registry.cache().store().commit(change));
+        }
+        None
+    }
+}
+
+#[tokio::test]
+async fn a_pod_that_its_kubelet_removes_first_was_deleted_all_the_same() {
+    let kubelet = Arc::new(Faster(Mutex::default()));
+    let hook = kubelet.clone();
+    let api =
+        Api::with("pods", |config| Config { hooks: WriteHooks::default().with("", "pods", hook), ..config })
+            .await;
+    let pod = r#"{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}"#;
+    api.write(PODS, Way::Create(pod), false).await.unwrap();
+    *kubelet.0.lock().unwrap() = Some(api.registry.clone());
+    let answer = api.write(PODS.named("a"), Way::Delete, false).await.unwrap().unwrap();
+    let Content::Entry(last) = answer.content else { panic!("the answer is the pod") };
+    assert_eq!(answer.code, 200);
+    assert!(str::from_utf8(last.bytes()).unwrap().contains("deletionTimestamp"));
+    assert!(api.stored("pods", "a").await.is_none());
+    assert!(kubelet.0.lock().unwrap().is_none(), "nobody was faster");
+    assert_eq!(api.write(PODS.named("a"), Way::Delete, false).await.unwrap_err().code, 404);
 }
 
 /// Reserves something for every write.
