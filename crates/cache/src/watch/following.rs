@@ -9,8 +9,8 @@ const BRIEF: Duration = Duration::from_millis(10);
 /// How long to wait after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Whether changes can be followed anew after that ended, now: not if the cache is closed or the type is gone. `what` is followed, for
-/// the log.
+/// Waits a while after changes could not be followed any further; false if they cannot be followed anew either, because the cache is
+/// closed or the type is gone. `what` is followed, for the log.
 ///
 /// ```ignore
 /// while watch::goes_on("services", repair.follow(&cache).await).await {}
