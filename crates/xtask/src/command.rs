@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// Why a program did not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +54,41 @@ pub fn show(command: &mut Command) -> Result<(), Error> {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(Error::Failed { line, status, output: String::new() }),
         Err(cause) => Err(Error::Start { line, cause }),
+    }
+}
+
+/// A command that runs beside others; its output is for the user's eyes. It is ended when this is dropped.
+pub struct Background {
+    line: Line,
+    child: Child,
+}
+
+impl Background {
+    /// Starts a command.
+    pub fn start(command: &mut Command) -> Result<Self, Error> {
+        let line = Line::of(command);
+        match command.stdin(Stdio::null()).spawn() {
+            Ok(child) => Ok(Self { line, child }),
+            Err(cause) => Err(Error::Start { line, cause }),
+        }
+    }
+
+    /// Waits for its end.
+    pub fn wait(mut self) -> Result<(), Error> {
+        let line = self.line.clone();
+        match self.child.wait() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(Error::Failed { line, status, output: String::new() }),
+            Err(cause) => Err(Error::Start { line, cause }),
+        }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // It may have ended.
+        drop(self.child.kill());
+        drop(self.child.wait());
     }
 }
 
@@ -115,6 +150,18 @@ mod tests {
             error.to_string(),
             "`sh -c 'echo one; echo two >&2; exit 3'` failed (exit status: 3):\none\ntwo"
         );
+    }
+
+    #[test]
+    fn a_command_beside_others_is_waited_for_or_ended() {
+        let sleep = |seconds: &str| Background::start(Command::new("sleep").arg(seconds)).unwrap();
+        sleep("0").wait().unwrap();
+        let begin = std::time::Instant::now();
+        drop(sleep("60"));
+        assert!(begin.elapsed().as_secs() < 30);
+        let failed =
+            Background::start(Command::new("sh").args(["-c", "exit 3"])).unwrap().wait().unwrap_err();
+        assert_eq!(failed.to_string(), "`sh -c 'exit 3'` failed (exit status: 3)");
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //! All tests are built with one profile and one set of features, so that every dependency is compiled once for them;
 //! the end-to-end tests run the release build, which is what users run. An optimised profile for the slow tests would
 //! mean compiling everything a third time, and would lose the overflow and debug assertions that a fuzz test is for.
+//!
+//! The release build is begun first and goes on beside the steps that do not need it: its end is the work of one processor.
 
 use std::io::Write as _;
 use std::process::Command;
@@ -14,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::command::{self, cargo};
+use crate::command::{self, Background, cargo};
 use crate::{licenses, tools};
 
 /// How much is checked.
@@ -29,30 +31,46 @@ pub enum Extent {
 struct Step {
     name: &'static str,
     extent: Extent,
-    run: fn() -> Result<(), String>,
+    work: Work,
+}
+
+enum Work {
+    Run(fn() -> Result<(), String>),
+    /// It was begun before all steps: waits for its end.
+    ReleaseBuild,
 }
 
 const STEPS: &[Step] = &[
-    Step { name: "format", extent: Extent::Fast, run: format },
-    Step { name: "clippy", extent: Extent::Fast, run: clippy },
-    Step { name: "licences", extent: Extent::Fast, run: check_licenses },
-    Step { name: "documentation", extent: Extent::Fast, run: documentation },
-    Step { name: "unit and contract tests", extent: Extent::Fast, run: || tests(Part::Fast) },
-    Step { name: "examples in the documentation", extent: Extent::Fast, run: doc_tests },
-    Step { name: "release build", extent: Extent::Everything, run: release_build },
-    Step { name: "real clients", extent: Extent::Everything, run: fetch_tools },
-    Step { name: "end to end", extent: Extent::Everything, run: || tests(Part::EndToEnd) },
-    Step { name: "slow tests", extent: Extent::Everything, run: || tests(Part::Slow) },
+    Step { name: "format", extent: Extent::Fast, work: Work::Run(format) },
+    Step { name: "clippy", extent: Extent::Fast, work: Work::Run(clippy) },
+    Step { name: "licences", extent: Extent::Fast, work: Work::Run(check_licenses) },
+    Step { name: "documentation", extent: Extent::Fast, work: Work::Run(documentation) },
+    Step { name: "unit and contract tests", extent: Extent::Fast, work: Work::Run(|| tests(Part::Fast)) },
+    Step { name: "examples in the documentation", extent: Extent::Fast, work: Work::Run(doc_tests) },
+    Step { name: "release build", extent: Extent::Everything, work: Work::ReleaseBuild },
+    Step { name: "real clients", extent: Extent::Everything, work: Work::Run(fetch_tools) },
+    Step { name: "end to end", extent: Extent::Everything, work: Work::Run(|| tests(Part::EndToEnd)) },
+    Step { name: "slow tests", extent: Extent::Everything, work: Work::Run(|| tests(Part::Slow)) },
 ];
 
 /// Runs the steps of `extent` in order, up to the first that fails.
 pub fn run(extent: Extent) -> Result<(), String> {
     let begin = Instant::now();
     let mut done = Vec::new();
+    let mut release = match extent {
+        Extent::Everything => Some(release_build()?),
+        Extent::Fast => None,
+    };
     for step in STEPS.iter().filter(|step| extent == Extent::Everything || step.extent == Extent::Fast) {
         say(&format!("\n=== {} ===", step.name));
         let start = Instant::now();
-        if let Err(message) = (step.run)() {
+        let outcome = match step.work {
+            Work::Run(run) => run(),
+            Work::ReleaseBuild => {
+                release.take().map_or(Ok(()), |build| build.wait().map_err(|error| error.to_string()))
+            }
+        };
+        if let Err(message) = outcome {
             return Err(format!(
                 "{} failed after {}: {message}\n{}",
                 step.name,
@@ -105,8 +123,10 @@ fn doc_tests() -> Result<(), String> {
     show(cargo(crate::workspace()).args(["test", "--workspace", "--doc", "--quiet"]))
 }
 
-fn release_build() -> Result<(), String> {
-    show(cargo(crate::workspace()).args(["build", "--package=keelson", "--release", "--quiet"]))
+fn release_build() -> Result<Background, String> {
+    let mut build = cargo(crate::workspace());
+    build.args(["build", "--package=keelson", "--release", "--quiet"]);
+    Background::start(&mut build).map_err(|error| error.to_string())
 }
 
 /// What end-to-end tests use: every tool that is not for a special occasion.
@@ -164,6 +184,11 @@ fn tests(part: Part) -> Result<(), String> {
             "--status-level=slow",
         ]);
         command.args(["--final-status-level=fail", "--ignore-default-filter", "-E", part.filter()]);
+        if part != Part::Fast {
+            // These wait for servers most of the time.
+            let threads = std::thread::available_parallelism().map_or(1, usize::from) + 1;
+            command.arg(format!("--test-threads={threads}"));
+        }
     } else {
         command.args(["test", "--workspace", "--quiet"]).args(part.arguments(&test_files()?));
     }
