@@ -201,10 +201,14 @@ async fn read(store: Arc<dyn Store>, mut rng: Rng, stop: Arc<AtomicBool>) -> Vec
     reads
 }
 
+/// How long a follower waits before it is given up; twice as long whenever that was too short.
+const IMPATIENT: Duration = Duration::from_millis(3);
+
 /// Follows in pieces until the writers are done and everything has arrived, or history no longer reaches.
 async fn follow(store: Arc<dyn Store>, mut rng: Rng, start: Revision, stop: Arc<AtomicBool>) -> Followed {
     let prefix = rng.choice(PREFIXES).unwrap_or_default();
     let mut followed = Followed { from: start, to: start, prefix, events: Vec::new() };
+    let mut patience = IMPATIENT;
     loop {
         let done = stop.load(Ordering::SeqCst);
         if done && followed.to >= store.known_revision() {
@@ -216,14 +220,18 @@ async fn follow(store: Arc<dyn Store>, mut rng: Rng, start: Revision, stop: Arc<
         }
         let Ok(mut follower) = store.follow(follow) else { return followed };
         for _ in 0..rng.usize(1..4) {
-            match tokio::time::timeout(Duration::from_millis(3), follower.next()).await {
+            match tokio::time::timeout(patience, follower.next()).await {
                 Ok(Ok(batch)) => {
+                    patience = IMPATIENT;
                     followed.to = batch.revision;
                     followed.events.extend(batch.events);
                 }
                 Ok(Err(Error::Compacted { .. })) => return followed,
                 Ok(Err(error)) => panic!("a follower ended: {error}"),
-                Err(_) => break,
+                Err(_) => {
+                    patience *= 2;
+                    break;
+                }
             }
         }
     }

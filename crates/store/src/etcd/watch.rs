@@ -27,7 +27,7 @@ use crate::{
 };
 use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, task::JoinSet};
 
 /// How long the watch may be silent while it is known to be behind, twice.
 const SILENCE: Duration = Duration::from_millis(500);
@@ -306,6 +306,21 @@ pub(super) struct Past {
     pub(super) handle: Handle,
 }
 
+impl Past {
+    /// Does work in the store's own runtime, as long as somebody waits for it: a read that was given up would keep its connection.
+    fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, Error>> {
+        let mut task = JoinSet::new();
+        task.spawn_on(work, &self.handle);
+        Box::pin(async move {
+            let outcome = task.join_next().await;
+            outcome.and_then(Result::ok).unwrap_or(Err(Error::Closed))
+        })
+    }
+}
+
 impl History for Past {
     fn read(
         &self,
@@ -314,19 +329,17 @@ impl History for Past {
         prefix: Bytes,
     ) -> BoxFuture<'static, Result<Batch, Error>> {
         let shared = self.shared.clone();
-        let read = self.handle.spawn(async move { shared.history(after, until, &prefix).await });
-        Box::pin(async move { read.await.unwrap_or(Err(Error::Closed)) })
+        self.run(async move { shared.history(after, until, &prefix).await })
     }
 
     fn values(&self, wanted: Vec<(crate::Key, Revision)>) -> BoxFuture<'static, Result<Vec<Value>, Error>> {
         let shared = self.shared.clone();
-        let read = self.handle.spawn(async move {
+        self.run(async move {
             let mut values = Vec::with_capacity(wanted.len());
             for (key, written) in wanted {
                 values.push(Ok(shared.value(&key, written).await?));
             }
             Ok(values)
-        });
-        Box::pin(async move { read.await.unwrap_or(Err(Error::Closed)) })
+        })
     }
 }
