@@ -184,11 +184,6 @@ fn tests(part: Part) -> Result<(), String> {
             "--status-level=slow",
         ]);
         command.args(["--final-status-level=fail", "--ignore-default-filter", "-E", part.filter()]);
-        if part != Part::Fast {
-            // These wait for servers most of the time.
-            let threads = std::thread::available_parallelism().map_or(1, usize::from) + 1;
-            command.arg(format!("--test-threads={threads}"));
-        }
     } else {
         command.args(["test", "--workspace", "--quiet"]).args(part.arguments(&test_files()?));
     }
