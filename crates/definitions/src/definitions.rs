@@ -234,7 +234,6 @@ impl Definitions {
                 false
             }
         };
-        self.handled.note(name, definition.revision);
         if let Some(structure) = self.installed.get(name).and_then(|installed| installed.structure.as_ref()) {
             conditions::note_structure(&mut status, structure.as_ref());
         }
@@ -242,8 +241,9 @@ impl Definitions {
             conditions::establish(&definition, &mut status);
         }
         let is_settled = status == definition.status;
-        if !is_settled {
-            self.write(&definition, status);
+        match is_settled {
+            true => self.handled.note(name, definition.revision),
+            false => self.write(&definition, status),
         }
         // The end goes by the conditions: a kind that is served has to be established by them first, because there may be objects.
         let may_end = definition.is_to_be_cleaned_up && (is_settled || !is_served);
@@ -356,7 +356,9 @@ impl Definitions {
     fn finish(&mut self, done: Result<Done, JoinError>) {
         match done {
             Ok(Done::Written(name, outcome)) => {
-                self.writes.remove(&name);
+                if let Some(write) = self.writes.remove(&name) {
+                    self.handled.note(&name, write.revision);
+                }
                 let Err(error) = outcome else { return };
                 if let Some(group) = self.known.get(&name).map(|known| known.group.clone()) {
                     self.names_are_free(&group);

@@ -64,9 +64,7 @@ fn answers_from_etcd_equal_those_of_the_reference() {
     replay_on_etcd(&[("patch", golden::AT_ONCE), ("kinds", golden::AT_ONCE)]);
 }
 
-/// In some runs a definition that was just created has no conditions yet when the next request reads, changes or deletes it.
 #[test]
-#[ignore = "waits for a create of a definition that is answered after its first status, on a slow store too"]
 fn custom_resources_from_etcd_equal_those_of_the_reference() {
     replay_on_etcd(&[("crd", NonZeroUsize::new(64).unwrap())]);
 }
