@@ -121,9 +121,11 @@ fn answer(request: &Request) -> Reply {
         "endless" => Reply::Endless,
         "dies" => Reply::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"kind\":".to_vec()),
         "closes" => Reply::Close,
-        "redirects" => {
-            Reply::Raw(b"HTTP/1.1 302 Found\r\nLocation: /allow\r\nContent-Length: 0\r\n\r\n".to_vec())
-        }
+        // The server closes the connection after it, so it says so: another request must not be sent on it.
+        "redirects" => Reply::Raw(
+            b"HTTP/1.1 302 Found\r\nLocation: /allow\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                .to_vec(),
+        ),
         "wrong-uid" => Reply::ok(format!(
             r#"{{"kind":"AdmissionReview","apiVersion":"{version}","response":{{"uid":"other","allowed":true}}}}"#
         )),
