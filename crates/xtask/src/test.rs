@@ -53,7 +53,7 @@ const STEPS: &[Step] = &[
     Step { name: "slow tests", extent: Extent::Everything, work: Work::Run(|| tests(Part::Slow)) },
 ];
 
-/// Runs the steps of `extent` in order, up to the first that fails.
+/// Runs the steps of `extent` in order, up to the first that fails. A step names all tests that fail.
 pub fn run(extent: Extent) -> Result<(), String> {
     let begin = Instant::now();
     let mut done = Vec::new();
@@ -180,12 +180,15 @@ fn tests(part: Part) -> Result<(), String> {
             "run",
             "--workspace",
             "--cargo-quiet",
+            "--no-fail-fast",
             "--no-tests=pass",
             "--status-level=slow",
         ]);
         command.args(["--final-status-level=fail", "--ignore-default-filter", "-E", part.filter()]);
     } else {
-        command.args(["test", "--workspace", "--quiet"]).args(part.arguments(&test_files()?));
+        command
+            .args(["test", "--workspace", "--quiet", "--no-fail-fast"])
+            .args(part.arguments(&test_files()?));
     }
     if part != Part::Fast {
         command.env("KEELSON_BIN", crate::target().join("release/keelson"));
