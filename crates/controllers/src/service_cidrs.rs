@@ -194,7 +194,8 @@ impl ServiceCidrs {
         let is_said = conditions.iter().any(|known| {
             known.r#type() == "Ready"
                 && known.status() == ready.status
-                && known.reason() == ready.reason
+                // None is applied, so somebody else's stays.
+                && (ready.reason.is_empty() || known.reason() == ready.reason)
                 && known.message() == ready.message
         });
         if is_said {
