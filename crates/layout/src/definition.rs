@@ -10,6 +10,8 @@
 
 use kinds::Kind;
 use object::{Map, Value};
+use schema::{Builder, FieldBuilder, Ref, Shape, Type, builtin, unstructured};
+use std::sync::{Arc, LazyLock};
 
 pub(crate) const GROUP: &str = "apiextensions.k8s.io";
 const NEW: &str = "apiextensions.k8s.io/v1";
@@ -25,6 +27,65 @@ const SHARED: [(&str, &str); 4] = [
 
 pub(crate) fn is_one(kind: &Kind) -> bool {
     kind.group == GROUP
+}
+
+/// The type of definitions of `v1beta1`, with its fields in the order in which the reference writes them.
+pub(crate) fn stored_type() -> &'static Ref<Type> {
+    static TYPE: LazyLock<Option<Ref<Type>>> = LazyLock::new(build_stored_type);
+    TYPE.as_ref().unwrap_or_else(|| unstructured())
+}
+
+fn build_stored_type() -> Option<Ref<Type>> {
+    let new = |name: &str| builtin::by_name(&format!("apiextensions.v1.{name}"));
+    let old = |name: &str| Builder::new(format!("apiextensions.v1beta1.{name}"));
+    let list_of = |ty: &Ref<Type>| {
+        FieldBuilder::new(Shape::List(Ref::Shared(Arc::new(Shape::Struct(ty.clone()))))).plain()
+    };
+    let mut column = old("CustomResourceColumnDefinition");
+    for field in new("CustomResourceColumnDefinition")?.fields.iter() {
+        let name = if field.name == "jsonPath" { "JSONPath" } else { field.name.as_str() };
+        column = column.field(name, like(field));
+    }
+    let columns = column.build();
+    let version = new("CustomResourceDefinitionVersion")?;
+    let mut versions = old("CustomResourceDefinitionVersion");
+    for field in version.fields.iter() {
+        let is_columns = field.name == "additionalPrinterColumns";
+        versions = versions.field(&field.name, if is_columns { list_of(&columns) } else { like(field) });
+    }
+    let copy = |ty: &Type, name: &str| ty.fields.iter().find(|field| field.name == name).map(like);
+    let texts = FieldBuilder::new(Shape::List(Ref::Static(&Shape::String))).plain();
+    let conversion = old("CustomResourceConversion")
+        .field("strategy", copy(new("CustomResourceConversion")?, "strategy")?)
+        .field("webhookClientConfig", copy(new("WebhookConversion")?, "clientConfig")?)
+        .field("conversionReviewVersions", texts);
+    let (definition, spec) = (new("CustomResourceDefinition")?, new("CustomResourceDefinitionSpec")?);
+    let spec = old("CustomResourceDefinitionSpec")
+        .field("group", copy(spec, "group")?)
+        .field("version", FieldBuilder::new(Shape::String).plain())
+        .field("names", copy(spec, "names")?)
+        .field("scope", copy(spec, "scope")?)
+        .field("validation", copy(version, "schema")?)
+        .field("subresources", copy(version, "subresources")?)
+        .field("versions", list_of(&versions.build()))
+        .field("additionalPrinterColumns", list_of(&columns))
+        .field("selectableFields", copy(version, "selectableFields")?)
+        .field("conversion", FieldBuilder::new(Shape::Struct(conversion.build())))
+        .field("preserveUnknownFields", FieldBuilder::new(Shape::Bool));
+    let stored = old("CustomResourceDefinition")
+        .object()
+        .field("spec", FieldBuilder::new(Shape::Struct(spec.build())))
+        .field("status", copy(definition, "status")?);
+    Some(stored.build())
+}
+
+/// A field like another.
+fn like(field: &schema::Field) -> FieldBuilder {
+    let mut built = FieldBuilder::new(field.shape.clone());
+    if !field.optional {
+        built = built.plain();
+    }
+    if field.always { built.always() } else { built }
 }
 
 /// Makes a definition of `v1beta1` of one of `v1`.

@@ -12,14 +12,17 @@
 //! | of custom kinds | `/registry/GROUP/RESOURCE/default/web` | JSON with sorted keys |
 //!
 //! No stored value has a `resourceVersion`: it is the revision of its key. What is read may be in any of these encodings and in any
-//! version that has a type; the layers above convert versions. Keys of other things are left alone: the leases of
-//! servers, the ranges that older releases gave addresses from.
+//! version that has a type; the layers above convert versions. Keys of other things are left alone: the ranges that older releases gave
+//! addresses from. What servers share and do not serve (their own addresses, the record of node ports) is no object of a kind; others
+//! read and write it, through a [`Record`] if it is encrypted.
 
 mod definition;
 mod keys;
+mod record;
 mod sealed;
 mod value;
 
+pub use record::Record;
 pub use sealed::Sealed;
 pub use value::MediaType;
 

@@ -195,6 +195,27 @@ fn a_definition_from_before_there_were_several_versions_is_read() {
 }
 
 #[test]
+fn definitions_are_written_as_the_reference_writes_them() {
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com", "uid": "u", "creationTimestamp": "2026-01-02T03:04:05Z"},
+        "spec": {"conversion": {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {"caBundle": "YQ==", "url": "https://example.com"}}},
+            "group": "example.com", "names": {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets", "shortNames": ["w"], "singular": "widget"},
+            "scope": "Namespaced", "versions": [{"name": "v1", "served": true, "storage": true,
+                "additionalPrinterColumns": [{"jsonPath": ".spec.size", "name": "Size", "priority": 1, "type": "integer"}],
+                "subresources": {"scale": {"specReplicasPath": ".a", "statusReplicasPath": ".b"}, "status": {}},
+                "schema": {"openAPIV3Schema": {"properties": {"size": {"minimum": 1, "type": "integer"}}, "type": "object"}}}]},
+        "status": {"acceptedNames": {"kind": "Widget", "plural": "widgets"}, "storedVersions": ["v1"],
+            "conditions": [{"message": "m", "reason": "R", "lastTransitionTime": "2026-01-02T03:04:05Z", "status": "True", "type": "Established"}]}});
+    let at = "customresourcedefinitions.apiextensions.k8s.io/widgets.example.com";
+    let (stored, read) = round(&layout(), at, &definition);
+    assert_eq!(
+        String::from_utf8(stored.to_vec()).unwrap(),
+        r#"{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"widgets.example.com","uid":"u","creationTimestamp":"2026-01-02T03:04:05Z"},"spec":{"group":"example.com","version":"v1","names":{"plural":"widgets","singular":"widget","shortNames":["w"],"kind":"Widget","listKind":"WidgetList"},"scope":"Namespaced","validation":{"openAPIV3Schema":{"type":"object","properties":{"size":{"type":"integer","minimum":1}}}},"subresources":{"status":{},"scale":{"specReplicasPath":".a","statusReplicasPath":".b"}},"versions":[{"name":"v1","served":true,"storage":true}],"additionalPrinterColumns":[{"name":"Size","type":"integer","priority":1,"JSONPath":".spec.size"}],"conversion":{"strategy":"Webhook","webhookClientConfig":{"url":"https://example.com","caBundle":"YQ=="},"conversionReviewVersions":["v1"]},"preserveUnknownFields":false},"status":{"conditions":[{"type":"Established","status":"True","lastTransitionTime":"2026-01-02T03:04:05Z","reason":"R","message":"m"}],"acceptedNames":{"plural":"widgets","kind":"Widget"},"storedVersions":["v1"]}}"#.to_owned() + "\n"
+    );
+    assert_eq!(read["spec"], definition["spec"]);
+}
+
+#[test]
 fn what_cannot_be_read_says_why() {
     for (stored, reason) in [
         (&b"k8s\0\n\x08\n\x02v9\x12\x02Xx"[..], "ConfigMap has no version \"v9\""),

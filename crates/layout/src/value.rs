@@ -33,7 +33,7 @@ pub(crate) fn encode(kind: &Kind, text: &[u8], media_type: MediaType) -> Result<
     }
     if definition::is_one(kind) {
         definition::to_stored(&mut object);
-        json::encode(unstructured(), &object, &mut out);
+        json::encode(definition::stored_type(), &object, &mut out);
     } else {
         json::encode(ty, &object, &mut out);
     }

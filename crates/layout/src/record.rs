@@ -1,0 +1,40 @@
+//! What the servers on one etcd share and do not serve, encrypted.
+
+use bytes::Bytes;
+use encryption::{Encryption, Transform};
+use store::{Codec, Key};
+
+/// Keys as they are; values encrypted as those of one resource of the group `""`.
+pub struct Record {
+    transform: Transform,
+}
+
+impl Record {
+    /// Encrypts as the configuration says of a resource.
+    pub fn new(encryption: &Encryption, resource: &str) -> Self {
+        Self { transform: encryption.for_resource("", resource) }
+    }
+}
+
+impl Codec for Record {
+    fn encode_prefix(&self, prefix: &[u8]) -> Bytes {
+        Bytes::copy_from_slice(prefix)
+    }
+
+    fn encode_key(&self, key: &Key) -> Option<Key> {
+        Some(key.clone())
+    }
+
+    fn decode_key(&self, stored: &Key) -> Option<Key> {
+        Some(stored.clone())
+    }
+
+    fn encode_value(&self, key: &Key, value: Bytes) -> Result<Bytes, String> {
+        self.transform.encrypt(key.as_bytes(), &value).map_err(|error| error.to_string())
+    }
+
+    fn decode_value(&self, key: &Key, stored: Bytes) -> Result<Bytes, String> {
+        let decrypted = self.transform.decrypt(key.as_bytes(), stored);
+        decrypted.map(|decrypted| decrypted.value).map_err(|error| error.to_string())
+    }
+}
