@@ -12,6 +12,7 @@
 //!
 //! All keys are ECDSA P-256: made in well under a millisecond, and known to every client.
 
+mod bundle;
 mod client;
 mod file;
 mod issue;
@@ -27,6 +28,7 @@ use auth::jwt::SigningKey;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
+pub use bundle::combine;
 pub use client::Client;
 pub use kubeconfig::{Cluster, Kubeconfig};
 pub use names::Names;

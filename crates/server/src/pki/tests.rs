@@ -289,3 +289,17 @@ fn key_of_service_accounts_is_made_once_and_never_replaced() {
     fs::write(folder.path("sa.key"), "").unwrap();
     assert!(folder.pki().service_account_key().unwrap().made.is_some());
 }
+
+#[test]
+fn bundles_are_combined_without_what_has_expired() {
+    let now = SystemTime::now();
+    let authority = |when| Folder::new().pki().ensure(&names(), when).unwrap().authority;
+    let (one, other) = (authority(now), authority(now));
+    assert_eq!(combine(&["", &one], now), one);
+    let both = format!("{one}{other}");
+    assert_eq!(combine(&[&one, &other, &one], now), both);
+    assert_eq!(combine(&["no bundle", &format!("a comment\r\n{both}")], now), both);
+    let later = now + Duration::from_secs(100 * 365 * 24 * 3600);
+    let newer = authority(later);
+    assert_eq!(combine(&[&both, &newer], later), newer);
+}

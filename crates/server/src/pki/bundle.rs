@@ -1,0 +1,23 @@
+//! Bundles of certificates.
+
+use super::template::pem;
+use crate::tls::certificates;
+use std::time::SystemTime;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+/// The certificates of several bundles in PEM, each once and in their order, without those that have expired. A bundle that cannot be
+/// read is left out.
+pub fn combine(bundles: &[&str], now: SystemTime) -> String {
+    let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let is_current = |der: &[u8]| {
+        let end = X509Certificate::from_der(der).map(|(_, parsed)| parsed.validity().not_after.timestamp());
+        end.is_ok_and(|end| u64::try_from(end).is_ok_and(|end| now <= end))
+    };
+    let mut kept = Vec::new();
+    for certificate in bundles.iter().filter_map(|bundle| certificates(bundle).ok()).flatten() {
+        if is_current(&certificate) && !kept.contains(&certificate) {
+            kept.push(certificate);
+        }
+    }
+    kept.iter().map(|certificate| pem("CERTIFICATE", certificate)).collect()
+}
