@@ -37,6 +37,8 @@ pub enum Settled {
     Committed,
     /// It was not, and never will be.
     Abandoned,
+    /// Nobody knows: what it would have taken stays taken, until a loop of the server finds out.
+    Unknown,
 }
 
 /// What is still to be done after a write.
@@ -123,6 +125,11 @@ impl Admitted {
     /// The write was not committed, and will not be.
     pub async fn abandoned(self) {
         self.settle(Settled::Abandoned).await;
+    }
+
+    /// Whether the write was committed is not known.
+    pub async fn unknown(self) {
+        self.settle(Settled::Unknown).await;
     }
 
     async fn settle(self, settled: Settled) {

@@ -5,7 +5,7 @@ use crate::families::Families;
 use crate::ports::Ports;
 use crate::spec::Spec;
 use crate::write::Write;
-use crate::{AddressRange, Owner, PortRange};
+use crate::{AddressRange, Owner, PortRange, PortRecord};
 use admission::{Attributes, Reservation, Settled};
 use auth::{Authorizer, BoxFuture, stored};
 use cache::{Cache, Entry};
@@ -16,8 +16,15 @@ use schema::Status;
 use schema::status::Reason;
 use schema::view::View as _;
 use schema::views::core::v1::Service;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the record of node ports is looked through, as in the reference.
+const REPAIR: Duration = Duration::from_secs(180);
+/// How long to wait after that has failed.
+const RETRY: Duration = Duration::from_secs(10);
 
 /// What services are given.
 #[derive(Clone, Copy, Debug)]
@@ -39,8 +46,8 @@ pub struct Services {
 }
 
 impl Services {
-    /// Those in a cache; `None` if it does not have the kinds.
-    pub fn new(cache: &Cache, config: &Config) -> Option<Self> {
+    /// Those in a cache; `None` if it does not have the kinds. The record is for a store that other servers share.
+    pub fn new(cache: &Cache, config: &Config, record: Option<PortRecord>) -> Option<Self> {
         let configured = [Some(config.range), config.secondary].into_iter().flatten().collect();
         Some(Self {
             families: Families {
@@ -48,13 +55,28 @@ impl Services {
                 is_dual_stack: config.secondary.is_some_and(|range| range.family() != config.range.family()),
             },
             addresses: Arc::new(Addresses::new(cache, configured)?),
-            ports: Arc::new(Ports::new(cache, config.ports)?),
+            ports: Arc::new(Ports::new(cache, config.ports, record)?),
         })
     }
 
     /// Tells it the registry whose hook it is. Only the first call counts.
     pub fn connect(&self, registry: &Arc<Registry>) {
         self.addresses.connect(registry);
+    }
+
+    /// Keeps the record of node ports in agreement with the services, until it is dropped.
+    pub async fn keep_port_record(self) {
+        let mut leaked = HashMap::new();
+        loop {
+            let pause = match self.ports.repair(&mut leaked).await {
+                Ok(()) => REPAIR,
+                Err(error) => {
+                    log::warn!(error:% = error.message; "the record of node ports could not be looked through");
+                    RETRY
+                }
+            };
+            tokio::time::sleep(pause).await;
+        }
     }
 
     /// Whether a write is about to take or to give back an address. One that is not, and whose service does not have it afterwards,
@@ -88,18 +110,20 @@ impl Services {
         Spec::read(service).addresses().iter().filter_map(|ip| parse_lenient(ip)).collect()
     }
 
-    /// What a service that is removed gives back: its addresses. Its endpoints go with it, so that another service of its name does not
+    /// What a service that is removed gives back: its addresses and node ports. Its endpoints go with it, so that another service of its name does not
     /// get them.
     fn after_removal(&self, service: &Map) -> Reservation {
         let owner = owner(service);
         let held = self.addresses.hold(Self::addresses_of(service));
-        let addresses = self.addresses.clone();
+        let (addresses, ports) = (self.addresses.clone(), self.ports.clone());
+        let unused = Spec::read(service).node_ports();
         Reservation::followed_by(move |settled| {
-            if settled == Settled::Abandoned {
+            if settled != Settled::Committed {
                 return None;
             }
             Some(Box::pin(async move {
                 remove_endpoints(&addresses, &owner).await;
+                ports.forget(unused).await;
                 for held in held {
                     addresses.release(held.ip, &owner).await;
                 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `address_range`, `port_range` | ranges as data: what is in them, and in which order they are tried |
 //! | `port_pool` | which node ports are taken |
+//! | `port_record` | the record of node ports that the servers on one store share |
 //! | `addresses` | cluster IPs: ServiceCIDR objects say which there are, IPAddress objects which are taken |
 //! | `ports` | node ports: services say which are taken, and this process which are about to be |
 //! | `spec`, `families` | the part of a service that is allocated, and the families of its addresses |
@@ -16,7 +17,11 @@
 //! 2. *Nothing is kept for nothing.* A write that is not committed gives back its addresses and ports before its client hears of it.
 //!    A service that is removed, or that loses an address, gives it back after that was committed. A crash in between leaves an
 //!    IPAddress without a service, and [`Services::is_under_way`] tells it from one that a write is about to use.
-//! 3. *Ports are not stored.* Those of services that are committed are read from the services, so nothing has to be released.
+//! 3. *A port has one service.* Those of services that are committed are read from the services, and those of writes under way are
+//!    known to the process. Where other servers share the store, a write takes its ports in the [record](PortRecord) of all of them
+//!    before, and what a service gives up is taken off it afterwards; [`Services::keep_port_record`] finds what a crash has left there.
+//! 4. *What may have happened keeps what it took.* A write of which nobody knows whether it was committed gives nothing back; the
+//!    loops find out.
 //!
 //! Finding and removing IPAddress objects without a service is left to a loop of the server.
 
@@ -26,6 +31,7 @@ mod families;
 mod hook;
 mod port_pool;
 mod port_range;
+mod port_record;
 mod ports;
 mod spec;
 mod write;
@@ -34,3 +40,4 @@ pub use address_range::{AddressRange, Family};
 pub use addresses::{MANAGED_BY, MANAGED_BY_LABEL, Owner, is_managed, owner};
 pub use hook::{Config, Services};
 pub use port_range::PortRange;
+pub use port_record::PortRecord;

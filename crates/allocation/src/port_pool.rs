@@ -1,7 +1,7 @@
 //! Which node ports are taken.
 
 use crate::PortRange;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 
 /// The node ports: those of services that are committed, and those that writes under way are about to take.
@@ -41,24 +41,42 @@ impl PortPool {
         Self { range, committed: HashMap::new(), reserved: HashSet::new() }
     }
 
-    pub(crate) fn is_taken(&self, port: u16) -> bool {
-        self.committed.contains_key(&port) || self.reserved.contains(&port)
+    pub(crate) fn range(&self) -> PortRange {
+        self.range
     }
 
-    /// Reserves a port.
-    pub(crate) fn reserve(&mut self, port: i64) -> Result<u16, PortError> {
+    /// The ports of services that are committed, as far as they are in the range.
+    pub(crate) fn committed(&self) -> BTreeSet<u16> {
+        self.committed.keys().copied().filter(|port| self.range.contains(*port)).collect()
+    }
+
+    pub(crate) fn is_committed(&self, port: u16) -> bool {
+        self.committed.contains_key(&port)
+    }
+
+    pub(crate) fn is_taken(&self, port: u16) -> bool {
+        self.is_committed(port) || self.reserved.contains(&port)
+    }
+
+    /// Reserves a port, unless others have it.
+    pub(crate) fn reserve(&mut self, port: i64, others: &BTreeSet<u16>) -> Result<u16, PortError> {
         let port = u16::try_from(port).ok().filter(|port| self.range.contains(*port));
         let port = port.ok_or(PortError::NotInRange(self.range))?;
-        if self.is_taken(port) {
+        if self.is_taken(port) || others.contains(&port) {
             return Err(PortError::Taken);
         }
         self.reserved.insert(port);
         Ok(port)
     }
 
-    /// Reserves any port. `random` gives a number below another.
-    pub(crate) fn reserve_any(&mut self, random: impl FnMut(u32) -> u32) -> Result<u16, PortError> {
-        let free = self.range.candidates(random).find(|port| !self.is_taken(*port));
+    /// Reserves any port that others do not have. `random` gives a number below another.
+    pub(crate) fn reserve_any(
+        &mut self,
+        others: &BTreeSet<u16>,
+        random: impl FnMut(u32) -> u32,
+    ) -> Result<u16, PortError> {
+        let is_free = |port: &u16| !self.is_taken(*port) && !others.contains(port);
+        let free = self.range.candidates(random).find(is_free);
         let port = free.ok_or(PortError::Full)?;
         self.reserved.insert(port);
         Ok(port)
@@ -94,6 +112,8 @@ impl PortPool {
 mod tests {
     use super::*;
 
+    const NONE: BTreeSet<u16> = BTreeSet::new();
+
     fn pool(range: &str) -> PortPool {
         PortPool::new(PortRange::parse(range).unwrap())
     }
@@ -101,27 +121,29 @@ mod tests {
     #[test]
     fn ports_are_given_once() {
         let mut pool = pool("30000-30003");
-        assert_eq!(pool.reserve(30001), Ok(30001));
-        assert_eq!(pool.reserve(30001), Err(PortError::Taken));
+        assert_eq!(pool.reserve(30001, &NONE), Ok(30001));
+        assert_eq!(pool.reserve(30001, &NONE), Err(PortError::Taken));
         pool.add(30002);
-        assert_eq!(pool.reserve(30002), Err(PortError::Taken));
+        assert_eq!(pool.reserve(30002, &NONE), Err(PortError::Taken));
         for port in [-1, 80, 30004, 99999] {
-            let refused = pool.reserve(port).unwrap_err();
+            let refused = pool.reserve(port, &NONE).unwrap_err();
             assert_eq!(
                 refused.to_string(),
                 "provided port is not in the valid range. The range of valid ports is 30000-30003"
             );
         }
-        let mut rest = [pool.reserve_any(|_| 0).unwrap(), pool.reserve_any(|_| 0).unwrap()];
+        assert_eq!(pool.reserve(30000, &[30000].into()), Err(PortError::Taken));
+        assert_eq!(pool.reserve_any(&[30000, 30003].into(), |_| 0), Err(PortError::Full));
+        let mut rest = [pool.reserve_any(&NONE, |_| 0).unwrap(), pool.reserve_any(&NONE, |_| 0).unwrap()];
         rest.sort_unstable();
         assert_eq!(rest, [30000, 30003]);
-        assert_eq!(pool.reserve_any(|_| 0), Err(PortError::Full));
+        assert_eq!(pool.reserve_any(&NONE, |_| 0), Err(PortError::Full));
     }
 
     #[test]
     fn port_of_a_committed_write_stays_taken_after_its_reservation() {
         let mut pool = pool("30000-30003");
-        assert_eq!(pool.reserve(30000), Ok(30000));
+        assert_eq!(pool.reserve(30000, &NONE), Ok(30000));
         pool.add(30000);
         pool.release(30000);
         assert!(pool.is_taken(30000));
@@ -132,7 +154,7 @@ mod tests {
         assert!(!pool.is_taken(30000));
         pool.remove(30000);
         pool.add(30001);
-        assert_eq!(pool.reserve(30002), Ok(30002));
+        assert_eq!(pool.reserve(30002, &NONE), Ok(30002));
         pool.reset();
         assert!(!pool.is_taken(30001) && pool.is_taken(30002));
     }

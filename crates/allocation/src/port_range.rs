@@ -51,6 +51,16 @@ impl PortRange {
         (self.first..=self.last).contains(&port)
     }
 
+    /// The place of a port in it, from zero on.
+    pub(crate) fn place(&self, port: u16) -> Option<u16> {
+        self.contains(port).then(|| port - self.first)
+    }
+
+    /// The port at a place.
+    pub(crate) fn at(&self, place: u16) -> Option<u16> {
+        self.first.checked_add(place).filter(|port| self.contains(*port))
+    }
+
     /// Every port once, beginning at random places in the upper part and then in the lower part, which is for ports that clients ask
     /// for. `random` gives a number below another.
     pub(crate) fn candidates(&self, mut random: impl FnMut(u32) -> u32) -> impl Iterator<Item = u16> {

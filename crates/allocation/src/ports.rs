@@ -1,28 +1,36 @@
-//! Node ports: services that are committed say which are taken, and this process which are about to be.
+//! Node ports: services that are committed say which are taken, and this process which are about to be. Where other servers take
+//! ports too, a record says what they are about to take.
 
-use crate::PortRange;
 use crate::port_pool::{PortError, PortPool};
+use crate::port_record::Recorded;
 use crate::spec::Spec;
+use crate::{PortRange, PortRecord};
 use auth::stored;
-use cache::{Cache, Cursor, Entry, Update};
+use cache::{Cache, Cursor, Entry, Filter, Freshness, Query, Resource, Update};
 use object::field::{Error, List, Path};
 use schema::view::View as _;
 use schema::views::core::v1::Service;
-use schema::{Builder, Part, Ref, Type};
-use std::collections::{HashMap, HashSet};
+use schema::{Builder, Part, Ref, Status, Type};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::MutexGuard;
 
 /// What is read of a service.
 const PART: &[Part] =
     &[Part("spec", &[Part("ports", &[Part("nodePort", &[])]), Part("healthCheckNodePort", &[])])];
 /// The dry-run port below the first that is shown.
 const SHOWN_AFTER: i64 = 32768;
+/// How often a port of no service is found in the record before it is taken off: a write may be about to use it.
+const PATIENCE: u32 = 3;
 
 /// The node ports of the cluster.
 pub(crate) struct Ports {
     state: Mutex<State>,
+    services: Arc<Resource>,
     /// The part of a service that has node ports.
     part: Ref<Type>,
+    /// What other servers share, if there can be any.
+    record: Option<PortRecord>,
 }
 
 struct State {
@@ -32,10 +40,73 @@ struct State {
 
 impl Ports {
     /// The node ports of the services in a cache; `None` if it has no services.
-    pub(crate) fn new(cache: &Cache, range: PortRange) -> Option<Self> {
-        let services = Cursor::new(cache.resource("services")?);
+    pub(crate) fn new(cache: &Cache, range: PortRange, record: Option<PortRecord>) -> Option<Self> {
+        let services = cache.resource("services")?;
+        let state = State { pool: PortPool::new(range), services: Cursor::new(services.clone()) };
         let part = Builder::part_of(Service::schema(), PART).build();
-        Some(Self { state: Mutex::new(State { pool: PortPool::new(range), services }), part })
+        Some(Self { state: Mutex::new(state), services, part, record })
+    }
+
+    /// What other servers have taken or are about to take; none if there are no others.
+    pub(crate) async fn others(&self) -> Result<Others<'_>, Status> {
+        let Some(record) = &self.record else {
+            return Ok(Others { recorded: Recorded::default(), turn: None });
+        };
+        let turn = record.turn().await;
+        let recorded = record.read().await?;
+        // The services are known as they are after that: a port that is off the record is not theirs any more.
+        let services = self.services.list(Query::new(Freshness::MostRecent, Filter::all())).await;
+        drop(services.map_err(registry::status)?);
+        Ok(Others { recorded, turn: Some((record, turn)) })
+    }
+
+    /// Takes ports off the record, except for those that services have.
+    pub(crate) async fn forget(&self, ports: BTreeSet<u16>) {
+        if self.record.is_none() {
+            return;
+        }
+        let free: BTreeSet<u16> =
+            self.with_pool(|pool| ports.into_iter().filter(|port| !pool.is_committed(*port)).collect());
+        if !free.is_empty()
+            && let Err(error) = self.take_off(&free).await
+        {
+            log::warn!(error:% = error.message; "node ports of no service stay on record until it is looked through");
+        }
+    }
+
+    /// Brings the record into agreement with the services. What no service has stays for some rounds, which `leaked` counts.
+    pub(crate) async fn repair(&self, leaked: &mut HashMap<u16, u32>) -> Result<(), Status> {
+        loop {
+            let others = self.others().await?;
+            let mut taken = self.with_pool(|pool| pool.committed());
+            let mut found = HashMap::new();
+            for port in &others.recorded.taken - &taken {
+                let times = leaked.get(&port).copied().unwrap_or_default();
+                if times < PATIENCE {
+                    found.insert(port, times + 1);
+                    taken.insert(port);
+                } else {
+                    log::warn!(port; "a node port on record belongs to no service and is released");
+                }
+            }
+            if others.replace(self.range(), &taken).await? {
+                *leaked = found;
+                return Ok(());
+            }
+        }
+    }
+
+    async fn take_off(&self, ports: &BTreeSet<u16>) -> Result<(), Status> {
+        loop {
+            let others = self.others().await?;
+            if others.replace(self.range(), &(&others.recorded.taken - ports)).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn range(&self) -> PortRange {
+        self.with_pool(|pool| pool.range())
     }
 
     /// Works with the ports, after every service that was acknowledged is counted.
@@ -68,10 +139,39 @@ impl Ports {
     }
 }
 
+/// What other servers have taken, as long as no other task of this process changes that.
+pub(crate) struct Others<'a> {
+    recorded: Recorded,
+    turn: Option<(&'a PortRecord, MutexGuard<'a, ()>)>,
+}
+
+impl Others<'_> {
+    /// Writes what is taken now; false if another server was faster.
+    async fn replace(&self, range: PortRange, taken: &BTreeSet<u16>) -> Result<bool, Status> {
+        match &self.turn {
+            Some((record, _)) if !self.recorded.says(taken) => {
+                record.write(range, &self.recorded, taken).await
+            }
+            _ => Ok(true),
+        }
+    }
+}
+
 /// Ports that are reserved for a write, until this is dropped.
 pub(crate) struct ReservedPorts {
     ports: Arc<Ports>,
     numbers: Vec<u16>,
+}
+
+impl ReservedPorts {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.numbers.is_empty()
+    }
+
+    /// Gives them back, also in the record.
+    pub(crate) async fn give_back(self) {
+        self.ports.forget(self.numbers.iter().copied().collect()).await;
+    }
 }
 
 impl Drop for ReservedPorts {
@@ -96,21 +196,28 @@ pub(crate) enum Refused {
 }
 
 /// What one write takes.
-pub(crate) struct Taking {
+pub(crate) struct Taking<'a> {
     reserved: ReservedPorts,
+    others: Others<'a>,
     /// What a dry run would have taken; `None` if this is none.
     shown: Option<Vec<i64>>,
 }
 
-impl Taking {
-    pub(crate) fn new(ports: &Arc<Ports>, dry_run: bool) -> Self {
+impl<'a> Taking<'a> {
+    pub(crate) fn new(ports: &Arc<Ports>, others: Others<'a>, dry_run: bool) -> Self {
         let reserved = ReservedPorts { ports: ports.clone(), numbers: Vec::new() };
-        Self { reserved, shown: dry_run.then(Vec::new) }
+        Self { reserved, others, shown: dry_run.then(Vec::new) }
     }
 
-    /// What was taken; nothing if that is nothing.
-    pub(crate) fn into_reserved(self) -> Option<ReservedPorts> {
-        (!self.reserved.numbers.is_empty()).then_some(self.reserved)
+    /// What was taken, for other servers to see too; `None` if one of them was faster.
+    pub(crate) async fn finish(self) -> Result<Option<ReservedPorts>, Status> {
+        let Self { reserved, others, .. } = self;
+        if reserved.numbers.is_empty() {
+            return Ok(Some(reserved));
+        }
+        let taken = &others.recorded.taken | &reserved.numbers.iter().copied().collect();
+        let is_first = others.replace(reserved.ports.range(), &taken).await?;
+        Ok(is_first.then_some(reserved))
     }
 
     /// The ports of a new service.
@@ -217,11 +324,13 @@ impl Taking {
     fn reserve(&mut self, port: i64) -> Result<(), PortError> {
         let ReservedPorts { ports, numbers } = &mut self.reserved;
         let Some(shown) = &mut self.shown else {
-            numbers.push(ports.with_pool(|pool| pool.reserve(port))?);
+            numbers.push(ports.with_pool(|pool| pool.reserve(port, &self.others.recorded.taken))?);
             return Ok(());
         };
         // A dry run does not ask for the range, as in the reference.
-        let is_taken = u16::try_from(port).is_ok_and(|port| ports.with_pool(|pool| pool.is_taken(port)));
+        let is_taken = u16::try_from(port).is_ok_and(|port| {
+            self.others.recorded.taken.contains(&port) || ports.with_pool(|pool| pool.is_taken(port))
+        });
         if is_taken || shown.contains(&port) {
             return Err(PortError::Taken);
         }
@@ -236,7 +345,8 @@ impl Taking {
             shown.push(port);
             return Ok(port);
         }
-        let port = ports.with_pool(|pool| pool.reserve_any(|below| fastrand::u32(..below)))?;
+        let others = &self.others.recorded.taken;
+        let port = ports.with_pool(|pool| pool.reserve_any(others, |below| fastrand::u32(..below)))?;
         numbers.push(port);
         Ok(port.into())
     }

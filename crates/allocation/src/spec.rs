@@ -4,6 +4,7 @@ use crate::Family;
 use object::{Key, Map, Value};
 use schema::view::View as _;
 use schema::views::core::v1::{Service, ServiceSpec};
+use std::collections::BTreeSet;
 
 /// The cluster IP of services that have none.
 pub(crate) const NONE: &str = "None";
@@ -134,6 +135,13 @@ impl Spec {
 
     pub(crate) fn needs_health_port(&self) -> bool {
         self.kind == "LoadBalancer" && self.is_local
+    }
+
+    /// Its node ports, that of the health check among them.
+    pub(crate) fn node_ports(&self) -> BTreeSet<u16> {
+        let ports = self.ports.iter().map(|port| port.node_port).chain([self.health_port]);
+        let ports = ports.filter(|port| self.may_have_node_ports() && *port != 0);
+        ports.filter_map(|port| u16::try_from(port).ok()).collect()
     }
 
     pub(crate) fn is_single_stack(&self) -> bool {

@@ -3,7 +3,7 @@
 use crate::addresses::{AddressError, Lease};
 use crate::families;
 use crate::hook::owner;
-use crate::ports::{Refused, Taking};
+use crate::ports::{Refused, ReservedPorts, Taking};
 use crate::spec::Spec;
 use crate::{Family, Services};
 use admission::{Reservation, Settled};
@@ -29,6 +29,9 @@ pub(crate) struct Write<'a> {
     released: Vec<IpAddr>,
     dry_run: bool,
 }
+
+/// How often another server may be faster than this one before a write is refused.
+const ATTEMPTS: u32 = 100;
 
 /// An address that a service is given.
 enum Given {
@@ -144,44 +147,72 @@ impl<'a> Write<'a> {
 
     /// Takes the ports, writes everything, and makes the reservation.
     async fn finish(mut self, old: Option<&Spec>) -> Result<Option<Reservation>, Status> {
-        let mut taking = Taking::new(&self.services.ports, self.dry_run);
-        let taken = match old {
-            None => taking.create(&mut self.spec),
-            Some(old) => taking.update(&mut self.spec, old),
+        let reserved = match self.take_ports(old).await {
+            Ok(reserved) => reserved,
+            Err(refused) => {
+                give_back(std::mem::take(&mut self.leases)).await;
+                return Err(refused);
+            }
         };
-        if let Err(refused) = taken {
-            drop(taking);
-            give_back(std::mem::take(&mut self.leases)).await;
-            return Err(self.refuse_ports(refused));
-        }
         self.write();
         self.drop_internal_policy();
-        let reserved = taking.into_reserved();
+        let unused = old.map(|old| &old.node_ports() - &self.spec.node_ports()).unwrap_or_default();
         let Self { services, service, leases, released, dry_run, .. } = self;
-        if dry_run || (reserved.is_none() && leases.is_empty() && released.is_empty()) {
+        let changes_nothing =
+            reserved.is_none() && leases.is_empty() && released.is_empty() && unused.is_empty();
+        if dry_run || changes_nothing {
             return Ok(None);
         }
-        let (addresses, owner) = (services.addresses.clone(), owner(service));
+        let (addresses, ports, owner) = (services.addresses.clone(), services.ports.clone(), owner(service));
         let held = addresses.hold(released);
-        Ok(Some(Reservation::followed_by(move |settled| {
-            // The pool reads the ports of what was committed.
-            drop(reserved);
-            match settled {
-                Settled::Abandoned if leases.is_empty() => None,
-                Settled::Abandoned => Some(Box::pin(give_back(leases))),
-                Settled::Committed => {
-                    leases.into_iter().for_each(Lease::keep);
-                    if held.is_empty() {
-                        return None;
-                    }
-                    Some(Box::pin(async move {
-                        for held in held {
-                            addresses.release(held.ip, &owner).await;
-                        }
-                    }))
+        Ok(Some(Reservation::followed_by(move |settled| match settled {
+            Settled::Abandoned if reserved.is_none() && leases.is_empty() => None,
+            Settled::Abandoned => Some(Box::pin(async move {
+                if let Some(reserved) = reserved {
+                    reserved.give_back().await;
                 }
+                give_back(leases).await;
+            })),
+            Settled::Committed => {
+                // The pool reads the ports of what was committed.
+                drop(reserved);
+                leases.into_iter().for_each(Lease::keep);
+                if held.is_empty() && unused.is_empty() {
+                    return None;
+                }
+                Some(Box::pin(async move {
+                    ports.forget(unused).await;
+                    for held in held {
+                        addresses.release(held.ip, &owner).await;
+                    }
+                }))
+            }
+            Settled::Unknown => {
+                leases.into_iter().for_each(Lease::keep);
+                None
             }
         })))
+    }
+
+    /// Takes the ports, before other servers do.
+    async fn take_ports(&mut self, old: Option<&Spec>) -> Result<Option<ReservedPorts>, Status> {
+        if !self.spec.may_have_node_ports() {
+            return Ok(None);
+        }
+        let (ports, asked) = (&self.services.ports, self.spec.clone());
+        for _ in 0..ATTEMPTS {
+            let mut taking = Taking::new(ports, ports.others().await?, self.dry_run);
+            let taken = match old {
+                None => taking.create(&mut self.spec),
+                Some(old) => taking.update(&mut self.spec, old),
+            };
+            taken.map_err(|refused| self.refuse_ports(refused))?;
+            if let Some(reserved) = taking.finish().await? {
+                return Ok((!reserved.is_empty()).then_some(reserved));
+            }
+            self.spec = asked.clone();
+        }
+        Err(Status::internal_error("failed to allocate a nodePort: other servers take ports all the time"))
     }
 
     fn write(&mut self) {

@@ -4,11 +4,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use admission::plugins::NamespaceLifecycle;
 use admission::{Attributes, Chain, Operation, Plugin, Reservation};
-use allocation::{AddressRange, Config, PortRange, Services};
+use allocation::{AddressRange, Config, PortRange, PortRecord, Services};
 use auth::{Authenticated, Deferred, SystemIdentity};
 use cache::Cache;
 use object::{Map, Value};
@@ -17,6 +18,9 @@ use registry::{
 };
 use schema::{Limits, Status, json};
 use store::memory::Memory;
+use store::{
+    BoxFuture, Change, Committed, Entry, Fate, Follow, Follower, Health, Key, Revision, Store, Visitor,
+};
 
 const SERVICES: Address<'static> = Address::core("services", "n");
 const CIDRS: Address<'static> = Address::v1("networking.k8s.io", "servicecidrs", "");
@@ -53,12 +57,27 @@ impl Plugin for Refuses {
 struct Server {
     registry: Arc<Registry>,
     client: Client,
+    services: Services,
 }
 
 impl Server {
     /// A server with ranges by flags, and one ServiceCIDR that has them.
     async fn start(ranges: &[&str], ports: &str) -> Self {
-        let server = Self::on(Arc::new(Memory::default()), ranges, ports).await;
+        Self::on(Arc::new(Memory::default()), ranges, ports).await.with_range(ranges).await
+    }
+
+    /// Two servers on one store, which know of each other.
+    async fn start_two(ranges: &[&str], ports: &str) -> [Self; 2] {
+        let store = Arc::new(Memory::default());
+        let shared = async || {
+            let record = PortRecord::new(store.clone(), "/registry").unwrap();
+            Self::with_record(store.clone(), ranges, ports, Some(record)).await
+        };
+        [shared().await.with_range(ranges).await, shared().await]
+    }
+
+    async fn with_range(self, ranges: &[&str]) -> Self {
+        let server = self;
         let list: Vec<String> = ranges.iter().map(|range| format!("\"{range}\"")).collect();
         server
             .make(
@@ -70,7 +89,16 @@ impl Server {
         server
     }
 
-    async fn on(store: Arc<Memory>, ranges: &[&str], ports: &str) -> Self {
+    async fn on(store: Arc<dyn Store>, ranges: &[&str], ports: &str) -> Self {
+        Self::with_record(store, ranges, ports, None).await
+    }
+
+    async fn with_record(
+        store: Arc<dyn Store>,
+        ranges: &[&str],
+        ports: &str,
+        record: Option<PortRecord>,
+    ) -> Self {
         let cache = Cache::open(store, specs().unwrap(), cache::Options::default());
         let cache = Arc::new(cache.await.unwrap());
         let mut ranges = ranges.iter().map(|range| AddressRange::parse(range).unwrap());
@@ -79,7 +107,7 @@ impl Server {
             secondary: ranges.next(),
             ports: PortRange::parse(ports).unwrap(),
         };
-        let services = Services::new(&cache, &config).unwrap();
+        let services = Services::new(&cache, &config, record).unwrap();
         let plugins: [Box<dyn Plugin>; 2] =
             [Box::new(NamespaceLifecycle::new(cache.resource("namespaces").unwrap())), Box::new(Refuses)];
         let config = registry::Config {
@@ -89,7 +117,8 @@ impl Server {
         };
         let registry = Arc::new(Registry::new(cache, config).unwrap());
         services.connect(&registry);
-        Self { client: Client::new(registry.clone(), SystemIdentity::ApiServer, "test"), registry }
+        let client = Client::new(registry.clone(), SystemIdentity::ApiServer, "test");
+        Self { registry, client, services }
     }
 
     async fn make(&self, address: Address<'_>, text: &str) -> Value {
@@ -431,11 +460,21 @@ async fn ranges_are_tried_in_their_order_while_they_are_ready() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_writes_get_nothing_twice_and_leave_nothing() {
+    write_concurrently(&[Server::start(&["10.0.0.0/25"], "30000-30089").await]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn two_servers_give_nothing_twice_and_leave_nothing() {
+    write_concurrently(&Server::start_two(&["10.0.0.0/25"], "30000-30089").await).await;
+}
+
+/// Writes services, some of which are refused or removed again.
+async fn write_concurrently(servers: &[Server]) {
     const TASKS: usize = 200;
-    let server = Server::start(&["10.0.0.0/25"], "30000-30089").await;
+    let server = &servers[0];
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..TASKS {
-        let server = server.clone();
+        let server = servers[task % servers.len()].clone();
         tasks.spawn(async move {
             let name = format!("s{task}");
             for round in 0..4 {
@@ -498,4 +537,149 @@ async fn ports_are_known_after_a_restart() {
             .ends_with("Invalid value: 30000: provided port is already allocated")
     );
     assert!(again.create("b", r#"{"type":"NodePort","ports":[{"port":80}]}"#).await.ends_with(" 30001"));
+}
+
+#[tokio::test]
+async fn ports_on_record_are_taken_until_nobody_has_used_them_for_long() {
+    let range = ["10.0.0.0/24"];
+    let store = Arc::new(Memory::default());
+    let record = || Some(PortRecord::new(store.clone(), "/registry").unwrap());
+    let server = Server::with_record(store.clone(), &range, "30000-30009", record()).await;
+    let server = server.with_range(&range).await;
+    // One that knows of no others leaves its ports on record, and takes none there.
+    let careless = Server::on(store.clone(), &range, "30000-30009").await;
+    let port = |port: u16| format!(r#"{{"type":"NodePort","ports":[{{"port":80,"nodePort":{port}}}]}}"#);
+    server.create("leaves", &port(30001)).await;
+    careless.delete("leaves").await;
+    careless.make(SERVICES, &service("takes", &port(30002))).await;
+    let other = Server::with_record(store.clone(), &range, "30000-30009", record()).await;
+    let taken = |port: u16| format!("Invalid value: {port}: provided port is already allocated");
+    for number in [30001, 30002] {
+        let refused = other.create("a", &port(number)).await;
+        assert!(refused.ends_with(&taken(number)), "{refused}");
+    }
+    let refused = other.dry_run("a", &service("a", &port(30001)), "create").await;
+    assert!(refused.ends_with(&taken(30001)), "{refused}");
+    // What a service does not have any more is free for others at once.
+    assert!(other.create("b", &port(30003)).await.ends_with(" 30003"));
+    assert!(
+        other.patch("b", r#"{"spec":{"ports":[{"port":80,"nodePort":30004}]}}"#).await.ends_with(" 30004")
+    );
+    assert!(server.create("c", &port(30003)).await.ends_with(" 30003"));
+    assert!(other.patch("b", r#"{"spec":{"type":"ClusterIP"}}"#).await.starts_with("10."));
+    assert!(
+        server.patch("c", r#"{"spec":{"ports":[{"port":80,"nodePort":30004}]}}"#).await.ends_with(" 30004")
+    );
+
+    tokio::time::pause();
+    tokio::spawn(server.services.clone().keep_port_record());
+    tokio::time::sleep(Duration::from_secs(500)).await;
+    assert!(other.create("a", &port(30001)).await.ends_with(&taken(30001)));
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert!(other.create("a", &port(30001)).await.ends_with(" 30001"));
+    careless.delete("takes").await;
+    assert!(other.create("d", &port(30002)).await.ends_with(&taken(30002)), "it was put on record");
+}
+
+/// A store that does not say what became of the writes of services, while it is asked to.
+struct Doubtful {
+    store: Memory,
+    is_silent: AtomicBool,
+}
+
+impl Store for Doubtful {
+    fn commit(&self, change: Change) -> BoxFuture<'static, Result<Committed, store::Error>> {
+        let is_silent =
+            self.is_silent.load(Ordering::SeqCst) && change.key.as_bytes().starts_with(b"services/");
+        let committed = self.store.commit(change);
+        Box::pin(async move {
+            let committed = committed.await;
+            let source = || Arc::new(std::io::Error::other("no answer"));
+            match is_silent {
+                true => Err(store::Error::Io { fate: Fate::Unknown, source: source() }),
+                false => committed,
+            }
+        })
+    }
+
+    fn known_revision(&self) -> Revision {
+        self.store.known_revision()
+    }
+
+    fn newest_revision(&self) -> BoxFuture<'static, Result<Revision, store::Error>> {
+        self.store.newest_revision()
+    }
+
+    fn changed(&self, after: Revision) -> BoxFuture<'static, Result<(), store::Error>> {
+        self.store.changed(after)
+    }
+
+    fn compacted(&self) -> Revision {
+        self.store.compacted()
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Entry>, store::Error> {
+        self.store.get(key)
+    }
+
+    fn load(
+        &self,
+        prefix: &[u8],
+        at: Option<Revision>,
+        visit: &mut Visitor<'_>,
+    ) -> Result<Revision, store::Error> {
+        self.store.load(prefix, at, visit)
+    }
+
+    fn follow(&self, follow: Follow) -> Result<Box<dyn Follower>, store::Error> {
+        self.store.follow(follow)
+    }
+
+    fn compact(&self, to: Revision) -> BoxFuture<'static, Result<(), store::Error>> {
+        self.store.compact(to)
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn health(&self) -> Health {
+        self.store.health()
+    }
+
+    fn close(&self) {
+        self.store.close();
+    }
+}
+
+#[tokio::test]
+async fn writes_that_may_have_happened_keep_what_they_took() {
+    let range = ["10.0.0.0/24"];
+    let store = Arc::new(Doubtful { store: Memory::default(), is_silent: AtomicBool::new(false) });
+    let record = PortRecord::new(store.clone(), "/registry").unwrap();
+    let server = Server::with_record(store.clone(), &range, "30000-30009", Some(record)).await;
+    let server = server.with_range(&range).await;
+    let spec = |ip: u8, port: u16| {
+        format!(
+            r#"{{"type":"NodePort","clusterIP":"10.0.0.{ip}","ports":[{{"port":80,"nodePort":{port}}}]}}"#
+        )
+    };
+    server.create("goes", &spec(1, 30001)).await;
+    store.is_silent.store(true, Ordering::SeqCst);
+    let unknown = server.create("comes", &spec(2, 30002)).await;
+    assert!(unknown.starts_with("500 "), "{unknown}");
+    let gone = server.client.delete(SERVICES.named("goes"), &DeleteOptions::default()).await;
+    assert_eq!(gone.unwrap_err().code, 500);
+    store.is_silent.store(false, Ordering::SeqCst);
+    assert_eq!(server.taken().await, ["10.0.0.1 goes", "10.0.0.2 comes"]);
+    let left = server.client.list_objects(SERVICES).await.unwrap();
+    assert_eq!(ips(&left), ["10.0.0.2"]);
+    for (ip, port) in [(3, 30001), (3, 30002), (1, 30003), (2, 30003)] {
+        let refused = server.create("other", &spec(ip, port)).await;
+        assert!(
+            refused.ends_with("provided port is already allocated")
+                || refused.ends_with("provided IP is already allocated"),
+            "{refused}"
+        );
+    }
 }

@@ -84,14 +84,17 @@ impl AuthorityFiles {
             let texts: Vec<String> = values.iter().map(|value| json::string(value)).collect();
             format!("[{}]", texts.join(","))
         };
-        vec![
+        let mut info = vec![
             ("requestheader-client-ca-file", authorities.clone()),
             ("requestheader-allowed-names", list(&options.allowed_names)),
             ("requestheader-extra-headers-prefix", list(&options.extra_prefixes)),
             ("requestheader-group-headers", list(&options.group_headers)),
-            ("requestheader-uid-headers", list(&options.uid_headers)),
             ("requestheader-username-headers", list(&options.username_headers)),
-        ]
+        ];
+        if !options.uid_headers.is_empty() {
+            info.push(("requestheader-uid-headers", list(&options.uid_headers)));
+        }
+        info
     }
 }
 

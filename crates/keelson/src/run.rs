@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use allocation::Services;
+use allocation::{PortRecord, Services};
 use auth::{Authenticators, SystemIdentity};
 use cache::Cache;
 use controllers::{CertificateAuthority, Leadership, Recorder, Supervisor};
@@ -145,10 +145,10 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let backends = kubelets::backends(&options.kubelets)?;
     let authenticators = access::authenticators(options, &files, &loaded, &cache, tokens)?;
     let shared = plugins::shared(options, &cache)?;
-    let services = services(options, &cache)?;
+    let services = services(options, &cache, stores.port_record(options)?)?;
     let handled =
         Handled::new(&cache).ok_or_else(|| registry::Error::Missing(definitions::RESOURCE.into()))?;
-    let before = cache.committed();
+    let before = service_repair::earlier(&cache);
     let hooks = WriteHooks::default().with("", "services", Arc::new(services.clone())).with(
         definitions::GROUP,
         definitions::RESOURCE,
@@ -201,6 +201,9 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     tokio::spawn(health::log_changes(registry.clone()));
     if !registry.cache().store().expires() {
         tokio::spawn(event_expiry::run(registry.cache().clone(), options.event_ttl));
+    }
+    if registry.cache().store().is_shared() {
+        tokio::spawn(services.clone().keep_port_record());
     }
     tokio::spawn({
         let cache = registry.cache().clone();
@@ -275,10 +278,10 @@ async fn withdraw(registry: &Arc<Registry>, values: &SystemValues) {
 }
 
 /// What gives addresses and node ports to services.
-fn services(options: &Options, cache: &Cache) -> Result<Services, Error> {
+fn services(options: &Options, cache: &Cache, record: Option<PortRecord>) -> Result<Services, Error> {
     let ServiceOptions { range, secondary_range, node_ports, .. } = options.services;
     let config = allocation::Config { range, secondary: secondary_range, ports: node_ports };
-    let services = Services::new(cache, &config);
+    let services = Services::new(cache, &config, record);
     Ok(services.ok_or_else(|| registry::Error::Missing("services".into()))?)
 }
 

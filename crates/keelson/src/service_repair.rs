@@ -5,8 +5,8 @@
 //! at every service and every IPAddress at the start, and at those that change, and
 //!
 //! - makes the IPAddress that a service lacks, and makes one anew that belongs to something else or lacks its labels;
-//! - removes an IPAddress of the allocator whose service is gone or has other addresses: at once if an earlier process made it,
-//!   otherwise after a minute, and never while a write is about it.
+//! - removes an IPAddress of the allocator whose service is gone or has other addresses: at once if an earlier process made it and no
+//!   other server can be about to use it, otherwise after a minute, and never while a write is about it.
 //!
 //! An address that two services have stays as it is: people have to decide. Findings are logged, and told as events of the service or
 //! the IPAddress.
@@ -43,6 +43,12 @@ const COLLECT: Duration = Duration::from_millis(20);
 const AT_ONCE: usize = 64;
 /// What is read of a service.
 const PART: &[Part] = &[Part("spec", &[Part("type", &[]), Part("clusterIP", &[]), Part("clusterIPs", &[])])];
+
+/// Up to which revision everything was made by processes that have ended: other servers on the same store may be about to use what they
+/// made.
+pub(crate) fn earlier(cache: &Cache) -> Revision {
+    if cache.store().is_shared() { Revision::ZERO } else { cache.committed() }
+}
 
 /// Runs until the process ends. What was made up to the revision `before` is of an earlier process.
 pub(crate) async fn run(cache: Arc<Cache>, services: Services, before: Revision, recorder: Recorder) {
@@ -364,7 +370,7 @@ mod tests {
                 secondary: None,
                 ports: PortRange::default(),
             };
-            let services = Services::new(&cache, &config).unwrap();
+            let services = Services::new(&cache, &config, None).unwrap();
             let config = registry::Config {
                 hooks: WriteHooks::default().with("", "services", Arc::new(services.clone())),
                 ..registry::Config::new(&cache).unwrap()

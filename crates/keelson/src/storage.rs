@@ -8,9 +8,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use allocation::PortRecord;
 use cache::{Cache, Spec};
 use encryption::Encryption;
-use layout::Sealed;
+use layout::{Record, Sealed};
 use store::embedded::{self, Embedded};
 use store::memory::Memory;
 use store::{Coded, InvalidKey, Store};
@@ -121,8 +122,23 @@ impl Stores {
 
     /// The other servers on the main store, if there can be any; this one is at `own`.
     pub(crate) fn peers(&self, options: &Options, own: IpAddr) -> Result<Option<Peers>, Error> {
-        let shared = self.shared.as_ref();
-        Ok(shared.map(|store| Peers::new(store.clone(), &options.etcd.prefix, own)).transpose()?)
+        let store = self.records(Peers::RESOURCE);
+        Ok(store.map(|store| Peers::new(store, &options.etcd.prefix, own)).transpose()?)
+    }
+
+    /// The record of node ports that the servers on the main store share, if there can be any.
+    pub(crate) fn port_record(&self, options: &Options) -> Result<Option<PortRecord>, Error> {
+        let store = self.records(PortRecord::RESOURCE);
+        Ok(store.map(|store| PortRecord::new(store, &options.etcd.prefix)).transpose()?)
+    }
+
+    /// Where the servers on the main store keep what they share and do not serve, encrypted as the objects of a resource.
+    fn records(&self, resource: &str) -> Option<Arc<dyn Store>> {
+        let shared = self.shared.clone()?;
+        Some(match &self.encryption {
+            Some(encryption) => Arc::new(Coded::new(shared, Arc::new(Record::new(encryption, resource)))),
+            None => shared,
+        })
     }
 
     /// Opens the cache.

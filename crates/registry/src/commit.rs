@@ -125,6 +125,7 @@ impl Registry {
             let outcome = cache.commit(change).await;
             match &outcome {
                 Ok(_) => admitted.committed().await,
+                Err(error) if error.is_fate_unknown() => admitted.unknown().await,
                 Err(_) => admitted.abandoned().await,
             }
             outcome

@@ -20,7 +20,7 @@ const LIFETIME: Duration = Duration::from_secs(15);
 /// The addresses of all servers on an etcd.
 #[derive(Clone)]
 pub(crate) struct Peers {
-    /// With the keys and values as they lie in etcd.
+    /// With the keys as they lie in etcd, and the values as they are before they are encrypted.
     store: Arc<dyn Store>,
     /// `/registry/masterleases/`.
     prefix: String,
@@ -35,6 +35,9 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
+    /// The resource that the values are of, for encryption.
+    pub(crate) const RESOURCE: &str = "apiServerIPInfo";
+
     /// The servers that keep objects under a prefix such as `/registry`, this one at `own`.
     pub(crate) fn new(store: Arc<dyn Store>, prefix: &str, own: IpAddr) -> Result<Self, InvalidKey> {
         let prefix = format!("/{}/masterleases/", prefix.trim_matches('/'));
@@ -73,10 +76,9 @@ impl Peers {
         let read = move || {
             let mut addresses = Vec::new();
             store.load(prefix.as_bytes(), Some(newest), &mut |entry| {
-                let address = entry.ok().and_then(|entry| {
-                    str::from_utf8(entry.key.as_bytes()).ok()?.strip_prefix(&prefix)?.parse::<IpAddr>().ok()
-                });
-                addresses.extend(address);
+                let key = entry.map_or_else(|corrupt| corrupt.key, |entry| entry.key);
+                let address = str::from_utf8(key.as_bytes()).ok().and_then(|key| key.strip_prefix(&prefix));
+                addresses.extend(address.and_then(|address| address.parse::<IpAddr>().ok()));
                 ControlFlow::Continue(())
             })?;
             Ok::<_, Error>(addresses)

@@ -166,13 +166,14 @@ impl Drop for Namespace {
 pub(super) struct Charged {
     namespace: Namespace,
     number: u64,
+    /// Whether it may have been committed: the charge stays then.
     committed: bool,
 }
 
 impl Charged {
     /// Ends it.
     pub(super) fn settle(mut self, settled: Settled) {
-        self.committed = settled == Settled::Committed;
+        self.committed = settled != Settled::Abandoned;
     }
 }
 
