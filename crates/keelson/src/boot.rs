@@ -7,6 +7,7 @@
 //! server keeps ([`flow_control`], [`api_services`]).
 
 mod api_services;
+mod authentication_info;
 mod flow_control;
 mod flow_schemas;
 mod identity;
@@ -21,8 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use auth::SystemIdentity;
-use object::Value;
 use object::time::Time;
+use object::{Map, Value};
 use registry::{Address, Client, Registry};
 use schema::{Status, json};
 use server::pki::Cluster;
@@ -124,8 +125,8 @@ impl Hooks {
         self.all.iter().all(|hook| hook.is_done())
     }
 
-    /// Creates all objects, does `then`, renews the identity lease, removes those of servers that are gone, and keeps the service until
-    /// the process ends.
+    /// Creates all objects, does `then`, renews the identity lease, removes those of servers that are gone, and keeps the service and what
+    /// servers behind this one need to know until the process ends.
     pub(crate) async fn run(&self, registry: &Arc<Registry>, values: &SystemValues, then: impl FnOnce()) {
         let mut boot = Boot::new(registry, values);
         if boot.is_served(flow_control::SCHEMAS) && boot.is_served(flow_control::LEVELS) {
@@ -154,7 +155,7 @@ impl Hooks {
                 // Services get their addresses from it.
                 self.attempt(SERVICE_RANGE, || boot.service_range()).await;
                 tokio::join!(
-                    self.repeat(SERVICE, || boot.service()),
+                    self.repeat(SERVICE, || boot.first_service()),
                     self.repeat(SERVICE_RANGE, || boot.service_range_status()),
                 );
             },
@@ -175,6 +176,9 @@ impl Hooks {
             sleep(RENEWAL).await;
             if let Err(error) = boot.renew_identity().await {
                 log::warn!(error:% = error.message; "the identity of this server could not be renewed");
+            }
+            if let Err(error) = boot.authentication_info().await {
+                log::warn!(error:% = error.message; "what servers behind this one need to know could not be kept");
             }
             if let Err(error) = boot.keep_service().await {
                 log::warn!(error:% = error.message; "the service of this server could not be kept");
@@ -323,19 +327,6 @@ impl Boot<'_> {
         Ok(())
     }
 
-    async fn authentication_info(&self) -> Result<(), Status> {
-        let authority = ("client-ca-file", &self.values.client_authority);
-        let proxy = self.values.proxy.iter().map(|(key, value)| (*key, value));
-        let data = [authority].into_iter().chain(proxy);
-        let data: Vec<String> =
-            data.map(|(key, value)| format!(r#""{key}":{}"#, json::string(value))).collect();
-        let text = format!(
-            r#"{{"metadata":{{"name":"extension-apiserver-authentication"}},"data":{{{}}}}}"#,
-            data.join(",")
-        );
-        self.apply(Address::core("configmaps", "kube-system"), &text, &["data"]).await
-    }
-
     async fn token_tracking(&self) -> Result<(), Status> {
         let now = self.now.to_string();
         let day = now.get(..10).unwrap_or_default();
@@ -374,7 +365,10 @@ impl Boot<'_> {
         if !self.is_served(address) {
             return Ok(());
         }
-        let object = self.client.decode(address, text)?;
+        Box::pin(self.create_object(address, self.client.decode(address, text)?)).await
+    }
+
+    async fn create_object(&self, address: Address<'static>, object: Value) -> Result<(), Status> {
         match self.client.get(address.named(name(&object))).await {
             Err(absent) if absent.code == 404 => {}
             Err(damaged) if registry::is_unreadable(&damaged) => {
@@ -393,23 +387,36 @@ impl Boot<'_> {
         text: &str,
         fields: &[&'static str],
     ) -> Result<(), Status> {
-        if !self.is_served(address) {
-            return Ok(());
-        }
-        self.create(address, text).await?;
-        let wanted = self.client.decode(address, text)?;
-        let set = |object: &mut object::Map| {
+        let wanted = self.client.decode(address, text);
+        self.apply_with(address, text, |object| {
+            let Ok(wanted) = &wanted else { return };
             for field in fields {
                 match wanted.get(field) {
                     Some(value) => drop(object.insert(*field, value.clone())),
                     None => drop(object.remove(field)),
                 }
             }
-        };
+        })
+        .await
+    }
+
+    /// Creates an object, or takes the existing one, and sets some of it.
+    async fn apply_with(
+        &self,
+        address: Address<'static>,
+        text: &str,
+        set: impl Fn(&mut Map),
+    ) -> Result<(), Status> {
+        if !self.is_served(address) {
+            return Ok(());
+        }
+        let mut wanted = self.client.decode(address, text)?;
+        wanted.as_map_mut().into_iter().for_each(&set);
+        self.create_object(address, wanted.clone()).await?;
         match self.client.modify(address.named(name(&wanted)), set).await {
             // The server is the author of the whole object.
             Err(damaged) if registry::is_unreadable(&damaged) => {
-                self.client.create(address, wanted.clone()).await.map(drop)
+                self.client.create(address, wanted).await.map(drop)
             }
             outcome => outcome,
         }

@@ -187,6 +187,13 @@ fn several_servers_are_one_control_plane() {
     let told = watched(&other, &format!("{CONFIG_MAPS}?watch=true&timeoutSeconds=1&resourceVersion={since}"));
     assert_eq!(told, ["ADDED a-99"]);
 
+    // Servers behind them get to know the authorities of both.
+    let info = get(&one, "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication");
+    let authorities = info["data"]["client-ca-file"].as_str().unwrap();
+    for server in [&one, &other] {
+        assert!(authorities.contains(std::fs::read_to_string(server.ca()).unwrap().trim()), "{info}");
+    }
+
     // An address is given once.
     let addresses: Vec<String> = std::thread::scope(|scope| {
         let threads: Vec<_> = [(&one, "one"), (&other, "other")].into_iter().map(|(server, who)| {
@@ -339,4 +346,43 @@ fn a_server_without_its_etcd_says_so() {
     let refused =
         testkit::Process::start(&binary(), &folder.path().join("data"), &flags).unwrap_err().to_string();
     assert!(refused.contains("http://127.0.0.1:1 cannot be used as the store"), "{refused}");
+}
+
+#[test]
+fn node_ports_are_on_the_record_that_all_servers_share() {
+    let etcd = etcd();
+    let one = server(&etcd, &["--service-node-port-range=30000-30039"]);
+    let other = server(&etcd, &["--service-node-port-range=30000-30039"]);
+    let made: Vec<i64> = std::thread::scope(|scope| {
+        let threads = [(&one, "one"), (&other, "other")].map(|(server, who)| {
+            scope.spawn(move || {
+                let service = |n| {
+                    json!({"metadata": {"name": format!("{who}-{n}")}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}})
+                };
+                let made = (0..20).map(|n| create(server, SERVICES, &service(n)));
+                made.map(|made| made["spec"]["ports"][0]["nodePort"].as_i64().unwrap()).collect::<Vec<_>>()
+            })
+        });
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(made.into_iter().collect::<BTreeSet<_>>().len(), 40);
+    let record = || etcd.value("/registry/ranges/servicenodeports").unwrap().unwrap();
+    let is_full =
+        |record: &[u8]| record.ends_with(b"\x12\x0b30000-30039\x1a\x05\xff\xff\xff\xff\xff\x1a\0\"\0");
+    assert!(is_full(&record()), "{:?}", record());
+    let full = json!({"metadata": {"name": "a"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
+    assert_eq!(one.call("POST", SERVICES, &full).unwrap().0, 500);
+    let last = get(&one, &format!("{SERVICES}/one-0"))["spec"]["ports"][0]["nodePort"].clone();
+    assert_eq!(one.call("DELETE", &format!("{SERVICES}/one-0"), &Value::Null).unwrap().0, 200);
+    assert!(!is_full(&record()), "{:?}", record());
+    assert_eq!(create(&other, SERVICES, &full)["spec"]["ports"][0]["nodePort"], last);
+
+    // An address that another server may be about to use is not taken away by one that starts. This one
+    // is of the part of the range that is given last, so that no service above has it.
+    let address = json!({"metadata": {"name": "10.0.0.9", "labels": {"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"}},
+        "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "coming"}}});
+    create(&one, "/apis/networking.k8s.io/v1/ipaddresses", &address);
+    let third = server(&etcd, &[]);
+    sleep(Duration::from_secs(1));
+    get(&third, "/apis/networking.k8s.io/v1/ipaddresses/10.0.0.9");
 }

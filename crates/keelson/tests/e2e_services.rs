@@ -262,3 +262,21 @@ fn services_have_addresses_of_two_families() {
     let (_, endpoints) = dual.call("GET", "/api/v1/namespaces/default/endpoints/kubernetes", &Value::Null);
     assert!(endpoints["subsets"][0]["addresses"][0]["ip"].is_string(), "{endpoints}");
 }
+
+#[test]
+fn a_server_whose_own_addresses_are_refused_serves_all_the_same() {
+    let folder = Folder::new().unwrap();
+    let own = format!("{SERVICES}/kubernetes");
+    let loopback = Server::start(&folder, &["--advertise-address=127.0.0.1"]);
+    assert_eq!(loopback.call("GET", &own, &Value::Null).0, 200);
+    let endpoints = "/api/v1/namespaces/default/endpoints/kubernetes";
+    assert_eq!(loopback.call("GET", endpoints, &Value::Null).0, 404);
+    // Somebody else takes the address of the service.
+    assert_eq!(loopback.call("DELETE", &own, &Value::Null).0, 200);
+    loopback.create(SERVICES, &service("other", json!({"ports": [{"port": 80}], "clusterIP": "10.0.0.1"})));
+    loopback.process.terminate().unwrap();
+    let robbed = Server::start(&folder, &["--advertise-address=192.0.2.7"]);
+    assert_eq!(robbed.call("GET", &own, &Value::Null).0, 404);
+    let (_, advertised) = robbed.call("GET", endpoints, &Value::Null);
+    assert_eq!(advertised["subsets"][0]["addresses"][0]["ip"], "192.0.2.7", "{advertised}");
+}

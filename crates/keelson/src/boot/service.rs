@@ -85,7 +85,21 @@ impl Boot<'_> {
                 false => Ok(()),
             }
         };
-        tokio::try_join!(service, self.endpoints()).map(drop)
+        // Either is of use without the other.
+        let (service, endpoints) = tokio::join!(service, self.endpoints());
+        service.and(endpoints)
+    }
+
+    /// The same at the start, which goes on without what is refused: the address of the service can be taken, that of the server can be
+    /// one that nobody may advertise. [`Boot::keep_service`] tries again.
+    pub(super) async fn first_service(&self) -> Result<(), Status> {
+        match self.service().await {
+            Err(refused) if matches!(refused.code, 403 | 422) => {
+                log::error!(error:% = refused.message; "the start goes on without the service of this server");
+                Ok(())
+            }
+            outcome => outcome,
+        }
     }
 
     /// The endpoints and the endpoint slice: the addresses of all servers that live.
