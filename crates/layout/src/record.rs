@@ -17,18 +17,6 @@ impl Record {
 }
 
 impl Codec for Record {
-    fn encode_prefix(&self, prefix: &[u8]) -> Bytes {
-        Bytes::copy_from_slice(prefix)
-    }
-
-    fn encode_key(&self, key: &Key) -> Option<Key> {
-        Some(key.clone())
-    }
-
-    fn decode_key(&self, stored: &Key) -> Option<Key> {
-        Some(stored.clone())
-    }
-
     fn encode_value(&self, key: &Key, value: Bytes) -> Result<Bytes, String> {
         self.transform.encrypt(key.as_bytes(), &value).map_err(|error| error.to_string())
     }

@@ -23,18 +23,6 @@ impl Sealed {
 }
 
 impl Codec for Sealed {
-    fn encode_prefix(&self, prefix: &[u8]) -> Bytes {
-        Bytes::copy_from_slice(prefix)
-    }
-
-    fn encode_key(&self, key: &Key) -> Option<Key> {
-        Some(key.clone())
-    }
-
-    fn decode_key(&self, stored: &Key) -> Option<Key> {
-        Some(stored.clone())
-    }
-
     fn encode_value(&self, key: &Key, value: Bytes) -> Result<Bytes, String> {
         let place = self.keys.place(key.as_bytes()).ok_or(NO_PLACE)?;
         encrypt(Some(&self.encryption), &self.keys, &place, value)

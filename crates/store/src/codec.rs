@@ -21,15 +21,23 @@ use std::{
 /// 2. `encode_key(key)` starts with `encode_prefix(prefix)` exactly if `key` starts with `prefix`, for prefixes that are empty or
 ///    have a whole first segment (`pods/`, `pods/default/web`).
 /// 3. Keys with the same first segment keep their order.
+///
+/// A codec that leaves the methods for keys as they are leaves the keys as they are.
 pub trait Codec: Send + Sync + 'static {
     /// What the keys of the store start with, for keys that start with a prefix.
-    fn encode_prefix(&self, prefix: &[u8]) -> Bytes;
+    fn encode_prefix(&self, prefix: &[u8]) -> Bytes {
+        Bytes::copy_from_slice(prefix)
+    }
 
     /// The key in the store; `None` if the store cannot have such a key.
-    fn encode_key(&self, key: &Key) -> Option<Key>;
+    fn encode_key(&self, key: &Key) -> Option<Key> {
+        Some(key.clone())
+    }
 
     /// The key of a key in the store; `None` if it is not one of Keelson's.
-    fn decode_key(&self, stored: &Key) -> Option<Key>;
+    fn decode_key(&self, stored: &Key) -> Option<Key> {
+        Some(stored.clone())
+    }
 
     /// The value in the store, or what is wrong with the value.
     fn encode_value(&self, key: &Key, value: Bytes) -> Result<Bytes, String>;
