@@ -17,10 +17,9 @@ use registry::{
     Address, Client, DeleteOptions, ListOptions, Registry, Target, WriteHooks, WriteOptions, specs,
 };
 use schema::{Limits, Status, json};
+use store::contract::Intercepted;
 use store::memory::Memory;
-use store::{
-    BoxFuture, Change, Committed, Entry, Fate, Follow, Follower, Health, Key, Revision, Store, Visitor,
-};
+use store::{Fate, Store};
 
 const SERVICES: Address<'static> = Address::core("services", "n");
 const CIDRS: Address<'static> = Address::v1("networking.k8s.io", "servicecidrs", "");
@@ -581,81 +580,21 @@ async fn ports_on_record_are_taken_until_nobody_has_used_them_for_long() {
     assert!(other.create("d", &port(30002)).await.ends_with(&taken(30002)), "it was put on record");
 }
 
-/// A store that does not say what became of the writes of services, while it is asked to.
-struct Doubtful {
-    store: Memory,
-    is_silent: AtomicBool,
-}
-
-impl Store for Doubtful {
-    fn commit(&self, change: Change) -> BoxFuture<'static, Result<Committed, store::Error>> {
-        let is_silent =
-            self.is_silent.load(Ordering::SeqCst) && change.key.as_bytes().starts_with(b"services/");
-        let committed = self.store.commit(change);
-        Box::pin(async move {
-            let committed = committed.await;
-            let source = || Arc::new(std::io::Error::other("no answer"));
-            match is_silent {
-                true => Err(store::Error::Io { fate: Fate::Unknown, source: source() }),
-                false => committed,
-            }
-        })
-    }
-
-    fn known_revision(&self) -> Revision {
-        self.store.known_revision()
-    }
-
-    fn newest_revision(&self) -> BoxFuture<'static, Result<Revision, store::Error>> {
-        self.store.newest_revision()
-    }
-
-    fn changed(&self, after: Revision) -> BoxFuture<'static, Result<(), store::Error>> {
-        self.store.changed(after)
-    }
-
-    fn compacted(&self) -> Revision {
-        self.store.compacted()
-    }
-
-    fn get(&self, key: &Key) -> Result<Option<Entry>, store::Error> {
-        self.store.get(key)
-    }
-
-    fn load(
-        &self,
-        prefix: &[u8],
-        at: Option<Revision>,
-        visit: &mut Visitor<'_>,
-    ) -> Result<Revision, store::Error> {
-        self.store.load(prefix, at, visit)
-    }
-
-    fn follow(&self, follow: Follow) -> Result<Box<dyn Follower>, store::Error> {
-        self.store.follow(follow)
-    }
-
-    fn compact(&self, to: Revision) -> BoxFuture<'static, Result<(), store::Error>> {
-        self.store.compact(to)
-    }
-
-    fn is_shared(&self) -> bool {
-        true
-    }
-
-    fn health(&self) -> Health {
-        self.store.health()
-    }
-
-    fn close(&self) {
-        self.store.close();
-    }
-}
-
 #[tokio::test]
 async fn writes_that_may_have_happened_keep_what_they_took() {
     let range = ["10.0.0.0/24"];
-    let store = Arc::new(Doubtful { store: Memory::default(), is_silent: AtomicBool::new(false) });
+    // While it is silent, the store does not say what became of the writes of services.
+    let is_silent = Arc::new(AtomicBool::new(false));
+    let silent = is_silent.clone();
+    let store = Arc::new(Intercepted::new(Arc::new(Memory::default()), move |store, change| {
+        let is_silent = silent.load(Ordering::SeqCst) && change.key.as_bytes().starts_with(b"services/");
+        let committed = store.commit(change);
+        Box::pin(async move {
+            let committed = committed.await;
+            let source = Arc::new(std::io::Error::other("no answer"));
+            if is_silent { Err(store::Error::Io { fate: Fate::Unknown, source }) } else { committed }
+        })
+    }));
     let record = PortRecord::new(store.clone(), "/registry").unwrap();
     let server = Server::with_record(store.clone(), &range, "30000-30009", Some(record)).await;
     let server = server.with_range(&range).await;
@@ -665,12 +604,12 @@ async fn writes_that_may_have_happened_keep_what_they_took() {
         )
     };
     server.create("goes", &spec(1, 30001)).await;
-    store.is_silent.store(true, Ordering::SeqCst);
+    is_silent.store(true, Ordering::SeqCst);
     let unknown = server.create("comes", &spec(2, 30002)).await;
     assert!(unknown.starts_with("500 "), "{unknown}");
     let gone = server.client.delete(SERVICES.named("goes"), &DeleteOptions::default()).await;
     assert_eq!(gone.unwrap_err().code, 500);
-    store.is_silent.store(false, Ordering::SeqCst);
+    is_silent.store(false, Ordering::SeqCst);
     assert_eq!(server.taken().await, ["10.0.0.1 goes", "10.0.0.2 comes"]);
     let left = server.client.list_objects(SERVICES).await.unwrap();
     assert_eq!(ips(&left), ["10.0.0.2"]);

@@ -5,10 +5,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this module is test code")]
 
+mod intercepted;
 pub mod model;
 mod sparse;
 pub mod suite;
 
+pub use intercepted::Intercepted;
 pub use sparse::Sparse;
 
 use crate::{

@@ -2,74 +2,10 @@ use super::*;
 use crate::testing::Fixture;
 use schema::views::core::v1::Event;
 use std::sync::atomic::{AtomicBool, Ordering};
+use store::Store as _;
+use store::contract::Intercepted;
 use store::memory::Memory;
-use store::{BoxFuture, Change, Committed, Entry, Follow, Follower, Health, Key, Revision};
-use store::{Store, Visitor};
 use tokio::sync::oneshot;
-
-/// A server's way to a store that others use too. While it is stalled, commits do not end.
-struct Shared {
-    store: Arc<Memory>,
-    is_stalled: Arc<AtomicBool>,
-}
-
-impl Store for Shared {
-    fn commit(&self, change: Change) -> BoxFuture<'static, Result<Committed, store::Error>> {
-        match self.is_stalled.load(Ordering::SeqCst) {
-            true => Box::pin(std::future::pending()),
-            false => self.store.commit(change),
-        }
-    }
-
-    fn known_revision(&self) -> Revision {
-        self.store.known_revision()
-    }
-
-    fn newest_revision(&self) -> BoxFuture<'static, Result<Revision, store::Error>> {
-        self.store.newest_revision()
-    }
-
-    fn changed(&self, after: Revision) -> BoxFuture<'static, Result<(), store::Error>> {
-        self.store.changed(after)
-    }
-
-    fn compacted(&self) -> Revision {
-        self.store.compacted()
-    }
-
-    fn get(&self, key: &Key) -> Result<Option<Entry>, store::Error> {
-        self.store.get(key)
-    }
-
-    fn load(
-        &self,
-        prefix: &[u8],
-        at: Option<Revision>,
-        visit: &mut Visitor<'_>,
-    ) -> Result<Revision, store::Error> {
-        self.store.load(prefix, at, visit)
-    }
-
-    fn follow(&self, follow: Follow) -> Result<Box<dyn Follower>, store::Error> {
-        self.store.follow(follow)
-    }
-
-    fn compact(&self, to: Revision) -> BoxFuture<'static, Result<(), store::Error>> {
-        self.store.compact(to)
-    }
-
-    fn is_shared(&self) -> bool {
-        true
-    }
-
-    fn health(&self) -> Health {
-        self.store.health()
-    }
-
-    fn close(&self) {
-        self.store.close();
-    }
-}
 
 /// When the controllers of servers began and ended.
 type History = Arc<Mutex<Vec<(&'static str, bool, Instant)>>>;
@@ -103,7 +39,13 @@ struct Server {
 impl Server {
     async fn start(name: &'static str, store: &Arc<Memory>, history: &History) -> Self {
         let is_stalled = Arc::new(AtomicBool::new(false));
-        let shared = Shared { store: store.clone(), is_stalled: is_stalled.clone() };
+        // While it is stalled, commits do not end.
+        let stalled = is_stalled.clone();
+        let shared =
+            Intercepted::new(store.clone(), move |store, change| match stalled.load(Ordering::SeqCst) {
+                true => Box::pin(std::future::pending()),
+                false => store.commit(change),
+            });
         let fixture = Fixture::over(Arc::new(shared)).await;
         if fixture.lookup("namespaces", "", NAMESPACE).is_none() {
             fixture.namespace(NAMESPACE).await;
