@@ -136,7 +136,7 @@ impl Namespace {
             under_way.writes.insert(number, Arc::new(pending));
             number
         };
-        Charged { namespace: self, number, committed: false }
+        Charged { namespace: self, number, stays: false }
     }
 
     /// The writes that are under way.
@@ -166,21 +166,21 @@ impl Drop for Namespace {
 pub(super) struct Charged {
     namespace: Namespace,
     number: u64,
-    /// Whether it may have been committed: the charge stays then.
-    committed: bool,
+    /// Whether the charge stays, because the write may have been committed.
+    stays: bool,
 }
 
 impl Charged {
     /// Ends it.
     pub(super) fn settle(mut self, settled: Settled) {
-        self.committed = settled != Settled::Abandoned;
+        self.stays = settled != Settled::Abandoned;
     }
 }
 
 impl Drop for Charged {
     fn drop(&mut self) {
         lock(&self.namespace.state.under_way).writes.remove(&self.number);
-        if !self.committed {
+        if !self.stays {
             self.namespace.shared.abandon(&self.namespace.name);
         }
     }
