@@ -387,9 +387,7 @@ impl Boot<'_> {
         text: &str,
         fields: &[&'static str],
     ) -> Result<(), Status> {
-        let wanted = self.client.decode(address, text);
-        self.apply_with(address, text, |object| {
-            let Ok(wanted) = &wanted else { return };
+        self.apply_with(address, text, |object, wanted| {
             for field in fields {
                 match wanted.get(field) {
                     Some(value) => drop(object.insert(*field, value.clone())),
@@ -400,20 +398,21 @@ impl Boot<'_> {
         .await
     }
 
-    /// Creates an object, or takes the existing one, and sets some of it.
+    /// Creates an object, or takes the existing one, and sets some of it. `set` also gets what the text says.
     async fn apply_with(
         &self,
         address: Address<'static>,
         text: &str,
-        set: impl Fn(&mut Map),
+        set: impl Fn(&mut Map, &Value),
     ) -> Result<(), Status> {
         if !self.is_served(address) {
             return Ok(());
         }
-        let mut wanted = self.client.decode(address, text)?;
-        wanted.as_map_mut().into_iter().for_each(&set);
+        let decoded = self.client.decode(address, text)?;
+        let mut wanted = decoded.clone();
+        wanted.as_map_mut().into_iter().for_each(|object| set(object, &decoded));
         self.create_object(address, wanted.clone()).await?;
-        match self.client.modify(address.named(name(&wanted)), set).await {
+        match self.client.modify(address.named(name(&wanted)), |object| set(object, &decoded)).await {
             // The server is the author of the whole object.
             Err(damaged) if registry::is_unreadable(&damaged) => {
                 self.client.create(address, wanted).await.map(drop)

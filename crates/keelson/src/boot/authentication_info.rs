@@ -4,6 +4,7 @@
 //! have expired.
 
 use super::Boot;
+use crate::access;
 use object::{Key, Map, Value};
 use registry::Address;
 use schema::{Limits, Shape, Status, json};
@@ -17,7 +18,7 @@ impl Boot<'_> {
     /// The config map, with what this server has to say.
     pub(super) async fn authentication_info(&self) -> Result<(), Status> {
         let text = format!(r#"{{"metadata":{{"name":"{NAME}"}}}}"#);
-        self.apply_with(MAPS, &text, |map| {
+        self.apply_with(MAPS, &text, |map, _| {
             let own = [("client-ca-file", &self.values.client_authority)];
             let proxy = self.values.proxy.iter().map(|(key, value)| (*key, value));
             for (key, value) in own.into_iter().chain(proxy) {
@@ -52,8 +53,7 @@ fn union(known: &str, own: &str) -> String {
             all.push(text);
         }
     }
-    let texts: Vec<String> = all.into_iter().map(json::string).collect();
-    format!("[{}]", texts.join(","))
+    access::json_list(all)
 }
 
 #[cfg(test)]
