@@ -183,7 +183,7 @@ impl Resource {
     }
 
     /// Waits until the state is fresh enough.
-    pub(crate) async fn freshen(&self, freshness: Freshness) -> Result<(), Error> {
+    pub async fn freshen(&self, freshness: Freshness) -> Result<(), Error> {
         self.check_served()?;
         let core = self.core();
         let (lineage, wanted) = match freshness {
