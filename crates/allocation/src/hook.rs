@@ -5,7 +5,7 @@ use crate::families::Families;
 use crate::ports::Ports;
 use crate::spec::Spec;
 use crate::write::Write;
-use crate::{AddressRange, Owner, PortRange, PortRecord};
+use crate::{AddressRange, Owner, PortFault, PortRange, PortRecord};
 use admission::{Attributes, Reservation, Settled};
 use auth::{Authorizer, BoxFuture, stored};
 use cache::{Cache, Entry};
@@ -110,8 +110,13 @@ impl Services {
         Spec::read(service).addresses().iter().filter_map(|ip| parse_lenient(ip)).collect()
     }
 
-    /// What a service that is removed gives back: its addresses and node ports. Its endpoints go with it, so that another service of its name does not
-    /// get them.
+    /// What is wrong with the node ports of a service that is committed.
+    pub fn port_faults(&self, service: &Map) -> Vec<(u16, PortFault)> {
+        self.ports.faults(&Spec::read(service).node_ports())
+    }
+
+    /// What a service that is removed gives back: its addresses and node ports. Its endpoints go with it, so that another service of its
+    /// name does not get them.
     fn after_removal(&self, service: &Map) -> Reservation {
         let owner = owner(service);
         let held = self.addresses.hold(Self::addresses_of(service));

@@ -39,5 +39,6 @@ mod write;
 pub use address_range::{AddressRange, Family};
 pub use addresses::{MANAGED_BY, MANAGED_BY_LABEL, Owner, is_managed, owner};
 pub use hook::{Config, Services};
+pub use port_pool::PortFault;
 pub use port_range::PortRange;
 pub use port_record::PortRecord;

@@ -36,6 +36,15 @@ impl fmt::Display for PortError {
     }
 }
 
+/// What is wrong with a node port that a service has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortFault {
+    /// It is not in the range.
+    OutOfRange(PortRange),
+    /// Other services have it too.
+    Shared,
+}
+
 impl PortPool {
     pub(crate) fn new(range: PortRange) -> Self {
         Self { range, committed: HashMap::new(), reserved: HashSet::new() }
@@ -56,6 +65,14 @@ impl PortPool {
 
     pub(crate) fn is_taken(&self, port: u16) -> bool {
         self.is_committed(port) || self.reserved.contains(&port)
+    }
+
+    /// What is wrong with a port that a service has.
+    pub(crate) fn fault(&self, port: u16) -> Option<PortFault> {
+        if !self.range.contains(port) {
+            return Some(PortFault::OutOfRange(self.range));
+        }
+        self.committed.get(&port).is_some_and(|count| *count > 1).then_some(PortFault::Shared)
     }
 
     /// Reserves a port, unless others have it.
@@ -154,6 +171,10 @@ mod tests {
         assert!(!pool.is_taken(30000));
         pool.remove(30000);
         pool.add(30001);
+        assert_eq!(pool.fault(30001), None);
+        pool.add(30001);
+        assert_eq!(pool.fault(30001), Some(PortFault::Shared));
+        assert_eq!(pool.fault(80), Some(PortFault::OutOfRange(pool.range)));
         assert_eq!(pool.reserve(30002, &NONE), Ok(30002));
         pool.reset();
         assert!(!pool.is_taken(30001) && pool.is_taken(30002));

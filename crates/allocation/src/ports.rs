@@ -1,12 +1,12 @@
 //! Node ports: services that are committed say which are taken, and this process which are about to be. Where other servers take
 //! ports too, a record says what they are about to take.
 
-use crate::port_pool::{PortError, PortPool};
+use crate::port_pool::{PortError, PortFault, PortPool};
 use crate::port_record::Recorded;
 use crate::spec::Spec;
 use crate::{PortRange, PortRecord};
 use auth::stored;
-use cache::{Cache, Cursor, Entry, Filter, Freshness, Query, Resource, Update};
+use cache::{Cache, Cursor, Entry, Freshness, Resource, Update};
 use object::field::{Error, List, Path};
 use schema::view::View as _;
 use schema::views::core::v1::Service;
@@ -55,9 +55,14 @@ impl Ports {
         let turn = record.turn().await;
         let recorded = record.read().await?;
         // The services are known as they are after that: a port that is off the record is not theirs any more.
-        let services = self.services.list(Query::new(Freshness::MostRecent, Filter::all())).await;
-        drop(services.map_err(registry::status)?);
+        self.services.freshen(Freshness::MostRecent).await.map_err(registry::status)?;
         Ok(Others { recorded, turn: Some((record, turn)) })
+    }
+
+    /// What is wrong with some ports of a service that is committed.
+    pub(crate) fn faults(&self, ports: &BTreeSet<u16>) -> Vec<(u16, PortFault)> {
+        let fault = |pool: &PortPool, port: u16| pool.fault(port).map(|fault| (port, fault));
+        self.with_pool(|pool| ports.iter().filter_map(|port| fault(pool, *port)).collect())
     }
 
     /// Takes ports off the record, except for those that services have.
@@ -80,6 +85,9 @@ impl Ports {
             let others = self.others().await?;
             let mut taken = self.with_pool(|pool| pool.committed());
             let mut found = HashMap::new();
+            for port in &taken - &others.recorded.taken {
+                log::warn!(port; "a node port of a service was not on record");
+            }
             for port in &others.recorded.taken - &taken {
                 let times = leaked.get(&port).copied().unwrap_or_default();
                 if times < PATIENCE {

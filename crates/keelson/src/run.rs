@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use allocation::{PortRecord, Services};
 use auth::{Authenticators, SystemIdentity};
 use cache::Cache;
-use controllers::{CertificateAuthority, Leadership, Recorder, Supervisor};
+use controllers::{CertificateAuthority, Leadership, Supervisor};
 use definitions::conversion::Clients;
 use definitions::{Definitions, Handled};
 use encryption::Encryption;
@@ -208,8 +208,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     tokio::spawn({
         let cache = registry.cache().clone();
         let client = Client::new(registry.clone(), SystemIdentity::ApiServer, service_repair::COMPONENT);
-        let recorder = Recorder::new(client, service_repair::COMPONENT);
-        async move { Box::pin(service_repair::run(cache, services, before, recorder)).await }
+        async move { Box::pin(service_repair::run(cache, services, before, client)).await }
     });
     let (started, controllers) = oneshot::channel();
     tokio::spawn({

@@ -1,4 +1,4 @@
-//! Keeps IPAddress objects and the cluster IPs of services in agreement.
+//! Keeps IPAddress objects and the cluster IPs of services in agreement, and finds node ports that services should not have.
 //!
 //! A service is written after the IPAddress objects of its addresses, and gives them back after it was removed. A crash in between
 //! leaves an IPAddress without a service; writes past the server, or of old servers, leave services without IPAddress. This loop looks
@@ -8,20 +8,21 @@
 //! - removes an IPAddress of the allocator whose service is gone or has other addresses: at once if an earlier process made it and no
 //!   other server can be about to use it, otherwise after a minute, and never while a write is about it.
 //!
-//! An address that two services have stays as it is: people have to decide. Findings are logged, and told as events of the service or
-//! the IPAddress.
+//! An address or a node port that two services have stays as it is, and so does one that is out of range: people have to decide.
+//! Findings are logged, and told as events of the service or the IPAddress.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use allocation::{Owner, Services, is_managed, owner};
+use allocation::{Owner, PortFault, Services, is_managed, owner};
 use auth::stored;
 use cache::watch::{self, Request, Start};
 use cache::{Cache, Cursor, Entry, Resource, Update};
 use controllers::{EventType, Recorder, Subject};
 use object::Map;
+use registry::Client;
 use schema::Status;
 use schema::status::Reason;
 use schema::view::View as _;
@@ -31,8 +32,10 @@ use schema::{Builder, Part, Ref, Type};
 use store::Revision;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// The name under which events are told.
+/// The component of events about addresses.
 pub(crate) const COMPONENT: &str = "ipallocator-repair-controller";
+/// The component of events about node ports.
+const PORT_COMPONENT: &str = "portallocator-repair-controller";
 /// How long to wait after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long an IPAddress of this process may be without its service.
@@ -42,7 +45,16 @@ const COLLECT: Duration = Duration::from_millis(20);
 /// So many items are looked at without a pause for others.
 const AT_ONCE: usize = 64;
 /// What is read of a service.
-const PART: &[Part] = &[Part("spec", &[Part("type", &[]), Part("clusterIP", &[]), Part("clusterIPs", &[])])];
+const PART: &[Part] = &[Part(
+    "spec",
+    &[
+        Part("type", &[]),
+        Part("clusterIP", &[]),
+        Part("clusterIPs", &[]),
+        Part("ports", &[Part("nodePort", &[])]),
+        Part("healthCheckNodePort", &[]),
+    ],
+)];
 
 /// Up to which revision everything was made by processes that have ended: other servers on the same store may be about to use what they
 /// made.
@@ -51,7 +63,7 @@ pub(crate) fn earlier(cache: &Cache) -> Revision {
 }
 
 /// Runs until the process ends. What was made up to the revision `before` is of an earlier process.
-pub(crate) async fn run(cache: Arc<Cache>, services: Services, before: Revision, recorder: Recorder) {
+pub(crate) async fn run(cache: Arc<Cache>, services: Services, before: Revision, client: Client) {
     let (Some(objects), Some(addresses)) =
         (cache.resource("services"), cache.resource("ipaddresses.networking.k8s.io"))
     else {
@@ -59,7 +71,8 @@ pub(crate) async fn run(cache: Arc<Cache>, services: Services, before: Revision,
     };
     let mut repair = Repair {
         services,
-        recorder,
+        recorder: Recorder::new(client.clone(), COMPONENT),
+        port_recorder: Recorder::new(client, PORT_COMPONENT),
         before,
         part: Builder::part_of(Service::schema(), PART).build(),
         objects: Cursor::new(objects),
@@ -80,6 +93,7 @@ enum Item {
 struct Repair {
     services: Services,
     recorder: Recorder,
+    port_recorder: Recorder,
     before: Revision,
     /// The type of [`PART`].
     part: Ref<Type>,
@@ -153,17 +167,37 @@ impl Repair {
         }
     }
 
+    /// Tells people about the node ports that a service should not have.
+    async fn check_ports(&self, service: &Map, owner: &Owner) {
+        for (port, fault) in self.services.port_faults(service) {
+            let (reason, message) = match fault {
+                PortFault::OutOfRange(range) => (
+                    "PortOutOfRange",
+                    format!("Port {port} is not within the port range {range}; please recreate service"),
+                ),
+                PortFault::Shared => (
+                    "PortAlreadyAllocated",
+                    format!("Port {port} was assigned to multiple services; please recreate service"),
+                ),
+            };
+            log::warn!(service:% = owner, reason, port; "a service should not have its node port; it should be made anew");
+            self.tell_service(&self.port_recorder, owner, reason, &message).await;
+        }
+    }
+
     /// Every address of a service has its IPAddress; the time until it has to be looked at again.
     async fn check_service(&self, owner: &Owner) -> Result<Option<Duration>, Status> {
+        let Some(service) = self.service(owner) else { return Ok(None) };
+        self.check_ports(&service, owner).await;
         let mut again = None;
-        for ip in self.addresses_of(owner).unwrap_or_default() {
+        for ip in Services::addresses_of(&service) {
             if !self.services.is_in_range(ip) {
                 log::warn!(service:% = owner, address:% = ip; "the address of a service is in no ServiceCIDR; the service should be made anew");
                 let family = family(ip);
                 let message = format!(
                     "Cluster IP [{family}]: {ip} is not within any configured Service CIDR; please recreate service"
                 );
-                self.tell_service(owner, "ClusterIPOutOfRange", &message).await;
+                self.tell_service(&self.recorder, owner, "ClusterIPOutOfRange", &message).await;
                 continue;
             }
             if self.services.is_under_way(ip) {
@@ -174,7 +208,7 @@ impl Repair {
                 Ok(Some(found)) => self.check_parent(&found, ip, owner).await?,
                 Ok(None) if self.has(owner, ip) => {
                     let message = format!("Cluster IP [{}]: {ip} is not allocated; repairing", family(ip));
-                    self.tell_service(owner, "ClusterIPNotAllocated", &message).await;
+                    self.tell_service(&self.recorder, owner, "ClusterIPNotAllocated", &message).await;
                     self.make(ip, owner).await?;
                 }
                 // One that cannot be read takes the address, too.
@@ -194,7 +228,7 @@ impl Repair {
                 let message = format!(
                     "Cluster IP [{family}]:{ip} was assigned to multiple services; please recreate service"
                 );
-                self.tell_service(service, "ClusterIPAlreadyAllocated", &message).await;
+                self.tell_service(&self.recorder, service, "ClusterIPAlreadyAllocated", &message).await;
                 return Ok(());
             }
             None if self.services.has_own_labels(found, ip) && parent_is(found, service) => return Ok(()),
@@ -206,7 +240,7 @@ impl Repair {
             let message = format!(
                 "the ClusterIP [{family}]: {ip} for Service {namespace}/{name} has a wrong reference; repairing"
             );
-            self.tell_service(service, "ClusterIPNotAllocated", &message).await;
+            self.tell_service(&self.recorder, service, "ClusterIPNotAllocated", &message).await;
         }
         self.services.remove_address(found).await?;
         self.make(ip, service).await
@@ -288,11 +322,11 @@ impl Repair {
     }
 
     /// Tells people what is wrong with a service.
-    async fn tell_service(&self, service: &Owner, reason: &str, message: &str) {
+    async fn tell_service(&self, recorder: &Recorder, service: &Owner, reason: &str, message: &str) {
         let found = self.objects.resource().lookup(&service.namespace, &service.name);
         if let Ok(Some(entry)) = found {
             let subject = Subject::of(&entry, "v1", "Service");
-            self.recorder.record(&subject, EventType::Warning, reason, message).await;
+            recorder.record(&subject, EventType::Warning, reason, message).await;
         }
     }
 
@@ -311,9 +345,13 @@ impl Repair {
 
     /// The addresses of a service; `None` if it is not there or cannot be read.
     fn addresses_of(&self, owner: &Owner) -> Option<Vec<IpAddr>> {
+        Some(Services::addresses_of(&self.service(owner)?))
+    }
+
+    /// The part of a service that is read; `None` if it is not there or cannot be read.
+    fn service(&self, owner: &Owner) -> Option<Map> {
         let entry = self.objects.resource().lookup(&owner.namespace, &owner.name).ok()??;
-        let service = stored::logged(&entry, stored::decode_part(&self.part, &entry))?;
-        Some(Services::addresses_of(&service))
+        stored::logged(&entry, stored::decode_part(&self.part, &entry))
     }
 }
 
@@ -348,7 +386,7 @@ mod tests {
     use allocation::{AddressRange, Config, PortRange};
     use auth::SystemIdentity;
     use cache::Change;
-    use registry::{Address, Client, Registry, WriteHooks};
+    use registry::{Address, Registry, WriteHooks};
     use schema::views::core::v1::Event;
     use store::memory::Memory;
 
@@ -380,10 +418,6 @@ mod tests {
             Self { cache, services, client: Client::new(registry, SystemIdentity::ApiServer, "test") }
         }
 
-        fn recorder(&self) -> Recorder {
-            Recorder::new(self.client.clone(), COMPONENT)
-        }
-
         /// What the events say, in order: reason, object, message.
         async fn told(&self) -> Vec<String> {
             let events = self.client.list_objects(Address::core("events", "default")).await.unwrap();
@@ -391,7 +425,9 @@ mod tests {
                 .iter()
                 .map(|event| {
                     let event = Event::of(event.as_map().unwrap());
-                    assert_eq!((event.r#type(), event.source().component()), ("Warning", COMPONENT));
+                    let component =
+                        if event.reason().starts_with("Port") { PORT_COMPONENT } else { COMPONENT };
+                    assert_eq!((event.r#type(), event.source().component()), ("Warning", component));
                     let about = event.involved_object();
                     format!("{} {}/{} {}", event.reason(), about.kind(), about.name(), event.message())
                 })
@@ -482,7 +518,7 @@ mod tests {
         let server = Server::on(store).await;
         let before = server.cache.committed();
         let task =
-            tokio::spawn(run(server.cache.clone(), server.services.clone(), before, server.recorder()));
+            tokio::spawn(run(server.cache.clone(), server.services.clone(), before, server.client.clone()));
         server.until(&["10.0.0.1 a", "10.0.0.11 gone", "10.0.0.2 b", "10.0.0.3 c", "10.0.0.4 d"]).await;
         task.abort();
         assert_eq!(
@@ -493,6 +529,40 @@ mod tests {
                 "IPAddressNotAllocated IPAddress/10.0.0.12 IPAddress 10.0.0.12 appears to have been modified, not referencing a Service &ParentReference{Group:x.io,Resource:gateways,Namespace:,Name:g,}: cleaning up",
                 "IPAddressNotAllocated IPAddress/10.0.0.9 IPAddress: 10.0.0.9 for Service default/gone appears to have leaked: cleaning up",
                 "IPAddressWrongReference IPAddress/10.0.0.10 IPAddress: 10.0.0.10 for Service default/a has a wrong reference; cleaning up",
+            ]
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn node_ports_out_of_range_or_of_several_services_are_told_as_events() {
+        let server = Server::on(Arc::default()).await;
+        server.make(Address::core("namespaces", ""), r#"{"metadata":{"name":"default"}}"#).await;
+        // Written past the hook that gives node ports.
+        let config = registry::Config::new(&server.cache).unwrap();
+        let registry = Arc::new(Registry::new(server.cache.clone(), config).unwrap());
+        let client = Client::new(registry, SystemIdentity::ApiServer, "test");
+        for (name, port) in [("a", 30001), ("b", 30001), ("c", 80), ("d", 30002)] {
+            let text = format!(
+                r#"{{"metadata":{{"name":"{name}"}},"spec":{{"type":"NodePort","ports":[{{"port":80,"nodePort":{port}}}]}}}}"#
+            );
+            client.create(SERVICES, client.decode(SERVICES, &text).unwrap()).await.unwrap();
+        }
+        let before = server.cache.committed();
+        let task =
+            tokio::spawn(run(server.cache.clone(), server.services.clone(), before, server.client.clone()));
+        for _ in 0..1000 {
+            if server.told().await.len() == 3 {
+                break;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        task.abort();
+        assert_eq!(
+            server.told().await,
+            [
+                "PortAlreadyAllocated Service/a Port 30001 was assigned to multiple services; please recreate service",
+                "PortAlreadyAllocated Service/b Port 30001 was assigned to multiple services; please recreate service",
+                "PortOutOfRange Service/c Port 80 is not within the port range 30000-32767; please recreate service",
             ]
         );
     }
@@ -508,7 +578,8 @@ mod tests {
         );
         let repair = Repair {
             services: server.services.clone(),
-            recorder: server.recorder(),
+            recorder: Recorder::new(server.client.clone(), COMPONENT),
+            port_recorder: Recorder::new(server.client.clone(), PORT_COMPONENT),
             before,
             part: Builder::part_of(Service::schema(), PART).build(),
             objects: Cursor::new(objects),
