@@ -49,6 +49,8 @@ impl Ports {
 
     /// What other servers have taken or are about to take; none if there are no others.
     pub(crate) async fn others(&self) -> Result<Others<'_>, Status> {
+        // A service that cannot be decrypted may have any port.
+        self.services.check_available().map_err(registry::status)?;
         let Some(record) = &self.record else {
             return Ok(Others { recorded: Recorded::default(), turn: None });
         };

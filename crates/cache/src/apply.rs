@@ -10,12 +10,14 @@
 //!    wait for it.
 //! 4. The types of a batch are queued for the waking task after the batch was announced, and before the writers that wait for it
 //!    are woken.
-//! 5. If a panic interrupts the application of a change, the cache is closed: no reader sees half of a change.
+//! 5. If a panic interrupts the application of a change, nothing is read until everything was loaded again: no reader sees half of a
+//!    change.
 
 use crate::{
     Error, Resource, Spec,
     cache::Routes,
-    load,
+    lag::Lag,
+    load, open,
     resource::{Applied, Core},
     waking::Waking,
 };
@@ -40,6 +42,8 @@ pub(crate) struct Work {
     routes: Arc<Routes>,
     /// The types that are being loaded, by their prefixes.
     pub(crate) pending: HashMap<String, Pending>,
+    /// The types that lag, by their prefixes.
+    pub(crate) lagging: HashMap<String, Lag>,
     source: Source,
     waking: Waking,
 }
@@ -64,7 +68,13 @@ pub(crate) struct Pending {
 impl Applier {
     /// Starts the waking task; changes are applied once there is a follower. Needs a runtime.
     pub(crate) fn open(&self, routes: Arc<Routes>) {
-        let work = Work { routes, pending: HashMap::new(), source: Source::Away, waking: Waking::start() };
+        let work = Work {
+            pending: HashMap::new(),
+            lagging: HashMap::new(),
+            source: Source::Away,
+            waking: Waking::start(routes.clone()),
+            routes,
+        };
         *self.lock() = Some(work);
     }
 
@@ -76,6 +86,11 @@ impl Applier {
     /// Runs `act` under the lock; `None` after [`Applier::close`].
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Work) -> T) -> Option<T> {
         self.lock().as_mut().map(act)
+    }
+
+    /// Whoever panicked under the lock left nothing behind that is still used.
+    pub(crate) fn clear_poison(&self) {
+        self.work.clear_poison();
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Work>> {
@@ -128,6 +143,7 @@ impl Work {
         let routes = self.routes.clone();
         let _halfway = Halfway { core, routes: &routes };
         let mut dirty: Vec<Arc<Resource>> = Vec::new();
+        self.put_off(core, &batch);
         let mut events = batch.events.into_iter().peekable();
         while let Some(revision) = events.peek().map(Event::revision) {
             let mut changes: Vec<(Arc<Resource>, Vec<Applied>)> = Vec::new();
@@ -160,12 +176,41 @@ impl Work {
             pending.events.push(event);
             return None;
         }
-        let resource = self.routes.read().unwrap_or_else(PoisonError::into_inner).get(prefix).cloned()?;
+        if let Some(lag) = self.lagging.get_mut(prefix)
+            && event.revision() >= lag.from()
+        {
+            lag.push(event);
+            return None;
+        }
+        let resource = self.route(prefix)?;
         if resource.with_state(|view, _| event.revision() <= view.revision) {
             return None;
         }
         let applied = resource.applied(&event)?;
         Some((resource, applied))
+    }
+
+    fn route(&self, prefix: &str) -> Option<Arc<Resource>> {
+        self.routes.read().unwrap_or_else(PoisonError::into_inner).get(prefix).cloned()
+    }
+
+    /// Puts off the changes of types that begin to lag: from the first value on that cannot be decrypted without waiting.
+    fn put_off(&mut self, core: &Core, batch: &Batch) {
+        for event in batch.events.iter().filter(|event| open::unavailable(&event.value).is_some()) {
+            let Ok(prefix) = str::from_utf8(load::prefix_of(&event.key)) else { continue };
+            if self.pending.contains_key(prefix) || self.lagging.contains_key(prefix) {
+                continue;
+            }
+            if let Some(resource) = self.route(prefix) {
+                self.lagging.insert(prefix.to_owned(), Lag::begin(resource, event.revision()));
+                core.lagging.notify_one();
+            }
+        }
+    }
+
+    /// Has the watchers of a type woken.
+    pub(crate) fn wake(&self, resource: Arc<Resource>) {
+        self.waking.wake(resource);
     }
 
     /// Keeps the logs within their budget, with some room for what comes next; the largest gives first.
@@ -187,7 +232,7 @@ impl Work {
     }
 }
 
-/// Closes the cache if it is dropped by a panic.
+/// Has everything loaded again if it is dropped by a panic.
 struct Halfway<'a> {
     core: &'a Core,
     routes: &'a Routes,
@@ -196,17 +241,28 @@ struct Halfway<'a> {
 impl Drop for Halfway<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            close(self.core, self.routes);
+            break_off(self.core, self.routes);
         }
+    }
+}
+
+/// Nothing is read from here on, and all watches end, until the following task has loaded everything again.
+pub(crate) fn break_off(core: &Core, routes: &Routes) {
+    core.progress.set_broken();
+    wake_all(routes);
+    core.broken.notify_one();
+}
+
+fn wake_all(routes: &Routes) {
+    for resource in routes.read().unwrap_or_else(PoisonError::into_inner).values() {
+        resource.watcher_index().wake_all();
     }
 }
 
 /// Ends all waits and wakes all watchers: the cache no longer follows its store.
 pub(crate) fn close(core: &Core, routes: &Routes) {
     core.progress.close();
-    for resource in routes.read().unwrap_or_else(PoisonError::into_inner).values() {
-        resource.watcher_index().wake_all();
-    }
+    wake_all(routes);
 }
 
 #[cfg(test)]
@@ -214,29 +270,38 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
     use super::*;
-    use crate::{Cache, Change, Freshness, Options};
+    use crate::{
+        Cache, Change, Freshness, Options,
+        watch::{Request, Start},
+    };
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use store::memory::Memory;
 
     #[tokio::test]
-    async fn a_panic_halfway_closes_the_cache() {
+    async fn after_a_panic_halfway_everything_is_loaded_again() {
         let specs = [Spec::cluster("nodes").unwrap()];
         let cache = Cache::open(Arc::new(Memory::default()), specs, Options::default()).await.unwrap();
         let nodes = cache.resource("nodes").unwrap();
-        let routes = Routes::default();
+        let write =
+            |name: &str| Change::put(&nodes, "", name, format!(r#"{{"metadata":{{"name":"{name}"}}}}"#));
+        cache.commit(write("a")).await.unwrap();
+        let mut watcher = nodes.watch(Request::new(Start::After(cache.revision()))).await.unwrap();
+        let core = cache.core();
         let halfway = AssertUnwindSafe(|| {
-            let _halfway = Halfway { core: cache.core(), routes: &routes };
-        });
-        catch_unwind(halfway).unwrap();
-        assert!(!cache.is_closed());
-        let halfway = AssertUnwindSafe(|| {
-            let _halfway = Halfway { core: cache.core(), routes: &routes };
-            panic!("a change is half applied");
+            core.applier.with(|work| {
+                let _halfway = Halfway { core, routes: &work.routes };
+                panic!("a change is half applied");
+            })
         });
         catch_unwind(halfway).unwrap_err();
-        assert!(cache.is_closed());
-        let write = Change::put(&nodes, "", "a", r#"{"metadata":{"name":"a"}}"#);
-        assert!(matches!(cache.commit(write).await, Err(Error::Closed)));
-        assert!(matches!(nodes.get("", "a", Freshness::Any).await, Err(Error::Closed)));
+        assert!(cache.is_recovering());
+        assert!(matches!(nodes.get("", "a", Freshness::Any).await, Err(Error::Recovering)));
+        assert!(matches!(watcher.next().await, Err(Error::Recovering)));
+        while cache.is_recovering() {
+            tokio::task::yield_now().await;
+        }
+        assert!(nodes.get("", "a", Freshness::MostRecent).await.unwrap().is_some());
+        cache.commit(write("b")).await.unwrap();
+        assert!(nodes.get("", "b", Freshness::MostRecent).await.unwrap().is_some());
     }
 }

@@ -3,8 +3,9 @@
 use crate::{
     Encodings, Error, Options, Resource, Spec,
     apply::Applier,
-    follow::{self, Closing, Command},
+    follow::{self, Command},
     load,
+    open::Rounds,
     progress::Progress,
     resource::Core,
 };
@@ -16,7 +17,7 @@ use std::{
     },
 };
 use store::{Health, Revision, Store};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 /// The resource types that are served, by the prefixes of their keys.
 pub(crate) type Routes = RwLock<HashMap<String, Arc<Resource>>>;
@@ -51,13 +52,16 @@ impl Cache {
         let lineage = store.lineage();
         let loaded = load::everything(store.clone(), by_prefix.into_values().collect()).await?;
         let revision = loaded.revision;
-        let logs = load::history(&*store, &loaded, &options).await;
+        let logs = load::history(&store, &loaded, &options).await;
         let core = Arc::new(Core {
             progress: Progress::new(lineage, revision),
             encodings: Encodings::new(options.encodings),
             log_bytes: AtomicUsize::new(0),
             superseded_bytes: AtomicU64::new(0),
             applier: Applier::default(),
+            unavailable: Rounds::default(),
+            lagging: Notify::new(),
+            broken: Notify::new(),
             options,
             store,
         });
@@ -67,9 +71,8 @@ impl Cache {
         });
         let routes = Arc::new(RwLock::new(resources.collect()));
         core.applier.open(routes.clone());
-        let closing = Closing { core: core.clone(), routes: routes.clone() };
         let (commands, received) = mpsc::unbounded_channel();
-        tokio::spawn(follow::run(closing, received));
+        follow::start(core.clone(), routes.clone(), received);
         Ok(Self { core, routes, commands, beside: Vec::new() })
     }
 
@@ -100,8 +103,8 @@ impl Cache {
     }
 
     /// The objects whose stored bytes cannot be read, of all types.
-    pub fn damaged(&self) -> Vec<Arc<store::Corrupt>> {
-        self.resources().iter().flat_map(|resource| resource.damaged()).collect()
+    pub fn unreadable(&self) -> Vec<store::Unreadable> {
+        self.resources().iter().flat_map(|resource| resource.unreadable()).collect()
     }
 
     /// Adds a resource type, with the objects of it that the store holds. The others go on meanwhile.
@@ -177,6 +180,11 @@ impl Cache {
         let beside = self.beside.iter().map(Self::health);
         let mut all = [self.core.store.health()].into_iter().chain(beside);
         all.find(|health| !health.is_good()).unwrap_or(Health::Good)
+    }
+
+    /// Whether what is in memory is being loaded again after a change was applied by half.
+    pub fn is_recovering(&self) -> bool {
+        self.core.progress.is_broken() || self.beside.iter().any(Self::is_recovering)
     }
 
     /// Whether it has stopped following a store.

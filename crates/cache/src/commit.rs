@@ -5,7 +5,7 @@
 //! 2. The writer is answered after its change was applied: a read after the answer sees it.
 
 use crate::{
-    Cache, Entry, Error, Freshness, Resource,
+    Cache, Entry, Error, Resource,
     entry::{claimed, is_named, within},
     error::{Conflict, Invalid},
     frame, record,
@@ -78,7 +78,7 @@ impl Change {
         Self { resource: resource.clone(), namespace, name, write, expect: Expect::Any }
     }
 
-    /// Only if there is no such object, or one that cannot be read: then the change takes its place.
+    /// Only if there is no such object, or one whose bytes are damaged: then the change takes its place.
     #[must_use]
     pub fn create_only(mut self) -> Self {
         self.expect = Expect::Absent;
@@ -180,7 +180,7 @@ impl Change {
             }
         };
         if found.is_none() && seen > Revision::ZERO {
-            let damaged = self.resource.get(&self.namespace, &self.name, Freshness::Any).await;
+            let damaged = self.resource.lookup(&self.namespace, &self.name);
             if let Err(error @ Error::Corrupt(_)) = damaged {
                 return error;
             }

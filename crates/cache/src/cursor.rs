@@ -3,15 +3,15 @@
 //! The owner of the index asks [`Cursor::is_current`] before it uses the index, and otherwise applies what [`Cursor::advance`]
 //! reports. Nothing waits, and there is no task: an index that is asked after a write was acknowledged has that write.
 
-use crate::{Entry, Resource, log::Slot};
+use crate::{Entry, Resource, log::Slot, resource::Era};
 use std::sync::Arc;
 use store::Revision;
 
 /// A place in the changes of a type.
 pub struct Cursor {
     resource: Arc<Resource>,
-    /// Every change up to this revision of a lineage was reported; `None` before the first.
-    at: Option<(u64, Revision)>,
+    /// Every change up to this revision of an era was taken; `None` before the first.
+    at: Option<(Era, Revision)>,
 }
 
 /// What a cursor reports.
@@ -40,33 +40,41 @@ impl Cursor {
 
     /// Whether every change was reported.
     pub fn is_current(&self) -> bool {
-        let newest = || self.resource.with_state(|view, _| (self.resource.lineage(), view.revision));
+        let newest = || self.resource.with_state(|view, _| (self.resource.era(), view.revision));
         self.at.is_some_and(|at| at >= newest())
     }
 
-    /// Reports the changes since the last call, in order; if these are no longer in the log, a reset and all objects.
+    /// Reports the changes since the last call, in order; if these are no longer in the log, or the last call did not end, a reset
+    /// and all objects.
     pub fn advance(&mut self, mut report: impl FnMut(Update<'_>)) {
         // The pieces and the view are shared: the lock is not held while they are reported.
-        let (lineage, runs, view) = self.resource.with_state(|view, log| {
-            let lineage = self.resource.lineage();
-            let at = self.at.filter(|(reported, _)| *reported == lineage);
+        let (era, runs, view) = self.resource.with_state(|view, log| {
+            let era = self.resource.era();
+            let at = self.at.filter(|(reported, _)| *reported == era);
             let runs = at.and_then(|(_, at)| log.runs_if_complete(at)).map(Iterator::collect::<Vec<_>>);
-            (lineage, runs, view.clone())
+            (era, runs, view.clone())
         });
-        self.at = Some((lineage, view.revision));
-        let Some(runs) = runs else {
-            report(Update::Reset);
-            for entry in view.entries().range(0, view.len()) {
-                report(Update::Change { before: None, after: Some(&entry) });
+        // If a report panics, the next call begins with a reset: no change is taken for reported that was not.
+        self.at = None;
+        match runs {
+            None => {
+                report(Update::Reset);
+                for entry in view.entries().range(0, view.len()) {
+                    report(Update::Change { before: None, after: Some(&entry) });
+                }
             }
-            return;
-        };
-        for change in runs.iter().flat_map(|run| run.places.clone().filter_map(|at| run.piece.get(at))) {
-            let (before, after) = (Slot::entry(&change.before), Slot::entry(&change.after));
-            if before.is_some() || after.is_some() {
-                report(Update::Change { before, after });
+            Some(runs) => {
+                for change in
+                    runs.iter().flat_map(|run| run.places.clone().filter_map(|at| run.piece.get(at)))
+                {
+                    let (before, after) = (Slot::entry(&change.before), Slot::entry(&change.after));
+                    if before.is_some() || after.is_some() {
+                        report(Update::Change { before, after });
+                    }
+                }
             }
         }
+        self.at = Some((era, view.revision));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::Entry;
 use std::{fmt, sync::Arc};
-use store::{Corrupt, Fate, InvalidKey, Revision};
+use store::{Corrupt, Fate, InvalidKey, Revision, Unavailable, Unreadable};
 
 /// An error of the cache. The texts of those that a client sees are the API's own.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -42,15 +42,24 @@ pub enum Error {
         /// The newest one that can be served.
         current: Revision,
     },
-    /// The stored bytes of the object asked for cannot be read.
+    /// The stored bytes of the object asked for are damaged.
     #[error(transparent)]
     Corrupt(#[from] Arc<Corrupt>),
+    /// The stored bytes of the object asked for cannot be decrypted at present.
+    #[error(transparent)]
+    Unavailable(#[from] Arc<Unavailable>),
     /// A state was asked for of which these objects cannot be read.
     #[error("{} of the objects cannot be read", .0.len())]
     Damaged(Vec<Arc<Corrupt>>),
     /// An object was removed whose last state cannot be read.
     #[error("saw a DELETED event, but object data is corrupt - {0}")]
-    CorruptDeleted(Arc<Corrupt>),
+    UnreadableDeleted(Unreadable),
+    /// The newest changes of the resource type cannot be decrypted at present.
+    #[error("the newest changes of {prefix} cannot be decrypted at present")]
+    Lagging {
+        /// The prefix of its keys.
+        prefix: String,
+    },
     /// A precondition did not hold; nothing was changed.
     #[error(transparent)]
     Conflict(#[from] Box<Conflict>),
@@ -72,6 +81,9 @@ pub enum Error {
         /// The prefix of its keys.
         prefix: String,
     },
+    /// A change was applied by half, and everything is loaded again.
+    #[error("the cache is being loaded again")]
+    Recovering,
     /// The cache was closed, or its store.
     #[error("the cache is closed")]
     Closed,
@@ -128,7 +140,17 @@ impl From<store::Error> for Error {
         match error {
             store::Error::Closed => Self::Closed,
             store::Error::Corrupt(corrupt) => Self::Corrupt(Arc::new(corrupt)),
+            store::Error::Unavailable(unavailable) => Self::Unavailable(Arc::new(unavailable)),
             other => Self::Store(other),
+        }
+    }
+}
+
+impl From<Unreadable> for Error {
+    fn from(unreadable: Unreadable) -> Self {
+        match unreadable {
+            Unreadable::Corrupt(corrupt) => Self::Corrupt(corrupt),
+            Unreadable::Unavailable(unavailable) => Self::Unavailable(unavailable),
         }
     }
 }

@@ -8,15 +8,19 @@ use crate::{
     Error, Resource, Spec,
     apply::{self, Pending, Source},
     cache::Routes,
+    lag::Next,
     load::{self, Everything},
     log::Log,
+    open::{self, Opened},
     resource::Core,
 };
 use std::{
+    mem,
     sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
 use store::Follow;
+use tasks::{Ended, Name};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinSet,
@@ -26,6 +30,11 @@ use tokio::{
 const RETRY: Duration = Duration::from_millis(500);
 /// How long the task sleeps while writers apply changes themselves.
 const LEAVE: Duration = Duration::from_millis(1);
+
+/// How long to wait before values that could not be decrypted are tried again, if no reader asks.
+const OPEN_AGAIN: Duration = Duration::from_secs(1);
+/// The shortest pause between two rounds of that.
+const BETWEEN_ROUNDS: Duration = Duration::from_millis(200);
 
 /// What the task is asked to do.
 pub(crate) enum Command {
@@ -41,29 +50,89 @@ struct TypeLoaded {
     outcome: Result<Everything, Error>,
 }
 
+/// A step of a type that lags was done.
+struct LagStep {
+    prefix: String,
+    outcome: StepOutcome,
+}
+
+enum StepOutcome {
+    Opened(Opened),
+    Loaded(Result<Everything, Error>),
+}
+
 struct Task {
     core: Arc<Core>,
     routes: Arc<Routes>,
     loads: JoinSet<TypeLoaded>,
+    lag_steps: JoinSet<LagStep>,
+    /// The round of opening what cannot be decrypted, at most one.
+    round: JoinSet<()>,
+    round_ended: Instant,
     /// The number of the last load that was begun.
     ticket: u64,
 }
 
-/// Follows the store until the cache is dropped or the store closed.
-pub(crate) async fn run(closing: Closing, mut commands: mpsc::UnboundedReceiver<Command>) {
-    let Closing { core, routes } = &closing;
-    let mut task = Task { core: core.clone(), routes: routes.clone(), loads: JoinSet::new(), ticket: 0 };
-    while let Err(error) = task.follow(&mut commands).await {
-        if matches!(error, store::Error::Closed) || !task.reload(&mut commands).await {
-            break;
+/// Starts the task, which runs until the cache is dropped or the store closed. Needs a runtime.
+pub(crate) fn start(core: Arc<Core>, routes: Arc<Routes>, commands: mpsc::UnboundedReceiver<Command>) {
+    let commands = Arc::new(tokio::sync::Mutex::new(commands));
+    let closing = Arc::new(Closing { core, routes });
+    let mut is_again = false;
+    tasks::spawn(Name::CacheFollow, move || {
+        let (closing, commands) = (closing.clone(), commands.clone());
+        if mem::replace(&mut is_again, true) {
+            apply::break_off(&closing.core, &closing.routes);
+        }
+        async move { run(&closing, &mut *commands.lock().await).await }
+    })
+    .detach();
+}
+
+async fn run(closing: &Closing, commands: &mut mpsc::UnboundedReceiver<Command>) -> Ended {
+    let Closing { core, routes } = closing;
+    let mut task = Task {
+        core: core.clone(),
+        routes: routes.clone(),
+        loads: JoinSet::new(),
+        lag_steps: JoinSet::new(),
+        round: JoinSet::new(),
+        round_ended: Instant::now(),
+        ticket: 0,
+    };
+    loop {
+        if core.progress.is_broken() && !task.reload(commands).await {
+            return Ended::Done;
+        }
+        match task.follow(commands).await {
+            Err(Stop::Store(store::Error::Closed)) | Ok(()) => return Ended::Done,
+            Err(Stop::Broken) => {}
+            Err(Stop::Store(_)) => {
+                if !task.reload(commands).await {
+                    return Ended::Done;
+                }
+            }
         }
     }
 }
 
-/// Closes the cache when the task ends, also by a panic.
-pub(crate) struct Closing {
-    pub(crate) core: Arc<Core>,
-    pub(crate) routes: Arc<Routes>,
+/// Why the changes of the store cannot be followed from where they were.
+enum Stop {
+    /// The follower failed.
+    Store(store::Error),
+    /// A change was applied by half.
+    Broken,
+}
+
+impl From<store::Error> for Stop {
+    fn from(error: store::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Closes the cache when the task has ended for good.
+struct Closing {
+    core: Arc<Core>,
+    routes: Arc<Routes>,
 }
 
 impl Drop for Closing {
@@ -75,7 +144,7 @@ impl Drop for Closing {
 
 impl Task {
     /// Applies the changes of the store. Returns `Ok` after the cache was dropped.
-    async fn follow(&mut self, commands: &mut mpsc::UnboundedReceiver<Command>) -> Result<(), store::Error> {
+    async fn follow(&mut self, commands: &mut mpsc::UnboundedReceiver<Command>) -> Result<(), Stop> {
         let follower = self.core.store.follow(Follow::after(self.core.progress.revision()))?;
         // Neither the follower nor a signal is of a later lineage than the cache.
         self.check_lineage()?;
@@ -87,6 +156,7 @@ impl Task {
             self.check_lineage()?;
             tokio::select! {
                 biased;
+                () = self.core.broken.notified() => return Err(Stop::Broken),
                 command = commands.recv() => match command {
                     Some(command) => self.command(command),
                     None => return Ok(()),
@@ -95,6 +165,19 @@ impl Task {
                     if let Ok(loaded) = loaded {
                         self.install(loaded);
                     }
+                }
+                () = self.core.lagging.notified() => self.begin_lag_steps(),
+                Some(step) = self.lag_steps.join_next() => {
+                    if let Ok(step) = step {
+                        self.finish_lag_step(step);
+                    }
+                }
+                () = self.core.unavailable.asked.notified(), if self.round.is_empty() => self.begin_round(),
+                () = tokio::time::sleep_until((self.round_ended + OPEN_AGAIN).into()),
+                    if self.round.is_empty() && self.core.unavailable.has_any() => self.begin_round(),
+                Some(_) = self.round.join_next() => {
+                    self.core.unavailable.end();
+                    self.round_ended = Instant::now();
                 }
                 _ = tick.tick() => self.tick(),
                 changed = changed => {
@@ -165,7 +248,11 @@ impl Task {
                 if let Some(resource) = &removed {
                     resource.remove();
                 }
-                let pending = self.core.applier.with(|work| work.pending.remove(&prefix)).flatten();
+                let pending = self.core.applier.with(|work| {
+                    work.lagging.remove(&prefix);
+                    work.pending.remove(&prefix)
+                });
+                let pending = pending.flatten();
                 reply.send(removed.is_some() || pending.is_some()).ok();
                 if let Some(pending) = pending {
                     pending.reply.send(Err(Error::Removed { prefix })).ok();
@@ -219,6 +306,85 @@ impl Task {
         });
     }
 
+    /// Opens what types wait for that have begun to lag, or loads them again.
+    fn begin_lag_steps(&mut self) {
+        let steps = self.core.applier.with(|work| {
+            let next = |(prefix, lag): (&String, &mut crate::lag::Lag)| {
+                Some((prefix.clone(), lag.resource().spec().clone(), lag.next()?))
+            };
+            work.lagging.iter_mut().filter_map(next).collect::<Vec<_>>()
+        });
+        for (prefix, spec, next) in steps.into_iter().flatten() {
+            let store = self.core.store.clone();
+            match next {
+                Next::Open(values) => self.lag_steps.spawn(async move {
+                    let opened = tokio::task::spawn_blocking(move || open::all(&*store, &values)).await;
+                    LagStep { prefix, outcome: StepOutcome::Opened(opened.unwrap_or_default()) }
+                }),
+                Next::Load => self.lag_steps.spawn(async move {
+                    let outcome = load::everything(store, vec![spec]).await;
+                    if outcome.is_err() {
+                        tokio::time::sleep(RETRY).await;
+                    }
+                    LagStep { prefix, outcome: StepOutcome::Loaded(outcome) }
+                }),
+            };
+        }
+    }
+
+    fn finish_lag_step(&mut self, step: LagStep) {
+        let LagStep { prefix, outcome } = step;
+        let is_done = self.core.applier.with(|work| {
+            let lag = work.lagging.get_mut(&prefix)?;
+            let resource = lag.resource().clone();
+            let is_done = match outcome {
+                StepOutcome::Opened(opened) => lag.catch_up(&opened),
+                StepOutcome::Loaded(loaded) => {
+                    let view = loaded.ok().and_then(|loaded| loaded.views.into_iter().next());
+                    if let Some((_, view)) = view {
+                        resource.reset(view, self.core.progress.lineage());
+                        lag.loaded()
+                    } else {
+                        lag.not_loaded();
+                        false
+                    }
+                }
+            };
+            if is_done {
+                work.lagging.remove(&prefix);
+            }
+            work.wake(resource);
+            Some(is_done)
+        });
+        if is_done.flatten() == Some(false) {
+            self.begin_lag_steps();
+        }
+    }
+
+    /// Tries to open what the states of all types have that cannot be decrypted.
+    fn begin_round(&mut self) {
+        let (core, routes) = (self.core.clone(), self.routes.clone());
+        let not_before = self.round_ended + BETWEEN_ROUNDS;
+        self.round.spawn(async move {
+            tokio::time::sleep_until(not_before.into()).await;
+            core.unavailable.begin();
+            if !core.unavailable.take() {
+                return;
+            }
+            let resources: Vec<Arc<Resource>> =
+                routes.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+            let found = resources.into_iter().map(|resource| (resource.unavailable(), resource));
+            let found: Vec<_> = found.filter(|(values, _)| !values.is_empty()).collect();
+            let all: Vec<_> = found.iter().flat_map(|(values, _)| values.iter().cloned()).collect();
+            let store = core.store.clone();
+            let opened = tokio::task::spawn_blocking(move || open::all(&*store, &all)).await;
+            let opened = opened.unwrap_or_default();
+            core.applier.with(|_| {
+                found.iter().for_each(|(values, resource)| resource.take_opened(values, &opened));
+            });
+        });
+    }
+
     fn tick(&self) {
         let now = Instant::now();
         let routes = self.routes.read().unwrap_or_else(PoisonError::into_inner);
@@ -244,6 +410,7 @@ impl Task {
 
     /// Loads all types again after the follower failed; false if the cache was dropped or the store closed.
     async fn reload(&mut self, commands: &mut mpsc::UnboundedReceiver<Command>) -> bool {
+        self.core.applier.clear_poison();
         drop(self.core.applier.with(|work| work.replace_source(Source::Away)));
         loop {
             let resources: Vec<Arc<Resource>> =
@@ -258,12 +425,15 @@ impl Task {
                         // Readers of the newest state wait until all types are reset.
                         self.core.progress.restart(lineage);
                     }
+                    drop(self.core.applier.with(|work| std::mem::take(&mut work.lagging)));
                     for (resource, (_, view)) in resources.iter().zip(views) {
                         resource.reset(view, lineage);
+                        resource.set_complete_to(None);
                     }
                     if is_other {
                         self.core.encodings.clear();
                     }
+                    self.core.progress.set_whole();
                     drop(self.core.progress.announce(revision));
                     self.load_again();
                     return true;

@@ -17,7 +17,8 @@
 //! 5. **Readers hold nothing up.** A reader takes a pointer to an immutable state; the writers go on.
 //! 6. **Memory is bounded** by the objects themselves, the budget of the logs, the number and age of states of the past,
 //!    and the budget of encodings.
-//! 7. **Damage stays where it is.** An object whose bytes cannot be read is reported by its key; all others are served.
+//! 7. **Damage stays where it is.** An object whose bytes cannot be read is reported by its key; all others are served. A type whose
+//!    changes cannot be decrypted without waiting lags alone.
 //!
 //! # What it leaves to others
 //!
@@ -34,9 +35,11 @@ mod error;
 mod filter;
 mod follow;
 pub mod frame;
+mod lag;
 mod list;
 mod load;
 mod log;
+mod open;
 mod options;
 mod progress;
 mod record;

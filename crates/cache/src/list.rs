@@ -88,7 +88,7 @@ pub struct List {
     pub next: Option<String>,
     /// How many objects are left after these; only if there are any, and the query has no selectors.
     pub remaining: Option<usize>,
-    /// Objects in this part of the keys whose bytes cannot be read; whether they match is not known.
+    /// Objects in this part of the keys whose bytes are damaged; whether they match is not known.
     pub damaged: Vec<Arc<Corrupt>>,
     items: Items,
 }
@@ -138,7 +138,13 @@ impl Resource {
         freshness: Freshness,
     ) -> Result<Option<Arc<Entry>>, Error> {
         self.freshen(freshness).await?;
-        self.lookup(namespace, name)
+        match self.lookup(namespace, name) {
+            Err(Error::Unavailable(_)) => {
+                self.core().unavailable.try_again(self.core().options.wait).await;
+                self.lookup(namespace, name)
+            }
+            found => found,
+        }
     }
 
     /// The object with a name, if there is one, as it is in memory: [`Self::get`] with [`Freshness::Any`], for code that cannot wait.
@@ -146,7 +152,7 @@ impl Resource {
         self.check_served()?;
         match self.peek(&self.spec().key(namespace, name)) {
             Slot::Entry(entry) => Ok(Some(entry)),
-            Slot::Damaged(corrupt) => Err(Error::Corrupt(corrupt)),
+            Slot::Unreadable(why) => Err(why.into()),
             Slot::Absent => Ok(None),
         }
     }
@@ -154,11 +160,12 @@ impl Resource {
     /// The objects that a query picks.
     ///
     /// Waits for a revision that is not there yet, up to the time-out of the cache, and then fails with
-    /// [`Error::TooLarge`]. A state that is no longer kept is [`Error::Expired`] or [`Error::ContinueExpired`].
+    /// [`Error::TooLarge`]. A state that is no longer kept is [`Error::Expired`] or [`Error::ContinueExpired`]. Where an object cannot be
+    /// decrypted at present, nobody can say what the list is: that is [`Error::Unavailable`].
     pub async fn list(&self, query: Query) -> Result<List, Error> {
         let Query { mode, filter, mut limit } = query;
         let selection = Selection::new(self.spec(), filter);
-        let lineage = self.lineage();
+        let era = self.era();
         let (view, start) = match mode {
             Mode::Current(freshness) => {
                 if freshness == Freshness::Any {
@@ -175,9 +182,9 @@ impl Resource {
                 view => (view?, Some(start)),
             },
         };
-        let list = List::new(&view, selection, start.as_deref(), limit);
+        let list = List::new(&view, selection, start.as_deref(), limit)?;
         if list.next.is_some() {
-            self.keep(view, lineage);
+            self.keep(view, era);
         }
         Ok(list)
     }
@@ -194,12 +201,17 @@ impl Resource {
             Freshness::NotOlderThan(revision) => (core.progress.lineage(), revision),
             Freshness::Any => return Ok(()),
         };
-        core.wait_for(lineage, wanted).await
+        self.wait_for(lineage, wanted).await
     }
 
-    /// A current state.
+    /// A current state. What could not be decrypted is tried once more.
     pub(crate) async fn current(&self, freshness: Freshness) -> Result<View, Error> {
         self.freshen(freshness).await?;
+        let view = self.view();
+        if !view.has_unavailable() {
+            return Ok(view);
+        }
+        self.core().unavailable.try_again(self.core().options.wait).await;
         Ok(self.view())
     }
 }
@@ -211,7 +223,12 @@ impl List {
         Self { revision, next: None, remaining: None, damaged: Vec::new(), items }
     }
 
-    fn new(view: &View, selection: Selection, start: Option<&str>, limit: Option<NonZeroUsize>) -> Self {
+    fn new(
+        view: &View,
+        selection: Selection,
+        start: Option<&str>,
+        limit: Option<NonZeroUsize>,
+    ) -> Result<Self, Error> {
         let Keys { from, to } = selection.keys(start);
         let run = selection.narrow(view, &Keys { from: from.clone(), to: to.clone() });
         let by_key = selection.selects_by_key_alone();
@@ -238,8 +255,8 @@ impl List {
                 Items::Lazy { range, selection: (!by_key).then(|| Box::new(selection)) }
             }
         };
-        let damaged = view.damaged(&from, next.as_deref().or(to.as_deref()));
-        Self { revision: view.revision, next, remaining, damaged, items }
+        let damaged = view.damaged(&from, next.as_deref().or(to.as_deref()))?;
+        Ok(Self { revision: view.revision, next, remaining, damaged, items })
     }
 }
 

@@ -4,6 +4,7 @@ use crate::{
     Entry, Error, Options, Spec,
     entry::within,
     log::{Log, Slot, Transition},
+    open,
     snapshots::read,
     view::{Loaded, View},
 };
@@ -33,7 +34,7 @@ struct LoadPart<T> {
 }
 
 /// What the store has.
-type Raw = LoadPart<Result<store::Entry, store::Corrupt>>;
+type Raw = LoadPart<Result<store::Entry, store::Unreadable>>;
 
 /// Loads the entries of some types at the newest revision. What belongs to none of them is left alone.
 pub(crate) async fn everything(store: Arc<dyn Store>, specs: Vec<Arc<Spec>>) -> Result<Everything, Error> {
@@ -60,8 +61,10 @@ fn load(store: &dyn Store, specs: &[Arc<Spec>]) -> Result<Everything, Error> {
             all.push(loaded);
         }
     }
-    let views =
-        specs.iter().zip(by_type).map(|(spec, loaded)| (spec.clone(), View::new(spec, revision, loaded)));
+    let views = specs.iter().zip(by_type).map(|(spec, mut loaded)| {
+        open::loaded(store, spec, &mut loaded);
+        (spec.clone(), View::new(spec, revision, loaded))
+    });
     Ok(Everything { revision, views: views.collect() })
 }
 
@@ -79,7 +82,7 @@ fn hand_out(
     };
     let mut piece = LoadPart { place: 0, found: Vec::with_capacity(PIECE) };
     let revision = store.load(prefix.as_bytes(), None, &mut |found| {
-        let key = found.as_ref().map_or_else(|corrupt| &corrupt.key, |entry| &entry.key);
+        let key = found.as_ref().map_or_else(store::Unreadable::key, |entry| &entry.key);
         if let Some(at) = places.get(prefix_of(key)) {
             piece.found.push((*at, found));
         }
@@ -116,7 +119,7 @@ pub(crate) fn prefix_of(key: &store::Key) -> &[u8] {
 
 /// The logs of the loaded types, with the newest changes before the revision that they were loaded at. Where history
 /// cannot be read, the logs start at that revision; they never start later, also if history does by now.
-pub(crate) async fn history(store: &dyn Store, loaded: &Everything, options: &Options) -> Vec<Log> {
+pub(crate) async fn history(store: &Arc<dyn Store>, loaded: &Everything, options: &Options) -> Vec<Log> {
     let from = Revision(loaded.revision.0.saturating_sub(options.replay));
     for _ in 0..3 {
         let from = from.max(store.compacted()).min(loaded.revision);
@@ -130,7 +133,7 @@ pub(crate) async fn history(store: &dyn Store, loaded: &Everything, options: &Op
 }
 
 async fn replay(
-    store: &dyn Store,
+    store: &Arc<dyn Store>,
     loaded: &Everything,
     options: &Options,
     from: Revision,
@@ -151,7 +154,7 @@ async fn replay(
     if at < loaded.revision {
         let mut follower = store.follow(Follow::after(from).with_previous_values())?;
         while at < loaded.revision {
-            let batch = follower.next().await?;
+            let batch = open::batch(store, follower.next().await?).await;
             at = batch.revision;
             let reach = batch.events.partition_point(|event| event.revision() <= loaded.revision);
             let events = batch.events.get(..reach).unwrap_or_default();

@@ -15,7 +15,7 @@ use std::{
     sync::{Arc, OnceLock},
     time::Instant,
 };
-use store::{Corrupt, Head, Key, Revision, Value};
+use store::{Head, Key, Revision, Unavailable, Unreadable, Value};
 
 /// The most changes in a piece, unless more share a revision.
 const CHANGES: usize = 64;
@@ -30,17 +30,25 @@ pub(crate) enum Slot {
     /// An object.
     Entry(Arc<Entry>),
     /// Bytes that cannot be read.
-    Damaged(Arc<Corrupt>),
+    Unreadable(Unreadable),
 }
 
 impl Slot {
     /// What the bytes of a stored value are.
     pub(crate) fn read(spec: &Arc<Spec>, key: &Key, head: &Head, value: &Value) -> Self {
         let read = match value {
-            Ok(value) => Entry::read(spec, key, head, value),
-            Err(corrupt) => Err(corrupt.clone()),
+            Ok(value) => Entry::read(spec, key, head, value).map_err(Unreadable::from),
+            Err(unreadable) => Err(unreadable.clone()),
         };
-        read.map_or_else(|corrupt| Self::Damaged(Arc::new(corrupt)), |entry| Self::Entry(Arc::new(entry)))
+        read.map_or_else(Self::Unreadable, |entry| Self::Entry(Arc::new(entry)))
+    }
+
+    /// Bytes that cannot be decrypted at present.
+    pub(crate) fn unavailable(&self) -> Option<&Arc<Unavailable>> {
+        match self {
+            Self::Unreadable(Unreadable::Unavailable(unavailable)) => Some(unavailable),
+            _ => None,
+        }
     }
 
     pub(crate) fn entry(&self) -> Option<&Arc<Entry>> {

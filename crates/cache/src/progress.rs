@@ -22,6 +22,7 @@ pub(crate) struct Progress {
     lineage: AtomicU64,
     revision: AtomicU64,
     closed: AtomicBool,
+    broken: AtomicBool,
     waiting: Mutex<Waiting>,
 }
 
@@ -37,6 +38,7 @@ impl Progress {
             lineage: AtomicU64::new(lineage),
             revision: AtomicU64::new(revision.0),
             closed: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
             waiting: Mutex::default(),
         }
     }
@@ -76,6 +78,20 @@ impl Progress {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
+    }
+
+    /// What is in memory cannot be trusted until everything is loaded again. Who waits for a revision goes on waiting.
+    pub(crate) fn set_broken(&self) {
+        self.broken.store(true, Ordering::Release);
+    }
+
+    /// Everything was loaded again.
+    pub(crate) fn set_whole(&self) {
+        self.broken.store(false, Ordering::Release);
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Acquire)
     }
 
     /// Whether a revision of a lineage is announced, or any of a later lineage.

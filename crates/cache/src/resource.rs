@@ -11,6 +11,7 @@ use crate::{
     encodings::Encodings,
     entry::within,
     log::{Log, Released, Slot, Transition},
+    open::{self, Opened, Rounds},
     progress::Progress,
     snapshots::Snapshots,
     view::View,
@@ -24,7 +25,8 @@ use std::{
     },
     time::Instant,
 };
-use store::{Revision, Store};
+use store::{Revision, Store, Unavailable, Unreadable};
+use tokio::sync::Notify;
 
 /// What all resource types of a cache share.
 pub(crate) struct Core {
@@ -37,6 +39,12 @@ pub(crate) struct Core {
     /// The bytes of all states that were superseded so far.
     pub(crate) superseded_bytes: AtomicU64,
     pub(crate) applier: Applier,
+    /// What cannot be decrypted, in the states of all types.
+    pub(crate) unavailable: Rounds,
+    /// A type has begun to lag.
+    pub(crate) lagging: Notify,
+    /// A change was applied by half: everything has to be loaded again.
+    pub(crate) broken: Notify,
 }
 
 impl Core {
@@ -67,9 +75,23 @@ pub struct Resource {
     state: ShardedLock<State>,
     snapshots: Snapshots,
     watcher_index: WatcherIndex,
-    /// The lineage of the store that its state belongs to. Changes under the lock of the state.
+    /// The era that its state belongs to. Both change under the lock of the state.
     lineage: AtomicU64,
+    openings: AtomicU64,
+    /// While the type lags: the revision up to which it is complete; otherwise the largest number.
+    complete_to: AtomicU64,
+    /// The type lags less.
+    advanced: Notify,
     removed: AtomicBool,
+}
+
+/// A time in which revisions can be compared, and the log has every change. Nothing of an earlier era goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Era {
+    /// The lineage of the store.
+    pub(crate) lineage: u64,
+    /// How often objects became readable that were there before: no change says so.
+    pub(crate) openings: u64,
 }
 
 struct State {
@@ -106,9 +128,22 @@ impl Resource {
         let watcher_index = WatcherIndex::new(indexed.map(|(at, _)| at));
         let snapshots = Snapshots::new(core.options.snapshot_retention, core.options.snapshots);
         core.log_bytes.fetch_add(log.bytes(), Ordering::Relaxed);
+        if view.has_unavailable() {
+            core.unavailable.note();
+        }
         let state = ShardedLock::new(State { view, log });
-        let lineage = AtomicU64::new(core.progress.lineage());
-        Self { spec, core, state, snapshots, watcher_index, lineage, removed: AtomicBool::new(false) }
+        Self {
+            spec,
+            state,
+            snapshots,
+            watcher_index,
+            lineage: AtomicU64::new(core.progress.lineage()),
+            openings: AtomicU64::new(0),
+            complete_to: AtomicU64::new(u64::MAX),
+            advanced: Notify::new(),
+            removed: AtomicBool::new(false),
+            core,
+        }
     }
 
     /// What the cache knows of the type.
@@ -141,8 +176,19 @@ impl Resource {
     }
 
     /// The objects whose stored bytes cannot be read.
-    pub(crate) fn damaged(&self) -> Vec<Arc<store::Corrupt>> {
-        self.with_state(|view, _| view.damaged("", None))
+    pub fn unreadable(&self) -> Vec<Unreadable> {
+        self.with_state(|view, _| view.unreadable())
+    }
+
+    /// Fails if an object cannot be decrypted at present: nobody can say then what is not there.
+    pub fn check_available(&self) -> Result<(), Error> {
+        let first = self.with_state(|view, _| view.unavailable().into_iter().next());
+        first.map_or(Ok(()), |unavailable| Err(Error::Unavailable(unavailable)))
+    }
+
+    /// The objects whose stored bytes cannot be decrypted at present.
+    pub(crate) fn unavailable(&self) -> Vec<Arc<Unavailable>> {
+        self.with_state(|view, _| view.unavailable())
     }
 
     pub(crate) fn core(&self) -> &Core {
@@ -162,9 +208,57 @@ impl Resource {
         look(&state.view, &state.log)
     }
 
-    /// The lineage of the store that its state belongs to; for one that fits the state, read it under the state's lock.
-    pub(crate) fn lineage(&self) -> u64 {
-        self.lineage.load(Ordering::Acquire)
+    /// The era that its state belongs to; for one that fits the state, read it under the state's lock.
+    pub(crate) fn era(&self) -> Era {
+        let (lineage, openings) = (&self.lineage, &self.openings);
+        Era { lineage: lineage.load(Ordering::Acquire), openings: openings.load(Ordering::Acquire) }
+    }
+
+    /// The newest revision that the type is complete for: the announced one, unless it lags.
+    pub(crate) fn announced(&self) -> Revision {
+        // In this order: a change that the type has put off is announced after that.
+        let announced = self.core.progress.revision();
+        announced.min(Revision(self.complete_to.load(Ordering::Acquire)))
+    }
+
+    /// Whether the type is complete for a revision of a lineage, or is of a later lineage.
+    pub(crate) fn has_reached(&self, lineage: u64, revision: Revision) -> bool {
+        self.core.progress.has_reached(lineage, revision)
+            && (self.core.progress.lineage() > lineage
+                || revision.0 <= self.complete_to.load(Ordering::Acquire))
+    }
+
+    /// Waits until the type is complete for a revision of a lineage, or is of a later lineage.
+    pub(crate) async fn reach(&self, lineage: u64, revision: Revision) -> Result<(), Error> {
+        self.core.reach(lineage, revision).await?;
+        loop {
+            let advanced = self.advanced.notified();
+            if self.has_reached(lineage, revision) {
+                return Ok(());
+            }
+            self.check_served()?;
+            advanced.await;
+        }
+    }
+
+    /// Waits as [`reach`](Self::reach), at most for the time that the options say.
+    pub(crate) async fn wait_for(&self, lineage: u64, revision: Revision) -> Result<(), Error> {
+        if self.has_reached(lineage, revision) {
+            return Ok(());
+        }
+        match tokio::time::timeout(self.core.options.wait, self.reach(lineage, revision)).await {
+            Ok(reached) => reached,
+            Err(_) if self.core.progress.has_reached(lineage, revision) => {
+                Err(Error::Lagging { prefix: self.spec.prefix().to_owned() })
+            }
+            Err(_) => Err(Error::TooLarge { requested: revision, current: self.core.progress.revision() }),
+        }
+    }
+
+    /// The type is complete up to a revision only, or `None` for everything that is announced.
+    pub(crate) fn set_complete_to(&self, revision: Option<Revision>) {
+        self.complete_to.store(revision.map_or(u64::MAX, |revision| revision.0), Ordering::Release);
+        self.advanced.notify_waiters();
     }
 
     /// What a key holds now.
@@ -176,7 +270,7 @@ impl Resource {
     pub(crate) fn view(&self) -> View {
         self.with_state(|view, _| {
             let mut view = view.clone();
-            view.revision = view.revision.max(self.core.progress.revision());
+            view.revision = view.revision.max(self.announced());
             view
         })
     }
@@ -186,7 +280,11 @@ impl Resource {
         if self.removed.load(Ordering::Acquire) {
             return Err(Error::Removed { prefix: self.spec.prefix().to_owned() });
         }
-        if self.core.progress.is_closed() { Err(Error::Closed) } else { Ok(()) }
+        match (self.core.progress.is_closed(), self.core.progress.is_broken()) {
+            (true, _) => Err(Error::Closed),
+            (false, true) => Err(Error::Recovering),
+            (false, false) => Ok(()),
+        }
     }
 
     /// The outcome of the change of a key in a revision: the state that a put made, or that a delete ended.
@@ -232,6 +330,9 @@ impl Resource {
             let State { view, log } = &mut *state;
             let bytes = log.bytes();
             let apply = |Applied { key, after }| {
+                if after.unavailable().is_some() {
+                    self.core.unavailable.note();
+                }
                 let before = view.set(&key, after.clone());
                 view.superseded += before.size() as u64;
                 Transition::new(revision, key, before, after)
@@ -269,6 +370,9 @@ impl Resource {
         self.freed(state.log.bytes());
         let since = view.revision;
         *state = State { log: Log::new(since), view };
+        if state.view.has_unavailable() {
+            self.core.unavailable.note();
+        }
         let before = self.lineage.swap(lineage, Ordering::AcqRel);
         drop(state);
         if before != lineage {
@@ -276,6 +380,38 @@ impl Resource {
             self.watcher_index.clear_chunks();
         }
         self.watcher_index.restart(since);
+    }
+
+    /// Takes objects into the state that could not be decrypted before. No change says so: a new era begins.
+    pub(crate) fn take_opened(&self, values: &[Arc<Unavailable>], opened: &Opened) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut number = 0;
+        for value in values {
+            let Some(key) = within(&self.spec, &value.key) else { continue };
+            let is_there = |slot: &Slot| {
+                slot.unavailable().is_some_and(|now| now.head.mod_revision == value.head.mod_revision)
+            };
+            let read = open::slot(&self.spec, value, opened);
+            if read.unavailable().is_none() && is_there(&state.view.get(key)) {
+                state.view.set(key, read);
+                number += 1;
+            }
+        }
+        if state.view.has_unavailable() {
+            self.core.unavailable.note_remaining();
+        }
+        if number == 0 {
+            return;
+        }
+        let since = state.view.revision;
+        self.freed(state.log.bytes());
+        state.log = Log::new(since);
+        self.openings.fetch_add(1, Ordering::AcqRel);
+        drop(state);
+        self.snapshots.clear();
+        self.watcher_index.clear_chunks();
+        self.watcher_index.restart(since);
+        log::info!(resource = self.spec.prefix(), objects = number; "stored objects can be decrypted now");
     }
 
     /// The bytes that only its snapshots keep from being freed, at most.

@@ -11,7 +11,8 @@ use crate::{
     Entry, Error,
     entry::within,
     log::{Log, Slot, Transition},
-    resource::Resource,
+    open,
+    resource::{Era, Resource},
     view::{Loaded, View},
 };
 use std::{
@@ -128,8 +129,8 @@ impl Resource {
     /// The state at exactly a revision; [`Error::Expired`] if the store's history no longer reaches it.
     pub(crate) async fn exact(&self, revision: Revision) -> Result<View, Error> {
         self.check_served()?;
-        let lineage = self.lineage();
-        self.core().wait_for(lineage, revision).await?;
+        let era = self.era();
+        self.wait_for(era.lineage, revision).await?;
         if revision < self.core().store.compacted() {
             return Err(Error::Expired { requested: revision });
         }
@@ -154,13 +155,13 @@ impl Resource {
                 spawn(move || load(&*store, &spec, revision, &share)).await?
             }
         };
-        self.keep(view.clone(), lineage);
+        self.keep(view.clone(), era);
         Ok(view)
     }
 
-    /// Keeps a state of a lineage that a token names; others make room for it.
-    pub(crate) fn keep(&self, view: View, lineage: u64) {
-        self.snapshots().keep(view, || self.lineage() == lineage);
+    /// Keeps a state of an era that a token names; others make room for it.
+    pub(crate) fn keep(&self, view: View, era: Era) {
+        self.snapshots().keep(view, || self.era() == era);
         while self.snapshots().len() > 1 && self.snapshot_bytes() > self.core().options.snapshot_bytes as u64
         {
             self.snapshots().drop_one();
@@ -209,6 +210,8 @@ fn load(
         loaded.push(found);
         ControlFlow::Continue(())
     });
+    let opened = open::loaded(store, spec, &mut loaded);
+    own_bytes += opened.iter().map(|entry| entry.size() as u64).sum::<u64>();
     match outcome {
         Err(store::Error::Compacted { requested, .. }) => Err(Error::Expired { requested }),
         Err(error) => Err(error.into()),
@@ -224,7 +227,7 @@ fn load(
 /// What a load found; an entry that `known` has already is shared.
 pub(crate) fn read(
     spec: &Arc<crate::Spec>,
-    found: Result<store::Entry, store::Corrupt>,
+    found: Result<store::Entry, store::Unreadable>,
     known: impl FnOnce(&str) -> Slot,
 ) -> Loaded {
     let read = found.and_then(|found| {
@@ -234,13 +237,13 @@ pub(crate) fn read(
         {
             return Ok(entry);
         }
-        Entry::read(spec, &found.key, &found.head, &found.value).map(Arc::new)
+        Ok(Arc::new(Entry::read(spec, &found.key, &found.head, &found.value)?))
     });
     match read {
         Ok(entry) => Loaded::Entry(entry),
-        Err(corrupt) => {
-            let key = within(spec, &corrupt.key).map_or_else(|| corrupt.key.to_string().into(), Into::into);
-            Loaded::Damaged { key, corrupt: Arc::new(corrupt) }
+        Err(why) => {
+            let key = within(spec, why.key()).map_or_else(|| why.key().to_string().into(), Into::into);
+            Loaded::Unreadable { key, why }
         }
     }
 }

@@ -2,15 +2,15 @@
 //! could not be read. A clone is cheap, and stays as it is.
 
 use crate::{
-    Entry, Spec,
+    Entry, Error, Spec,
     log::{Slot, Transition},
     tree::{Order, Sort, Tree},
 };
 use std::{collections::BTreeMap, sync::Arc};
-use store::{Corrupt, Revision};
+use store::{Corrupt, Revision, Unavailable, Unreadable};
 
 /// 1. `indexes` hold the same entries as `entries`, in other orders.
-/// 2. A key is in `entries`, in `damaged`, or in neither.
+/// 2. A key is in `entries`, in `unreadable`, or in neither.
 /// 3. Every change of the type up to `revision` is in, and none after it.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
@@ -22,7 +22,7 @@ pub(crate) struct View {
     pub(crate) own_bytes: u64,
     entries: Tree,
     indexes: Vec<Index>,
-    damaged: Arc<BTreeMap<Box<str>, Arc<Corrupt>>>,
+    unreadable: Arc<BTreeMap<Box<str>, Unreadable>>,
 }
 
 #[derive(Clone, Debug)]
@@ -35,12 +35,12 @@ impl View {
     /// A state that was loaded.
     pub(crate) fn new(spec: &Spec, revision: Revision, loaded: Vec<Loaded>) -> Self {
         let mut entries = Vec::with_capacity(loaded.len());
-        let mut damaged = BTreeMap::new();
+        let mut unreadable = BTreeMap::new();
         for found in loaded {
             match found {
                 Loaded::Entry(entry) => entries.push(entry),
-                Loaded::Damaged { key, corrupt } => {
-                    damaged.insert(key, corrupt);
+                Loaded::Unreadable { key, why } => {
+                    unreadable.insert(key, why);
                 }
             }
         }
@@ -54,7 +54,7 @@ impl View {
             own_bytes: 0,
             indexes,
             entries: Tree::from_entries(Order::Key, entries),
-            damaged: Arc::new(damaged),
+            unreadable: Arc::new(unreadable),
         }
     }
 
@@ -65,14 +65,14 @@ impl View {
     pub(crate) fn get(&self, key: &str) -> Slot {
         match self.entries.get(Sort { value: b"", key: key.as_bytes() }) {
             Some(entry) => Slot::Entry(entry.clone()),
-            None => self.damaged.get(key).map_or(Slot::Absent, |corrupt| Slot::Damaged(corrupt.clone())),
+            None => self.unreadable.get(key).map_or(Slot::Absent, |why| Slot::Unreadable(why.clone())),
         }
     }
 
     /// Sets what a key holds, and returns what it held before.
     pub(crate) fn set(&mut self, key: &str, slot: Slot) -> Slot {
-        let damaged = match self.damaged.contains_key(key) {
-            true => Arc::make_mut(&mut self.damaged).remove(key),
+        let unreadable = match self.unreadable.contains_key(key) {
+            true => Arc::make_mut(&mut self.unreadable).remove(key),
             false => None,
         };
         let before = match slot {
@@ -89,14 +89,14 @@ impl View {
                 }
                 before
             }
-            Slot::Damaged(corrupt) => {
-                Arc::make_mut(&mut self.damaged).insert(key.into(), corrupt);
+            Slot::Unreadable(why) => {
+                Arc::make_mut(&mut self.unreadable).insert(key.into(), why);
                 self.remove(key)
             }
             Slot::Absent => self.remove(key),
         };
-        let damaged = damaged.map_or(Slot::Absent, Slot::Damaged);
-        before.map_or(damaged, Slot::Entry)
+        let unreadable = unreadable.map_or(Slot::Absent, Slot::Unreadable);
+        before.map_or(unreadable, Slot::Entry)
     }
 
     fn remove(&mut self, key: &str) -> Option<Arc<Entry>> {
@@ -122,10 +122,34 @@ impl View {
         self.indexes.iter().find(|index| index.field == field).map(|index| &index.tree)
     }
 
-    /// What cannot be read, under keys from one up to another.
-    pub(crate) fn damaged(&self, from: &str, to: Option<&str>) -> Vec<Arc<Corrupt>> {
+    /// What cannot be read.
+    pub(crate) fn unreadable(&self) -> Vec<Unreadable> {
+        self.unreadable.values().cloned().collect()
+    }
+
+    /// What is damaged, under keys from one up to another; an error if something there cannot be decrypted at present.
+    pub(crate) fn damaged(&self, from: &str, to: Option<&str>) -> Result<Vec<Arc<Corrupt>>, Error> {
         let reached = |key: &str| key >= from && to.is_none_or(|to| key < to);
-        self.damaged.iter().filter(|(key, _)| reached(key)).map(|(_, corrupt)| corrupt.clone()).collect()
+        let here = self.unreadable.iter().filter(|(key, _)| reached(key));
+        here.map(|(_, why)| match why {
+            Unreadable::Corrupt(corrupt) => Ok(corrupt.clone()),
+            Unreadable::Unavailable(unavailable) => Err(Error::Unavailable(unavailable.clone())),
+        })
+        .collect()
+    }
+
+    /// Whether anything cannot be decrypted at present.
+    pub(crate) fn has_unavailable(&self) -> bool {
+        self.unreadable.values().any(|why| matches!(why, Unreadable::Unavailable(_)))
+    }
+
+    /// What cannot be decrypted at present.
+    pub(crate) fn unavailable(&self) -> Vec<Arc<Unavailable>> {
+        let unavailable = |why: &Unreadable| match why {
+            Unreadable::Unavailable(unavailable) => Some(unavailable.clone()),
+            Unreadable::Corrupt(_) => None,
+        };
+        self.unreadable.values().filter_map(unavailable).collect()
     }
 }
 
@@ -135,7 +159,17 @@ pub(crate) enum Loaded {
     /// An object.
     Entry(Arc<Entry>),
     /// Bytes that cannot be read, under a key within the type.
-    Damaged { key: Box<str>, corrupt: Arc<Corrupt> },
+    Unreadable { key: Box<str>, why: Unreadable },
+}
+
+impl Loaded {
+    /// Bytes that cannot be decrypted at present.
+    pub(crate) fn unavailable(&self) -> Option<&Arc<Unavailable>> {
+        match self {
+            Self::Unreadable { why: Unreadable::Unavailable(unavailable), .. } => Some(unavailable),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -173,15 +207,18 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_object_is_not_an_entry() {
+    fn an_unreadable_object_is_not_an_entry() {
         let spec = spec();
         let mut view = View::new(&spec, Revision(1), vec![Loaded::Entry(pod(&spec, "a", "n1", 1))]);
         let key = store::Key::try_from("pods/n/a").unwrap();
-        let corrupt = Arc::new(Corrupt { key, revision: Revision(2), reason: "torn".into() });
-        assert!(matches!(view.set("n/a", Slot::Damaged(corrupt)), Slot::Entry(_)));
-        assert_eq!((view.len(), on(&view, "n1").len(), view.damaged("n/", Some("n0")).len()), (0, 0, 1));
-        assert!(matches!(view.get("n/a"), Slot::Damaged(_)));
-        assert!(matches!(view.set("n/a", Slot::Entry(pod(&spec, "a", "n1", 3))), Slot::Damaged(_)));
-        assert_eq!((view.len(), view.damaged("", None).len()), (1, 0));
+        let corrupt = store::Corrupt { key, revision: Revision(2), reason: "torn".into() };
+        assert!(matches!(view.set("n/a", Slot::Unreadable(corrupt.into())), Slot::Entry(_)));
+        assert_eq!(
+            (view.len(), on(&view, "n1").len(), view.damaged("n/", Some("n0")).unwrap().len()),
+            (0, 0, 1)
+        );
+        assert!(matches!(view.get("n/a"), Slot::Unreadable(_)));
+        assert!(matches!(view.set("n/a", Slot::Entry(pod(&spec, "a", "n1", 3))), Slot::Unreadable(_)));
+        assert_eq!((view.len(), view.unreadable().len()), (1, 0));
     }
 }

@@ -4,21 +4,27 @@
 //! 2. A type is in the queue once. Changes that come before the task gets to it are covered by the same wake-up.
 //! 3. After the task has ended, with its runtime, the caller wakes the watchers itself.
 
-use crate::Resource;
-use std::sync::Arc;
-use tokio::sync::mpsc;
+use crate::{Resource, cache::Routes};
+use std::sync::{Arc, PoisonError};
+use tasks::{Ended, Name, Task};
+use tokio::sync::{Mutex, mpsc};
 
 /// The queue of types whose watchers have to be woken.
 pub(crate) struct Waking {
     queue: mpsc::UnboundedSender<Arc<Resource>>,
+    _task: Option<Task>,
 }
 
 impl Waking {
     /// Starts the task; it ends when this is dropped.
-    pub(crate) fn start() -> Self {
+    pub(crate) fn start(routes: Arc<Routes>) -> Self {
         let (queue, received) = mpsc::unbounded_channel();
-        tokio::spawn(run(received));
-        Self { queue }
+        let received = Arc::new(Mutex::new(received));
+        let task = tasks::spawn(Name::CacheWake, move || {
+            let (received, routes) = (received.clone(), routes.clone());
+            async move { run(&mut *received.lock().await, &routes).await }
+        });
+        Self { queue, _task: Some(task) }
     }
 
     /// Has the watchers of a type woken. Call it after the changes of the type are announced.
@@ -31,10 +37,16 @@ impl Waking {
     }
 }
 
-async fn run(mut queue: mpsc::UnboundedReceiver<Arc<Resource>>) {
+async fn run(queue: &mut mpsc::UnboundedReceiver<Arc<Resource>>, routes: &Routes) -> Ended {
+    // A run before this one may have ended in between.
+    for resource in routes.read().unwrap_or_else(PoisonError::into_inner).values() {
+        resource.watcher_index().wake();
+        resource.watcher_index().wake_all();
+    }
     while let Some(resource) = queue.recv().await {
         resource.watcher_index().wake();
     }
+    Ended::Done
 }
 
 #[cfg(test)]
@@ -91,7 +103,7 @@ mod tests {
     #[tokio::test]
     async fn changes_before_the_task_runs_cause_one_wake_up() {
         let Watched { resource, subscriptions, _cache } = watched(10).await;
-        let waking = Waking::start();
+        let waking = Waking::start(Arc::default());
         for round in 1..4 {
             for _ in 0..3 {
                 change(&waking, &resource);
@@ -107,7 +119,7 @@ mod tests {
     async fn a_type_is_queued_once_until_its_watchers_are_woken() {
         let Watched { resource, subscriptions, _cache } = watched(3).await;
         let (queue, mut received) = mpsc::unbounded_channel();
-        let waking = Waking { queue };
+        let waking = Waking { queue, _task: None };
         for _ in 0..3 {
             change(&waking, &resource);
         }
@@ -123,7 +135,7 @@ mod tests {
     async fn a_watcher_woken_before_an_announcement_is_woken_again_after_it() {
         let Watched { resource, subscriptions, _cache } = watched(3).await;
         let (queue, _received) = mpsc::unbounded_channel();
-        let waking = Waking { queue };
+        let waking = Waking { queue, _task: None };
         change(&waking, &resource);
         note(&resource);
         resource.watcher_index().wake();
@@ -139,7 +151,7 @@ mod tests {
         let (queue, received) = mpsc::unbounded_channel();
         drop(received);
         for _ in 0..2 {
-            change(&Waking { queue: queue.clone() }, &resource);
+            change(&Waking { queue: queue.clone(), _task: None }, &resource);
             assert_eq!(signaled(&subscriptions), 3);
         }
     }

@@ -166,7 +166,8 @@ impl Store for Unreliable {
                 key: entry.key,
                 revision: entry.head.mod_revision,
                 reason: "it fails its checksum".into(),
-            })),
+            }
+            .into())),
             entry => visit(entry),
         });
         let passing = std::mem::take(&mut *self.passing.lock().unwrap());
@@ -457,10 +458,10 @@ async fn a_value_with_a_bad_checksum_is_reported_by_its_key() {
     let list = pods.list(Query::default()).await.unwrap();
     assert_eq!(list.damaged.len(), 1);
     assert_eq!(texts(list), ["n/a@1", "n/c@3"]);
-    assert_eq!(cache.damaged().len(), 1);
+    assert_eq!(cache.unreadable().len(), 1);
     cache.commit(pod("n", "b").change(&pods)).await.unwrap();
     assert_eq!(texts(pods.list(Query::default()).await.unwrap()), ["n/a@1", "n/b@4", "n/c@3"]);
-    assert!(cache.damaged().is_empty());
+    assert!(cache.unreadable().is_empty());
 }
 
 #[tokio::test]

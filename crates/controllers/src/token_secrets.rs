@@ -229,6 +229,9 @@ impl Tokens {
         account: &str,
         uid: &str,
     ) -> Result<(), Status> {
+        if let Err(error @ cache::Error::Unavailable(_)) = self.secrets.lookup(namespace, secret) {
+            return Err(registry::status(error));
+        }
         let Some(entry) = self.account(namespace, account, uid).await? else { return Ok(()) };
         let mut account = decode(ServiceAccount::schema(), &entry)?;
         if !lists(&account, secret) {

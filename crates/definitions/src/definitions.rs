@@ -219,6 +219,10 @@ impl Definitions {
     /// Brings a definition to where it should be.
     async fn look(&mut self, name: &Text) {
         let Some(definition) = self.known.get(name).cloned() else {
+            if matches!(self.sources.definitions.lookup("", name), Err(cache::Error::Unavailable(_))) {
+                // It is there, whatever it says: what is served of it stays.
+                return;
+            }
             self.stop_serving(name).await;
             self.handled.forget(name);
             return;

@@ -25,14 +25,14 @@ use prost::encoding::encode_varint;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
-use self::api::{Client, DecryptRequest, EncryptRequest, StatusResponse};
-use self::cache::{KeyDigest, Keys};
+use self::api::{CallError, Client, DecryptRequest, EncryptRequest, StatusResponse};
+use self::cache::{Asked, KeyDigest, Keys};
 use self::envelope::{EncryptedObject, SEED, check_key_id, shown_key_id};
 use self::key::{ReadKey, Seed};
 use crate::aes::random;
 use crate::blocking;
 use crate::error::Listed;
-use crate::{Decrypted, Error, Freshness};
+use crate::{Decrypted, Error, Freshness, Patience};
 
 /// How much longer than the call itself its caller waits.
 const CALL_MARGIN: Duration = Duration::from_secs(1);
@@ -52,16 +52,20 @@ pub(crate) struct Timing {
     pub(crate) good_for: Duration,
     /// How long a failure is.
     pub(crate) bad_for: Duration,
+    /// How long readers are told of a call that failed, without another call: of the same key, or, where the plugin did not
+    /// answer at all, of any key.
+    pub(crate) failed_for: Duration,
 }
 
 impl Default for Timing {
     fn default() -> Self {
         Self {
             interval: Duration::from_secs(60),
-            retry_interval: Duration::from_secs(10),
+            retry_interval: Duration::from_secs(3),
             seed_life: Duration::from_secs(180),
             good_for: Duration::from_secs(20),
             bad_for: Duration::from_secs(3),
+            failed_for: Duration::from_secs(1),
         }
     }
 }
@@ -116,7 +120,7 @@ impl Plugin {
             handle: Handle::current(),
             timing,
             state: RwLock::new(None),
-            keys: Keys::default(),
+            keys: Keys::new(timing.failed_for),
             probe: Mutex::default(),
         });
         let mut is_good = plugin.check_and_log(true).await;
@@ -163,12 +167,17 @@ impl Plugin {
     }
 
     /// A value without the prefix.
-    pub(crate) fn decrypt(&self, context: &[u8], stored: Bytes) -> Result<Decrypted, Error> {
+    pub(crate) fn decrypt(
+        &self,
+        context: &[u8],
+        stored: Bytes,
+        patience: Patience,
+    ) -> Result<Decrypted, Error> {
         let object = EncryptedObject::read(stored)?;
         let writing = self.state()?.writing;
         let value = match object.has_key_of(&writing.envelope) {
             true => writing.seed.open(context, &object.encrypted_data)?.into(),
-            false => self.key_of(&object)?.open(context, &object.encrypted_data)?.into(),
+            false => self.key_of(&object, patience)?.open(context, &object.encrypted_data)?.into(),
         };
         let is_current =
             object.key_id == writing.envelope.key_id && object.source_type == writing.envelope.source_type;
@@ -191,6 +200,7 @@ impl Plugin {
                 (answer.clone(), answer)
             }
             Err(error) => {
+                let error = error.to_string();
                 let shown = format!(
                     "failed to perform status section of the healthz check for KMS Provider {}, error: {error}",
                     self.name
@@ -324,20 +334,33 @@ impl Plugin {
     }
 
     /// The key of a value, by the plugin if it is not known yet.
-    fn key_of(&self, object: &EncryptedObject) -> Result<Arc<ReadKey>, Error> {
+    fn key_of(&self, object: &EncryptedObject, patience: Patience) -> Result<Arc<ReadKey>, Error> {
         let failed = |error: String| Error::Kms(format!("failed to decrypt DEK, error: {error}"));
-        self.keys.find(object.key_digest(), || {
+        let digest = object.key_digest();
+        if patience == Patience::Now {
+            return self.keys.known(&digest).ok_or_else(|| failed("the key is not known yet".to_owned()));
+        }
+        self.keys.find(digest, || {
             let client = self.client.clone();
             let request = DecryptRequest {
                 ciphertext: object.source.clone(),
-                uid: uid()?,
+                uid: match uid() {
+                    Ok(uid) => uid,
+                    Err(error) => return Asked::Answered(Err(error)),
+                },
                 key_id: object.key_id.clone(),
                 annotations: object.annotations.clone(),
             };
             let limit = client.timeout() + CALL_MARGIN;
             let answer = blocking::wait(&self.handle, limit, async move { client.decrypt(request).await });
-            let answer = answer.ok_or_else(|| failed("the call did not end in time".to_owned()))?;
-            ReadKey::new(object.source_type, &answer.map_err(failed)?.plaintext).map(Arc::new)
+            match answer {
+                Some(Ok(answer)) => {
+                    Asked::Answered(ReadKey::new(object.source_type, &answer.plaintext).map(Arc::new))
+                }
+                Some(Err(CallError::Answered(error))) => Asked::Answered(Err(failed(error))),
+                Some(Err(CallError::Unanswered(error))) => Asked::Unanswered(failed(error)),
+                None => Asked::Unanswered(failed("the call did not end in time".to_owned())),
+            }
         })
     }
 }
@@ -354,7 +377,7 @@ fn uid() -> Result<String, Error> {
     Ok(format!("{a}-{b}-{c}-{d}-{e}"))
 }
 
-#[cfg(test)]
-pub(crate) mod fake;
+#[cfg(any(test, feature = "test-plugin"))]
+pub mod fake;
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,8 @@
 //!    put in the place of another one's. The formats of secretbox and AES-CBC do not, and AES-CBC does not notice a change either.
 //! 3. **Secrets stay inside.** No error, log line or debug form has a key or plain data. The bytes of keys are overwritten when they
 //!    are no longer used; the copies that the file's decoder and the transport of a plugin make are not.
-//! 4. **Bounded.** A write never calls a plugin. A read calls it for a key that is not known, at most once at a time for each key, and no
-//!    longer than the provider's time-out.
+//! 4. **Bounded.** A write never calls a plugin. A read calls it for a key that is not known, if it may wait ([`Patience`]), at most once at a
+//!    time for each key, and no longer than the provider's time-out. A failure is repeated to other readers for a moment, without a call.
 //!
 //! Where encrypted values are stored, and that stale ones are written again, is for the caller.
 
@@ -34,6 +34,8 @@ use bytes::Bytes;
 use tokio::runtime::Handle;
 
 pub use error::Error;
+#[cfg(feature = "test-plugin")]
+pub use kms::fake as test_plugin;
 
 use config::Reload;
 use kms::Timing;
@@ -49,6 +51,15 @@ pub enum Freshness {
     Current,
     /// By another provider or key, or not encrypted while it should be: to be written again, even if nothing else changed.
     Stale,
+}
+
+/// Whether a value is worth a call of a KMS plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Only keys that are known are used: nothing is waited for.
+    Now,
+    /// The plugin is called for a key that is not known. Blocks until it answers, or its time is up.
+    Wait,
 }
 
 /// A value in plain form.
@@ -177,8 +188,18 @@ impl Transform {
 
     /// The value that was stored under a key. A value that is not encrypted is returned as it is, without a copy.
     pub fn decrypt(&self, context: &[u8], stored: Bytes) -> Result<Decrypted, Error> {
+        self.decrypt_with(context, stored, Patience::Wait)
+    }
+
+    /// The same, with or without waiting for a KMS plugin.
+    pub fn decrypt_with(
+        &self,
+        context: &[u8],
+        stored: Bytes,
+        patience: Patience,
+    ) -> Result<Decrypted, Error> {
         match self.shared.current().resources().find(&self.group, &self.resource) {
-            Some(chain) => chain.decrypt(context, &stored),
+            Some(chain) => chain.decrypt(context, &stored, patience),
             None => provider::identity(stored),
         }
     }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use crate::aes::{Cbc, Gcm};
 use crate::kms::Plugin;
 use crate::secretbox::Secretbox;
-use crate::{Decrypted, Error, Freshness};
+use crate::{Decrypted, Error, Freshness, Patience};
 
 /// What every encrypted value begins with.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
@@ -78,10 +78,15 @@ impl Chain {
     }
 
     /// The first provider that can read a value reads it.
-    pub(crate) fn decrypt(&self, context: &[u8], stored: &Bytes) -> Result<Decrypted, Error> {
+    pub(crate) fn decrypt(
+        &self,
+        context: &[u8],
+        stored: &Bytes,
+        patience: Patience,
+    ) -> Result<Decrypted, Error> {
         let mut errors = Vec::new();
         for (at, provider) in self.0.iter().enumerate() {
-            match provider.decrypt(context, stored) {
+            match provider.decrypt(context, stored, patience) {
                 None => {}
                 Some(Ok(decrypted)) if at == 0 => return Ok(decrypted),
                 Some(Ok(decrypted)) => return Ok(Decrypted { freshness: Freshness::Stale, ..decrypted }),
@@ -94,13 +99,18 @@ impl Chain {
 
 impl Provider {
     /// `None` if the value is not one of this provider.
-    fn decrypt(&self, context: &[u8], stored: &Bytes) -> Option<Result<Decrypted, Error>> {
+    fn decrypt(
+        &self,
+        context: &[u8],
+        stored: &Bytes,
+        patience: Patience,
+    ) -> Option<Result<Decrypted, Error>> {
         match self {
             Self::Identity => identity(stored.clone()).ok().map(Ok),
             Self::Keys(ring) => stored.strip_prefix(ring.prefix).map(|sealed| ring.decrypt(context, sealed)),
             Self::Kms(plugin) => {
                 let sealed = stored.strip_prefix(plugin.prefix()).map(|sealed| stored.slice_ref(sealed));
-                sealed.map(|sealed| plugin.decrypt(context, sealed))
+                sealed.map(|sealed| plugin.decrypt(context, sealed, patience))
             }
         }
     }

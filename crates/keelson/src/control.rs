@@ -77,7 +77,7 @@ fn answer(connection: UnixStream, store: &dyn Store) -> io::Result<()> {
     let mut connection = BufWriter::with_capacity(1 << 18, connection);
     let report = backup::write(store, &mut connection).map_err(io::Error::other)?;
     log::info!(
-        objects = report.entries, bytes = report.bytes, revision = report.revision.0, damaged = report.corrupt.len();
+        objects = report.entries, bytes = report.bytes, revision = report.revision.0, damaged = report.missing.len();
         "a backup was taken"
     );
     Ok(())

@@ -3,16 +3,17 @@
 //! A check of a component that Keelson has calls that component. The reference has further post-start hooks; their checks pass
 //! here once this server's own hooks are done.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use admission::webhook::Breakers;
-use cache::Cache;
+use cache::{Cache, Resource};
 use encryption::HealthCheck;
 use registry::Registry;
 use server::Lifecycle;
 use server::health::{Check, Checks, Duplicate, Endpoint};
-use store::Health;
+use store::{Health, Unreadable};
 
 use crate::boot::Hooks;
 use crate::logging;
@@ -81,9 +82,11 @@ pub(crate) fn checks(
     }
     checks.add(Check::new("informer-sync", Endpoint::READY, {
         let registry = registry.clone();
+        // Those of custom kinds are served; nothing is decided by them.
+        let own: HashSet<String> = own_prefixes();
         move || {
-            let closed = registry.cache().is_closed();
-            async move { if closed { Err("the cache is closed".into()) } else { Ok(()) } }
+            let outcome = informers(registry.cache(), &own);
+            async move { outcome }
         }
     }))?;
     let reload = encrypted.is_reloaded.then_some(&ENCRYPTION_RELOAD);
@@ -97,18 +100,48 @@ pub(crate) fn checks(
     checks.add(Check::shutdown(lifecycle.clone()))?;
     checks.note({
         let registry = registry.clone();
-        move || damage(registry.cache()).into_iter().chain(breakers.open()).collect()
+        move || unreadable(registry.cache()).into_iter().chain(breakers.open()).collect()
     });
     Ok(checks)
 }
 
+/// The prefixes of the built-in kinds.
+fn own_prefixes() -> HashSet<String> {
+    let specs = registry::specs().unwrap_or_default();
+    specs.into_iter().map(|spec| spec.prefix().to_owned()).collect()
+}
+
+/// Whether the server knows all that it decides by: the cache follows its store, and every object of a built-in kind can be decrypted.
+fn informers(cache: &Cache, own: &HashSet<String>) -> Result<(), String> {
+    if cache.is_closed() {
+        return Err("the cache is closed".into());
+    }
+    if cache.is_recovering() {
+        return Err("the cache is being loaded again".into());
+    }
+    let waits = |resource: &Resource| {
+        resource.unreadable().iter().any(|why| matches!(why, Unreadable::Unavailable(_)))
+    };
+    let resources = cache.resources();
+    let mut waiting: Vec<&str> = resources
+        .iter()
+        .filter(|resource| own.contains(resource.spec().prefix()) && waits(resource))
+        .map(|resource| resource.spec().prefix())
+        .collect();
+    waiting.sort_unstable();
+    match waiting.is_empty() {
+        true => Ok(()),
+        false => Err(format!("stored objects cannot be decrypted: {}", waiting.join(", "))),
+    }
+}
+
 /// The objects that cannot be read, the first ones by name.
-pub(crate) fn damage(cache: &Cache) -> Vec<String> {
+pub(crate) fn unreadable(cache: &Cache) -> Vec<String> {
     const NAMED: usize = 20;
-    let damaged = cache.damaged();
-    let mut lines: Vec<String> = damaged.iter().take(NAMED).map(ToString::to_string).collect();
-    if damaged.len() > NAMED {
-        lines.push(format!("{} more stored objects are corrupt", damaged.len() - NAMED));
+    let unreadable = cache.unreadable();
+    let mut lines: Vec<String> = unreadable.iter().take(NAMED).map(ToString::to_string).collect();
+    if unreadable.len() > NAMED {
+        lines.push(format!("{} more stored objects cannot be read", unreadable.len() - NAMED));
     }
     lines
 }

@@ -156,7 +156,7 @@ impl Stores {
                 cache = cache.with(Cache::open(store.clone(), [spec], settings.clone()).await?);
             }
         }
-        for line in health::damage(&cache) {
+        for line in health::unreadable(&cache) {
             log::error!(error = line.as_str(); "a part of the data cannot be read; everything else is served");
         }
         Ok(cache)

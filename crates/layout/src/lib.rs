@@ -27,9 +27,9 @@ pub use sealed::Sealed;
 pub use value::MediaType;
 
 use bytes::Bytes;
-use encryption::{Encryption, Freshness};
+use encryption::{Encryption, Freshness, Transform};
 use keys::{Keys, Place};
-use store::{Codec, Key};
+use store::{Codec, DecodeError, Key, Patience};
 
 /// The layout of the reference, under a prefix.
 pub struct Layout {
@@ -76,18 +76,23 @@ impl Codec for Layout {
         encrypt(self.encryption.as_ref(), &self.keys, &place, plain)
     }
 
-    fn decode_value(&self, key: &Key, stored: Bytes) -> Result<Bytes, String> {
-        let place = self.keys.place(key.as_bytes()).ok_or(NO_PLACE)?;
-        let (plain, freshness) = decrypt(self.encryption.as_ref(), &self.keys, &place, stored)?;
+    fn decode_value(&self, key: &Key, stored: Bytes, patience: Patience) -> Result<Bytes, DecodeError> {
+        let place = self.keys.place(key.as_bytes()).ok_or_else(no_place)?;
+        let (plain, freshness) = decrypt(self.encryption.as_ref(), &self.keys, &place, stored, patience)?;
         let json = match place.kind {
-            Some(kind) => value::decode(kind, &plain)?,
-            None => value::decode_custom(&plain)?,
+            Some(kind) => value::decode(kind, &plain),
+            None => value::decode_custom(&plain),
         };
-        cache::frame::of(&json).map(|framed| marked(framed, freshness))
+        let framed = json.and_then(|json| cache::frame::of(&json)).map_err(DecodeError::Damaged)?;
+        Ok(marked(framed, freshness))
     }
 }
 
 const NO_PLACE: &str = "its key has no place";
+
+fn no_place() -> DecodeError {
+    DecodeError::Damaged(NO_PLACE.to_owned())
+}
 
 /// What is stored of a value. The key in the store is part of what is authenticated.
 fn encrypt(
@@ -102,18 +107,34 @@ fn encrypt(
     transform.encrypt(keys.stored(place).as_bytes(), &plain).map_err(|error| error.to_string())
 }
 
-/// The value of what is stored, and whether it is stored as it would be today.
+/// The value of what is stored, and whether it is stored as it would be today. What cannot be decrypted is unavailable, whatever the
+/// reason: a changed value cannot be told from a wrong key.
 fn decrypt(
     encryption: Option<&Encryption>,
     keys: &Keys,
     place: &Place<'_>,
     stored: Bytes,
-) -> Result<(Bytes, Freshness), String> {
+    patience: Patience,
+) -> Result<(Bytes, Freshness), DecodeError> {
     let Some(encryption) = encryption else { return Ok((stored, Freshness::Current)) };
     let (group, resource) = place.resource();
     let transform = encryption.for_resource(group, resource);
-    let decrypted = transform.decrypt(keys.stored(place).as_bytes(), stored);
-    decrypted.map(|decrypted| (decrypted.value, decrypted.freshness)).map_err(|error| error.to_string())
+    open(&transform, keys.stored(place).as_bytes(), stored, patience)
+}
+
+fn open(
+    transform: &Transform,
+    context: &[u8],
+    stored: Bytes,
+    patience: Patience,
+) -> Result<(Bytes, Freshness), DecodeError> {
+    let patience = match patience {
+        Patience::Now => encryption::Patience::Now,
+        Patience::Wait => encryption::Patience::Wait,
+    };
+    let decrypted = transform.decrypt_with(context, stored, patience);
+    let decrypted = decrypted.map_err(|error| DecodeError::Unavailable(error.to_string()))?;
+    Ok((decrypted.value, decrypted.freshness))
 }
 
 /// A frame that says whether it is to be written again.

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use encryption::{Encryption, Transform};
-use store::{Codec, Key};
+use store::{Codec, DecodeError, Key, Patience};
+
+use crate::open;
 
 /// Keys as they are; values encrypted as those of one resource of the group `""`.
 pub struct Record {
@@ -21,8 +23,7 @@ impl Codec for Record {
         self.transform.encrypt(key.as_bytes(), &value).map_err(|error| error.to_string())
     }
 
-    fn decode_value(&self, key: &Key, stored: Bytes) -> Result<Bytes, String> {
-        let decrypted = self.transform.decrypt(key.as_bytes(), stored);
-        decrypted.map(|decrypted| decrypted.value).map_err(|error| error.to_string())
+    fn decode_value(&self, key: &Key, stored: Bytes, patience: Patience) -> Result<Bytes, DecodeError> {
+        open(&self.transform, key.as_bytes(), stored, patience).map(|(value, _)| value)
     }
 }

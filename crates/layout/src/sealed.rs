@@ -1,10 +1,10 @@
 //! Keelson's own layout, encrypted.
 
 use crate::keys::Keys;
-use crate::{NO_PLACE, decrypt, encrypt, marked};
+use crate::{NO_PLACE, decrypt, encrypt, marked, no_place};
 use bytes::Bytes;
 use encryption::Encryption;
-use store::{Codec, Key};
+use store::{Codec, DecodeError, Key, Patience};
 
 /// What a value is bound to begins with this, as with the reference.
 const ROOT: &str = "/registry";
@@ -28,9 +28,9 @@ impl Codec for Sealed {
         encrypt(Some(&self.encryption), &self.keys, &place, value)
     }
 
-    fn decode_value(&self, key: &Key, stored: Bytes) -> Result<Bytes, String> {
-        let place = self.keys.place(key.as_bytes()).ok_or(NO_PLACE)?;
-        let (framed, freshness) = decrypt(Some(&self.encryption), &self.keys, &place, stored)?;
+    fn decode_value(&self, key: &Key, stored: Bytes, patience: Patience) -> Result<Bytes, DecodeError> {
+        let place = self.keys.place(key.as_bytes()).ok_or_else(no_place)?;
+        let (framed, freshness) = decrypt(Some(&self.encryption), &self.keys, &place, stored, patience)?;
         Ok(marked(framed, freshness))
     }
 }

@@ -13,7 +13,7 @@ fn key(text: &str) -> Key {
 fn round(layout: &Layout, at: &str, object: &Value) -> (Bytes, Value) {
     let framed = cache::frame::of(object.to_string().as_bytes()).unwrap();
     let stored = layout.encode_value(&key(at), framed).unwrap();
-    let read = layout.decode_value(&key(at), stored.clone()).unwrap();
+    let read = layout.decode_value(&key(at), stored.clone(), Patience::Now).unwrap();
     (stored, serde_json::from_slice(cache::frame::json(&read).unwrap()).unwrap())
 }
 
@@ -108,14 +108,15 @@ fn the_media_type_decides_how_they_are_written_and_not_how_they_are_read() {
         "{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\",\"namespace\":\"n\",\"uid\":\"u\",\
          \"creationTimestamp\":null},\"data\":{\"k\":\"v\"}}\n"
     );
-    let framed = layout().decode_value(&key("configmaps/n/a"), stored).unwrap();
+    let framed = layout().decode_value(&key("configmaps/n/a"), stored, Patience::Now).unwrap();
     assert_eq!(serde_json::from_slice::<Value>(cache::frame::json(&framed).unwrap()).unwrap(), read);
 }
 
 #[test]
 fn what_is_read_has_the_defaults_of_its_version() {
     let stored = br#"{"kind":"Service","apiVersion":"v1","metadata":{"name":"a","namespace":"n"},"spec":{"ports":[{"port":80}]}}"#;
-    let framed = layout().decode_value(&key("services/n/a"), Bytes::from_static(stored)).unwrap();
+    let framed =
+        layout().decode_value(&key("services/n/a"), Bytes::from_static(stored), Patience::Now).unwrap();
     let read: Value = serde_json::from_slice(cache::frame::json(&framed).unwrap()).unwrap();
     assert_eq!(read["spec"]["sessionAffinity"], "None");
     assert_eq!(read["spec"]["ports"][0]["protocol"], "TCP");
@@ -185,7 +186,7 @@ fn a_definition_from_before_there_were_several_versions_is_read() {
     let stored = br#"{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"a.b.c"},
         "spec":{"group":"b.c","version":"v1","names":{"plural":"a","kind":"A"},"scope":"Cluster","subresources":{"status":{}}}}"#;
     let at = key("customresourcedefinitions.apiextensions.k8s.io/a.b.c");
-    let framed = layout().decode_value(&at, Bytes::from_static(stored)).unwrap();
+    let framed = layout().decode_value(&at, Bytes::from_static(stored), Patience::Now).unwrap();
     let read: Value = serde_json::from_slice(cache::frame::json(&framed).unwrap()).unwrap();
     assert_eq!(
         read["spec"]["versions"],
@@ -222,7 +223,9 @@ fn what_cannot_be_read_says_why() {
         (b"k8s:enc:aescbc:v1:key:abc", "invalid character"),
         (b"", "unexpected end"),
     ] {
-        let refused = layout().decode_value(&key("configmaps/n/a"), Bytes::from_static(stored)).unwrap_err();
-        assert!(refused.contains(reason), "{refused}");
+        let refused = layout()
+            .decode_value(&key("configmaps/n/a"), Bytes::from_static(stored), Patience::Now)
+            .unwrap_err();
+        assert!(matches!(&refused, DecodeError::Damaged(why) if why.contains(reason)), "{refused}");
     }
 }

@@ -41,19 +41,24 @@ impl Registry {
         let stored = target.stored()?;
         let mut was_there = false;
         loop {
-            let unreadable = match self.find_in_place(target).await?.1 {
-                Found::Unreadable(unreadable) => unreadable,
+            let revision = match self.find_in_place(target).await {
+                Ok((_, Found::Unreadable(unreadable))) => unreadable.revision,
                 // Another one was faster.
-                Found::Nothing if was_there => break,
-                Found::Nothing | Found::Object(_) => return Err(readable(target)),
+                Ok((_, Found::Nothing)) if was_there => break,
+                Ok(_) => return Err(readable(target)),
+                Err(error) => match stored.resource.lookup(target.namespace, target.name) {
+                    // The key is lost: whoever asks for an unsafe delete knows that.
+                    Err(cache::Error::Unavailable(unavailable)) => unavailable.head.mod_revision,
+                    _ => return Err(error),
+                },
             };
             was_there = true;
-            log::warn!(key = target.key(Run::Real).as_str(), error:% = unreadable; "an object that cannot be read is deleted");
+            log::warn!(key = target.key(Run::Real).as_str(), revision = revision.0; "an object that cannot be read is deleted");
             let request = WriteRequest::delete(target, options);
             let admitted =
                 Chain::default().validate(&request.attributes(Operation::Delete, None), None).await?;
             let change = Change::delete(&stored.resource, target.namespace, target.name);
-            match self.commit(change.expect_revision(unreadable.revision), admitted).await {
+            match self.commit(change.expect_revision(revision), admitted).await {
                 Ok(_) => break,
                 Err(cache::Error::Conflict(_) | cache::Error::Corrupt(_)) => {}
                 Err(error) => return Err(status(error)),

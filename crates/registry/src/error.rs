@@ -8,7 +8,8 @@ use schema::status::{Cause, Details, Reason};
 /// The status of an error of the cache.
 pub fn status(error: cache::Error) -> Status {
     use cache::Error::{
-        Closed, ContinueExpired, Corrupt, CorruptDeleted, Expired, Invalid, Removed, Store, TooLarge, TooOld,
+        Closed, ContinueExpired, Corrupt, Expired, Invalid, Lagging, Recovering, Removed, Store, TooLarge,
+        TooOld, Unavailable, UnreadableDeleted,
     };
     match error {
         error @ (TooOld { .. } | Expired { .. } | ContinueExpired { .. }) => {
@@ -30,7 +31,12 @@ pub fn status(error: cache::Error) -> Status {
             ..Status::timeout(&error.to_string())
         },
         Corrupt(corrupt) => Unreadable::from(&*corrupt).status(&format!("/{}", corrupt.key)),
-        error @ CorruptDeleted(_) => Status {
+        Unavailable(unavailable) => unavailable_now(&unavailable.to_string()),
+        error @ (Lagging { .. } | Recovering) => unavailable_now(&error.to_string()),
+        UnreadableDeleted(store::Unreadable::Unavailable(unavailable)) => {
+            unavailable_now(&unavailable.to_string())
+        }
+        error @ UnreadableDeleted(_) => Status {
             code: 500,
             reason: Reason::StorageReadError,
             message: error.to_string(),
@@ -51,6 +57,12 @@ pub fn status(error: cache::Error) -> Status {
             Status::internal_error(&other.to_string())
         }
     }
+}
+
+/// 503 for what cannot be decrypted at present; clients try again.
+pub(crate) fn unavailable_now(why: &str) -> Status {
+    let details = Details { retry_after_seconds: 1, ..Details::default() };
+    Status { details: Some(details.into()), ..Status::service_unavailable(why) }
 }
 
 /// 413 for an object that has grown past what can be stored.

@@ -2,6 +2,8 @@
 //!
 //! Either the bytes of an object are damaged, or they are whole and do not decode as its type. A get, a patch and a plain delete
 //! of it fail with 500 `InternalError`, a list that would show it with 500 `StorageReadError`; both name it.
+//!
+//! An object whose bytes cannot be decrypted at present is another case: everything that needs it is 503, and it is not replaced.
 
 use crate::Served;
 use cache::Entry;
@@ -45,7 +47,7 @@ impl From<&Corrupt> for Unreadable {
     fn from(corrupt: &Corrupt) -> Self {
         let why = format!(
             "data from the storage is not transformable revision=0: {corrupt}; \
-             creating it again or replacing it as a whole mends that"
+             creating it again or replacing it as a whole repairs that"
         );
         Self { revision: corrupt.revision, why }
     }

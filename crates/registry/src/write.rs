@@ -79,7 +79,7 @@ pub(crate) struct Write<'a> {
     /// The scale, where that is what the request reads and writes.
     scale: Option<ScaleManager<'a>>,
     /// The revision of the object that cannot be read, where it takes the place of one.
-    mends: Option<Revision>,
+    replaces_damaged: Option<Revision>,
 }
 
 impl Registry {
@@ -202,7 +202,7 @@ impl<'a> Write<'a> {
             _ => None,
         };
         let run = Run::dry_if(options.dry_run);
-        Ok(Self { registry, target, options, run, body, name, scale, mends: None })
+        Ok(Self { registry, target, options, run, body, name, scale, replaces_damaged: None })
     }
 
     /// Steps 2 to 14.
@@ -239,7 +239,7 @@ impl<'a> Write<'a> {
         if matches!(self.body, Body::New(_)) {
             return Ok(None);
         }
-        self.mends = None;
+        self.replaces_damaged = None;
         match self.registry.find(self.target).await? {
             Found::Object(old) => Ok(Some(old)),
             Found::Nothing if self.may_create() => Ok(None),
@@ -248,15 +248,15 @@ impl<'a> Write<'a> {
                 Err(self.target.not_found())
             }
             Found::Unreadable(unreadable) => {
-                self.check_mends(&unreadable)?;
-                self.mends = Some(unreadable.revision);
+                self.check_replaces_damaged(&unreadable)?;
+                self.replaces_damaged = Some(unreadable.revision);
                 Ok(None)
             }
         }
     }
 
     /// What cannot be read is replaced by an object that is whole, as if there was nothing; its version is still known.
-    fn check_mends(&self, unreadable: &Unreadable) -> Result<(), Status> {
+    fn check_replaces_damaged(&self, unreadable: &Unreadable) -> Result<(), Status> {
         let (Body::Whole(_) | Body::Apply(..), None) = (&self.body, self.target.subresource) else {
             return Err(self.target.unreadable(unreadable));
         };
@@ -287,7 +287,7 @@ impl<'a> Write<'a> {
     /// Step 3: a uid in a body that takes the place of an object is a precondition. A patch that changes it breaks a rule instead.
     fn check_preconditions(&self, old: Option<&Old>) -> Result<(), Status> {
         match (&self.body, &self.scale) {
-            (Body::Whole(object), None) if self.mends.is_none() => {
+            (Body::Whole(object), None) if self.replaces_damaged.is_none() => {
                 let old = old.map(|old| map(&old.object)).transpose()?;
                 check_uid(self.target, map(object)?, old, self.run)
             }
@@ -314,7 +314,7 @@ impl<'a> Write<'a> {
                 if old.is_none() {
                     let new = map_mut(&mut new)?;
                     object_meta::remove(new, &["resourceVersion"]);
-                    if self.mends.is_some() {
+                    if self.replaces_damaged.is_some() {
                         // A copy of the object that was there: with its uid, its dependents are still its own.
                         object_meta::remove(
                             new,
@@ -487,7 +487,7 @@ impl<'a> Write<'a> {
             let Some(mut object) = next else { break };
             {
                 let object = map_mut(&mut object)?;
-                if self.mends.is_none() || object_meta::text(object, "uid").is_empty() {
+                if self.replaces_damaged.is_none() || object_meta::text(object, "uid").is_empty() {
                     object_meta::fill_system_fields(object, Time::now());
                 }
                 name_object(self.target, object);
@@ -576,18 +576,22 @@ impl<'a> Write<'a> {
         };
         let object = map(&new)?;
         let (namespace, name) = (object_meta::text(object, "namespace"), object_meta::text(object, "name"));
-        if self.run == Run::Dry && self.mends.is_some() {
+        if self.run == Run::Dry && self.replaces_damaged.is_some() {
             return Ok(Outcome::Done(Content::Tree(new)));
         }
         if self.run == Run::Dry {
             return match stored.resource.get(namespace, name, Freshness::MostRecent).await {
                 Ok(Some(entry)) => Ok(Outcome::Conflict(already_exists(target, object, entry.is_deleting()))),
                 Ok(None) | Err(cache::Error::Corrupt(_)) => Ok(Outcome::Done(Content::Tree(new))),
+                // It exists, whatever it says.
+                Err(cache::Error::Unavailable(_)) => {
+                    Ok(Outcome::Conflict(already_exists(target, object, false)))
+                }
                 Err(error) => Err(status(error)),
             };
         }
         let change = Change::put(&stored.resource, namespace, name, bytes);
-        let change = match self.mends {
+        let change = match self.replaces_damaged {
             Some(revision) => change.expect_revision(revision),
             None => change.create_only(),
         };

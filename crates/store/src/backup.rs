@@ -11,7 +11,7 @@
 //! Integers are little-endian. What has no sound trailer is no backup: a file is written under another name, synced, and only then
 //! given its own. An entry whose stored bytes were damaged is named as missing.
 
-use crate::{Corrupt, Damage, Entry, Error, Head, Key, Revision, Store};
+use crate::{Corrupt, Damage, Entry, Error, Head, Key, Revision, Store, Unreadable};
 use bytes::Bytes;
 use std::{
     fs::{self, File, OpenOptions},
@@ -39,8 +39,8 @@ pub struct Report {
     pub entries: u64,
     /// The bytes of their values.
     pub bytes: u64,
-    /// The entries that are missing from it because their stored bytes are damaged.
-    pub corrupt: Vec<Corrupt>,
+    /// The entries that are missing from it because their stored bytes cannot be read.
+    pub missing: Vec<Unreadable>,
 }
 
 /// Writes everything that a store holds at its newest revision to a new file, while commits go on. Blocking.
@@ -90,7 +90,7 @@ pub fn write(store: &dyn Store, to: &mut dyn Write) -> Result<Report, Error> {
 /// Reads the backup in a file: see [`read`].
 pub fn read_file(
     path: &Path,
-    each: &mut dyn FnMut(Result<Entry, Corrupt>) -> Result<(), Error>,
+    each: &mut dyn FnMut(Result<Entry, Unreadable>) -> Result<(), Error>,
 ) -> Result<Report, Error> {
     let mut file = BufReader::with_capacity(BUFFER, File::open(path).map_err(Error::read)?);
     read(&mut file, path, each)
@@ -100,7 +100,7 @@ pub fn read_file(
 pub fn read(
     from: &mut dyn Read,
     name: &Path,
-    each: &mut dyn FnMut(Result<Entry, Corrupt>) -> Result<(), Error>,
+    each: &mut dyn FnMut(Result<Entry, Unreadable>) -> Result<(), Error>,
 ) -> Result<Report, Error> {
     let mut reader = Reader { from, name, digest: Xxh3::new(), report: Report::default() };
     let mut magic = [0; 8];
@@ -137,17 +137,18 @@ impl<'a> Writer<'a> {
     }
 
     /// Adds an entry, or that one is missing.
-    pub fn add(&mut self, entry: Result<Entry, Corrupt>) -> Result<(), Error> {
+    pub fn add(&mut self, entry: Result<Entry, Unreadable>) -> Result<(), Error> {
         match entry {
             Ok(Entry { key, head, value }) => {
                 self.report.entries += 1;
                 self.report.bytes += value.len() as u64;
                 self.part(ENTRY, &key, head, &value)
             }
-            Err(corrupt) => {
-                let head = Head { create_revision: Revision::ZERO, mod_revision: corrupt.revision };
-                let added = self.part(MISSING, &corrupt.key, head, corrupt.reason.as_bytes());
-                self.report.corrupt.push(corrupt);
+            Err(unreadable) => {
+                let (key, revision) = (unreadable.key().clone(), unreadable.revision());
+                let head = Head { create_revision: Revision::ZERO, mod_revision: revision };
+                let added = self.part(MISSING, &key, head, unreadable.reason().as_bytes());
+                self.report.missing.push(unreadable);
                 added
             }
         }
@@ -157,7 +158,7 @@ impl<'a> Writer<'a> {
     pub fn finish(mut self, revision: Revision) -> Result<Report, Error> {
         self.report.revision = revision;
         let mut trailer = vec![TRAILER];
-        for number in [revision.0, self.report.entries, self.report.corrupt.len() as u64] {
+        for number in [revision.0, self.report.entries, self.report.missing.len() as u64] {
             trailer.extend(number.to_le_bytes());
         }
         self.digest.update(&trailer);
@@ -222,7 +223,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// What follows the tag of an entry, or of one that is missing.
-    fn part(&mut self, tag: u8) -> Result<Result<Entry, Corrupt>, Error> {
+    fn part(&mut self, tag: u8) -> Result<Result<Entry, Unreadable>, Error> {
         let mut head = [0; 24];
         self.fill(&mut head)?;
         let mut fields = &head[..];
@@ -253,9 +254,9 @@ impl Reader<'_> {
         let key = Key::new(key).map_err(|_| self.damage("an entry's key is impossible"))?;
         if tag == MISSING {
             let reason = String::from_utf8_lossy(&contents).into_owned();
-            let corrupt = Corrupt { key, revision: mod_revision, reason };
-            self.report.corrupt.push(corrupt.clone());
-            return Ok(Err(corrupt));
+            let missing = Unreadable::from(Corrupt { key, revision: mod_revision, reason });
+            self.report.missing.push(missing.clone());
+            return Ok(Err(missing));
         }
         self.report.entries += 1;
         self.report.bytes += contents.len() as u64;
@@ -268,7 +269,7 @@ impl Reader<'_> {
         for number in numbers {
             self.digest.update(&number.to_le_bytes());
         }
-        let counts = [self.report.entries, self.report.corrupt.len() as u64];
+        let counts = [self.report.entries, self.report.missing.len() as u64];
         let [revision, said @ ..] = numbers;
         if self.u64()? != self.digest.digest() || said != counts {
             return Err(self.damage("its end does not match its entries"));

@@ -5,8 +5,8 @@
 //! on the way in and on the way out, so that neither side knows of the other. A store with Keelson's own layout needs none.
 
 use crate::{
-    Batch, BoxFuture, Change, Committed, Conflict, Corrupt, Entry, Error, Event, Follow, Follower, Health,
-    Key, Op, Revision, Store, Stored, Value, Visitor,
+    Batch, BoxFuture, Change, Committed, Conflict, Corrupt, Entry, Error, Event, Follow, Follower, Head,
+    Health, Key, Op, Revision, Store, Stored, Unavailable, Unreadable, Value, Visitor,
 };
 use bytes::Bytes;
 use std::{
@@ -42,11 +42,34 @@ pub trait Codec: Send + Sync + 'static {
     /// The value in the store, or what is wrong with the value.
     fn encode_value(&self, key: &Key, value: Bytes) -> Result<Bytes, String>;
 
-    /// The value of a value in the store, or what is wrong with it.
-    fn decode_value(&self, key: &Key, stored: Bytes) -> Result<Bytes, String>;
+    /// The value of a value in the store, or why it cannot be read. With [`Patience::Now`], this neither blocks nor asks anybody.
+    fn decode_value(&self, key: &Key, stored: Bytes, patience: Patience) -> Result<Bytes, DecodeError>;
 }
 
-/// A store behind a codec. A value that the codec cannot read is damaged, and is logged once, by its key.
+/// Whether a codec may wait for somebody else, such as a KMS plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// It answers with what it knows.
+    Now,
+    /// It may block for as long as its own time-outs say.
+    Wait,
+}
+
+/// Why a codec cannot read a value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// The bytes are not what the codec writes, with any key.
+    #[error("{0}")]
+    Damaged(String),
+    /// The bytes cannot be decrypted now, or not without waiting.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// A store behind a codec. A value that the codec cannot read is logged once, by its key.
+///
+/// Loads, followers and commits decode with [`Patience::Now`], so that no value holds up another one; what is [`Unavailable`] then is for
+/// [`Store::open`].
 pub struct Coded {
     store: Arc<dyn Store>,
     codec: Arc<Reporting>,
@@ -63,14 +86,30 @@ struct Reporting {
 }
 
 impl Reporting {
+    /// Decodes a value. What cannot be read is logged, unless that is known, or waiting could help.
+    fn decode(&self, key: &Key, head: Head, stored: Bytes, patience: Patience) -> Value {
+        let reason = match self.codec.decode_value(key, stored.clone(), patience) {
+            Ok(value) => return Ok(value),
+            Err(reason) => reason,
+        };
+        let revision = head.mod_revision;
+        if patience == Patience::Wait || matches!(reason, DecodeError::Damaged(_)) {
+            self.report(key, revision, &reason);
+        }
+        Err(match reason {
+            DecodeError::Damaged(reason) => Corrupt { key: key.clone(), revision, reason }.into(),
+            DecodeError::Unavailable(reason) => Unavailable { key: key.clone(), head, reason, stored }.into(),
+        })
+    }
+
     /// Logs that a value cannot be read, unless that is known.
-    fn report(&self, corrupt: &Corrupt) {
+    fn report(&self, key: &Key, revision: Revision, reason: &DecodeError) {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         if reported.len() >= REPORTED {
             reported.clear();
         }
-        if reported.insert(corrupt.key.clone(), corrupt.revision) != Some(corrupt.revision) {
-            log::error!(key:% = corrupt.key, revision = corrupt.revision.0, reason = corrupt.reason.as_str(); "a stored value cannot be read");
+        if reported.insert(key.clone(), revision) != Some(revision) {
+            log::error!(key:%, revision = revision.0, reason:%; "a stored value cannot be read");
         }
     }
 }
@@ -101,37 +140,43 @@ impl Coded {
     }
 }
 
-/// A value that the store has, translated; what the codec cannot read is damaged.
-fn value(codec: &Reporting, key: &Key, revision: Revision, value: Value) -> Value {
-    let corrupt = |reason| Corrupt { key: key.clone(), revision, reason };
+/// A value that the store has, translated.
+fn value(codec: &Reporting, key: &Key, head: Head, value: Value) -> Value {
     match value {
-        Ok(stored) => {
-            codec.decode_value(key, stored).map_err(corrupt).inspect_err(|corrupt| codec.report(corrupt))
-        }
-        Err(Corrupt { reason, .. }) => Err(corrupt(reason)),
+        Ok(stored) => codec.decode(key, head, stored, Patience::Now),
+        Err(unreadable) => Err(with_key(unreadable, key.clone())),
+    }
+}
+
+/// Why an entry cannot be read, by its translated key.
+fn with_key(unreadable: Unreadable, key: Key) -> Unreadable {
+    match unreadable {
+        Unreadable::Corrupt(corrupt) => Corrupt { key, ..(*corrupt).clone() }.into(),
+        Unreadable::Unavailable(unavailable) => Unavailable { key, ..(*unavailable).clone() }.into(),
     }
 }
 
 fn stored(codec: &Reporting, key: &Key, stored: Stored) -> Stored {
     let Stored { head, value: found } = stored;
-    Stored { head, value: found.map(|found| value(codec, key, head.mod_revision, found)) }
+    Stored { head, value: found.map(|found| value(codec, key, head, found)) }
 }
 
-fn entry(codec: &Reporting, entry: Entry) -> Option<Result<Entry, Corrupt>> {
+fn entry(codec: &Reporting, entry: Entry, patience: Patience) -> Option<Result<Entry, Unreadable>> {
     let Entry { key, head, value: found } = entry;
     let key = codec.decode_key(&key)?;
-    Some(value(codec, &key, head.mod_revision, Ok(found)).map(|value| Entry { key, head, value }))
+    Some(codec.decode(&key, head, found, patience).map(|value| Entry { key, head, value }))
 }
 
-fn corrupt(codec: &Reporting, corrupt: Corrupt) -> Option<Corrupt> {
-    Some(Corrupt { key: codec.decode_key(&corrupt.key)?, ..corrupt })
+fn unreadable(codec: &Reporting, unreadable: Unreadable) -> Option<Unreadable> {
+    let key = codec.decode_key(unreadable.key())?;
+    Some(with_key(unreadable, key))
 }
 
 fn event(codec: &Reporting, event: Event) -> Option<Event> {
     let Event { key, kind, head, value: found, previous } = event;
     let key = codec.decode_key(&key)?;
     let found = match kind {
-        crate::Kind::Put => value(codec, &key, head.mod_revision, found),
+        crate::Kind::Put => value(codec, &key, head, found),
         crate::Kind::Delete => found,
     };
     let previous = previous.map(|previous| stored(codec, &key, previous));
@@ -146,7 +191,10 @@ fn error(codec: &Reporting, error: Error) -> Error {
             let found = found.map(|found| stored(codec, &key, found));
             Box::new(Conflict { key, found }).into()
         }
-        Error::Corrupt(damaged) => corrupt(codec, damaged.clone()).unwrap_or(damaged).into(),
+        Error::Corrupt(damaged) => {
+            let translated = unreadable(codec, damaged.clone().into());
+            translated.map_or_else(|| damaged.into(), Error::from)
+        }
         other => other,
     }
 }
@@ -182,18 +230,23 @@ impl Store for Coded {
         self.store.compacted()
     }
 
+    fn open(&self, unavailable: &Unavailable) -> Value {
+        let Unavailable { key, head, stored, .. } = unavailable;
+        self.codec.decode(key, *head, stored.clone(), Patience::Wait)
+    }
+
     fn get(&self, key: &Key) -> Result<Option<Entry>, Error> {
         let Some(stored) = self.codec.encode_key(key) else { return Ok(None) };
         let found = self.store.get(&stored).map_err(|failed| error(&self.codec, failed))?;
-        found.and_then(|found| entry(&self.codec, found)).transpose().map_err(Error::from)
+        found.and_then(|found| entry(&self.codec, found, Patience::Wait)).transpose().map_err(Error::from)
     }
 
     fn load(&self, prefix: &[u8], at: Option<Revision>, visit: &mut Visitor<'_>) -> Result<Revision, Error> {
         let codec = &*self.codec;
         self.store.load(&codec.encode_prefix(prefix), at, &mut |found| {
             let found = match found {
-                Ok(found) => entry(codec, found),
-                Err(damaged) => corrupt(codec, damaged).map(Err),
+                Ok(found) => entry(codec, found, Patience::Now),
+                Err(damaged) => unreadable(codec, damaged).map(Err),
             };
             found.map_or(ControlFlow::Continue(()), &mut *visit)
         })

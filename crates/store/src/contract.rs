@@ -14,8 +14,8 @@ pub use intercepted::Intercepted;
 pub use sparse::Sparse;
 
 use crate::{
-    Batch, Change, Corrupt, Entry, Error, Event, Follow, Follower, Health, Key, Kind, Previous, Revision,
-    Store, backup, embedded::Filling,
+    Batch, Change, Entry, Error, Event, Follow, Follower, Health, Key, Kind, Previous, Revision, Store,
+    Unreadable, backup, embedded::Filling,
 };
 use bytes::Bytes;
 use std::{

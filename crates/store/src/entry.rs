@@ -1,6 +1,6 @@
 //! Revisions, entries, and the events of their changes.
 
-use crate::{Corrupt, Key};
+use crate::{Key, Unreadable};
 use bytes::Bytes;
 use std::fmt;
 
@@ -45,8 +45,8 @@ pub struct Entry {
     pub value: Bytes,
 }
 
-/// The bytes of a stored value, or what is wrong with them.
-pub type Value = Result<Bytes, Corrupt>;
+/// The bytes of a stored value, or why they cannot be read.
+pub type Value = Result<Bytes, Unreadable>;
 
 /// An entry named by another answer: its head always, its value where it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

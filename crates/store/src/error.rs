@@ -1,6 +1,7 @@
 //! Everything that can go wrong with a store.
 
-use crate::{Key, Revision, Stored};
+use crate::{Head, Key, Revision, Stored};
+use bytes::Bytes;
 use std::{
     fmt, io,
     path::{Path, PathBuf},
@@ -33,6 +34,9 @@ pub enum Error {
     /// The stored bytes of an entry are damaged.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
+    /// The stored bytes of an entry cannot be decrypted at present.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
     /// Something is larger than the store accepts.
     #[error("{what} of {size} is larger than the limit of {limit}")]
     TooLarge {
@@ -198,6 +202,88 @@ pub struct Corrupt {
     pub revision: Revision,
     /// What is wrong with the bytes.
     pub reason: String,
+}
+
+/// An entry whose stored bytes cannot be decrypted at present: a KMS plugin does not answer, or the key is not configured. The entry is
+/// there, and nothing says that it is damaged: it must not be replaced.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the stored object {key} (revision {}) cannot be decrypted: {reason}", .head.mod_revision)]
+pub struct Unavailable {
+    /// The key of the entry.
+    pub key: Key,
+    /// Its revisions.
+    pub head: Head,
+    /// Why it cannot be decrypted.
+    pub reason: String,
+    /// The bytes as they are stored, for [`Store::open`](crate::Store::open).
+    pub stored: Bytes,
+}
+
+/// Without the bytes.
+impl fmt::Debug for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, head, reason, .. } = self;
+        let mut shown = f.debug_struct("Unavailable");
+        shown.field("key", key).field("head", head).field("reason", reason).finish_non_exhaustive()
+    }
+}
+
+/// Why a stored value cannot be read. Cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// Its bytes are damaged: writing the entry again is the way to repair it.
+    #[error(transparent)]
+    Corrupt(Arc<Corrupt>),
+    /// Its bytes cannot be decrypted at present.
+    #[error(transparent)]
+    Unavailable(Arc<Unavailable>),
+}
+
+impl Unreadable {
+    /// The key of the entry.
+    pub fn key(&self) -> &Key {
+        match self {
+            Self::Corrupt(corrupt) => &corrupt.key,
+            Self::Unavailable(unavailable) => &unavailable.key,
+        }
+    }
+
+    /// Why it cannot be read.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Corrupt(corrupt) => &corrupt.reason,
+            Self::Unavailable(unavailable) => &unavailable.reason,
+        }
+    }
+
+    /// The revision that wrote the entry.
+    pub fn revision(&self) -> Revision {
+        match self {
+            Self::Corrupt(corrupt) => corrupt.revision,
+            Self::Unavailable(unavailable) => unavailable.head.mod_revision,
+        }
+    }
+}
+
+impl From<Corrupt> for Unreadable {
+    fn from(corrupt: Corrupt) -> Self {
+        Self::Corrupt(Arc::new(corrupt))
+    }
+}
+
+impl From<Unavailable> for Unreadable {
+    fn from(unavailable: Unavailable) -> Self {
+        Self::Unavailable(Arc::new(unavailable))
+    }
+}
+
+impl From<Unreadable> for Error {
+    fn from(unreadable: Unreadable) -> Self {
+        match unreadable {
+            Unreadable::Corrupt(corrupt) => Arc::unwrap_or_clone(corrupt).into(),
+            Unreadable::Unavailable(unavailable) => Arc::unwrap_or_clone(unavailable).into(),
+        }
+    }
 }
 
 impl Error {

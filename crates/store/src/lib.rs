@@ -33,7 +33,8 @@
 //! 12. **Expiring.** History reaches back for the retention time: [`Store::compacted`] comes to be the revision that was the
 //!     newest one a retention ago, also while nothing is written.
 //! 13. **Damage stays where it is.** A stored value that fails its checksum is reported as [`Corrupt`] with its key; it
-//!     is never served, and every other key stays readable and writable.
+//!     is never served, and every other key stays readable and writable. A value that cannot be decrypted at present is
+//!     [`Unavailable`], which is no damage.
 //! 14. **Failing writes do not stop reads.** When the disk is full or broken, commits fail with [`Error::Full`] or
 //!     [`Error::Io`], [`Store::health`] says so, and both mend by themselves when the disk does.
 //!
@@ -72,17 +73,28 @@ pub mod memory;
 use std::{future::Future, ops::ControlFlow, pin::Pin};
 
 pub use change::{Change, Committed, Expect, Op, Returning};
-pub use codec::{Codec, Coded};
+pub use codec::{Codec, Coded, DecodeError, Patience};
 pub use entry::{Entry, Event, Head, Kind, Revision, Stored, Value};
-pub use error::{Conflict, Corrupt, Damage, Error, Fate};
+pub use error::{Conflict, Corrupt, Damage, Error, Fate, Unavailable, Unreadable};
 pub use feed::{Batch, Follow, Follower, Previous};
 pub use key::{InvalidKey, Key};
 
 /// A boxed future, so that [`Store`] and [`Follower`] can be used as trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What [`Store::load`] calls for each entry, in key order; an `Err` is an entry whose stored bytes are damaged.
-pub type Visitor<'a> = dyn FnMut(Result<Entry, Corrupt>) -> ControlFlow<()> + 'a;
+/// What [`Store::load`] calls for each entry, in key order; an `Err` is an entry whose stored bytes cannot be read.
+pub type Visitor<'a> = dyn FnMut(Result<Entry, Unreadable>) -> ControlFlow<()> + 'a;
+
+/// An entry that a load visited; one that could not be decrypted without waiting is [opened](Store::open). Blocking.
+pub fn opened(store: &dyn Store, entry: Result<Entry, Unreadable>) -> Result<Entry, Unreadable> {
+    match entry {
+        Err(Unreadable::Unavailable(unavailable)) => {
+            let value = store.open(&unavailable)?;
+            Ok(Entry { key: unavailable.key.clone(), head: unavailable.head, value })
+        }
+        entry => entry,
+    }
+}
 
 /// Whether the store takes writes at present.
 #[derive(Clone, Debug)]
@@ -133,7 +145,13 @@ pub trait Store: Send + Sync + 'static {
     /// The oldest revision that history reaches: loads and follows work from here on. Goes by the age of revisions.
     fn compacted(&self) -> Revision;
 
-    /// The current entry of a key. Blocking, one read.
+    /// Reads the bytes of an entry that could not be decrypted, once more. Loads, followers and commits do not wait for a KMS plugin:
+    /// this does, for as long as the configuration of the plugin says. Blocking.
+    fn open(&self, unavailable: &Unavailable) -> Value {
+        Err(unavailable.clone().into())
+    }
+
+    /// The current entry of a key. Blocking, one read; waits for a KMS plugin as [`open`](Store::open) does.
     fn get(&self, key: &Key) -> Result<Option<Entry>, Error>;
 
     /// Visits every live entry whose key starts with `prefix`, in key order, at exactly one revision, and returns that

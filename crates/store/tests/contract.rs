@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 use store::{
-    Codec, Coded, Error, Key, Store,
+    Codec, Coded, DecodeError, Error, Key, Patience, Store,
     contract::{Harness, Setup, Sparse, Window, restore},
     embedded::{self, Embedded},
     memory::{self, Memory},
@@ -72,8 +72,9 @@ impl Codec for Mirrored {
         Ok(b"mirrored".iter().copied().chain(value.iter().rev().copied()).collect())
     }
 
-    fn decode_value(&self, _: &Key, stored: Bytes) -> Result<Bytes, String> {
-        let mirrored = stored.strip_prefix(b"mirrored").ok_or("it is not mirrored")?;
+    fn decode_value(&self, _: &Key, stored: Bytes, _: Patience) -> Result<Bytes, DecodeError> {
+        let foreign = || DecodeError::Damaged("it is not mirrored".into());
+        let mirrored = stored.strip_prefix(b"mirrored").ok_or_else(foreign)?;
         Ok(mirrored.iter().rev().copied().collect())
     }
 }

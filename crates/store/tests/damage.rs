@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 use store::{
-    Change, Corrupt, Damage, Error, Follow, Revision, Store, backup,
+    Change, Damage, Error, Follow, Revision, Store, backup,
     contract::{commit_all, key, load, next},
     embedded::{Embedded, Options},
 };
@@ -79,7 +79,7 @@ impl Written {
                     Ok(entry) => (entry.key.to_string(), Some(entry.value)),
                     Err(damaged) => {
                         corrupt.push(damaged.clone());
-                        (damaged.key.to_string(), None)
+                        (damaged.key().to_string(), None)
                     }
                 };
                 assert!(last < name, "{name} comes after {last}");
@@ -90,7 +90,7 @@ impl Written {
             })
             .unwrap();
         assert!(missing.is_empty(), "{} entries are neither served nor reported", missing.len());
-        for Corrupt { key, .. } in &corrupt {
+        for key in corrupt.iter().map(store::Unreadable::key) {
             assert!(matches!(store.get(key), Err(Error::Corrupt(told)) if told.key == *key));
         }
         self.judge_follower(&store).await;
@@ -186,7 +186,7 @@ async fn a_flipped_bit_in_a_value_is_reported_with_its_key_and_nothing_else_is_h
     assert!(corrupt.to_string().contains(name), "{corrupt}");
     let backup = written.directory.path().join("backup");
     let report = backup::create(&*store, &backup).unwrap();
-    assert_eq!((report.entries, report.corrupt.len()), (3999, 1));
+    assert_eq!((report.entries, report.missing.len()), (3999, 1));
     let stale = Change::put(key(name), "v").expect_revision(Revision(1));
     let Err(Error::Conflict(conflict)) = store.commit(stale).await else { panic!("the revision differs") };
     assert!(matches!(conflict.found.unwrap().value, Some(Err(_))));

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 use store::{
-    Codec, Coded, Error, Key, Store,
+    Codec, Coded, DecodeError, Error, Key, Patience, Store,
     contract::{Harness, Setup, Window},
     etcd::{Etcd, Options},
     memory::{self, Memory},
@@ -40,7 +40,7 @@ impl Codec for Prefixed {
         Ok(value)
     }
 
-    fn decode_value(&self, _: &Key, stored: Bytes) -> Result<Bytes, String> {
+    fn decode_value(&self, _: &Key, stored: Bytes, _: Patience) -> Result<Bytes, DecodeError> {
         Ok(stored)
     }
 }

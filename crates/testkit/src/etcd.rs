@@ -235,7 +235,7 @@ fn field<'a>(json: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// Ports that nothing listens on at the moment.
-fn free_ports(count: usize) -> Result<Vec<u16>, Error> {
+pub(crate) fn free_ports(count: usize) -> Result<Vec<u16>, Error> {
     let bound: std::io::Result<Vec<TcpListener>> =
         (0..count).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect();
     let bound = bound.map_err(|cause| system("finding free ports", cause))?;

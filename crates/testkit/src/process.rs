@@ -1,6 +1,7 @@
 //! The server as a child process.
 
 use std::io::{BufRead as _, BufReader};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+
+use crate::etcd::free_ports;
 
 /// The longest that a server may take to be ready, or to end; far more than it should.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -101,19 +104,7 @@ impl Process {
     /// Starts `binary` on a free port with its things in `folder`, and waits until it says that it is ready.
     pub fn start(binary: &Path, folder: &Path, flags: &[&str]) -> Result<Self, Error> {
         let begin = Instant::now();
-        let mut child = Command::new(binary)
-            .args(["--secure-port=0", "--data-dir"])
-            .arg(folder)
-            .args(flags)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|cause| Error::System { what: "starting the server", cause })?;
-        let output = thread::spawn({
-            let stderr = child.stderr.take();
-            move || read_all(stderr)
-        });
+        let (mut child, output) = spawn(binary, folder, 0, flags)?;
         match announcement(&mut child) {
             Some(Announcement { url, kubeconfig }) => {
                 Ok(Self { child, url, kubeconfig, ready_after: begin.elapsed(), output: Some(output) })
@@ -124,6 +115,27 @@ impl Process {
                 Err(Error::NotReady { output: output.join().unwrap_or_default() })
             }
         }
+    }
+
+    /// Starts `binary` with its things in `folder`, and waits until it accepts connections, ready or not.
+    pub fn start_unready(binary: &Path, folder: &Path, flags: &[&str]) -> Result<Self, Error> {
+        let begin = Instant::now();
+        let port = free_ports(1)?.first().copied().unwrap_or_default();
+        let (mut child, output) = spawn(binary, folder, port, flags)?;
+        // Nobody reads what it announces.
+        drop(child.stdout.take());
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        while begin.elapsed() < PATIENCE {
+            if TcpStream::connect(address).is_ok() {
+                let (url, kubeconfig) = (format!("https://{address}"), folder.join("kubeconfig"));
+                let ready_after = begin.elapsed();
+                return Ok(Self { child, url, kubeconfig, ready_after, output: Some(output) });
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        Err(Error::NotReady { output: output.join().unwrap_or_default() })
     }
 
     /// Where it serves.
@@ -189,6 +201,27 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The process, and the thread that reads its log.
+fn spawn(
+    binary: &Path,
+    folder: &Path,
+    port: u16,
+    flags: &[&str],
+) -> Result<(Child, thread::JoinHandle<String>), Error> {
+    let mut child = Command::new(binary)
+        .arg(format!("--secure-port={port}"))
+        .arg("--data-dir")
+        .arg(folder)
+        .args(flags)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|cause| Error::System { what: "starting the server", cause })?;
+    let stderr = child.stderr.take();
+    Ok((child, thread::spawn(move || read_all(stderr))))
 }
 
 struct Announcement {

@@ -46,22 +46,40 @@ impl Server {
     }
 
     /// Kills the process without a warning, and starts it again with its data and with these flags.
-    pub fn crash(mut self, binary: &Path, flags: &[&str]) -> Result<Self, Error> {
+    pub fn crash(self, binary: &Path, flags: &[&str]) -> Result<Self, Error> {
+        Self::at(self.kill()?, binary, flags)
+    }
+
+    /// Kills the process without a warning. Its data stays, in `data` of the folder.
+    pub fn kill(mut self) -> Result<Folder, Error> {
         if let Some(process) = self.process.take() {
             process.signal(Signal::SIGKILL)?;
             process.wait()?;
         }
-        Self::at(self.folder, binary, flags)
+        Ok(self.folder)
     }
 
     /// Starts a process with its things in a folder; its data directory is `data` there.
     pub fn at(folder: Folder, binary: &Path, flags: &[&str]) -> Result<Self, Error> {
+        Self::started(folder, flags, |data, flags| Process::start(binary, data, flags))
+    }
+
+    /// The same, without waiting until it is ready.
+    pub fn at_unready(folder: Folder, binary: &Path, flags: &[&str]) -> Result<Self, Error> {
+        Self::started(folder, flags, |data, flags| Process::start_unready(binary, data, flags))
+    }
+
+    fn started(
+        folder: Folder,
+        flags: &[&str],
+        start: impl FnOnce(&Path, &[&str]) -> Result<Process, Error>,
+    ) -> Result<Self, Error> {
         let tokens = folder.path().join("tokens.csv");
         write(&tokens, &format!("{TOKEN},admin,admin-uid,\"system:masters\"\n"))?;
         let data = folder.path().join("data");
         let token_file = format!("--token-auth-file={}", tokens.display());
         let flags: Vec<&str> = flags.iter().copied().chain([token_file.as_str()]).collect();
-        let process = Process::start(binary, &data, &flags)?;
+        let process = start(&data, &flags)?;
         let (url, ca) = (process.url().to_owned(), data.join("pki/ca.crt"));
         let kubeconfig = write_kubeconfig(folder.path(), &url, TOKEN, &ca)?;
         Ok(Self { url, token: TOKEN.to_owned(), ca, kubeconfig, process: Some(process), folder })
@@ -110,9 +128,20 @@ impl Server {
 
     /// Sends a request as its administrator, on a connection of its own: the status and the body of the answer.
     pub fn text(&self, method: &str, path: &str, body: &str) -> Result<(u16, String), http::Error> {
+        let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        self.send(method, path, kind, body)
+    }
+
+    /// Applies an object as its administrator: the status and the JSON of the answer.
+    pub fn apply(&self, path: &str, object: &Value) -> Result<(u16, Value), http::Error> {
+        let (status, answer) =
+            self.send("PATCH", path, "application/apply-patch+yaml", &object.to_string())?;
+        Ok((status, serde_json::from_str(&answer).unwrap_or_default()))
+    }
+
+    fn send(&self, method: &str, path: &str, kind: &str, body: &str) -> Result<(u16, String), http::Error> {
         let target = self.target()?;
         let mut connection = target.connect(PATIENCE)?;
-        let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}",
             target.authority(),

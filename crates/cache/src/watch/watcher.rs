@@ -8,7 +8,8 @@ use crate::{
     Encoding, Entry, Error,
     filter::{Scope, Selection},
     log::{Piece, Run, Slot, Transition},
-    resource::Resource,
+    open,
+    resource::{Era, Resource},
     tree,
 };
 use bytes::Bytes;
@@ -43,8 +44,8 @@ pub struct Watcher {
     given: Option<Span>,
     phase: Phase,
     bookmarks: Bookmarks,
-    /// The lineage of the store that the cursor belongs to.
-    lineage: u64,
+    /// The era that the cursor belongs to.
+    era: Era,
 }
 
 /// What a watcher delivers.
@@ -81,14 +82,17 @@ impl Resource {
     /// Starts a watch.
     ///
     /// Fails with [`Error::TooOld`] if the changes after the revision asked for are gone, with [`Error::TooLarge`] if
-    /// a state was asked for that did not come in time, and with [`Error::Damaged`] if a part of it cannot be read.
+    /// a state was asked for that did not come in time, and with [`Error::Damaged`] or [`Error::Unavailable`] if a part of it cannot be read.
     pub async fn watch(self: &Arc<Self>, request: Request) -> Result<Watcher, Error> {
         let Request { start, filter, bookmarks } = request;
         self.check_served()?;
-        let lineage = self.lineage();
         if let Start::State(freshness) | Start::StreamingList(freshness) = start {
             self.freshen(freshness).await?;
+            if self.with_state(|view, _| view.has_unavailable()) {
+                self.core().unavailable.try_again(self.core().options.wait).await;
+            }
         }
+        let era = self.era();
         let selection = Box::new(Selection::new(self.spec(), filter));
         let subscription =
             self.watcher_index().subscribe(&selection, || self.with_state(|view, _| view.revision));
@@ -96,9 +100,7 @@ impl Resource {
             self.schedule_bookmark(&subscription.waiter);
         }
         let (cursor, phase) = match start {
-            Start::After(revision) if self.core().progress.has_reached(lineage, revision) => {
-                (revision, Phase::Live)
-            }
+            Start::After(revision) if self.has_reached(era.lineage, revision) => (revision, Phase::Live),
             Start::After(revision) => {
                 (revision, Phase::Ahead { until: Instant::now() + self.core().options.wait })
             }
@@ -106,10 +108,10 @@ impl Resource {
                 let view = self.view();
                 let keys = selection.keys(None);
                 let damaged = view.damaged(&keys.from, keys.to.as_deref());
-                if !damaged.is_empty() {
+                if !matches!(&damaged, Ok(damaged) if damaged.is_empty()) {
                     self.watcher_index().unsubscribe(&selection, &subscription);
                     // A client takes what is not in the state for deleted.
-                    return Err(Error::Damaged(damaged));
+                    return Err(damaged.map_or_else(|error| error, Error::Damaged));
                 }
                 let run = selection.narrow(&view, &keys);
                 let mark = matches!(start, Start::StreamingList(_)) && bookmarks == Bookmarks::Periodic;
@@ -127,7 +129,7 @@ impl Resource {
             given: None,
             phase,
             bookmarks,
-            lineage,
+            era,
         };
         if matches!(start, Start::After(_)) && self.with_state(|_, log| cursor < log.start()) {
             watcher.open_history()?;
@@ -140,8 +142,8 @@ impl Watcher {
     /// Waits for the next batch. Safe to drop and call again: nothing is lost.
     ///
     /// Ends with [`Error::TooOld`] if the watcher was so slow that what it has to read next is gone, with
-    /// [`Error::Removed`] if the type was, with [`Error::Corrupt`] or [`Error::CorruptDeleted`] at a change of an object that
-    /// cannot be read, and with [`Error::Closed`].
+    /// [`Error::Removed`] if the type was, with [`Error::Corrupt`], [`Error::Unavailable`] or [`Error::UnreadableDeleted`] at a change of an
+    /// object that cannot be read, and with [`Error::Closed`].
     pub async fn next(&mut self) -> Result<Batch, Error> {
         loop {
             if let Delivery::Batch(batch) = self.delivery(None).await? {
@@ -159,7 +161,7 @@ impl Watcher {
     /// Shares the bytes of the last batch, all of them and nothing else, with the other watchers of the set.
     pub fn keep(&mut self, encoding: Encoding, bytes: &Bytes) {
         if let Some(span) = self.given.take() {
-            let is_current = || self.resource.lineage() == self.lineage;
+            let is_current = || self.resource.era() == self.era;
             let set = &self.subscription.set;
             self.resource.watcher_index().keep_chunk(set, (encoding, span), bytes, is_current);
         }
@@ -184,14 +186,14 @@ impl Watcher {
                 Phase::History(_) => Read::Items { items: self.history().await?, more: true },
                 Phase::Live => match encoding.and_then(|encoding| self.chunk(encoding)) {
                     Some(chunk) => {
-                        self.check_lineage()?;
+                        self.check_era()?;
                         return Ok(Delivery::Chunk(chunk));
                     }
                     None => self.read(encoding.filter(|_| self.is_like_others)),
                 },
             };
-            // After it was read: what was read is of the lineage of the cursor.
-            self.check_lineage()?;
+            // After it was read: what was read is of the era of the cursor.
+            self.check_era()?;
             match read {
                 Read::Behind => self.open_history()?,
                 Read::Failed(error) => return Err(error),
@@ -212,9 +214,9 @@ impl Watcher {
         }
     }
 
-    /// Fails if the store has begun another lineage than that of the cursor.
-    fn check_lineage(&self) -> Result<(), Error> {
-        if self.resource.lineage() == self.lineage {
+    /// Fails if another era has begun than that of the cursor.
+    fn check_era(&self) -> Result<(), Error> {
+        if self.resource.era() == self.era {
             return Ok(());
         }
         let oldest = self.resource.with_state(|_, log| log.start());
@@ -225,7 +227,7 @@ impl Watcher {
     /// lost: the changes that follow it are none that the store will make.
     async fn arrive(&mut self, until: Instant) -> Result<(), Error> {
         let core = self.resource.core();
-        let reach = core.reach(self.lineage, self.cursor);
+        let reach = self.resource.reach(self.era.lineage, self.cursor);
         match tokio::time::timeout_at(until.into(), reach).await {
             Ok(reached) => {
                 reached?;
@@ -251,7 +253,7 @@ impl Watcher {
         let chunk = self.subscription.set.chunk(encoding, self.cursor)?;
         self.cursor = chunk.to;
         // A change after it is announced later than this read, and signaled after that.
-        let announced = self.resource.core().progress.revision();
+        let announced = self.resource.announced();
         self.is_through = announced <= chunk.to && !self.subscription.waiter.is_bookmark_due();
         Some(chunk)
     }
@@ -343,7 +345,7 @@ impl Watcher {
         }
         let Phase::History(follower) = &mut self.phase else { return Ok(Batch::default()) };
         let batch = match follower.next().await {
-            Ok(batch) => batch,
+            Ok(batch) => open::batch(&self.resource.core().store, batch).await,
             Err(error) => return Err(self.ended(error)),
         };
         let mut items = Batch::default();
@@ -414,7 +416,7 @@ impl Reader<'_> {
     fn scan(&mut self, resource: &Resource, until: Option<Revision>) -> Option<bool> {
         loop {
             let (runs, until): (Few<Run>, Revision) = resource.with_state(|view, log| {
-                let newest = || view.revision.max(resource.core().progress.revision());
+                let newest = || view.revision.max(resource.announced());
                 let runs = log.runs(self.cursor)?.take(PIECES).collect();
                 Some((runs, until.unwrap_or_else(newest)))
             })?;
@@ -461,7 +463,7 @@ impl Reader<'_> {
         if self.cursor < since && self.scan(resource, Some(since))? {
             return Some(true);
         }
-        let served = resource.core().progress.revision();
+        let served = resource.announced();
         loop {
             let noted: Vec<Revision> = {
                 let changes = set.changes()?;
@@ -511,10 +513,10 @@ impl Reader<'_> {
 /// or would have to be shown. What is readable again is shown as any other object.
 fn untold(selection: Option<&Selection>, change: &Transition) -> Option<Error> {
     let error = match (&change.before, &change.after) {
-        (_, Slot::Damaged(corrupt)) => Error::Corrupt(corrupt.clone()),
-        (Slot::Damaged(corrupt), Slot::Absent) => Error::CorruptDeleted(corrupt.clone()),
-        (Slot::Damaged(corrupt), Slot::Entry(entry)) => match selection {
-            Some(selection) if !selection.matches(entry) => Error::Corrupt(corrupt.clone()),
+        (_, Slot::Unreadable(why)) => why.clone().into(),
+        (Slot::Unreadable(why), Slot::Absent) => Error::UnreadableDeleted(why.clone()),
+        (Slot::Unreadable(why), Slot::Entry(entry)) => match selection {
+            Some(selection) if !selection.matches(entry) => why.clone().into(),
             _ => return None,
         },
         _ => return None,

@@ -319,7 +319,7 @@ impl Sets<'_> {
             self.namespaces.get(namespace).into_iter().for_each(&mut visit);
         }
         for Values { field, sets } in self.fields.iter().filter(|values| !values.sets.is_empty()) {
-            if [&change.before, &change.after].into_iter().any(|slot| matches!(slot, Slot::Damaged(_))) {
+            if [&change.before, &change.after].into_iter().any(|slot| matches!(slot, Slot::Unreadable(_))) {
                 // Its fields cannot be read.
                 sets.values().for_each(&mut visit);
                 continue;

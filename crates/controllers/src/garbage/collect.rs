@@ -72,6 +72,8 @@ impl Collector {
 
     /// Lets an owner go for which no dependents are left.
     async fn finish(&self, object: &Object<'_>, policy: Policy) -> Result<(), Status> {
+        // An object that cannot be decrypted may be a dependent.
+        self.graph().check_available().map_err(status)?;
         let is_free = {
             let mut graph = self.graph();
             graph.advance_all();

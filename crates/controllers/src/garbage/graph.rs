@@ -163,6 +163,11 @@ impl Graph {
         self.types.iter().map(resource).collect()
     }
 
+    /// Fails if an object of a followed type cannot be decrypted at present.
+    pub(super) fn check_available(&self) -> Result<(), cache::Error> {
+        self.types.values().try_for_each(|followed| followed.cursor.resource().check_available())
+    }
+
     /// How a followed type is served.
     pub(super) fn served(&self, prefix: &str) -> Option<Arc<Served>> {
         self.types.get(prefix).map(|followed| followed.served.clone())

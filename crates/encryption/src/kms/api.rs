@@ -111,6 +111,17 @@ impl Drop for EncryptRequest {
     }
 }
 
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum CallError {
+    /// The plugin said so.
+    #[error("{0}")]
+    Answered(String),
+    /// The plugin could not be reached, or did not answer in time.
+    #[error("{0}")]
+    Unanswered(String),
+}
+
 /// One plugin. It is connected to when it is called, and again when the connection is lost. A call waits for a plugin that cannot be
 /// reached, up to the time-out.
 #[derive(Clone)]
@@ -131,20 +142,20 @@ impl Client {
         self.timeout
     }
 
-    pub(crate) async fn status(&self) -> Result<StatusResponse, String> {
+    pub(crate) async fn status(&self) -> Result<StatusResponse, CallError> {
         self.call("/v2.KeyManagementService/Status", StatusRequest {}).await
     }
 
-    pub(crate) async fn encrypt(&self, request: EncryptRequest) -> Result<EncryptResponse, String> {
+    pub(crate) async fn encrypt(&self, request: EncryptRequest) -> Result<EncryptResponse, CallError> {
         self.call("/v2.KeyManagementService/Encrypt", request).await
     }
 
-    pub(crate) async fn decrypt(&self, request: DecryptRequest) -> Result<DecryptResponse, String> {
+    pub(crate) async fn decrypt(&self, request: DecryptRequest) -> Result<DecryptResponse, CallError> {
         self.call("/v2.KeyManagementService/Decrypt", request).await
     }
 
     /// Calls again while the plugin cannot be reached: all calls may be repeated.
-    async fn call<Q, A>(&self, method: &'static str, request: Q) -> Result<A, String>
+    async fn call<Q, A>(&self, method: &'static str, request: Q) -> Result<A, CallError>
     where
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
@@ -164,9 +175,13 @@ impl Client {
                 sleep(RECONNECT).await;
             }
         });
-        let answer = answer.await;
-        let late = || unreachable.unwrap_or_else(|| Status::deadline_exceeded("context deadline exceeded"));
-        answer.unwrap_or_else(|_| Err(late())).map_err(|status| rpc_error(&status))
+        match answer.await {
+            Ok(answer) => answer.map_err(|status| CallError::Answered(rpc_error(&status))),
+            Err(_) => {
+                let late = || Status::deadline_exceeded("context deadline exceeded");
+                Err(CallError::Unanswered(rpc_error(&unreachable.unwrap_or_else(late))))
+            }
+        }
     }
 
     async fn call_once<Q, A>(&self, method: &'static str, request: Q) -> Result<A, Status>

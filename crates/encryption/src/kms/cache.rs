@@ -18,12 +18,22 @@ pub(crate) type KeyDigest = [u8; 32];
 
 type Answer = Result<Arc<ReadKey>, Error>;
 
+/// What became of a question to the plugin.
+pub(crate) enum Asked {
+    /// It answered, with a key or an error about this key.
+    Answered(Answer),
+    /// It did not answer: another question would not be answered either.
+    Unanswered(Error),
+}
+
 /// Keys by the digest of their encrypted form.
-#[derive(Default)]
 pub(crate) struct Keys {
     kept: RwLock<HashMap<KeyDigest, Kept>>,
     /// Keys that the plugin is asked for at this moment. All readers of the same one share the answer.
     asked: Mutex<HashMap<KeyDigest, Arc<OnceLock<Answer>>>>,
+    failures: Mutex<Failures>,
+    /// How long a failure is repeated to others.
+    failed_for: Duration,
 }
 
 struct Kept {
@@ -31,25 +41,73 @@ struct Kept {
     since: Instant,
 }
 
+/// What failed a moment ago.
+#[derive(Default)]
+struct Failures {
+    /// The plugin did not answer.
+    plugin: Option<(Instant, Error)>,
+    /// The plugin answered with an error.
+    keys: HashMap<KeyDigest, (Instant, Error)>,
+}
+
 impl Keys {
+    /// No keys so far.
+    pub(crate) fn new(failed_for: Duration) -> Self {
+        Self { kept: RwLock::default(), asked: Mutex::default(), failures: Mutex::default(), failed_for }
+    }
+
     /// The key, by `ask` if it is not known yet. May block while `ask` does.
-    pub(crate) fn find(&self, digest: KeyDigest, ask: impl FnOnce() -> Answer) -> Answer {
+    pub(crate) fn find(&self, digest: KeyDigest, ask: impl FnOnce() -> Asked) -> Answer {
         if let Some(key) = self.known(&digest) {
             return Ok(key);
+        }
+        if let Some(error) = self.failure(&digest) {
+            return Err(error);
         }
         let asked = self.asked().entry(digest).or_default().clone();
         let answer = off_worker(|| {
             asked.get_or_init(|| {
                 // Another reader may have got the key since.
-                let answer = self.known(&digest).map_or_else(ask, Ok);
-                if let Ok(key) = &answer {
-                    self.insert(digest, key.clone());
-                }
+                let answer = match self.known(&digest) {
+                    Some(key) => Ok(key),
+                    None => self.take(digest, ask()),
+                };
                 self.asked().remove(&digest);
                 answer
             })
         });
         answer.clone()
+    }
+
+    /// Keeps what came of a question.
+    fn take(&self, digest: KeyDigest, asked: Asked) -> Answer {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        failures.keys.retain(|_, (at, _)| now.duration_since(*at) < self.failed_for);
+        match asked {
+            Asked::Answered(answer) => {
+                failures.plugin = None;
+                match &answer {
+                    Ok(key) => self.insert(digest, key.clone()),
+                    Err(error) if failures.keys.len() < MOST => {
+                        failures.keys.insert(digest, (now, error.clone()));
+                    }
+                    Err(_) => {}
+                }
+                answer
+            }
+            Asked::Unanswered(error) => {
+                failures.plugin = Some((now, error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    /// The failure of a moment ago that a question for a key would meet again.
+    fn failure(&self, digest: &KeyDigest) -> Option<Error> {
+        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = failures.keys.get(digest).or(failures.plugin.as_ref());
+        found.filter(|(at, _)| at.elapsed() < self.failed_for).map(|(_, error)| error.clone())
     }
 
     /// Keeps a key.
@@ -64,7 +122,8 @@ impl Keys {
         kept.insert(digest, Kept { key, since: now });
     }
 
-    fn known(&self, digest: &KeyDigest) -> Option<Arc<ReadKey>> {
+    /// A key that was found before.
+    pub(crate) fn known(&self, digest: &KeyDigest) -> Option<Arc<ReadKey>> {
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
         kept.get(digest).map(|kept| kept.key.clone())
     }
@@ -87,7 +146,7 @@ mod tests {
 
     #[test]
     fn readers_of_the_same_key_share_one_call_and_its_error() {
-        let (keys, calls) = (Keys::default(), AtomicUsize::new(0));
+        let (keys, calls) = (Keys::new(Duration::ZERO), AtomicUsize::new(0));
         let ask = |answer: fn() -> Answer| {
             let (keys, calls) = (&keys, &calls);
             thread::scope(|scope| {
@@ -97,7 +156,7 @@ mod tests {
                             keys.find([1; 32], || {
                                 calls.fetch_add(1, Ordering::SeqCst);
                                 thread::sleep(Duration::from_millis(200));
-                                answer()
+                                Asked::Answered(answer())
                             })
                             .is_ok()
                         })
@@ -115,8 +174,22 @@ mod tests {
     }
 
     #[test]
+    fn a_failed_call_is_not_repeated_for_a_moment() {
+        let keys = Keys::new(Duration::from_secs(3600));
+        let refused = keys.find([1; 32], || Asked::Answered(Err(Error::TooShort)));
+        assert_eq!(refused.err(), Some(Error::TooShort));
+        assert!(keys.find([1; 32], || Asked::Answered(key())).is_err());
+        // The plugin answered: other keys are asked for.
+        assert!(keys.find([2; 32], || Asked::Answered(key())).is_ok());
+        let unanswered = keys.find([3; 32], || Asked::Unanswered(Error::Random));
+        assert_eq!(unanswered.err(), Some(Error::Random));
+        assert_eq!(keys.find([4; 32], || Asked::Answered(key())).err(), Some(Error::Random));
+        assert!(keys.find([2; 32], || Asked::Unanswered(Error::Random)).is_ok(), "a known key needs no call");
+    }
+
+    #[test]
     fn number_of_keys_is_bounded() {
-        let keys = Keys::default();
+        let keys = Keys::new(Duration::ZERO);
         for at in 0..MOST + 10 {
             let mut digest = [0; 32];
             digest[..8].copy_from_slice(&at.to_be_bytes());

@@ -1,5 +1,7 @@
 //! A KMS plugin for tests: real gRPC over a real socket, with faults on demand. Its encryption is base64.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "it is for tests")]
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -28,15 +30,20 @@ use super::api::{
 
 /// How the plugin answers.
 #[derive(Clone)]
-pub(crate) struct Behaviour {
-    pub(crate) version: &'static str,
-    pub(crate) healthz: &'static str,
-    pub(crate) key_id: String,
+pub struct Behaviour {
+    /// The version of the status.
+    pub version: &'static str,
+    /// What the status says.
+    pub healthz: &'static str,
+    /// The key of the status.
+    pub key_id: String,
     /// The key that encrypts, if it is not the one of the status.
     pub(crate) encrypts_with: Option<String>,
     pub(crate) annotations: BTreeMap<String, Vec<u8>>,
     /// Before each answer.
-    pub(crate) delay: Duration,
+    pub delay: Duration,
+    /// Before each answer to a question for a key.
+    pub decrypt_delay: Duration,
     pub(crate) status: Option<Status>,
     pub(crate) encrypt: Option<Result<EncryptResponse, Status>>,
     pub(crate) decrypt: Option<Result<Vec<u8>, Status>>,
@@ -51,6 +58,7 @@ impl Default for Behaviour {
             encrypts_with: None,
             annotations: BTreeMap::new(),
             delay: Duration::ZERO,
+            decrypt_delay: Duration::ZERO,
             status: None,
             encrypt: None,
             decrypt: None,
@@ -59,7 +67,7 @@ impl Default for Behaviour {
 }
 
 /// A plugin that serves until it is dropped.
-pub(crate) struct Fake {
+pub struct Fake {
     socket: PathBuf,
     shared: Arc<FakeShared>,
     task: Option<AbortHandle>,
@@ -76,14 +84,14 @@ struct FakeShared {
 
 impl Fake {
     /// Has to be called on a runtime.
-    pub(crate) fn start(socket: &Path) -> Self {
+    pub fn start(socket: &Path) -> Self {
         let mut fake = Self { socket: socket.to_owned(), shared: Arc::default(), task: None };
         fake.serve();
         fake
     }
 
     /// Serves again after [`Self::stop`].
-    pub(crate) fn serve(&mut self) {
+    pub fn serve(&mut self) {
         let _ = std::fs::remove_file(&self.socket);
         let listener = UnixListener::bind(&self.socket).unwrap();
         let shared = self.shared.clone();
@@ -103,31 +111,40 @@ impl Fake {
     }
 
     /// Closes all connections, and the socket.
-    pub(crate) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         if let Some(task) = self.task.take() {
             task.abort();
         }
         let _ = std::fs::remove_file(&self.socket);
     }
 
-    pub(crate) fn set(&self, change: impl FnOnce(&mut Behaviour)) {
+    /// Changes how it answers.
+    pub fn set(&self, change: impl FnOnce(&mut Behaviour)) {
         change(&mut self.shared.behaviour.lock().unwrap());
     }
 
+    /// Has it refuse every question for a key, or none.
+    pub fn refuse_decrypts(&self, why: Option<&str>) {
+        self.set(|behaviour| behaviour.decrypt = why.map(|why| Err(Status::internal(why))));
+    }
+
     /// All calls, also those that are not answered yet.
-    pub(crate) fn begun(&self) -> usize {
+    pub fn begun(&self) -> usize {
         self.shared.begun.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn statuses(&self) -> usize {
+    /// The answers about its status.
+    pub fn statuses(&self) -> usize {
         self.shared.statuses.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn encrypts(&self) -> usize {
+    /// The seeds that it encrypted.
+    pub fn encrypts(&self) -> usize {
         self.shared.encrypts.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn decrypts(&self) -> usize {
+    /// The questions for a key.
+    pub fn decrypts(&self) -> usize {
         self.shared.decrypts.load(Ordering::SeqCst)
     }
 }
@@ -174,6 +191,7 @@ async fn answer(
         }
         "/v2.KeyManagementService/Decrypt" => {
             shared.decrypts.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(behaviour.decrypt_delay).await;
             unary(request, move |request: DecryptRequest| {
                 let plain = behaviour.decrypt.clone().unwrap_or_else(|| {
                     STANDARD

@@ -16,6 +16,7 @@ const EACH: Timing = Timing {
     seed_life: Duration::from_secs(180),
     good_for: Duration::ZERO,
     bad_for: Duration::ZERO,
+    failed_for: Duration::ZERO,
 };
 
 struct Given {
@@ -59,7 +60,8 @@ fn written(plugin: &Plugin) -> Result<Bytes, Error> {
 }
 
 fn read(plugin: &Plugin, stored: &Bytes) -> Result<Freshness, String> {
-    let decrypted = plugin.decrypt(CONTEXT, stored.clone()).map_err(|error| error.to_string())?;
+    let decrypted =
+        plugin.decrypt(CONTEXT, stored.clone(), Patience::Wait).map_err(|error| error.to_string())?;
     assert_eq!(decrypted.value, Bytes::from_static(b"{}"));
     Ok(decrypted.freshness)
 }

@@ -16,6 +16,7 @@ const KMS: Timing = Timing {
     seed_life: Duration::from_secs(180),
     good_for: Duration::ZERO,
     bad_for: Duration::ZERO,
+    failed_for: Duration::ZERO,
 };
 
 fn load(given: &Given) -> Encryption {

@@ -76,7 +76,7 @@ impl Peers {
         let read = move || {
             let mut addresses = Vec::new();
             store.load(prefix.as_bytes(), Some(newest), &mut |entry| {
-                let key = entry.map_or_else(|corrupt| corrupt.key, |entry| entry.key);
+                let key = entry.map_or_else(|unreadable| unreadable.key().clone(), |entry| entry.key);
                 let address = str::from_utf8(key.as_bytes()).ok().and_then(|key| key.strip_prefix(&prefix));
                 addresses.extend(address.and_then(|address| address.parse::<IpAddr>().ok()));
                 ControlFlow::Continue(())

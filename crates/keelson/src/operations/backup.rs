@@ -44,12 +44,12 @@ fn run(arguments: &Arguments, options: &Options) -> Result<String, Error> {
         }
     });
     let report = created.map_err(|error| failed.unwrap_or(Error::Store(error)))?;
-    if !report.corrupt.is_empty() {
+    if !report.missing.is_empty() {
         let mut names = String::new();
-        for corrupt in &report.corrupt {
+        for corrupt in &report.missing {
             let _ = writeln!(names, "  {corrupt}");
         }
-        return Err(Error::Incomplete { path, count: report.corrupt.len(), names });
+        return Err(Error::Incomplete { path, count: report.missing.len(), names });
     }
     Ok(format!("{}: {}; revision {}\n", path.display(), progress.summary(), report.revision))
 }

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use layout::{Layout, Sealed};
 use object::Value;
 use schema::{Limits, Shape, json};
-use store::{Codec, Corrupt, Entry, Key, Revision};
+use store::{Codec, Corrupt, DecodeError, Entry, Key, Patience, Revision, Unavailable, Unreadable};
 
 use super::source::Source;
 use super::{Error, Progress};
@@ -22,9 +22,9 @@ pub(super) struct Contents {
     pub(super) revision: Revision,
     pub(super) objects: HashMap<Key, Digest>,
     /// What the source says that it cannot read.
-    pub(super) missing: Vec<Corrupt>,
+    pub(super) missing: Vec<Unreadable>,
     /// What cannot be decrypted, or is not an object.
-    pub(super) unreadable: Vec<Corrupt>,
+    pub(super) unreadable: Vec<Unreadable>,
 }
 
 /// The first objects of a target that are not as they are in the source, and how many there are.
@@ -76,15 +76,16 @@ fn digest(value: &Value) -> u64 {
 }
 
 /// The value of an entry of a source, in its frame.
-pub(super) fn unsealed(seal: Option<&Sealed>, entry: Entry) -> Result<Entry, Corrupt> {
+pub(super) fn unsealed(seal: Option<&Sealed>, entry: Entry) -> Result<Entry, Unreadable> {
     let Entry { key, head, value } = entry;
-    let value = match seal {
-        Some(seal) => seal.decode_value(&key, value),
-        None => Ok(value),
+    let opened = match seal {
+        Some(seal) => seal.decode_value(&key, value.clone(), Patience::Wait),
+        None => Ok(value.clone()),
     };
-    match value {
+    match opened {
         Ok(value) => Ok(Entry { key, head, value }),
-        Err(reason) => Err(Corrupt { key, revision: head.mod_revision, reason }),
+        Err(DecodeError::Damaged(reason)) => Err(Corrupt { key, revision: head.mod_revision, reason }.into()),
+        Err(DecodeError::Unavailable(reason)) => Err(Unavailable { key, head, reason, stored: value }.into()),
     }
 }
 
@@ -119,6 +120,19 @@ impl Contents {
         }
     }
 
+    /// Refuses what cannot be decrypted, by name: with the right key it can be read.
+    pub(super) fn check_decrypted(&self) -> Result<(), Error> {
+        let all = self.missing.iter().chain(&self.unreadable);
+        let names: String = all
+            .filter(|unreadable| matches!(unreadable, Unreadable::Unavailable(_)))
+            .map(|unreadable| format!("  {unreadable}\n"))
+            .collect();
+        match names.is_empty() {
+            true => Ok(()),
+            false => Err(Error::Damaged { names }),
+        }
+    }
+
     /// The names of everything that is damaged, one in a line.
     pub(super) fn damaged(&self) -> String {
         let damaged = self.missing.iter().chain(&self.unreadable);
@@ -126,7 +140,7 @@ impl Contents {
     }
 }
 
-fn checked(layout: Option<&Layout>, entry: Entry) -> Result<(Key, Digest), Corrupt> {
+fn checked(layout: Option<&Layout>, entry: Entry) -> Result<(Key, Digest), Unreadable> {
     let Entry { key, head, value } = entry;
     let digest = Digest::of(&value).and_then(|digest| match layout {
         Some(layout) => layout.encode_value(&key, value).map(|_| digest),
@@ -134,7 +148,7 @@ fn checked(layout: Option<&Layout>, entry: Entry) -> Result<(Key, Digest), Corru
     });
     match digest {
         Ok(digest) => Ok((key, digest)),
-        Err(reason) => Err(Corrupt { key, revision: head.mod_revision, reason }),
+        Err(reason) => Err(Corrupt { key, revision: head.mod_revision, reason }.into()),
     }
 }
 
@@ -162,7 +176,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// One entry of the target, with its value in its frame.
-    pub(super) fn add(&mut self, entry: Result<Entry, Corrupt>) -> ControlFlow<()> {
+    pub(super) fn add(&mut self, entry: Result<Entry, Unreadable>) -> ControlFlow<()> {
         self.progress.step(entry.as_ref().map_or(0, |entry| entry.value.len()));
         self.seen += 1;
         match entry {
@@ -175,9 +189,9 @@ impl<'a> Comparison<'a> {
                     (Some(_), Err(reason)) => self.differences.add(format!("{}: {reason}", entry.key)),
                 }
             }
-            Err(corrupt) => {
-                self.unseen.remove(&corrupt.key);
-                self.differences.add(corrupt.to_string());
+            Err(unreadable) => {
+                self.unseen.remove(unreadable.key());
+                self.differences.add(unreadable.to_string());
             }
         }
         ControlFlow::Continue(())

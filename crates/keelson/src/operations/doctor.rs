@@ -28,7 +28,7 @@ use object::time::Time;
 use objects::{Address, Checks, Object};
 use relations::Relations;
 use repair::Orders;
-use store::{Corrupt, Damage, Entry, Key, embedded};
+use store::{Damage, Entry, Key, Unreadable, embedded};
 use subject::{Coding, Fault, Subject};
 
 use super::{Arguments, Command, Error, Own, Progress};
@@ -177,10 +177,10 @@ impl Examination {
     }
 
     /// Looks at an entry, as it lies in the store of this number.
-    fn add(&mut self, coding: &Coding, store: usize, entry: Result<Entry, Corrupt>) {
+    fn add(&mut self, coding: &Coding, store: usize, entry: Result<Entry, Unreadable>) {
         let (stored_key, revision) = match &entry {
             Ok(entry) => (entry.key.clone(), entry.head.mod_revision),
-            Err(corrupt) => (corrupt.key.clone(), corrupt.revision),
+            Err(unreadable) => (unreadable.key().clone(), unreadable.revision()),
         };
         let Some(key) = coding.key(&stored_key) else {
             self.others += 1;
@@ -200,7 +200,7 @@ impl Examination {
         key: &Key,
         shown: &str,
         id: EntryId,
-        entry: Result<Entry, Corrupt>,
+        entry: Result<Entry, Unreadable>,
     ) -> Vec<Fault> {
         let key_text = key.to_string();
         let address = match Address::read(&key_text) {
@@ -209,7 +209,10 @@ impl Examination {
         };
         let read = match entry {
             Ok(entry) => Object::read(&address, coding, key, &entry),
-            Err(corrupt) => Err(Fault::new(&problems::DAMAGED, corrupt.reason)),
+            Err(Unreadable::Corrupt(corrupt)) => Err(Fault::new(&problems::DAMAGED, corrupt.reason.as_str())),
+            Err(Unreadable::Unavailable(unavailable)) => {
+                Err(Fault::new(&problems::UNDECRYPTABLE, unavailable.reason.as_str()))
+            }
         };
         self.relations.add(shown, id, &address, read.as_ref().ok());
         match read {

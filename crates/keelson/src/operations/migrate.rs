@@ -88,8 +88,9 @@ fn to_an_etcd(options: &Options, skips: bool) -> Result<(Contents, String), Erro
     let clusters = source::clusters(options)?;
     let seal = source::seal(&clusters);
     let contents = Contents::read(&mut source, seal.as_ref(), Some(&clusters.layout))?;
-    if !skips {
-        contents.check_sound()?;
+    match skips {
+        true => contents.check_decrypted()?,
+        false => contents.check_sound()?,
     }
     let target = ToEtcd {
         options,
@@ -127,8 +128,9 @@ fn to_a_directory(options: &Options, skips: bool) -> Result<(Contents, String), 
     let identity = name(clusters, at);
     let seal: Option<Sealed> = source::seal(clusters);
     let contents = Contents::read(&mut source, seal.as_ref(), None)?;
-    if !skips {
-        contents.check_sound()?;
+    match skips {
+        true => contents.check_decrypted()?,
+        false => contents.check_sound()?,
     }
     let done = to_embedded::run(&path, &identity, &mut source, &contents, seal.as_ref())?;
     Ok((contents, done))

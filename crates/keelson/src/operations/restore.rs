@@ -78,7 +78,7 @@ fn run(arguments: &Arguments, options: &Options) -> Result<String, Error> {
         "{}: {}; revision {revision}{}\n",
         store.display(),
         progress.summary(),
-        lacking(checked.corrupt.len())
+        lacking(checked.missing.len())
     ))
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use layout::Sealed;
 use store::backup::{self, Report};
 use store::embedded::{self, Embedded};
-use store::{Codec as _, Corrupt, Entry, Revision, Store, Visitor};
+use store::{Codec as _, Corrupt, Entry, Revision, Store, Unreadable, Visitor};
 use tokio::runtime::Handle;
 
 use super::Error;
@@ -31,8 +31,8 @@ pub(super) enum Source {
     File(PathBuf),
 }
 
-/// What [`Source::visit`] calls for each entry; an `Err` is one whose stored bytes are damaged.
-pub(super) type Each<'a> = dyn FnMut(Result<Entry, Corrupt>) -> Result<(), store::Error> + 'a;
+/// What [`Source::visit`] calls for each entry; an `Err` is one whose stored bytes cannot be read.
+pub(super) type Each<'a> = dyn FnMut(Result<Entry, Unreadable>) -> Result<(), store::Error> + 'a;
 
 impl Source {
     /// What a server with these options has stored. Blocking, within the runtime.
@@ -97,7 +97,7 @@ impl Source {
                     whole.revision = whole.revision.max(report.revision);
                     whole.entries += report.entries;
                     whole.bytes += report.bytes;
-                    whole.corrupt.extend(report.corrupt);
+                    whole.missing.extend(report.missing);
                 }
                 whole
             }
@@ -118,11 +118,11 @@ pub(super) fn seal(clusters: &Clusters) -> Option<Sealed> {
     clusters.encryption.clone().map(Sealed::new)
 }
 
-fn sealed(seal: Option<&Sealed>, entry: Result<Entry, Corrupt>) -> Result<Entry, Corrupt> {
+fn sealed(seal: Option<&Sealed>, entry: Result<Entry, Unreadable>) -> Result<Entry, Unreadable> {
     let (Some(seal), Ok(Entry { key, head, value })) = (seal, &entry) else { return entry };
     match seal.encode_value(key, value.clone()) {
         Ok(value) => Ok(Entry { key: key.clone(), head: *head, value }),
-        Err(reason) => Err(Corrupt { key: key.clone(), revision: head.mod_revision, reason }),
+        Err(reason) => Err(Corrupt { key: key.clone(), revision: head.mod_revision, reason }.into()),
     }
 }
 
@@ -139,7 +139,7 @@ fn load(
                 report.entries += 1;
                 report.bytes += entry.value.len() as u64;
             }
-            Err(corrupt) => report.corrupt.push(corrupt.clone()),
+            Err(unreadable) => report.missing.push(unreadable.clone()),
         }
         match each(entry) {
             Ok(()) => ControlFlow::Continue(()),

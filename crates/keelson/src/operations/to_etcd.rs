@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use layout::{Layout, MediaType, Sealed};
-use store::{Change, Codec as _, Committed, Corrupt, Entry, Key, Revision, Store};
+use store::{Change, Codec as _, Committed, Entry, Key, Patience, Revision, Store, Unreadable};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
@@ -111,7 +111,7 @@ impl ToEtcd<'_> {
                 progress.step(entry.as_ref().map_or(0, |entry| entry.value.len()));
                 let (key, digest) = match entry {
                     Ok(entry) => (entry.key, Digest::of(&entry.value).ok()),
-                    Err(corrupt) => (corrupt.key, None),
+                    Err(unreadable) => (unreadable.key().clone(), None),
                 };
                 match self.contents.objects.get(&key) {
                     None => match commits.add(&*cluster.objects, Change::delete(key)) {
@@ -218,7 +218,7 @@ impl ToEtcd<'_> {
     }
 
     /// An entry of the source that is to be written, in its frame.
-    fn wanted(&self, entry: Result<Entry, Corrupt>) -> Option<Entry> {
+    fn wanted(&self, entry: Result<Entry, Unreadable>) -> Option<Entry> {
         let entry = unsealed(self.seal, entry.ok()?).ok()?;
         self.contents.objects.contains_key(&entry.key).then_some(entry)
     }
@@ -231,13 +231,14 @@ impl ToEtcd<'_> {
 /// The digest of an object as the layout reads its JSON.
 fn normal(plain: &Layout, object: &Entry) -> Result<Digest, String> {
     let stored = plain.encode_value(&object.key, object.value.clone())?;
-    Digest::of(&plain.decode_value(&object.key, stored)?)
+    let decoded = plain.decode_value(&object.key, stored, Patience::Wait);
+    Digest::of(&decoded.map_err(|error| error.to_string())?)
 }
 
 fn check_empty(cluster: &Cluster) -> Result<(), Error> {
     let mut found = None;
     cluster.raw.load(b"", Some(wait(cluster.raw.newest_revision())?), &mut |entry| {
-        found = Some(entry.map_or_else(|corrupt| corrupt.key, |entry| entry.key));
+        found = Some(entry.map_or_else(|unreadable| unreadable.key().clone(), |entry| entry.key));
         ControlFlow::Break(())
     })?;
     match found {

@@ -89,12 +89,9 @@ impl Clusters {
     ) -> Result<(), store::Error> {
         let prefix = cluster.only.as_ref().map(|only| format!("{only}/")).unwrap_or_default();
         let loaded = cluster.objects.load(prefix.as_bytes(), Some(at), &mut |entry| {
-            let key = match &entry {
-                Ok(entry) => &entry.key,
-                Err(corrupt) => &corrupt.key,
-            };
+            let key = entry.as_ref().map_or_else(store::Unreadable::key, |entry| &entry.key);
             match std::ptr::eq(self.holder(key), cluster) {
-                true => visit(entry),
+                true => visit(store::opened(&*cluster.objects, entry)),
                 false => ControlFlow::Continue(()),
             }
         });

@@ -17,7 +17,7 @@ use super::{
     layout::{self, Logged, Reach, Version},
 };
 use crate::{
-    Batch, Corrupt, Entry, Error, Head, Health, Key, Kind, Revision, Value, Visitor,
+    Batch, Corrupt, Entry, Error, Head, Health, Key, Kind, Revision, Unreadable, Value, Visitor,
     feed::{BatchBuilder, Feed, check_reach},
 };
 use bytes::Bytes;
@@ -69,7 +69,7 @@ struct Under<'a> {
 
 /// What a load finds.
 enum Step {
-    Entry(Result<Entry, Corrupt>),
+    Entry(Result<Entry, Unreadable>),
     /// The index cannot be read from this key on.
     Unreadable {
         from: Bytes,
@@ -380,7 +380,7 @@ impl View {
                 Some(version) => Ok(version.value),
                 None => Err(failed_checksum(key.clone(), revision)),
             },
-            Ok(None) => Err(Corrupt { key: key.clone(), revision, reason: "its row is missing".into() }),
+            Ok(None) => Err(corrupt(key.clone(), revision, "its row is missing".into())),
             Err(ReadError::Io(error)) => return Err(error),
             Err(damaged) => Err(unreadable_value(key.clone(), revision, &damaged)),
         })
@@ -439,7 +439,7 @@ impl View {
     }
 
     /// The entry of `key` at a revision.
-    fn entry_at(&self, key: &Key, at: Revision) -> Result<Option<Entry>, Corrupt> {
+    fn entry_at(&self, key: &Key, at: Revision) -> Result<Option<Entry>, Unreadable> {
         let from = Bound::Included(layout::index_key(key.as_bytes(), at));
         let to = Bound::Included(layout::index_key(key.as_bytes(), Revision::ZERO));
         let Some(row) = self.scan(from, to).next() else { return Ok(None) };
@@ -454,10 +454,14 @@ impl View {
     }
 }
 
-fn failed_checksum(key: Key, revision: Revision) -> Corrupt {
-    Corrupt { key, revision, reason: "its stored bytes fail their checksum".into() }
+fn failed_checksum(key: Key, revision: Revision) -> Unreadable {
+    corrupt(key, revision, "its stored bytes fail their checksum".into())
 }
 
-fn unreadable_value(key: Key, revision: Revision, error: &ReadError) -> Corrupt {
-    Corrupt { key, revision, reason: format!("its stored bytes cannot be read: {error}") }
+fn unreadable_value(key: Key, revision: Revision, error: &ReadError) -> Unreadable {
+    corrupt(key, revision, format!("its stored bytes cannot be read: {error}"))
+}
+
+fn corrupt(key: Key, revision: Revision, reason: String) -> Unreadable {
+    Corrupt { key, revision, reason }.into()
 }

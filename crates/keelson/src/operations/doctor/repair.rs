@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use object::{Map, Value};
 use schema::{Shape, json};
-use store::{Change, Corrupt, Entry, Key, Store, backup};
+use store::{Change, Entry, Key, Store, Unreadable, backup};
 use tokio::runtime::Handle;
 
 use super::findings::{EntryId, Outcome, Report};
@@ -47,7 +47,7 @@ struct Job {
 }
 
 /// What is stored of an entry, or why it cannot be had.
-type Before = Result<Entry, Corrupt>;
+type Before = Result<Entry, Unreadable>;
 
 /// Repairs what was ordered, and notes in the report what became of it. What was there is saved in a new file. Blocking.
 pub(super) fn run(
@@ -139,7 +139,7 @@ fn current(store: &dyn Store, job: &Job) -> Result<Before, String> {
         Ok(None) => return Err("it is not there any more".into()),
         Err(store::Error::Corrupt(corrupt)) => {
             let revision = corrupt.revision;
-            (Err(corrupt), revision)
+            (Err(corrupt.into()), revision)
         }
         Err(error) => return Err(error.to_string()),
     };
@@ -157,7 +157,7 @@ fn row(job: &Job, before: &Before) -> String {
     map.insert("problem", job.problem);
     match before {
         Ok(entry) => map.insert("value", STANDARD.encode(&entry.value)),
-        Err(corrupt) => map.insert("damage", corrupt.reason.as_str()),
+        Err(unreadable) => map.insert("damage", unreadable.reason()),
     };
     let mut out = Vec::new();
     json::encode_shape(&Shape::Any, &Value::from(map), &mut out);
@@ -191,7 +191,7 @@ fn repair(
     let (change, done) = match job.repair {
         Repair::Remove | Repair::RemoveIfNamed => (Change::delete(stored_key), "removed"),
         Repair::AddStorageVersion | Repair::WriteAgain => {
-            let entry = before.map_err(|corrupt| corrupt.reason)?;
+            let entry = before.map_err(|unreadable| unreadable.reason().to_owned())?;
             let key = coding.key(&stored_key).ok_or("its key is of other software")?;
             let done = if job.repair == Repair::WriteAgain {
                 "written again"

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use encryption::{Encryption, Freshness};
 use layout::{Layout, Sealed};
-use store::{Codec as _, Corrupt, Entry, Key, Revision, Store};
+use store::{Codec as _, Entry, Key, Patience, Revision, Store, Unreadable};
 
 use super::objects::{self, Address};
 use super::problems::{self, Problem};
@@ -59,8 +59,8 @@ pub(super) struct Opened {
     pub(super) freshness: Freshness,
 }
 
-/// What [`Subject::visit`] calls for each entry of the store of a number; an `Err` is one whose stored bytes are damaged.
-type Each<'a> = dyn FnMut(&Coding, usize, Result<Entry, Corrupt>) + 'a;
+/// What [`Subject::visit`] calls for each entry of the store of a number; an `Err` is one whose stored bytes cannot be read.
+type Each<'a> = dyn FnMut(&Coding, usize, Result<Entry, Unreadable>) + 'a;
 
 impl Subject {
     /// Opens a backup, or what a server with these options has stored. Blocking, within the runtime.
@@ -94,8 +94,7 @@ impl Subject {
             let mut revision = Revision::ZERO;
             for (number, cluster) in clusters.all().enumerate() {
                 let newest = cluster.raw.load(&coding.root(), None, &mut |entry| {
-                    let key =
-                        coding.key(entry.as_ref().map_or_else(|corrupt| &corrupt.key, |entry| &entry.key));
+                    let key = coding.key(entry.as_ref().map_or_else(Unreadable::key, |entry| &entry.key));
                     let is_here = match key {
                         Some(key) => std::ptr::eq(clusters.holder(&key), cluster),
                         None => cluster.only.is_none(),
@@ -172,7 +171,8 @@ impl Coding {
         };
         match self {
             Self::Own(sealed) => {
-                let framed = sealed.decode_value(key, stored.value.clone()).map_err(undecryptable)?;
+                let framed = sealed.decode_value(key, stored.value.clone(), Patience::Wait);
+                let framed = framed.map_err(|error| undecryptable(error.to_string()))?;
                 let is_stale = framed != stored.value && is_marked(&framed);
                 let freshness = if is_stale { Freshness::Stale } else { Freshness::Current };
                 Ok(Opened { framed, freshness })
@@ -183,7 +183,7 @@ impl Coding {
                 let opened = transform.decrypt(stored.key.as_bytes(), stored.value.clone());
                 let opened = opened.map_err(|error| undecryptable(error.to_string()))?;
                 objects::check_envelope(address, &opened.value)?;
-                match plain.decode_value(key, opened.value.clone()) {
+                match plain.decode_value(key, opened.value.clone(), Patience::Wait) {
                     Ok(framed) => Ok(Opened { framed, freshness: opened.freshness }),
                     Err(_) => Err(objects::explain(address, &opened.value)),
                 }

@@ -10,7 +10,7 @@ use store::{Head, Revision};
 const NOW: &str = "2026-01-01T00:00:00Z";
 
 /// What is found among entries in Keelson's own layout: problem and key, sorted.
-fn found(entries: Vec<Result<Entry, Corrupt>>) -> Vec<String> {
+fn found(entries: Vec<Result<Entry, Unreadable>>) -> Vec<String> {
     let coding = Coding::Own(Sealed::new(Encryption::none()));
     let mut examination = Examination::new(NOW.parse().unwrap(), Privileged::Allowed);
     entries.into_iter().for_each(|entry| examination.add(&coding, 0, entry));
@@ -23,16 +23,16 @@ fn found(entries: Vec<Result<Entry, Corrupt>>) -> Vec<String> {
         .collect()
 }
 
-fn raw(key: &str, value: impl Into<Bytes>) -> Result<Entry, Corrupt> {
+fn raw(key: &str, value: impl Into<Bytes>) -> Result<Entry, Unreadable> {
     let head = Head { create_revision: Revision(1), mod_revision: Revision(7) };
     Ok(Entry { key: key.try_into().unwrap(), head, value: value.into() })
 }
 
-fn object(key: &str, object: &Value) -> Result<Entry, Corrupt> {
+fn object(key: &str, object: &Value) -> Result<Entry, Unreadable> {
     raw(key, cache::frame::of(object.to_string().as_bytes()).unwrap())
 }
 
-fn namespace(name: &str) -> Result<Entry, Corrupt> {
+fn namespace(name: &str) -> Result<Entry, Unreadable> {
     let meta = json!({"name": name, "uid": format!("uid of namespace {name}")});
     let spec = json!({"finalizers": ["kubernetes"]});
     object(
@@ -51,7 +51,7 @@ fn config_map(name: &str, more: &Value) -> Value {
 }
 
 /// What is found of one more entry beside a namespace.
-fn found_of(entry: Result<Entry, Corrupt>) -> Vec<String> {
+fn found_of(entry: Result<Entry, Unreadable>) -> Vec<String> {
     found(vec![namespace("default"), entry])
 }
 
@@ -62,12 +62,12 @@ fn sound_objects_have_no_findings() {
 
 #[test]
 fn damaged_bytes_are_found() {
-    let damaged = Corrupt {
+    let damaged = store::Corrupt {
         key: "pods/default/a".try_into().unwrap(),
         revision: Revision(7),
         reason: "a checksum fails".into(),
     };
-    assert_eq!(found_of(Err(damaged)), ["damaged pods/default/a: a checksum fails"]);
+    assert_eq!(found_of(Err(damaged.into())), ["damaged pods/default/a: a checksum fails"]);
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn invalid_objects_are_found() {
     );
 }
 
-fn definition(stored: &[&str]) -> Result<Entry, Corrupt> {
+fn definition(stored: &[&str]) -> Result<Entry, Unreadable> {
     let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
     let names =
         json!({"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"});
@@ -226,7 +226,7 @@ fn definition(stored: &[&str]) -> Result<Entry, Corrupt> {
     )
 }
 
-fn widget(api_version: &str) -> Result<Entry, Corrupt> {
+fn widget(api_version: &str) -> Result<Entry, Unreadable> {
     let meta = json!({"name": "w", "namespace": "default", "uid": "w"});
     object(
         "widgets.example.com/default/w",
@@ -261,7 +261,7 @@ fn custom_objects_need_their_definition() {
     assert_eq!(found(vec![raw("strange/a", "")]), [unknown]);
 }
 
-fn service(name: &str, ip: &str, node_port: u16) -> Result<Entry, Corrupt> {
+fn service(name: &str, ip: &str, node_port: u16) -> Result<Entry, Unreadable> {
     let meta = json!({"name": name, "namespace": "default", "uid": name});
     let port = json!({"port": 80, "protocol": "TCP", "targetPort": 80, "nodePort": node_port});
     object(
@@ -272,7 +272,7 @@ fn service(name: &str, ip: &str, node_port: u16) -> Result<Entry, Corrupt> {
     )
 }
 
-fn address(ip: &str, service: &str) -> Result<Entry, Corrupt> {
+fn address(ip: &str, service: &str) -> Result<Entry, Unreadable> {
     let labels = json!({"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io", "ipaddress.kubernetes.io/ip-family": "IPv4"});
     let parent = json!({"group": "", "resource": "services", "namespace": "default", "name": service});
     object(

@@ -72,10 +72,10 @@ pub async fn backups_restore(factory: Factory<'_>) {
         let (store, path) = (store.clone(), path.clone());
         move || backup::create(&*store, &path).unwrap()
     });
-    let backup::Report { revision, entries, corrupt, .. } = report.await.unwrap();
+    let backup::Report { revision, entries, missing, .. } = report.await.unwrap();
     writing.await.unwrap();
     let then = load(&store, "", Some(revision)).unwrap();
-    assert_eq!((entries, corrupt.len()), (then.entries.len() as u64, 0));
+    assert_eq!((entries, missing.len()), (then.entries.len() as u64, 0));
 
     let restored = harness.restore(&path).unwrap();
     assert_eq!((restored.known_revision(), restored.compacted()), (revision, revision));

@@ -92,7 +92,7 @@ pub async fn loads_of_many_are_exact(factory: Factory<'_>) {
         assert_eq!(load(&store, "many/", None).unwrap().texts(), new);
         assert_eq!(load(&store, "", None).unwrap().texts().len(), new.len() + 2);
         let mut left = 1700;
-        let stop = &mut |entry: Result<Entry, Corrupt>| {
+        let stop = &mut |entry: Result<Entry, Unreadable>| {
             left -= 1;
             assert_eq!(entry.unwrap().key.to_string(), new[1699 - left].split('=').next().unwrap());
             if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

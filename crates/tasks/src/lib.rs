@@ -1,0 +1,241 @@
+//! Supervision of everything that runs beside requests: loops that follow changes, keep files, renew leases, compact history.
+//!
+//! 1. **Nobody dies alone.** A task that panics, or ends before it is dropped, is logged by its name and started again after a pause that
+//!    grows from one second to a minute. A run of a minute ends the row of failures.
+//! 2. **What does not recover shows.** After [`FAILURES_SHOWN`] failures in a row, [`failing`] names the task until it has run for a minute
+//!    again; the health endpoint of its row fails meanwhile ([`Counts`]).
+//! 3. **One list.** A task has a [`Name`], and the names are one table. Tests go through it with [`faults`], so that a new task is tried too.
+//! 4. **A task ends with its owner**: with its [`Task`], or with the runtime.
+//!
+//! What is started anew begins from the newest state: a task keeps nothing that it could not read again. Work that belongs to one request, and
+//! ends with it, is not supervised: its request fails.
+
+mod table;
+
+#[cfg(feature = "faults")]
+pub mod faults;
+
+pub use table::{Counts, Name};
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+/// The pause before a task is started again, the first time.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause; a task that ran as long has recovered.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// From so many failures in a row on, health says no.
+pub const FAILURES_SHOWN: u32 = 3;
+
+/// A supervised task. Dropping it ends the task.
+#[derive(Debug)]
+#[must_use = "a task ends when this is dropped; `detach` lets it run for as long as the runtime"]
+pub struct Task(Option<JoinHandle<()>>);
+
+/// How one run of a task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// There is nothing left to do: what the task served is gone. It is not started again.
+    Done,
+    /// It should have gone on: it is started again.
+    Early,
+}
+
+/// The failures in a row of the runs of one name, by the number of the task.
+type Failures = HashMap<u64, Failure>;
+
+#[derive(Clone, Debug)]
+struct Failure {
+    name: Name,
+    count: u32,
+    cause: String,
+}
+
+static FAILURES: Mutex<Option<(u64, Failures)>> = Mutex::new(None);
+
+/// Runs `work`, and runs it again whenever it panics or ends [early](Ended::Early). `work` is called for each run. Needs a runtime.
+pub fn spawn<F>(name: Name, work: impl FnMut() -> F + Send + 'static) -> Task
+where
+    F: Future<Output = Ended> + Send + 'static,
+{
+    let supervised = supervise(name, work);
+    #[allow(clippy::disallowed_methods, reason = "the one place that starts tasks")]
+    Task(Some(tokio::spawn(supervised)))
+}
+
+async fn supervise<F>(name: Name, mut work: impl FnMut() -> F + Send + 'static)
+where
+    F: Future<Output = Ended> + Send + 'static,
+{
+    let record = Record::new(name);
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let began = Instant::now();
+        let run = async { work().await };
+        #[cfg(feature = "faults")]
+        let run = faults::within(name, run);
+        let mut run = std::pin::pin!(run);
+        let caught = std::future::poll_fn(|context| {
+            let polled = catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(context)));
+            polled.map_or_else(|panic| Poll::Ready(Err(panic)), |polled| polled.map(Ok))
+        });
+        let cause = match record.watch(caught).await {
+            Ok(Ended::Done) => return,
+            Ok(Ended::Early) => "it ended".to_owned(),
+            Err(panic) => format!("it panicked: {}", message(&*panic)),
+        };
+        if began.elapsed() >= LONGEST_PAUSE {
+            pause = FIRST_PAUSE;
+        }
+        record.failed(&cause);
+        log::error!(task = name.as_str(), cause = cause.as_str(), seconds = pause.as_secs(); "a task failed and is started again");
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Runs `work` on a thread of its own, and runs it again whenever it panics, as [`spawn`] does with a task. It ends for good when `work` returns.
+pub fn thread(
+    name: Name,
+    mut work: impl FnMut() + Send + 'static,
+) -> std::io::Result<std::thread::JoinHandle<()>> {
+    let run = move || {
+        let record = Record::new(name);
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let began = std::time::Instant::now();
+            let Err(panic) = catch_unwind(AssertUnwindSafe(&mut work)) else { return };
+            let cause = format!("it panicked: {}", message(&*panic));
+            if began.elapsed() >= LONGEST_PAUSE {
+                record.recovered();
+                pause = FIRST_PAUSE;
+            }
+            record.failed(&cause);
+            log::error!(task = name.as_str(), cause = cause.as_str(), seconds = pause.as_secs(); "a thread failed and is started again");
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    };
+    #[allow(clippy::disallowed_methods, reason = "the one place that starts threads")]
+    std::thread::Builder::new().name(name.as_str().into()).spawn(run)
+}
+
+impl Task {
+    /// Lets the task run until its runtime ends.
+    pub fn detach(mut self) {
+        self.0 = None;
+    }
+
+    /// Ends the task, and waits until it does not run any more.
+    pub async fn end(mut self) {
+        if let Some(task) = self.0.take() {
+            task.abort();
+            // That it was aborted is no news.
+            let _ = task.await;
+        }
+    }
+
+    /// Waits until the task is [done](Ended::Done).
+    pub async fn join(mut self) {
+        if let Some(task) = &mut self.0 {
+            let _ = task.await;
+        }
+    }
+
+    /// Whether the task is done.
+    pub fn is_finished(&self) -> bool {
+        self.0.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
+    }
+}
+
+/// The tasks that do not recover, with the cause of the last failure of each. Of several tasks of one name, one is named.
+pub fn failing(counts: Counts) -> Vec<String> {
+    let mut found: Vec<Failure> = failures()
+        .get_or_insert_default()
+        .1
+        .values()
+        .filter(|failure| failure.name.counts() == counts && failure.count >= FAILURES_SHOWN)
+        .cloned()
+        .collect();
+    found.sort_by_key(|failure| failure.name);
+    found.dedup_by_key(|failure| failure.name);
+    let shown = |Failure { name, count, cause }| format!("{name} failed {count} times in a row: {cause}");
+    found.into_iter().map(shown).collect()
+}
+
+fn failures() -> MutexGuard<'static, Option<(u64, Failures)>> {
+    FAILURES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is known of one task.
+struct Record {
+    name: Name,
+    number: u64,
+}
+
+impl Record {
+    fn new(name: Name) -> Self {
+        let mut failures = failures();
+        let (next, _) = failures.get_or_insert_default();
+        *next += 1;
+        Self { name, number: *next }
+    }
+
+    fn failed(&self, cause: &str) {
+        let mut failures = failures();
+        let known = failures.get_or_insert_default().1.entry(self.number);
+        let known = known.or_insert_with(|| Failure { name: self.name, count: 0, cause: String::new() });
+        known.count = known.count.saturating_add(1);
+        known.cause = cause.to_owned();
+    }
+
+    fn recovered(&self) {
+        failures().get_or_insert_default().1.remove(&self.number);
+    }
+
+    fn has_failed(&self) -> bool {
+        failures().get_or_insert_default().1.contains_key(&self.number)
+    }
+
+    /// Polls a run; one that goes on for long enough has recovered.
+    async fn watch<T>(&self, mut run: impl Future<Output = T> + Unpin) -> T {
+        if self.has_failed() {
+            tokio::select! {
+                biased;
+                ended = &mut run => return ended,
+                () = sleep(LONGEST_PAUSE) => self.recovered(),
+            }
+        }
+        run.await
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        self.recovered();
+    }
+}
+
+/// What a panic said.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without a message")
+}
+
+#[cfg(test)]
+mod tests;

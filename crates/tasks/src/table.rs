@@ -1,0 +1,51 @@
+//! The names of all supervised tasks: one row for each.
+//!
+//! Nothing can be supervised without a row here, and `clippy.toml` refuses tasks and threads that are not supervised, so this is the list
+//! of everything that runs beside requests.
+
+/// Which health endpoint fails while a task does not recover.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    /// `/livez`, and with it `/readyz` and `/healthz`: without the task the server is of no use, and a restart of the process may help.
+    Live,
+    /// `/readyz` and `/healthz`: requests are answered, but something that they rely on stands still.
+    Ready,
+}
+
+macro_rules! tasks {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal, $counts:ident;)*) => {
+        /// A supervised task, by name. Several may run under one name, such as a follower for each resource type.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Name {
+            $($(#[doc = $doc])+ $variant,)*
+        }
+
+        impl Name {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// As logs and health checks show it.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// Where it counts if it does not recover.
+            pub const fn counts(self) -> Counts {
+                match self { $(Self::$variant => Counts::$counts,)* }
+            }
+        }
+    };
+}
+
+tasks! {
+    /// Applies committed changes that no writer waits for, loads types, expires history: `cache::follow`.
+    CacheFollow = "cache-follow", Live;
+    /// Wakes watchers after a change: `cache::waking`.
+    CacheWake = "cache-wake", Live;
+}
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
