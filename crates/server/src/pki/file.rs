@@ -88,13 +88,16 @@ pub(super) fn write_durably(folder: &Path, files: &[NewFile]) -> Result<(), Erro
             .map_err(|cause| error("write", &file.path, cause))
     };
     thread::scope(|scope| {
-        let writers: Vec<_> =
-            temporary.iter().zip(files).map(|(at, file)| scope.spawn(move || write(at, file))).collect();
-        writers.into_iter().try_for_each(|writer| {
-            writer
-                .join()
-                .unwrap_or_else(|_| Err(error("write", folder, io::Error::other("a writer has died"))))
-        })
+        let writers: Vec<_> = temporary
+            .iter()
+            .zip(files)
+            .map(|(at, file)| {
+                let writer = thread::Builder::new().spawn_scoped(scope, move || write(at, file));
+                writer.map_err(|cause| error("write", &file.path, cause))
+            })
+            .collect();
+        let died = || error("write", folder, io::Error::other("a writer has died"));
+        writers.into_iter().try_for_each(|writer| writer?.join().unwrap_or_else(|_| Err(died())))
     })?;
     for file in &temporary {
         file.rename().map_err(|cause| error("write", file.path, cause))?;
