@@ -12,6 +12,7 @@ use http::HeaderMap;
 use rustls::pki_types::CertificateDer;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The credentials of a request.
 #[derive(Clone, Copy, Debug)]
@@ -183,10 +184,13 @@ impl Authenticators {
             self.certificates.as_ref().map_or(0, ClientAuthority::generation),
             self.proxy.as_ref().map_or(0, Proxy::generation),
         ];
-        if let Some(before) = before.filter(|before| before.generations == generations) {
+        let now = Instant::now();
+        let holds = |before: &&Arc<Certified>| before.generations == generations && !before.is_stale(now);
+        if let Some(before) = before.filter(holds) {
             return Some(Arc::clone(before));
         }
         Some(Arc::new(Certified {
+            verified: now,
             generations,
             client: self.certificates.as_ref().map(|authority| authority.certify(certificates)),
             proxy: self.proxy.as_ref().map(|proxy| proxy.certify(certificates)),

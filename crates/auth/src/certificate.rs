@@ -8,7 +8,7 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 use x509_parser::parse_x509_certificate;
 
 /// Authorities whose client certificates are trusted. They can be replaced while the server runs.
@@ -136,6 +136,20 @@ pub struct Certified {
     pub(crate) client: Option<Outcome<Option<Arc<User>>>>,
     /// As those of an authenticating proxy.
     pub(crate) proxy: Option<Outcome<()>>,
+    /// When they were verified.
+    pub(crate) verified: Instant,
+}
+
+/// So long certificates that were refused are not verified again. Some are not valid yet, or only by a clock that is set right later.
+const REFUSED_FOR: Duration = Duration::from_secs(10);
+
+impl Certified {
+    /// Whether the certificates have to be verified again: a part of them was refused a while ago.
+    pub(crate) fn is_stale(&self, now: Instant) -> bool {
+        let is_refused =
+            matches!(self.client, Some(Outcome::Refused)) || matches!(self.proxy, Some(Outcome::Refused));
+        is_refused && now.saturating_duration_since(self.verified) >= REFUSED_FOR
+    }
 }
 
 /// The result of verifying certificates.
@@ -237,6 +251,18 @@ mod tests {
         ] {
             assert_eq!(ours.certify(&chain), Outcome::Refused);
         }
+    }
+
+    #[test]
+    fn refused_certificates_are_verified_again_after_a_while() {
+        let verified = Instant::now();
+        let certified =
+            |client| Certified { generations: [1, 0], client: Some(client), proxy: None, verified };
+        let refused = certified(Outcome::Refused);
+        assert!(!refused.is_stale(verified));
+        assert!(refused.is_stale(verified + REFUSED_FOR));
+        let valid = certified(Outcome::Valid { value: None, until: i64::MAX });
+        assert!(!valid.is_stale(verified + 2 * REFUSED_FOR));
     }
 
     #[test]

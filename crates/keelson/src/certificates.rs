@@ -60,7 +60,7 @@ impl CertificateAuthority for ClusterAuthority {
     }
 }
 
-/// FurtherNames names of the serving certificate.
+/// Further names of the serving certificate.
 #[derive(Debug, Clone)]
 pub(crate) struct FurtherNames {
     /// The first address of the service range, under which pods reach the API.
@@ -77,20 +77,19 @@ pub(crate) struct Loaded {
     /// The authority by which clients verify the server, in PEM.
     pub(crate) authority: String,
     pub(crate) token: Token,
-    /// Whether new certificates are not forced to the disk yet.
-    pub(crate) needs_sync: bool,
 }
 
 impl Certificates {
-    /// Certificates for a server at `address` with the data directory `data_dir`.
+    /// Certificates for a server at `address` with the keys `own` of the data directory `data_dir`.
     pub(crate) fn new(
         data_dir: &DataDir,
+        own: Pki,
         given: Option<Files>,
         address: SocketAddr,
         names: FurtherNames,
     ) -> Self {
         let kubeconfig = data_dir.kubeconfig();
-        Self { own: Pki::new(data_dir.pki()), given, address, kubeconfig, names }
+        Self { own, given, address, kubeconfig, names }
     }
 
     /// The administrator's kubeconfig.
@@ -116,7 +115,8 @@ impl Certificates {
         }
     }
 
-    /// Reads or makes the certificates, and writes the kubeconfig if its content has changed.
+    /// Reads or makes the certificates, and writes the kubeconfig if its content has changed. Blocking. After an error, which an authority is
+    /// that is not valid by the clock, everything is as it was.
     pub(crate) fn load(&self) -> Result<Loaded, Error> {
         let mut names = Names::of_this_host(self.names.service).with_address(self.address.ip());
         names.addresses.extend(self.names.advertised);
@@ -124,6 +124,9 @@ impl Certificates {
         let material = self.own.ensure(&names, SystemTime::now())?;
         for what in &material.made {
             log::info!("made {what}");
+        }
+        if let Some(end) = &material.authority_ends {
+            log::warn!(end = end.as_str(); "the authority ends soon: run `keelson renew-authority` before");
         }
         let serving = match &self.given {
             Some(files) => files.read()?,
@@ -139,13 +142,7 @@ impl Certificates {
             token: Some(&material.token.0),
         };
         kubeconfig.write(&self.kubeconfig)?;
-        Ok(Loaded {
-            serving,
-            client_authority: material.authority,
-            authority,
-            token: material.token,
-            needs_sync: !material.made.is_empty(),
-        })
+        Ok(Loaded { serving, client_authority: material.authority, authority, token: material.token })
     }
 
     /// The authority that signs certificate signing requests: the given one, or that of the data directory. `None` if only
@@ -161,29 +158,14 @@ impl Certificates {
         Ok(Some(authority))
     }
 
-    /// As [`load`](Self::load), and forces new certificates to the disk.
-    pub(crate) fn reload(&self) -> Result<Loaded, Error> {
-        let loaded = self.load()?;
-        if loaded.needs_sync {
-            self.sync();
-        }
-        Ok(loaded)
-    }
-
-    /// The key of service account tokens in the data directory, which is made if there is none.
+    /// The key of service account tokens in the data directory, which is made by a first start. Blocking, and to be called before
+    /// [`load`](Self::load).
     pub(crate) fn service_account_key(&self) -> Result<ServiceAccountKey, Error> {
         let key = self.own.service_account_key()?;
         if let Some(what) = &key.made {
             log::info!("made {what}");
         }
         Ok(key)
-    }
-
-    /// Forces new certificates to the disk. A failure is only logged.
-    pub(crate) fn sync(&self) {
-        if let Err(error) = self.own.sync() {
-            log::error!(error:% = error; "new certificates may be lost if the machine crashes");
-        }
     }
 }
 
@@ -201,7 +183,8 @@ mod tests {
             ("192.0.2.1:8443", "https://192.0.2.1:8443"),
         ] {
             let further = FurtherNames { service: [10, 0, 0, 1].into(), advertised: None, host: None };
-            let certificates = Certificates::new(&data_dir, None, address.parse().unwrap(), further);
+            let certificates =
+                Certificates::new(&data_dir, Pki::new("x"), None, address.parse().unwrap(), further);
             assert_eq!(certificates.url(), url);
         }
     }

@@ -11,11 +11,15 @@
 //! 1. Everything in it belongs to its owner alone. The process makes files so ([`make_private`]); what is found open to
 //!    others is closed to them.
 //! 2. The store is made first. A directory with other parts and without a store has lost it, unless it says `memory`.
+//! 3. Keys are made next, and before anything is written to the store. A store with objects and without keys has lost them
+//!    ([`Stores::pki`](crate::storage::Stores::pki)).
+//! 4. A server has a shared lock on the directory for as long as it runs. A command that replaces keys has it alone ([`DataDir::lock_alone`]).
 
-use std::fs::{self, DirBuilder, Metadata, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, Permissions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::geteuid;
@@ -45,6 +49,8 @@ pub(crate) enum Error {
          away to start without its objects", .path.display()
     )]
     StoreIsMissing { path: PathBuf },
+    #[error("a command is replacing keys of the data directory {}: wait for its end", .path.display())]
+    KeysAreReplaced { path: PathBuf },
 }
 
 /// Has the process make all its files for their owner alone.
@@ -54,46 +60,74 @@ pub(crate) fn make_private() {
 
 /// A data directory.
 #[derive(Debug, Clone)]
-pub(crate) struct DataDir(PathBuf);
+pub(crate) struct DataDir {
+    path: PathBuf,
+    /// The lock of a server, until it ends.
+    _lock: Option<Arc<File>>,
+}
 
 impl DataDir {
     /// Makes the directory if need be, closes it to others, and looks whether its store is there.
     pub(crate) fn open(path: &Path, storage: Storage) -> Result<Self, Error> {
-        let directory = Self::at(path)?;
+        let mut directory = Self::at(path)?;
         directory.prepare(storage)?;
+        let unusable = |cause| Error::Unusable { path: directory.path.clone(), cause };
+        let lock = File::open(&directory.path).map_err(unusable)?;
+        match lock.try_lock_shared() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Error::KeysAreReplaced { path: directory.path }),
+            // The embedded store cannot do without locks and says so; servers with objects elsewhere can.
+            Err(TryLockError::Error(error)) => log::warn!(error:%; "the data directory cannot be locked"),
+        }
+        directory._lock = Some(Arc::new(lock));
         Ok(directory)
     }
 
     /// A directory that is neither made nor looked at.
     pub(crate) fn at(path: &Path) -> Result<Self, Error> {
         let absolute = std::path::absolute(path);
-        absolute.map(Self).map_err(|cause| Error::Unusable { path: path.to_owned(), cause })
+        let absolute = absolute.map_err(|cause| Error::Unusable { path: path.to_owned(), cause })?;
+        Ok(Self { path: absolute, _lock: None })
+    }
+
+    /// Locks the directory against all servers, until the value is dropped; `None` if one uses it.
+    pub(crate) fn lock_alone(&self) -> io::Result<Option<File>> {
+        let lock = File::open(&self.path)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Some(lock)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(crate) fn store(&self) -> PathBuf {
-        self.0.join(STORE)
+        self.path.join(STORE)
     }
 
     pub(crate) fn pki(&self) -> PathBuf {
-        self.0.join(PKI)
+        self.path.join(PKI)
     }
 
     pub(crate) fn kubeconfig(&self) -> PathBuf {
-        self.0.join(KUBECONFIG)
+        self.path.join(KUBECONFIG)
     }
 
     /// The socket at which a command asks the server that uses the directory.
     pub(crate) fn control(&self) -> PathBuf {
-        self.0.join(CONTROL)
+        self.path.join(CONTROL)
     }
 
     fn prepare(&self, storage: Storage) -> Result<(), Error> {
         let prepare = || {
-            DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
+            DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
             self.tighten()?;
             let was_used = self.kubeconfig().try_exists()? || self.pki().try_exists()?;
             let without_store = embedded::is_vacant(&self.store())?;
-            let memory = self.0.join(MEMORY);
+            let memory = self.path.join(MEMORY);
             match storage {
                 Storage::Memory | Storage::Etcd if without_store && !was_used => {
                     fs::write(memory, "the objects were elsewhere\n").map(|()| true)
@@ -104,21 +138,21 @@ impl DataDir {
         };
         match prepare() {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Error::StoreIsMissing { path: self.0.clone() }),
-            Err(cause) => Err(Error::Unusable { path: self.0.clone(), cause }),
+            Ok(false) => Err(Error::StoreIsMissing { path: self.path.clone() }),
+            Err(cause) => Err(Error::Unusable { path: self.path.clone(), cause }),
         }
     }
 
     /// Whether a directory that has no store was used with one.
     pub(crate) fn has_lost_store(&self) -> bool {
-        (self.kubeconfig().exists() || self.pki().exists()) && !self.0.join(MEMORY).exists()
+        (self.kubeconfig().exists() || self.pki().exists()) && !self.path.join(MEMORY).exists()
     }
 
     /// Notes that there is a store now, so that its loss is noticed.
     pub(crate) fn store_was_opened(&self) -> Result<(), Error> {
-        match fs::remove_file(self.0.join(MEMORY)) {
+        match fs::remove_file(self.path.join(MEMORY)) {
             Err(cause) if cause.kind() != ErrorKind::NotFound => {
-                Err(Error::Unusable { path: self.0.clone(), cause })
+                Err(Error::Unusable { path: self.path.clone(), cause })
             }
             _ => Ok(()),
         }
@@ -128,25 +162,25 @@ impl DataDir {
     fn tighten(&self) -> io::Result<()> {
         let mut found = Found::default();
         let mut is_own = true;
-        for entry in fs::read_dir(&self.0)? {
+        for entry in fs::read_dir(&self.path)? {
             let name = entry?.file_name();
             let is_part = [KUBECONFIG, PKI, STORE, MEMORY, CONTROL].iter().any(|part| name == *part);
             is_own &= is_part || name == "lost+found";
             if is_part {
-                found.tighten(&self.0.join(name), 0);
+                found.tighten(&self.path.join(name), 0);
             }
         }
-        let top = fs::metadata(&self.0)?;
+        let top = fs::metadata(&self.path)?;
         if is_own {
-            found.close(&self.0, &top);
+            found.close(&self.path, &top);
         } else if top.mode() & OTHERS != 0 {
             log::warn!(
-                path:% = self.0.display();
+                path:% = self.path.display();
                 "the data directory is open to others, and stays so because it holds files of others; its own are closed"
             );
         }
         if top.uid() != geteuid().as_raw() {
-            log::warn!(path:% = self.0.display(), user = top.uid(); "the data directory belongs to another user, who can read it");
+            log::warn!(path:% = self.path.display(), user = top.uid(); "the data directory belongs to another user, who can read it");
         }
         found.log();
         Ok(())

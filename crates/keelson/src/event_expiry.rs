@@ -6,6 +6,11 @@
 //! All events live equally long, so they expire in the order of their revisions. What is kept is which revisions were written until
 //! when, in slices of time: a slice begins with a change, and ends after a twentieth of the time to live, at most a minute. An event
 //! lives that much longer, as with the leases of the reference, which events share. Between changes this sleeps.
+//!
+//! While a process runs, the clock of the system plays no part. Those that are there at its start are as old as the times in them say,
+//! compared with the newest of them: the time in which nothing was written does not count, as it does not for the leases of an etcd that
+//! starts. So a clock that is wrong at the start, or was when they were written, does not end them all; and none lives for longer than
+//! the time to live and a slice after the start.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock};
@@ -94,11 +99,13 @@ impl Expiry {
             written.push((entry.mod_revision(), time_of(&entry)));
         }
         written.sort_unstable();
-        let (now, mut latest) = (Time::now().unix(), i64::MIN);
+        let now = Time::now().unix();
+        let newest = written.iter().map(|(_, time)| time.unix()).max().unwrap_or(now).min(now);
+        let mut latest = i64::MIN;
         for (revision, time) in written {
             // A later revision was not written earlier, and none in the future.
             latest = latest.max(time.unix().min(now));
-            let age = Duration::from_secs(u64::try_from(now.saturating_sub(latest)).unwrap_or_default());
+            let age = Duration::from_secs(u64::try_from(newest.saturating_sub(latest)).unwrap_or_default());
             let expires = Instant::now() + self.time_to_live.saturating_sub(age);
             match self.slices.back_mut().filter(|slice| expires <= slice.expires) {
                 Some(slice) => slice.last = revision,

@@ -1,4 +1,5 @@
-//! The commands on what servers have stored: `keelson backup`, `keelson restore`, `keelson migrate`, `keelson doctor`.
+//! The commands on what servers have stored: `keelson backup`, `keelson restore`, `keelson migrate`, `keelson doctor`; and on their keys:
+//! `keelson renew-authority`, `keelson renew-service-account-key`.
 //!
 //! Each takes the flags of the server, and works on what a server with these flags would: the data directory, or the etcd that
 //! they name. Entries travel in the layout of the embedded store, encrypted where that is ([`Source`]), so that a backup of either
@@ -10,6 +11,7 @@ mod contents;
 mod doctor;
 mod migrate;
 mod progress;
+mod renew;
 mod restore;
 mod source;
 mod to_embedded;
@@ -20,6 +22,7 @@ use std::path::PathBuf;
 
 use arguments::{Arguments, Own};
 use progress::Progress;
+use server::pki;
 use source::Source;
 use store::Key;
 
@@ -34,7 +37,14 @@ pub(crate) struct Command {
     run: fn(&Arguments, &Options) -> Result<String, Error>,
 }
 
-const COMMANDS: &[Command] = &[backup::COMMAND, restore::COMMAND, migrate::COMMAND, doctor::COMMAND];
+const COMMANDS: &[Command] = &[
+    backup::COMMAND,
+    restore::COMMAND,
+    migrate::COMMAND,
+    doctor::COMMAND,
+    renew::AUTHORITY,
+    renew::SERVICE_ACCOUNTS,
+];
 
 /// Why a command has failed.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +74,10 @@ pub(crate) enum Error {
     Damaged { names: String },
     #[error("a server uses {}: stop it first", .path.display())]
     InUse { path: PathBuf },
+    #[error("{} is not the data directory of a server that has run", .path.display())]
+    NeverUsed { path: PathBuf },
+    #[error(transparent)]
+    Pki(#[from] pki::Error),
     #[error("{} cannot be used: {cause}", .path.display())]
     Directory { path: PathBuf, cause: io::Error },
     #[error(

@@ -128,15 +128,12 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         advertised: options.advertise_address,
         host: options.external_hostname.clone(),
     };
-    let certificates = Certificates::new(&data_dir, given_files(options), server.address(), further);
-    let loaded = certificates.load()?;
+    let keys = stores.pki(&data_dir);
+    let certificates = Certificates::new(&data_dir, keys, given_files(options), server.address(), further);
     let advertise = options.advertise_address.unwrap_or_else(|| advertised(server.address().ip()));
     let external = external(options, advertise, server.address().port());
     let service_accounts = ServiceAccounts::load(options, &certificates, &external)?;
-    if loaded.needs_sync || service_accounts.needs_sync {
-        let certificates = certificates.clone();
-        tokio::task::spawn_blocking(move || certificates.sync());
-    }
+    let loaded = certificates.load()?;
     let cache = Arc::new(stores.cache(options, cache_options(options)).await?);
     let peers = stores.peers(options, advertise)?;
     let last_uses = LastUses::default();
@@ -175,7 +172,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     tokio::spawn(identity.keep_fresh(certificates.refresh_interval(), {
         let certificates = certificates.clone();
         move || {
-            let loaded = certificates.reload()?;
+            let loaded = certificates.load()?;
             let now: Arc<str> = loaded.authority.into();
             authority.send_if_modified(|known| std::mem::replace(known, now.clone()) != now);
             Ok::<_, certificates::Error>(loaded.serving)

@@ -36,8 +36,6 @@ pub(crate) struct ServiceAccounts {
     keys: KeySet,
     /// How tokens are issued.
     pub(crate) issuing: TokenIssuing,
-    /// Whether a new key is not forced to the disk yet.
-    pub(crate) needs_sync: bool,
 }
 
 impl ServiceAccounts {
@@ -48,15 +46,12 @@ impl ServiceAccounts {
         external: &str,
     ) -> Result<Self, Error> {
         let given = &options.service_accounts;
-        let (key, needs_sync) = match &given.signing_key_file {
+        let key = match &given.signing_key_file {
             Some(path) => {
                 let key = SigningKey::from_pem(&read(path)?);
-                (key.map_err(|why| Error::SigningKey { path: path.clone(), why })?, false)
+                key.map_err(|why| Error::SigningKey { path: path.clone(), why })?
             }
-            None => {
-                let own = certificates.service_account_key()?;
-                (own.key, own.made.is_some())
-            }
+            None => certificates.service_account_key()?.key,
         };
         let mut keys = KeySet::default();
         for path in &given.key_files {
@@ -79,7 +74,7 @@ impl ServiceAccounts {
             extends: given.extends,
             discovery: discovery.ok(),
         };
-        Ok(Self { keys, issuing, needs_sync })
+        Ok(Self { keys, issuing })
     }
 
     /// The method that accepts tokens.

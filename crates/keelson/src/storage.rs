@@ -12,9 +12,10 @@ use allocation::PortRecord;
 use cache::{Cache, Spec};
 use encryption::Encryption;
 use layout::{Record, Sealed};
+use server::pki::Pki;
 use store::embedded::{self, Embedded};
 use store::memory::Memory;
-use store::{Coded, InvalidKey, Store};
+use store::{Coded, InvalidKey, Revision, Store};
 use tokio::runtime::Handle;
 
 use crate::boot::Peers;
@@ -113,6 +114,15 @@ impl Stores {
     /// The one store of this process alone, with values as they lie in it.
     pub(crate) fn own(&self) -> Option<&Arc<dyn Store>> {
         self.own.as_ref()
+    }
+
+    /// The keys and certificates of the data directory. Beside a store with objects they have to be there.
+    pub(crate) fn pki(&self, data_dir: &DataDir) -> Pki {
+        let pki = Pki::new(data_dir.pki());
+        match self.own().is_some_and(|store| store.known_revision() > Revision::ZERO) {
+            true => pki.beside_used_store(),
+            false => pki,
+        }
     }
 
     /// What is encrypted, if anything is.

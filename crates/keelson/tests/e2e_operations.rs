@@ -221,6 +221,15 @@ fn a_backup_of_a_stopped_server_is_restored_to_either_store() {
     succeed(&["restore", text(&backup), "--data-dir", text(&absent), "--revision-gap", "100"]);
     let again = fail(&["restore", text(&backup), "--data-dir", text(&absent)]);
     assert!(again.contains("it exists already"), "{again}");
+    // Its keys are missing: no server makes others by itself.
+    let refused = testkit::Process::start(&binary(), &absent, &[]).unwrap_err().to_string();
+    assert!(refused.contains("sa.key is missing or empty: put it back"), "{refused}");
+    succeed(&["renew-service-account-key", "--data-dir", text(&absent)]);
+    let refused = testkit::Process::start(&binary(), &absent, &[]).unwrap_err().to_string();
+    assert!(refused.contains("ca.crt and its key are missing or empty: put both back"), "{refused}");
+    let refused = fail(&["renew-authority", "--data-dir", text(&absent)]);
+    assert!(refused.contains("it is not there"), "{refused}");
+    succeed(&["renew-authority", "--new-key", "--data-dir", text(&absent)]);
     let restored = Folder::new().unwrap();
     std::fs::rename(&absent, restored.path().join("data")).unwrap();
     let server = Server::at(restored, &binary(), &[]).unwrap();
@@ -586,4 +595,114 @@ fn slow_50_000_objects_go_to_etcd_and_back_through_kills() {
         assert_eq!((key, object), (found_key, found_object));
         assert!(*found_at > NEWEST, "{key} at {found_at}");
     }
+}
+
+/// A client with a certificate of its own, and the authority that it got with it.
+struct Person {
+    authority: PathBuf,
+    certificate: String,
+    key: String,
+}
+
+impl Person {
+    fn of(data: &Path, folder: &Path, name: &str) -> Self {
+        let kubeconfig =
+            succeed(&["kubeconfig", "--user", name, "--group=system:masters", "--data-dir", text(data)]);
+        let value = |field: &str| {
+            let data = kubeconfig.lines().find_map(|line| line.trim().strip_prefix(field)).unwrap();
+            String::from_utf8(STANDARD.decode(data.trim()).unwrap()).unwrap()
+        };
+        let authority = folder.join(format!("{name}.crt"));
+        std::fs::write(&authority, value("certificate-authority-data:")).unwrap();
+        Self { authority, certificate: value("client-certificate-data:"), key: value("client-key-data:") }
+    }
+
+    /// The status of a request; `None` if the server is not the one that was trusted.
+    fn ask(&self, server: &Server) -> Option<u16> {
+        let target = testkit::http::Target::new(server.url(), &self.authority).unwrap();
+        let mut connection =
+            target.identified(&self.certificate, &self.key).unwrap().connect(Duration::from_secs(30)).ok()?;
+        let request = format!("GET {CONFIG_MAPS} HTTP/1.1\r\nHost: {}\r\n\r\n", target.authority());
+        connection.send(request.as_bytes()).ok()?;
+        Some(connection.head("GET").ok()?.status)
+    }
+}
+
+#[test]
+fn authority_is_renewed_with_its_key_or_with_a_new_one() {
+    let server = Server::start(&binary(), &[]).unwrap();
+    let data = server.folder().join("data");
+    let people = Folder::new().unwrap();
+    let jane = Person::of(&data, people.path(), "jane");
+    assert_eq!(jane.ask(&server), Some(200));
+    for command in ["renew-authority", "renew-service-account-key"] {
+        let refused = fail(&[command, "--data-dir", text(&data)]);
+        assert!(refused.contains("a server uses ") && refused.contains("stop it first"), "{refused}");
+        let refused = fail(&[command, "--data-dir", text(&people.path().join("none"))]);
+        assert!(refused.contains("is not the data directory of a server that has run"), "{refused}");
+    }
+
+    let folder = server.stop().unwrap();
+    let data = folder.path().join("data");
+    let old = std::fs::read(data.join("pki/ca.crt")).unwrap();
+    let said = succeed(&["renew-authority", "--data-dir", text(&data)]);
+    assert!(said.contains("stay valid") && said.contains("hand out the new ca.crt"), "{said}");
+    let copy = said.lines().find_map(|line| line.strip_prefix("The old file is kept: ")).unwrap();
+    assert_eq!(std::fs::read(copy).unwrap(), old);
+    assert_eq!(std::fs::metadata(copy).unwrap().mode() & 0o777, 0o600);
+    assert_ne!(std::fs::read(data.join("pki/ca.crt")).unwrap(), old);
+    let server = Server::at(folder, &binary(), &[]).unwrap();
+    assert_eq!(jane.ask(&server), Some(200), "what was handed out before goes on");
+    let joe = Person::of(&data, people.path(), "joe");
+    assert_eq!(joe.ask(&server), Some(200));
+
+    let folder = server.stop().unwrap();
+    let data = folder.path().join("data");
+    let said = succeed(&["renew-authority", "--new-key", "--data-dir", text(&data)]);
+    assert!(said.contains("Void are: every kubeconfig that was handed out"), "{said}");
+    assert_eq!(said.lines().filter(|line| line.starts_with("The old file is kept: ")).count(), 2, "{said}");
+    let server = Server::at(folder, &binary(), &[]).unwrap();
+    assert_eq!(jane.ask(&server), None, "the server is another one");
+    let jane = Person { authority: data.join("pki/ca.crt"), ..jane };
+    assert_eq!(jane.ask(&server), Some(401), "and knows nobody any more");
+    assert_eq!(Person::of(&data, people.path(), "jim").ask(&server), Some(200));
+}
+
+/// Also where the objects are elsewhere, a server has its data directory for itself.
+#[test]
+fn keys_are_not_renewed_under_a_server_in_memory() {
+    let server = Server::start(&binary(), &["--storage=memory"]).unwrap();
+    let data = server.folder().join("data");
+    let refused = fail(&["renew-authority", "--data-dir", text(&data)]);
+    assert!(refused.contains("a server uses "), "{refused}");
+    let account = "/api/v1/namespaces/default/serviceaccounts/default/token";
+    let begin = Instant::now();
+    let token = loop {
+        let (status, answer) = server.call("POST", account, &json!({"spec": {}})).unwrap();
+        if status == 201 {
+            break answer["status"]["token"].as_str().unwrap().to_owned();
+        }
+        assert!(begin.elapsed() < PATIENCE, "{answer}");
+        sleep(Duration::from_millis(50));
+    };
+    let folder = server.stop().unwrap();
+    let data = folder.path().join("data");
+    let said = succeed(&["renew-service-account-key", "--data-dir", text(&data)]);
+    let copy = said.lines().find_map(|line| line.strip_prefix("The old file is kept: ")).unwrap();
+    assert!(Path::new(copy).is_file());
+    let flags = said.split_once("start the server with ").unwrap().1.to_owned();
+    let flags: Vec<&str> = flags.split_whitespace().collect();
+    // By the keys alone: the account is another one in a new memory.
+    let review = json!({"spec": {"token": token}});
+    let says = |flags: &[&str], folder: Folder| {
+        let flags: Vec<&str> = ["--storage=memory"].into_iter().chain(flags.iter().copied()).collect();
+        let server = Server::at(folder, &binary(), &flags).unwrap();
+        let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+        let error = create(&server, path, &review)["status"]["error"].as_str().unwrap().to_owned();
+        (error, server.stop().unwrap())
+    };
+    let (error, folder) = says(&[], folder);
+    assert!(error.contains("invalid signature, no keys found"), "{error}");
+    let (error, _folder) = says(&flags, folder);
+    assert!(!error.contains("signature"), "{error}");
 }

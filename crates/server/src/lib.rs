@@ -15,6 +15,7 @@
 
 pub mod api;
 pub mod body;
+mod clock;
 mod connection;
 mod connections;
 mod date;

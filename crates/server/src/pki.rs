@@ -3,26 +3,33 @@
 //!
 //! 1. Private keys and the kubeconfig are written with mode 0600, by way of a temporary file: a reader sees the old
 //!    one or the new one.
-//! 2. Valid certificates are kept. A certificate is replaced when it expires within 30 days, when its names have changed, when
-//!    its key does not match, or when the authority did not sign it.
-//! 3. The authority stays as long as it is valid, so that a kubeconfig handed out keeps working.
-//! 4. Making certificates does not wait for the disk; [`Pki::sync`] does, and is called once the server is up. Until then a
-//!    crash of the machine may lose new certificates, and the next start makes them again.
-//! 5. The key of service account tokens is never replaced: that would end all of them.
+//! 2. Valid certificates are kept. A leaf is replaced when it expires within 30 days, when its names have changed, when its key does
+//!    not match, when the authority did not sign it, or when it is not valid by the clock or for longer than a new one would be.
+//! 3. The authority and the key of service account tokens are never replaced by themselves, whatever the clock says: that would end
+//!    every kubeconfig and all tokens. An authority that is not valid at the time of the clock is an error. [`Pki::renew_authority`] and
+//!    [`Pki::renew_service_account_key`] replace them, and keep copies.
+//! 4. Both are made only in a folder that was never used. A folder was used if it has a leaf, or if the store beside it has objects
+//!    ([`Pki::beside_used_store`]). The key of service account tokens is made first ([`Pki::service_account_key`]), then the authority, then
+//!    leaves: a first start that was interrupted has no leaf.
+//! 5. What is made is on the disk, with its name, before it is used.
+//! 6. No certificate is valid outside of the life of its authority.
 //!
 //! All keys are ECDSA P-256: made in well under a millisecond, and known to every client.
 
 mod bundle;
 mod client;
+mod error;
 mod file;
 mod issue;
 mod kubeconfig;
 mod names;
+mod renew;
 mod signer;
 mod template;
+mod validity;
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use auth::jwt::SigningKey;
 use base64::Engine as _;
@@ -30,10 +37,14 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 pub use bundle::combine;
 pub use client::Client;
+pub use error::Error;
 pub use kubeconfig::{Cluster, Kubeconfig};
 pub use names::Names;
+pub use renew::{KeyRenewal, Renewal, RenewalKey};
 pub use signer::{Order, Signer};
+pub use validity::{NotValid, Validity};
 
+use file::NewFile;
 use issue::{Authority, Leaf, Purpose};
 
 /// The user that the admin's certificate names.
@@ -53,57 +64,8 @@ pub const FILES: [&str; 8] =
     ["ca.crt", "ca.key", "server.crt", "server.key", "admin.crt", "admin.key", TOKEN, SERVICE_ACCOUNTS];
 /// A shorter file was truncated while it was written.
 const SHORTEST_TOKEN: usize = 43;
-
-/// Why certificates could not be read or made.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A file or folder could not be read or written.
-    #[error("cannot {action} {}: {cause}", .path.display())]
-    File {
-        /// What was tried.
-        action: &'static str,
-        /// On which file.
-        path: PathBuf,
-        /// What the system said.
-        cause: std::io::Error,
-    },
-    /// One of the two files of the authority is missing, so that the other one is of no use.
-    #[error("{} is there but {} is not: put it back, or remove the first to have a new authority made", .present.display(), .absent.display())]
-    Half {
-        /// The file that exists.
-        present: PathBuf,
-        /// The file that is missing.
-        absent: PathBuf,
-    },
-    /// The authority's files are invalid.
-    #[error("{} cannot be used as the authority ({why}): remove it and its key to have a new one made", .path.display())]
-    Authority {
-        /// The certificate's file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// The file with the key of service account tokens is invalid.
-    #[error("{} cannot be used ({why}): put it back, or remove it to have a new one made, which ends all tokens of service accounts", .path.display())]
-    ServiceAccounts {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: auth::jwt::InvalidKey,
-    },
-    /// Making a key or a certificate failed.
-    #[error("cannot make a certificate: {0}")]
-    Make(#[from] rcgen::Error),
-    /// The authority's certificate has run out.
-    #[error("the authority has run out")]
-    Expired,
-    /// A certificate cannot be for this.
-    #[error("unrecognized usage value: {0:?}")]
-    Usage(String),
-    /// The system gives no random bytes.
-    #[error("the system gives no random bytes")]
-    Random,
-}
+/// So long before its end the authority is reported.
+const REPORTED_BEFORE: Duration = Duration::from_secs(90 * 24 * 3600);
 
 /// A certificate with its key, both in PEM.
 #[derive(Clone, PartialEq, Eq)]
@@ -143,6 +105,8 @@ pub struct Material {
     pub token: Token,
     /// The files that were made, with reasons; empty if all were valid.
     pub made: Vec<String>,
+    /// The end of the authority, if that is near.
+    pub authority_ends: Option<String>,
 }
 
 /// The key of service account tokens.
@@ -154,33 +118,62 @@ pub struct ServiceAccountKey {
     pub made: Option<String>,
 }
 
+/// What is made in a folder, until it is written.
+#[derive(Default)]
+struct Changes {
+    files: Vec<NewFile>,
+    /// The files, with the reasons for each.
+    made: Vec<String>,
+}
+
 /// The folder of the certificates.
 #[derive(Debug, Clone)]
 pub struct Pki {
     directory: PathBuf,
+    is_beside_used_store: bool,
 }
 
 impl Pki {
     /// The certificates in `directory`, which need not exist yet.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
-        Self { directory: directory.into() }
+        Self { directory: directory.into(), is_beside_used_store: false }
     }
 
-    /// Reads the certificates, and makes those that are missing or not valid at the time `now`.
+    /// The same, of a server whose store has objects: keys that are missing were there.
+    #[must_use]
+    pub fn beside_used_store(self) -> Self {
+        Self { is_beside_used_store: true, ..self }
+    }
+
+    /// Reads the certificates, and makes leaves that are missing or not valid at the time `now`; in a folder that was never used, also the
+    /// authority. Blocking: what is made is on the disk afterwards.
     pub fn ensure(&self, names: &Names, now: SystemTime) -> Result<Material, Error> {
         file::create_private_directory(&self.directory)?;
-        let mut made = Vec::new();
-        let authority = self.authority(now, &mut made)?;
-        let serving = self.leaf(SERVING, &authority, &Purpose::Serving(names), now, &mut made)?;
+        let mut changes = Changes::default();
+        let authority = self.authority(now, &mut changes)?;
+        // Before the first leaf: it says that the folder was used.
+        file::write_durably(&self.directory, &std::mem::take(&mut changes.files))?;
+        let serving = self.leaf(SERVING, &authority, &Purpose::Serving(names), now, &mut changes)?;
         let admin = self.leaf(
             ADMIN,
             &authority,
             &Purpose::Client { user: ADMIN_USER, group: ADMIN_GROUP },
             now,
-            &mut made,
+            &mut changes,
         )?;
-        let token = self.token(&mut made)?;
-        Ok(Material { authority: authority.certificate().to_owned(), serving, admin, token, made })
+        let token = self.token(&mut changes)?;
+        file::write_durably(&self.directory, &changes.files)?;
+        let [_, end] = authority.validity().first_and_last();
+        let is_reported = validity::seconds(now).saturating_add(REPORTED_BEFORE.as_secs());
+        let ends_soon = authority.validity().not_after < is_reported;
+        Ok(Material {
+            authority: authority.certificate().to_owned(),
+            serving,
+            admin,
+            token,
+            made: changes.made,
+            authority_ends: ends_soon.then_some(end),
+        })
     }
 
     /// A certificate of the authority for a client, with its key. The authority has to be there.
@@ -200,16 +193,18 @@ impl Pki {
         load(pair).map_err(unusable)
     }
 
-    /// The key that tokens of service accounts are signed with. One is made if there is none.
+    /// The key that tokens of service accounts are signed with. One is made if there is none and the folder was never used. Blocking, and
+    /// to be called before [`Pki::ensure`].
     pub fn service_account_key(&self) -> Result<ServiceAccountKey, Error> {
         file::create_private_directory(&self.directory)?;
         let path = self.directory.join(SERVICE_ACCOUNTS);
         let unusable = |why| Error::ServiceAccounts { path: path.clone(), why };
         let (text, made) = match file::read_private(&path)? {
             Some(text) => (text, None),
+            None if self.was_used() => return Err(Error::ServiceAccountKeyIsMissing { path }),
             None => {
                 let text = SigningKey::generate().map_err(unusable)?;
-                file::write_private(&path, &text)?;
+                file::write_durably(&self.directory, &[NewFile::new(&path, text.as_str())])?;
                 (text, Some(format!("{}: there was none", path.display())))
             }
         };
@@ -217,43 +212,36 @@ impl Pki {
         Ok(ServiceAccountKey { key, made })
     }
 
-    /// Forces the authority, and the key of service accounts if there is one, to the disk. Everything else can be made from the
-    /// authority.
-    pub fn sync(&self) -> Result<(), Error> {
-        let paths = Paths::new(&self.directory, AUTHORITY);
-        file::sync(&paths.key)?;
-        file::sync(&paths.certificate)?;
-        let service_accounts = self.directory.join(SERVICE_ACCOUNTS);
-        if service_accounts.exists() {
-            file::sync(&service_accounts)?;
-        }
-        file::sync(&self.directory)
-    }
-
-    fn authority(&self, now: SystemTime, made: &mut Vec<String>) -> Result<Authority, Error> {
+    fn authority(&self, now: SystemTime, changes: &mut Changes) -> Result<Authority, Error> {
         let paths = Paths::new(&self.directory, AUTHORITY);
         let found = match paths.read() {
             // A first start that ended before it wrote the certificate: nothing was signed with this key.
-            Err(Error::Half { present, .. }) if present == paths.key && !self.signed_anything() => None,
+            Err(Error::Half { present, .. }) if present == paths.key && !self.was_used() => None,
             other => other?,
         };
-        if let Some(pair) = found {
-            let authority = Authority::load(pair)
-                .map_err(|why| Error::Authority { path: paths.certificate.clone(), why })?;
-            if authority.good_at(now) {
-                return Ok(authority);
+        let Some(pair) = found else {
+            if self.was_used() {
+                return Err(Error::AuthorityIsMissing { path: paths.certificate });
             }
-            made.push(format!("{}: the old one has run out", paths.certificate.display()));
-        } else {
-            made.push(format!("{}: there was none", paths.certificate.display()));
+            let authority = Authority::make(now)?;
+            changes.made.push(format!("{}: there was none", paths.certificate.display()));
+            changes.files.extend(paths.new_files(authority.pair()));
+            return Ok(authority);
+        };
+        let authority =
+            Authority::load(pair).map_err(|why| Error::Authority { path: paths.certificate.clone(), why })?;
+        let validity = authority.validity();
+        match validity.fault(now) {
+            None => Ok(authority),
+            Some(fault) => {
+                let (path, now) = (paths.certificate, validity::seconds(now));
+                Err(Error::AuthorityNotValid { path, fault, validity, now })
+            }
         }
-        let authority = Authority::make(now)?;
-        paths.write(authority.pair())?;
-        Ok(authority)
     }
 
     /// The admin's token: 32 random bytes in base64.
-    fn token(&self, made: &mut Vec<String>) -> Result<Token, Error> {
+    fn token(&self, changes: &mut Changes) -> Result<Token, Error> {
         let path = self.directory.join(TOKEN);
         if let Some(text) = file::read_private(&path)? {
             let text = text.trim();
@@ -261,19 +249,21 @@ impl Pki {
                 return Ok(Token(text.to_owned()));
             }
         }
-        made.push(format!("{}: there was none", path.display()));
         let mut random = [0; 32];
         aws_lc_rs::rand::fill(&mut random).map_err(|_| Error::Random)?;
         let token = URL_SAFE_NO_PAD.encode(random);
-        file::write_private(&path, &token)?;
+        changes.made.push(format!("{}: there was none", path.display()));
+        changes.files.push(NewFile::new(&path, token.as_str()));
         Ok(Token(token))
     }
 
-    fn signed_anything(&self) -> bool {
-        [SERVING, ADMIN].iter().any(|name| {
-            let certificate = file::read(&Paths::new(&self.directory, name).certificate);
-            !matches!(certificate, Ok(None))
-        })
+    /// Whether keys that are missing were there once.
+    fn was_used(&self) -> bool {
+        self.is_beside_used_store
+            || [SERVING, ADMIN].iter().any(|name| {
+                let certificate = file::read(&Paths::new(&self.directory, name).certificate);
+                !matches!(certificate, Ok(None))
+            })
     }
 
     fn leaf(
@@ -282,7 +272,7 @@ impl Pki {
         authority: &Authority,
         purpose: &Purpose<'_>,
         now: SystemTime,
-        made: &mut Vec<String>,
+        changes: &mut Changes,
     ) -> Result<Pair, Error> {
         let paths = Paths::new(&self.directory, name);
         let found = match paths.read() {
@@ -293,9 +283,9 @@ impl Pki {
         match found {
             Ok(pair) => Ok(pair),
             Err(why) => {
-                made.push(format!("{}: {why}", paths.certificate.display()));
                 let pair = authority.issue(purpose, now)?;
-                paths.write(&pair)?;
+                changes.made.push(format!("{}: {why}", paths.certificate.display()));
+                changes.files.extend(paths.new_files(&pair));
                 Ok(pair)
             }
         }
@@ -331,10 +321,12 @@ impl Paths {
         }
     }
 
-    /// Writes the key first: a crash in between leaves a pair that does not fit, which the next start notices.
-    fn write(&self, pair: &Pair) -> Result<(), Error> {
-        file::write_private(&self.key, &pair.key)?;
-        file::write_private(&self.certificate, &pair.certificate)
+    /// The files of a pair, the key first: a crash in between leaves a pair that does not fit, which the next start notices.
+    fn new_files(&self, pair: &Pair) -> [NewFile; 2] {
+        [
+            NewFile::new(&self.key, pair.key.as_str()),
+            NewFile::new(&self.certificate, pair.certificate.as_str()),
+        ]
     }
 }
 

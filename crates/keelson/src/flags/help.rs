@@ -18,6 +18,9 @@ pub(crate) fn text() -> String {
          \x20 keelson restore FILE ...    a store with what a backup holds\n\
          \x20 keelson migrate ...         what the data directory holds to an etcd, or back\n\
          \x20 keelson doctor ...          what is wrong with stored objects, and its repair\n\
+         \x20 keelson renew-authority ... a new certificate of the authority, with its key or a new one\n\
+         \x20 keelson renew-service-account-key ...\n\
+         \x20                             a new key of service account tokens\n\
          Each command has a --help of its own.\n\n\
          Without flags it serves on 127.0.0.1:6443, keeps everything in ./keelson-data, makes its own\n\
          certificates, and writes a kubeconfig there for the administrator.\n",

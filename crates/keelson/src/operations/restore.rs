@@ -34,7 +34,8 @@ a commit, so N is smaller there; it has to be larger than the number of changes 
 
 Values of a backup are encrypted as they were in its store: for etcd they are decrypted and encrypted again, by
 --encryption-provider-config; for a data directory they stay as they are. Certificates and tokens (pki/ in the data directory)
-are not part of a backup.
+are not part of a backup: put those of the old server into the data directory, without which no server starts on the store. If they
+are lost, keelson renew-authority --new-key and keelson renew-service-account-key make new ones.
 
   --data-dir DIR         the data directory (./keelson-data)
   --etcd-servers URLS    an etcd instead, with --etcd-prefix, --etcd-cafile, ... as for a server

@@ -61,6 +61,7 @@ fn data_directory_with_missing_parts_starts_whole_or_not_at_all() {
         "pki",
         "pki/ca.crt",
         "pki/ca.key",
+        "pki/sa.key",
         "pki/admin.token",
         "store",
         "store/lock",
@@ -115,6 +116,49 @@ fn refusal_says_what_is_missing_and_what_to_do() {
         let name = part.rsplit('/').next().unwrap();
         assert!(text.contains(&format!("\"{name}\"")) && text.contains("is missing"), "{text}");
         assert!(text.contains("restore a backup") && text.contains("away to start without its"), "{text}");
+    }
+}
+
+#[test]
+fn missing_keys_are_refused_and_not_made_anew() {
+    for storage in ["--storage=embedded", "--storage=memory"] {
+        let folder = Folder::new().unwrap();
+        let data = folder.path().join("data");
+        let server = OnDirectory::start(&binary(), &folder, &data, &[storage]).unwrap();
+        assert_eq!(server.process.terminate().unwrap().code, Some(0));
+        for (part, command) in [
+            ("pki/sa.key", "keelson renew-service-account-key"),
+            ("pki/ca.key", "keelson renew-authority --new-key"),
+            ("pki/ca.crt", "keelson renew-authority --new-key"),
+        ] {
+            let spoiled = folder.path().join(part.replace('/', "-"));
+            copy(&data, &spoiled, &[part]);
+            for is_empty in [false, true] {
+                if is_empty {
+                    fs::write(spoiled.join(part), "").unwrap();
+                }
+                let started =
+                    OnDirectory::start(&binary(), &folder, &spoiled, &[storage]).map(|_| "it started");
+                let Err(testkit::Error::NotReady { output: text }) = started else {
+                    panic!("{part}: {started:?}")
+                };
+                assert!(
+                    text.contains(&format!(
+                        "{} is missing or empty: put it back",
+                        spoiled.join(part).display()
+                    )),
+                    "{text}"
+                );
+                assert!(text.contains(command), "{text}");
+                assert_eq!(fs::read(spoiled.join(part)).ok().filter(|content| !content.is_empty()), None);
+            }
+            fs::remove_dir_all(&spoiled).unwrap();
+        }
+        // What can be made of the keys is made.
+        for part in ["pki/admin.token", "pki/server.key", "pki/admin.crt", "kubeconfig"] {
+            fs::remove_file(data.join(part)).unwrap();
+        }
+        OnDirectory::start(&binary(), &folder, &data, &[storage]).unwrap();
     }
 }
 

@@ -1,6 +1,6 @@
 //! Makes certificates, and checks existing ones.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -11,12 +11,15 @@ use rustls::pki_types::pem::PemObject as _;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
+use super::validity::{NotValid, Validity, seconds};
 use super::{Client, Error, Names, Pair};
 
-pub(super) const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
 const AUTHORITY_LIFE: Duration = Duration::from_secs(3650 * 24 * 3600);
 const LEAF_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
-const RENEW_BEFORE: Duration = Duration::from_secs(30 * 24 * 3600);
+/// So long before its end a leaf is replaced, and so much longer than [`LEAF_LIFE`] it may last: one that lasts longer was made while
+/// the clock was ahead.
+const MARGIN: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What a certificate is for.
 pub(super) enum Purpose<'a> {
@@ -31,20 +34,28 @@ pub(super) struct Authority {
     pair: Pair,
     der: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
+    validity: Validity,
 }
 
 impl Authority {
     /// A new one.
     pub(super) fn make(now: SystemTime) -> Result<Self, rcgen::Error> {
         let key = KeyPair::generate()?;
-        let mut params = params(now, AUTHORITY_LIFE);
+        let validity = Self::validity_from(now);
+        let mut params = params(validity);
         params.distinguished_name.push(DnType::CommonName, format!("keelson-ca@{}", seconds(now)));
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages =
             vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let certificate = params.self_signed(&key)?;
         let pair = Pair { certificate: certificate.pem(), key: key.serialize_pem() };
-        Ok(Self { pair, der: certificate.der().clone(), issuer: Issuer::new(params, key) })
+        Ok(Self { pair, der: certificate.der().clone(), issuer: Issuer::new(params, key), validity })
+    }
+
+    /// The validity of an authority that is made or renewed at `now`. It begins a day earlier: a clock that is set to another time zone by
+    /// mistake is still within it.
+    pub(super) fn validity_from(now: SystemTime) -> Validity {
+        Validity::starting(now, DAY, AUTHORITY_LIFE)
     }
 
     /// The authority in `pair`, or why it is invalid.
@@ -59,8 +70,9 @@ impl Authority {
         if parsed.public_key().subject_public_key.data.as_ref() != key.public_key_raw() {
             return Err("its key belongs to another certificate".into());
         }
+        let validity = Validity::of(&parsed);
         let issuer = Issuer::from_ca_cert_der(&der, key).map_err(|error| error.to_string())?;
-        Ok(Self { pair, der, issuer })
+        Ok(Self { pair, der, issuer, validity })
     }
 
     /// The certificate in PEM.
@@ -78,11 +90,9 @@ impl Authority {
         self.issuer.key()
     }
 
-    /// The end of its life, in seconds since 1970.
-    pub(super) fn not_after(&self) -> u64 {
-        let parsed = X509Certificate::from_der(&self.der);
-        let end = parsed.map_or(0, |(_, parsed)| parsed.validity().not_after.timestamp());
-        u64::try_from(end).unwrap_or_default()
+    /// From when to when it is valid.
+    pub(super) fn validity(&self) -> Validity {
+        self.validity
     }
 
     /// The certificate and its key.
@@ -90,20 +100,22 @@ impl Authority {
         &self.pair
     }
 
-    /// Whether it is valid for signing at `now`.
-    pub(super) fn good_at(&self, now: SystemTime) -> bool {
-        X509Certificate::from_der(&self.der).is_ok_and(|(_, parsed)| lasts(&parsed, now))
-    }
-
     /// A new certificate for a client.
     pub(super) fn client(&self, client: &Client<'_>, now: SystemTime) -> Result<Pair, Error> {
-        client.issue(&self.der, self.issuer.key(), now)
+        client.issue(self, now)
     }
 
-    /// A new certificate for `purpose`.
+    /// Refuses to sign outside of its own life.
+    pub(super) fn check_valid(&self, now: SystemTime) -> Result<(), Error> {
+        let Self { validity, .. } = *self;
+        validity.fault(now).map_or(Ok(()), |fault| Err(Error::Signing { fault, validity, now: seconds(now) }))
+    }
+
+    /// A new certificate for `purpose`. It begins with its authority, so that it is valid also for a clock that is behind, and after one that
+    /// was ahead.
     pub(super) fn issue(&self, purpose: &Purpose<'_>, now: SystemTime) -> Result<Pair, rcgen::Error> {
         let key = KeyPair::generate()?;
-        let mut params = params(now, LEAF_LIFE);
+        let mut params = params(self.leaf_validity(now));
         params.is_ca = IsCa::ExplicitNoCa;
         params.use_authority_key_identifier_extension = true;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -124,6 +136,11 @@ impl Authority {
         }
         let certificate = params.signed_by(&key, &self.issuer)?;
         Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+    }
+
+    fn leaf_validity(&self, now: SystemTime) -> Validity {
+        let end = Validity::starting(now, Duration::ZERO, LEAF_LIFE).not_after;
+        Validity { not_before: self.validity.not_before, not_after: end }.within(self.validity)
     }
 }
 
@@ -155,9 +172,7 @@ impl Leaf<'_> {
         if leaf.verify_signature(Some(signer.public_key())).is_err() {
             return Err("the old one was signed by another authority".into());
         }
-        if !lasts(&leaf, now) {
-            return Err("the old one has run out, or soon will".into());
-        }
+        check_life(Validity::of(&leaf), authority, now)?;
         match purpose {
             Purpose::Serving(names) if names_of(&leaf) != **names => {
                 Err("the names of the host have changed".into())
@@ -170,27 +185,33 @@ impl Leaf<'_> {
     }
 }
 
-fn params(now: SystemTime, life: Duration) -> CertificateParams {
+fn params(validity: Validity) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     let epoch = date_time_ymd(1970, 1, 1);
-    let now = Duration::from_secs(seconds(now));
-    // An hour earlier, for clients with a slow clock.
-    params.not_before = epoch + now.saturating_sub(HOUR);
-    params.not_after = epoch + now + life;
+    params.not_before = epoch + Duration::from_secs(validity.not_before);
+    params.not_after = epoch + Duration::from_secs(validity.not_after);
     params
 }
 
-pub(super) fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
-}
-
-/// Whether the certificate is valid at `now` and for a while longer.
-fn lasts(certificate: &X509Certificate<'_>, now: SystemTime) -> bool {
-    let now = i64::try_from(seconds(now)).unwrap_or(i64::MAX);
-    let renew = now.saturating_add(i64::try_from(RENEW_BEFORE.as_secs()).unwrap_or_default());
-    let validity = certificate.validity();
-    validity.not_before.timestamp() <= now && renew < validity.not_after.timestamp()
+/// Why a leaf with this validity has to be replaced at `now`. That of a new one is never a reason.
+fn check_life(leaf: Validity, authority: &Authority, now: SystemTime) -> Result<(), String> {
+    let margin = MARGIN.as_secs();
+    let new = authority.leaf_validity(now);
+    if leaf.within(authority.validity) != leaf {
+        return Err("the old one is valid outside of the life of its authority".into());
+    }
+    if leaf.fault(now) == Some(NotValid::NotYet) {
+        return Err("the old one is not valid yet, by the clock of this machine".into());
+    }
+    // One that ends with its authority is as good as a new one.
+    if leaf.not_after < seconds(now).saturating_add(margin) && leaf.not_after < new.not_after {
+        return Err("the old one has run out, or soon will".into());
+    }
+    if leaf.not_after > new.not_after.saturating_add(margin) {
+        return Err("the old one was made while the clock was ahead".into());
+    }
+    Ok(())
 }
 
 fn names_of(certificate: &X509Certificate<'_>) -> Names {

@@ -5,8 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use kinds::x509::SigningRequest;
 
-use super::issue::{Authority, seconds};
+use super::issue::Authority;
 use super::template::Template;
+use super::validity::Validity;
 use super::{Error, Pair};
 
 /// How much earlier than now certificates begin, for clients with a slow clock.
@@ -68,19 +69,14 @@ impl Signer {
 
     /// A certificate in PEM. It has the subject, alternative names and key of the request, and no other extension of it.
     pub fn sign(&self, order: &Order<'_>, now: SystemTime) -> Result<String, Error> {
-        let end = self.0.not_after();
-        let now = seconds(now);
-        if now >= end {
-            return Err(Error::Expired);
-        }
-        let begin = now.saturating_sub(BACKDATE.as_secs());
-        let from = if order.life < SHORT { now } else { begin };
+        self.0.check_valid(now)?;
+        let life = if order.life < SHORT { order.life } else { order.life.saturating_sub(BACKDATE) };
         let (key_usage, purposes) = usages(order.usages)?;
         let request = order.request;
         let template = Template {
             subject: request.subject.attributes().collect(),
             public_key: &request.public_key,
-            validity: [begin, from.saturating_add(order.life.as_secs()).min(end)],
+            validity: Validity::starting(now, BACKDATE, life).within(self.0.validity()),
             key_usage,
             purposes,
             names: names(request),
@@ -121,6 +117,7 @@ fn names(request: &SigningRequest) -> Vec<(u64, Vec<u8>)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::validity::seconds;
     use super::*;
     use rcgen::{
         CertificateParams, DnType, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519,
@@ -199,7 +196,7 @@ mod tests {
     fn certificates_begin_earlier_and_end_with_their_authority() {
         let now = now();
         let authority = Authority::make(now).unwrap();
-        let end = SystemTime::UNIX_EPOCH + Duration::from_secs(authority.not_after());
+        let end = SystemTime::UNIX_EPOCH + Duration::from_secs(authority.validity().not_after);
         let (request, signer) = (request(), Signer::new(authority.pair().clone()).unwrap());
         for (life, at, expected) in [
             (10 * MINUTE, now, now + 10 * MINUTE),
@@ -215,7 +212,14 @@ mod tests {
             assert_eq!(validity, [at - BACKDATE, expected].map(seconds));
         }
         let order = Order { request: &request, usages: &["client auth"], life: DAY };
-        assert!(matches!(signer.sign(&order, end), Err(Error::Expired)));
+        let begin = SystemTime::UNIX_EPOCH + Duration::from_secs(authority.validity().not_before);
+        for (at, says) in [(end + MINUTE, "has expired"), (begin - MINUTE, "is not valid yet")] {
+            let error = signer.sign(&order, at).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+        let der = der(&signer.sign(&order, begin).unwrap());
+        let (_, issued) = X509Certificate::from_der(&der).unwrap();
+        assert_eq!(Validity::of(&issued).not_before, seconds(begin));
         let order = Order { usages: &["x"], ..order };
         assert!(matches!(signer.sign(&order, now), Err(Error::Usage(usage)) if usage == "x"));
     }

@@ -13,6 +13,7 @@ use yasna::models::{GeneralizedTime, ObjectIdentifier, UTCTime};
 use yasna::{DERWriter, DERWriterSeq, Tag};
 
 use super::Error;
+use super::validity::Validity;
 
 const AUTHORITY_KEY_IDENTIFIER: &[u64] = &[2, 5, 29, 35];
 const BASIC_CONSTRAINTS: &[u64] = &[2, 5, 29, 19];
@@ -29,8 +30,7 @@ pub(super) struct Template<'a> {
     pub(super) subject: Vec<(&'static [u64], &'a [String])>,
     /// The DER of the public key with its algorithm.
     pub(super) public_key: &'a [u8],
-    /// The first and the last second.
-    pub(super) validity: [u64; 2],
+    pub(super) validity: Validity,
     /// What the key is for: the first of the extension's bits is the lowest one.
     pub(super) key_usage: u16,
     /// What the certificate is for.
@@ -45,21 +45,14 @@ impl Template<'_> {
         let unusable = |_| Error::Make(rcgen::Error::CouldNotParseCertificate);
         let (_, issuer) = X509Certificate::from_der(authority).map_err(unusable)?;
         let algorithm = Algorithm::of(key)?;
-        let mut serial = [0; 16];
-        aws_lc_rs::rand::fill(&mut serial).map_err(|_| Error::Random)?;
-        // Positive, and without a leading zero.
-        if let Some(first) = serial.first_mut() {
-            *first = *first & 0x7f | 0x40;
-        }
+        let serial = serial()?;
         let signed = yasna::construct_der(|writer| {
             writer.write_sequence(|writer| {
                 writer.next().write_tagged(Tag::context(0), |writer| writer.write_u8(2));
                 writer.next().write_bigint_bytes(&serial, true);
                 algorithm.write(writer.next());
                 writer.next().write_der(issuer.subject().as_raw());
-                writer.next().write_sequence(|writer| {
-                    self.validity.iter().for_each(|at| time(writer.next(), *at));
-                });
+                write_validity(writer.next(), self.validity);
                 self.write_subject(writer.next());
                 writer.next().write_der(self.public_key);
                 writer.next().write_tagged(Tag::context(3), |writer| {
@@ -67,15 +60,7 @@ impl Template<'_> {
                 });
             });
         });
-        let signature = key.sign(&signed)?;
-        let certificate = yasna::construct_der(|writer| {
-            writer.write_sequence(|writer| {
-                writer.next().write_der(&signed);
-                algorithm.write(writer.next());
-                writer.next().write_bitvec_bytes(&signature, signature.len() * 8);
-            });
-        });
-        Ok(pem("CERTIFICATE", &certificate))
+        sign(&signed, &algorithm, key)
     }
 
     fn write_subject(&self, writer: DERWriter<'_>) {
@@ -165,6 +150,60 @@ fn extension(writer: DERWriter<'_>, kind: &[u64], critical: Critical, value: &[u
     });
 }
 
+/// The certificate of an authority that signed itself, with another serial number and validity, and otherwise as it is.
+pub(super) fn renew(
+    authority: &X509Certificate<'_>,
+    key: &KeyPair,
+    validity: Validity,
+) -> Result<String, Error> {
+    let algorithm = Algorithm::of(key)?;
+    let serial = serial()?;
+    let signed = yasna::construct_der(|writer| {
+        writer.write_sequence(|writer| {
+            writer.next().write_tagged(Tag::context(0), |writer| writer.write_u8(2));
+            writer.next().write_bigint_bytes(&serial, true);
+            algorithm.write(writer.next());
+            writer.next().write_der(authority.issuer().as_raw());
+            write_validity(writer.next(), validity);
+            writer.next().write_der(authority.subject().as_raw());
+            writer.next().write_der(authority.public_key().raw);
+            writer.next().write_tagged(Tag::context(3), |writer| {
+                writer.write_sequence(|writer| {
+                    for one in authority.extensions() {
+                        let critical = if one.critical { Critical::Yes } else { Critical::No };
+                        let identifier: Vec<u64> = one.oid.iter().into_iter().flatten().collect();
+                        extension(writer.next(), &identifier, critical, one.value);
+                    }
+                });
+            });
+        });
+    });
+    sign(&signed, &algorithm, key)
+}
+
+/// A new serial number: positive, and without a leading zero.
+fn serial() -> Result<[u8; 16], Error> {
+    let mut serial = [0; 16];
+    aws_lc_rs::rand::fill(&mut serial).map_err(|_| Error::Random)?;
+    if let Some(first) = serial.first_mut() {
+        *first = *first & 0x7f | 0x40;
+    }
+    Ok(serial)
+}
+
+/// The certificate in PEM with this content.
+fn sign(content: &[u8], algorithm: &Algorithm, key: &KeyPair) -> Result<String, Error> {
+    let signature = key.sign(content)?;
+    let certificate = yasna::construct_der(|writer| {
+        writer.write_sequence(|writer| {
+            writer.next().write_der(content);
+            algorithm.write(writer.next());
+            writer.next().write_bitvec_bytes(&signature, signature.len() * 8);
+        });
+    });
+    Ok(pem("CERTIFICATE", &certificate))
+}
+
 /// How an authority signs.
 struct Algorithm {
     identifier: &'static [u64],
@@ -198,6 +237,13 @@ impl Algorithm {
 /// Whether a `PrintableString` may have it.
 fn is_printable(c: char) -> bool {
     c.is_ascii_alphanumeric() || " '()+,-./:=?".contains(c)
+}
+
+fn write_validity(writer: DERWriter<'_>, validity: Validity) {
+    writer.write_sequence(|writer| {
+        time(writer.next(), validity.not_before);
+        time(writer.next(), validity.not_after);
+    });
 }
 
 fn time(writer: DERWriter<'_>, seconds: u64) {

@@ -114,14 +114,95 @@ fn certificates_are_renewed_before_they_expire() {
     assert!(folder.pki().ensure(&names(), now + 341 * DAY).unwrap().made.is_empty());
 }
 
+/// Everything in the folder, by name.
+fn files(folder: &Folder) -> std::collections::BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(folder.path(".")).unwrap().map(|entry| entry.unwrap());
+    entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect()
+}
+
+fn validity(certificate: &str) -> Validity {
+    Validity::read(certificate.as_bytes()).unwrap()
+}
+
 #[test]
-fn expired_authority_is_replaced_with_all_certificates() {
+fn authority_outside_of_its_life_is_an_error_and_nothing_is_changed() {
     let folder = Folder::new();
     let now = SystemTime::now();
-    let before = folder.pki().ensure(&names(), now).unwrap();
-    let after = folder.pki().ensure(&names(), now + 3640 * DAY).unwrap();
-    assert_eq!(after.made.len(), 3, "{:?}", after.made);
-    assert_ne!(before.authority, after.authority);
+    folder.pki().ensure(&names(), now).unwrap();
+    let before = files(&folder);
+    for (at, says) in [
+        (now - 365 * DAY, "is not valid yet: it is valid from "),
+        (now + 3651 * DAY, "has expired: it is valid from "),
+    ] {
+        let error = folder.pki().ensure(&names(), at).unwrap_err().to_string();
+        assert!(error.contains(&format!("ca.crt {says}")), "{error}");
+        let clock = validity::shown(validity::seconds(at));
+        for part in [clock.as_str(), "set it right", "keelson renew-authority"] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        let error = folder.pki().issue(&client(), at).unwrap_err().to_string();
+        assert!(error.contains("the clock says "), "{error}");
+    }
+    assert_eq!(files(&folder), before);
+    assert!(folder.pki().ensure(&names(), now).unwrap().made.is_empty());
+}
+
+#[test]
+fn clock_that_is_behind_by_hours_changes_nothing() {
+    let folder = Folder::new();
+    let now = SystemTime::now();
+    folder.pki().ensure(&names(), now).unwrap();
+    let hour = Duration::from_secs(3600);
+    for behind in [hour, 61 * Duration::from_secs(60), 14 * hour] {
+        assert!(folder.pki().ensure(&names(), now - behind).unwrap().made.is_empty());
+    }
+}
+
+/// Leaves that are made by a wrong clock are valid by the right one, or are replaced once; those of a right one come back.
+#[test]
+fn leaves_of_wrong_clocks_are_replaced_once_and_stay_within_the_authority() {
+    let folder = Folder::new();
+    let begin = SystemTime::now();
+    let authority = validity(&folder.pki().ensure(&names(), begin).unwrap().authority);
+    let now = begin + 1000 * DAY;
+    folder.pki().ensure(&names(), now).unwrap();
+    for (clock, makes) in [
+        (now + 365 * DAY, 2),
+        (now, 2),
+        (now - 365 * DAY, 2),
+        (now, 2),
+        (now + 10 * DAY, 0),
+        (now - 10 * DAY, 0),
+        // The authority ends soon: so do the leaves, and new ones would end no later.
+        (begin + 3640 * DAY, 2),
+        (begin + 3649 * DAY, 0),
+        (now, 2),
+    ] {
+        let material = folder.pki().ensure(&names(), clock).unwrap();
+        assert_eq!(material.made.len(), makes, "{:?}", material.made);
+        for leaf in [&material.serving, &material.admin].map(|pair| validity(&pair.certificate)) {
+            assert_eq!(leaf.fault(clock), None);
+            assert_eq!(leaf.within(authority), leaf);
+            assert_eq!(leaf.not_before, authority.not_before, "also a clock that is behind finds it valid");
+        }
+        assert_eq!(validity(&material.authority), authority);
+        assert_eq!(material.authority_ends.is_some(), clock > begin + 3560 * DAY);
+        assert!(folder.pki().ensure(&names(), clock).unwrap().made.is_empty());
+    }
+}
+
+#[test]
+fn client_certificates_end_with_their_authority() {
+    let folder = Folder::new();
+    let now = SystemTime::now();
+    let authority = validity(&folder.pki().ensure(&names(), now).unwrap().authority);
+    let long = Client { life: 20_000 * DAY, ..client() };
+    let issued = validity(&folder.pki().issue(&long, now).unwrap().certificate);
+    assert_eq!(issued.not_after, authority.not_after);
+}
+
+fn client() -> Client<'static> {
+    Client { user: "jane", groups: &[], life: DAY }
 }
 
 #[test]
@@ -151,13 +232,39 @@ fn damaged_leaf_is_replaced() {
 }
 
 #[test]
-fn authority_without_its_key_is_an_error_that_says_what_to_do() {
+fn missing_or_empty_authority_of_a_used_folder_is_an_error_that_says_what_to_do() {
+    for (names_of_files, says) in [
+        (vec!["ca.key"], "ca.crt is there but "),
+        (vec!["ca.crt"], "ca.key is there but "),
+        (vec!["ca.crt", "ca.key"], "the data directory was used before, but "),
+    ] {
+        for spoil in [|path: PathBuf| fs::remove_file(path).unwrap(), |path| fs::write(path, "").unwrap()] {
+            let folder = Folder::new();
+            folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+            names_of_files.iter().for_each(|name| spoil(folder.path(name)));
+            let before = files(&folder);
+            let error = folder.pki().ensure(&names(), SystemTime::now()).unwrap_err().to_string();
+            assert!(error.contains(says) && error.contains("missing or empty"), "{error}");
+            assert!(error.contains("put ") && error.contains("keelson renew-authority --new-key"), "{error}");
+            assert_eq!(files(&folder), before);
+        }
+    }
+}
+
+#[test]
+fn keys_are_not_made_beside_a_used_store() {
     let folder = Folder::new();
+    let pki = folder.pki().beside_used_store();
+    let error = pki.ensure(&names(), SystemTime::now()).unwrap_err();
+    assert!(matches!(error, Error::AuthorityIsMissing { .. }), "{error}");
+    let error = pki.service_account_key().unwrap_err();
+    assert!(matches!(error, Error::ServiceAccountKeyIsMissing { .. }), "{error}");
+    assert!(files(&folder).is_empty());
+    folder.pki().service_account_key().unwrap();
+    // A first start with the key of service accounts alone was interrupted.
     folder.pki().ensure(&names(), SystemTime::now()).unwrap();
-    fs::remove_file(folder.path("ca.key")).unwrap();
-    let error = folder.pki().ensure(&names(), SystemTime::now()).unwrap_err().to_string();
-    assert!(error.contains("ca.crt is there but"), "{error}");
-    assert!(error.contains("to have a new authority made"), "{error}");
+    assert!(pki.ensure(&names(), SystemTime::now()).unwrap().made.is_empty());
+    pki.service_account_key().unwrap();
 }
 
 #[test]
@@ -172,25 +279,6 @@ fn interrupted_first_start_is_repeated() {
         fs::write(folder.path(name), "").unwrap();
     }
     assert_eq!(folder.pki().ensure(&names(), SystemTime::now()).unwrap().made.len(), 3);
-}
-
-#[test]
-fn sync_changes_no_file() {
-    let folder = Folder::new();
-    let before = folder.pki().ensure(&names(), SystemTime::now()).unwrap();
-    folder.pki().sync().unwrap();
-    let after = folder.pki().ensure(&names(), SystemTime::now()).unwrap();
-    assert!(after.made.is_empty(), "{:?}", after.made);
-    assert_eq!(before.authority, after.authority);
-}
-
-#[test]
-fn authority_without_its_certificate_is_an_error_once_it_has_signed() {
-    let folder = Folder::new();
-    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
-    fs::remove_file(folder.path("ca.crt")).unwrap();
-    let error = folder.pki().ensure(&names(), SystemTime::now()).unwrap_err().to_string();
-    assert!(error.contains("ca.key is there but"), "{error}");
 }
 
 #[test]
@@ -281,13 +369,124 @@ fn key_of_service_accounts_is_made_once_and_never_replaced() {
     assert_eq!(folder.mode("sa.key"), 0o600);
     let second = folder.pki().service_account_key().unwrap();
     assert_eq!((second.key.public().id(), second.made), (first.key.public().id(), None));
+    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
     fs::write(folder.path("sa.key"), "x").unwrap();
     let error = folder.pki().service_account_key().unwrap_err();
     assert!(matches!(error, Error::ServiceAccounts { .. }), "{error}");
+    assert!(error.to_string().contains("keelson renew-service-account-key"), "{error}");
     assert_eq!(fs::read_to_string(folder.path("sa.key")).unwrap(), "x");
-    // A crash of the machine left an empty file.
-    fs::write(folder.path("sa.key"), "").unwrap();
-    assert!(folder.pki().service_account_key().unwrap().made.is_some());
+    for spoil in [|path: PathBuf| fs::write(path, "").unwrap(), |path| fs::remove_file(path).unwrap()] {
+        spoil(folder.path("sa.key"));
+        let error = folder.pki().service_account_key().unwrap_err();
+        assert!(matches!(error, Error::ServiceAccountKeyIsMissing { .. }), "{error}");
+        assert!(error.to_string().contains("keelson renew-service-account-key"), "{error}");
+    }
+    let renewed = folder.pki().renew_service_account_key(SystemTime::now()).unwrap();
+    assert!(renewed.copies.is_empty(), "there was nothing to copy");
+    let renewed = folder.pki().renew_service_account_key(SystemTime::now()).unwrap();
+    assert_eq!(renewed.copies.len(), 1);
+    assert_ne!(folder.pki().service_account_key().unwrap().key.public().id(), first.key.public().id());
+}
+
+/// Who a certificate is of, by an authority.
+fn is_signed_by(certificate: &str, authority: &str) -> bool {
+    let [leaf, signer] =
+        [certificate, authority].map(|pem| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap());
+    let (leaf, signer) =
+        (X509Certificate::from_der(&leaf).unwrap().1, X509Certificate::from_der(&signer).unwrap().1);
+    leaf.issuer().as_raw() == signer.subject().as_raw()
+        && leaf.verify_signature(Some(signer.public_key())).is_ok()
+}
+
+#[test]
+fn authority_renewed_with_its_key_keeps_what_it_has_signed() {
+    let folder = Folder::new();
+    let begin = SystemTime::now();
+    let before = folder.pki().ensure(&names(), begin).unwrap();
+    let issued = folder.pki().issue(&client(), begin).unwrap();
+    let key = fs::read(folder.path("ca.key")).unwrap();
+    // Also one that has expired, or is not valid yet.
+    for (round, now) in [begin + 4000 * DAY, begin - 4000 * DAY, begin].into_iter().enumerate() {
+        let earlier = fs::read(folder.path("ca.crt")).unwrap();
+        let renewal = folder.pki().renew_authority(RenewalKey::Same, now).unwrap();
+        assert_eq!(renewal.certificate, folder.path("ca.crt"));
+        assert_eq!(renewal.before, Some(validity(std::str::from_utf8(&earlier).unwrap())));
+        let [copy] = renewal.copies.as_slice() else { panic!("{:?}", renewal.copies) };
+        assert_eq!(fs::read(copy).unwrap(), earlier);
+        let name = copy.file_name().unwrap().to_str().unwrap();
+        assert!(name.starts_with("ca.crt.") && name.ends_with('Z'), "{name}");
+        assert_eq!(folder.mode(name), 0o600);
+        assert_eq!(fs::read(folder.path("ca.key")).unwrap(), key);
+        assert_eq!(files(&folder).keys().filter(|name| name.starts_with("ca.")).count(), 3 + round);
+
+        let after = folder.pki().ensure(&names(), now).unwrap();
+        assert_eq!(validity(&after.authority), renewal.validity);
+        assert_eq!(renewal.validity.fault(now), None);
+        assert_eq!(after.made.len(), 2, "the leaves are within the new authority: {:?}", after.made);
+        for certificate in [&issued.certificate, &before.serving.certificate] {
+            assert!(is_signed_by(certificate, &after.authority), "what it has signed stays valid");
+        }
+        assert!(
+            is_signed_by(&after.serving.certificate, &before.authority),
+            "old copies of it verify the server"
+        );
+        assert!(is_signed_by(&after.authority, &after.authority));
+        let identifier = |pem: &str| {
+            let der = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+            let (_, parsed) = X509Certificate::from_der(&der).unwrap();
+            parsed.extensions().iter().map(|one| (one.critical, one.value.to_vec())).collect::<Vec<_>>()
+        };
+        assert_eq!(identifier(&after.authority), identifier(&before.authority));
+    }
+}
+
+#[test]
+fn authority_renewed_with_another_key_signs_leaves_anew() {
+    let folder = Folder::new();
+    let now = SystemTime::now();
+    let before = folder.pki().ensure(&names(), now).unwrap();
+    let old = files(&folder);
+    let renewal = folder.pki().renew_authority(RenewalKey::New, now).unwrap();
+    let again = folder.pki().renew_authority(RenewalKey::New, now).unwrap();
+    let copied: Vec<Vec<u8>> = renewal.copies.iter().map(|path| fs::read(path).unwrap()).collect();
+    assert_eq!(copied, [old["ca.key"].clone(), old["ca.crt"].clone()]);
+    assert!(again.copies.iter().all(|copy| !renewal.copies.contains(copy)), "no copy is overwritten");
+    let after = folder.pki().ensure(&names(), now).unwrap();
+    assert_eq!(after.made.len(), 2, "{:?}", after.made);
+    assert!(!is_signed_by(&before.admin.certificate, &after.authority));
+    assert!(is_signed_by(&after.admin.certificate, &after.authority));
+    assert_eq!(after.token, before.token);
+    // Also where nothing can be read of the old one.
+    fs::write(folder.path("ca.crt"), [0xff]).unwrap();
+    fs::remove_file(folder.path("ca.key")).unwrap();
+    assert!(folder.pki().renew_authority(RenewalKey::Same, now).is_err());
+    let renewal = folder.pki().renew_authority(RenewalKey::New, now).unwrap();
+    assert_eq!((renewal.before, renewal.copies.len()), (None, 1));
+    assert!(folder.pki().ensure(&names(), now).is_ok());
+}
+
+#[test]
+fn authority_that_another_has_signed_is_not_renewed_with_its_key() {
+    let folder = Folder::new();
+    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    let root = Authority::make(SystemTime::now()).unwrap();
+    let key = rcgen::KeyPair::from_pem(&fs::read_to_string(folder.path("ca.key")).unwrap()).unwrap();
+    let issuer = rcgen::Issuer::from_ca_cert_der(root.der(), root.key()).unwrap();
+    let mut params = rcgen::CertificateParams::default();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    fs::write(folder.path("ca.crt"), params.signed_by(&key, &issuer).unwrap().pem()).unwrap();
+    let error = folder.pki().renew_authority(RenewalKey::Same, SystemTime::now()).unwrap_err().to_string();
+    assert!(error.contains("another authority has signed it"), "{error}");
+}
+
+#[test]
+fn no_temporary_file_is_left() {
+    let folder = Folder::new();
+    folder.pki().service_account_key().unwrap();
+    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    let mut expected = FILES.map(str::to_owned);
+    expected.sort();
+    assert_eq!(files(&folder).into_keys().collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -207,7 +207,10 @@ impl Committer {
             return;
         }
         let first = batch.events.first().map(Event::revision).unwrap_or_default();
-        let tick = self.lock_clock().due(first, clock::now(), self.shared.options.tick());
+        let tick = {
+            let clock = self.lock_clock();
+            clock.due(first, clock.now(), self.shared.options.tick())
+        };
         if let Some(tick) = tick {
             batch.rows.put(layout::numbered(layout::TICK, tick.first), tick.millis.to_le_bytes().into());
         }

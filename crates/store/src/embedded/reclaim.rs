@@ -10,7 +10,7 @@
 //! that its own change superseded. Such a request is made before `compacted` can pass that change, so before the step.
 
 use super::{
-    clock::{self, Times},
+    clock::Times,
     committer::{Command, LONG_JOURNAL},
     engine::{Engine, ReadError},
     layout,
@@ -250,7 +250,7 @@ fn expire(shared: &Shared, commands: &Sender<Command>) {
     // Before the clock is read: a later revision may have a later tick.
     let newest = shared.feed.revision();
     let clock = shared.clock.lock().unwrap_or_else(PoisonError::into_inner);
-    let expired = clock.expired(clock::now(), newest, times);
+    let expired = clock.expired(clock.now(), newest, times);
     drop(clock);
     if expired > shared.compacted() {
         let (reply, done) = oneshot::channel();

@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use kinds::x509;
 use object::time::Time;
 use server::pki;
 
@@ -17,6 +16,8 @@ use crate::options::Options;
 const OTHERS: u32 = 0o077;
 /// So long before its end, a certificate is to be replaced, in seconds.
 const SOON: i64 = 30 * 24 * 3600;
+/// The same of the authority, which a person has to replace.
+const AUTHORITY_SOON: i64 = 90 * 24 * 3600;
 
 /// What is wrong with the files of a data directory. One that no server has used has none.
 pub(super) fn check(data_dir: &DataDir, options: &Options, now: Time) -> Vec<Finding> {
@@ -38,16 +39,16 @@ pub(super) fn check(data_dir: &DataDir, options: &Options, now: Time) -> Vec<Fin
         }
         let (problem, says) = match name {
             pki::SERVICE_ACCOUNTS if options.service_accounts.signing_key_file.is_some() => continue,
-            pki::SERVICE_ACCOUNTS => (
-                &problems::FILE_MISSING,
-                "tokens of service accounts that it signed are not accepted any more",
-            ),
+            pki::SERVICE_ACCOUNTS => {
+                (&problems::KEY_MISSING, "tokens of service accounts are signed with it")
+            }
             "ca.crt" if is_there("ca.key") => {
                 (&problems::AUTHORITY_INCOMPLETE, "its key is there, and it is not")
             }
             "ca.key" if is_there("ca.crt") => {
                 (&problems::AUTHORITY_INCOMPLETE, "its certificate is there, and it is not")
             }
+            "ca.crt" | "ca.key" => (&problems::KEY_MISSING, "it is a part of the authority"),
             _ => (&problems::FILE_MISSING, "it is not there"),
         };
         findings.push(finding(problem, &path, says));
@@ -65,12 +66,22 @@ fn check_certificate(path: &Path, now: Time) -> Option<Finding> {
     if path.extension()? != "crt" {
         return None;
     }
-    let Some(end) = fs::read(path).ok().and_then(|pem| x509::not_after(&pem)) else {
-        return Some(finding(&problems::CERTIFICATE_EXPIRED, path, "it cannot be read as a certificate"));
+    let is_authority = path.file_name()? == "ca.crt";
+    let (expired, ends, soon) = match is_authority {
+        true => (&problems::AUTHORITY_NOT_VALID, &problems::AUTHORITY_ENDS, AUTHORITY_SOON),
+        false => (&problems::CERTIFICATE_EXPIRED, &problems::CERTIFICATE_ENDS, SOON),
     };
+    let Some(validity) = fs::read(path).ok().and_then(|pem| pki::Validity::read(&pem)) else {
+        return Some(finding(expired, path, "it cannot be read as a certificate"));
+    };
+    let [begin, end] =
+        [validity.not_before, validity.not_after].map(|at| i64::try_from(at).unwrap_or(i64::MAX));
+    if is_authority && now.unix() < begin {
+        return Some(finding(expired, path, format!("it begins at {}", Time::from_unix(begin))));
+    }
     let problem = match end - now.unix() {
-        ..=0 => &problems::CERTIFICATE_EXPIRED,
-        1..=SOON => &problems::CERTIFICATE_ENDS,
+        ..=0 => expired,
+        left if left <= soon => ends,
         _ => return None,
     };
     Some(finding(problem, path, format!("it ends at {}", Time::from_unix(end))))

@@ -117,12 +117,19 @@ problems! {
         "correct the field through the server: updates that leave it as it is are refused";
     FILE_MISSING = "file-missing", Warning, "a file of the data directory is missing", None,
         "put it back from a copy if there is one; otherwise a server makes another when it starts";
+    KEY_MISSING = "key-missing", Error, "a key of the data directory is missing", None,
+        "put it back from a copy; or run keelson renew-authority --new-key or keelson renew-service-account-key: the help of each says what is \
+         void afterwards. No server starts on the directory until then";
     AUTHORITY_INCOMPLETE = "authority-incomplete", Error, "the authority is incomplete", None,
-        "put the file back, or remove the other one to have a new authority made; no server starts on the directory until then";
+        "put the file back, or run keelson renew-authority --new-key; no server starts on the directory until then";
     FILE_OPEN = "file-open", Error, "a file of the data directory is open to others", None,
         "chmod go= FILE; a server does that when it starts. If others may have read it, replace what it holds";
     CERTIFICATE_EXPIRED = "certificate-expired", Error, "a certificate has run out, or cannot be read", None,
         "start the server: it makes another one";
+    AUTHORITY_NOT_VALID = "authority-not-valid", Error, "the authority is not valid now, or cannot be read", None,
+        "set the clock right if it is wrong; otherwise run keelson renew-authority. No server starts on the directory until then";
+    AUTHORITY_ENDS = "authority-ends", Warning, "the authority runs out within 90 days", None,
+        "run keelson renew-authority, with the server stopped";
     CERTIFICATE_ENDS = "certificate-ends", Warning, "a certificate runs out within 30 days", None,
         "start the server: it makes another one";
 }
