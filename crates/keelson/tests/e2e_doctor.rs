@@ -256,9 +256,15 @@ fn backup_is_examined_and_not_repaired() {
     assert_eq!(code, 2);
     assert!(error.contains("a backup is not repaired"), "{error}");
     let bytes = fs::read(&file).unwrap();
-    fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
-    let (code, found) = document(&[&file]);
-    assert_eq!((code, findings(&found)), (1, vec![format!("store-unusable {file}")]), "{found}");
+    for (wrong, why) in [
+        (bytes[..bytes.len() / 2].to_vec(), "it ends too early"),
+        ([&*bytes, b"\n"].concat(), "there are bytes after its end"),
+    ] {
+        fs::write(&file, wrong).unwrap();
+        let (code, found) = document(&[&file]);
+        assert_eq!((code, findings(&found)), (1, vec![format!("store-unusable {file}")]), "{found}");
+        assert!(found["findings"][0]["message"].as_str().unwrap().contains(why), "{found}");
+    }
 }
 
 #[test]
