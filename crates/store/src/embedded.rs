@@ -21,6 +21,7 @@ mod heads;
 mod journal;
 mod layout;
 mod media;
+mod queue;
 mod reader;
 mod reclaim;
 mod recovery;
@@ -90,7 +91,7 @@ impl Options {
 /// A store in a directory that it owns.
 pub struct Embedded {
     shared: Arc<Shared>,
-    commands: Sender<Command>,
+    commands: queue::Sender,
     jobs: Sender<Job>,
     reading: Arc<Reading>,
     threads: Mutex<Option<Threads>>,
@@ -140,7 +141,7 @@ impl Embedded {
     }
 
     fn start(shared: Arc<Shared>, watermark: Watermark, reserve: Reserve) -> io::Result<Self> {
-        let (commands, received) = mpsc::channel();
+        let (commands, received) = queue::queue();
         let (jobs, todo) = mpsc::channel();
         let (wake, woken) = mpsc::channel();
         let journal = Cell::new(recovery::Journal::Sound);
@@ -206,14 +207,9 @@ fn open_mended(path: &Path, acknowledged: Revision) -> Result<(Engine, Option<Me
 
 impl Store for Embedded {
     fn commit(&self, change: Change) -> BoxFuture<'static, Result<Committed, Error>> {
-        let (reply, answer) = oneshot::channel();
-        let queued = change
-            .check_size(self.shared.options.value_limit)
-            .and_then(|()| self.commands.send(Command::Commit { change, reply }).map_err(|_| Error::Closed));
-        Box::pin(async move {
-            queued?;
-            answer.await.unwrap_or(Err(Error::Closed))
-        })
+        let sized = change.check_size(self.shared.options.value_limit);
+        let commit = sized.and_then(|()| self.commands.commit(change));
+        Box::pin(async move { commit?.answer().await })
     }
 
     fn known_revision(&self) -> Revision {
@@ -254,7 +250,7 @@ impl Store for Embedded {
         let wake =
             self.threads.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|t| t.wake.clone());
         Box::pin(async move {
-            queued.map_err(|_| Error::Closed)?;
+            queued?;
             let compacted = answer.await.unwrap_or(Err(Error::Closed));
             if let Some(wake) = wake {
                 wake.send(()).ok();
@@ -268,7 +264,10 @@ impl Store for Embedded {
     }
 
     fn health(&self) -> Health {
-        self.shared.health()
+        match self.shared.health() {
+            Health::Good => self.commands.stalled().map_or(Health::Good, Health::Failing),
+            other => other,
+        }
     }
 
     fn close(&self) {

@@ -69,6 +69,22 @@ pub enum Error {
         #[source]
         source: Arc<io::Error>,
     },
+    /// More changes wait to be committed than the store holds in memory. This one was not begun.
+    #[error("{changes} changes of {bytes} bytes wait to be committed already; nothing was written")]
+    Busy {
+        /// How many wait.
+        changes: usize,
+        /// About how many bytes they hold.
+        bytes: usize,
+    },
+    /// The store does not come to an end with what it writes. Only its [health](crate::Store::health) says so; commits go on waiting.
+    #[error("the disk has not answered for {seconds} s, and {changes} changes wait to be committed")]
+    Stalled {
+        /// For how long nothing was committed.
+        seconds: u64,
+        /// How many changes wait.
+        changes: usize,
+    },
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
