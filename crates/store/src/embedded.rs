@@ -26,6 +26,7 @@ mod reader;
 mod reclaim;
 mod recovery;
 mod reserve;
+mod salvage;
 mod shared;
 
 use crate::{
@@ -41,6 +42,7 @@ pub use media::{Disk, Media};
 use reader::{Job, Reading};
 use reclaim::Reclaimer;
 use reserve::Reserve;
+pub use salvage::{DamagedJournal, Salvage, SalvageReport};
 use shared::{Recovered, Shared};
 use std::{
     cell::Cell,
@@ -115,11 +117,18 @@ impl Embedded {
         let unreadable = |error| directory.unreadable(error);
         let watermark = Watermark::open(&directory)?;
         let acknowledged = watermark.read()?;
-        let (mut engine, mended) = open_mended(&directory.engine(), acknowledged).map_err(unreadable)?;
-        let mut recovered = Recovered::read(&engine.view()).map_err(unreadable)?;
-        if let Some(damage) = recovery::check_complete(&recovered, acknowledged) {
-            return Err(directory.unusable(damage));
+        let uncut = match journal::end(&directory.engine(), acknowledged).map_err(Error::read)? {
+            journal::End::Usual(uncut) => uncut,
+            journal::End::Early { found } => {
+                return Err(directory.unusable(Damage::Lost { acknowledged, found }));
+            }
+        };
+        let opened = open_complete(&directory, acknowledged);
+        if let Err(Error::Unusable { .. }) = &opened {
+            // A salvage may find more in it than the engine does.
+            uncut.put_back().map_err(Error::read)?;
         }
+        let Opened { mut engine, mended, mut recovered } = opened?;
         if mended == Some(Mended::Resealed) {
             build::rebuild(&directory, &engine.view(), recovered.heads.under(b""), recovered.revision)?;
             drop(engine);
@@ -191,6 +200,23 @@ fn check_clock(now: SystemTime) -> Result<(), Error> {
 /// Whether a directory is missing, or holds nothing of a store: then [`Embedded::open`] makes an empty one.
 pub fn is_vacant(path: &Path) -> io::Result<bool> {
     files::is_vacant(path)
+}
+
+/// An engine that has all that was acknowledged.
+struct Opened {
+    engine: Engine,
+    mended: Option<Mended>,
+    recovered: Recovered,
+}
+
+fn open_complete(directory: &Directory, acknowledged: Revision) -> Result<Opened, Error> {
+    let unreadable = |error| directory.unreadable(error);
+    let (engine, mended) = open_mended(&directory.engine(), acknowledged).map_err(unreadable)?;
+    let recovered = Recovered::read(&engine.view()).map_err(unreadable)?;
+    match recovery::check_complete(&recovered, acknowledged) {
+        Some(damage) => Err(directory.unusable(damage)),
+        None => Ok(Opened { engine, mended, recovered }),
+    }
 }
 
 /// Opens the engine, after mending its journals if that is what it takes.

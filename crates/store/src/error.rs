@@ -162,7 +162,7 @@ pub enum Damage {
     /// Acknowledged changes are missing: files were damaged, removed, or replaced by older ones.
     #[error(
         "revision {acknowledged} was acknowledged, but the files end at {found}: they are damaged or incomplete; \
-         restore a backup"
+         restore a backup, or ask `keelson doctor --salvage --dry-run` what can be saved"
     )]
     Lost {
         /// The newest revision that was acknowledged.
@@ -171,7 +171,10 @@ pub enum Damage {
         found: Revision,
     },
     /// The files of the storage engine cannot be read.
-    #[error("the storage engine cannot read its files ({0}); restore a backup")]
+    #[error(
+        "the storage engine cannot read its files ({0}); restore a backup, or ask `keelson doctor --salvage --dry-run` \
+         what can be saved"
+    )]
     Engine(String),
     /// A store is being made in this directory, and was not finished.
     #[error(
