@@ -256,9 +256,84 @@ fn backup_is_examined_and_not_repaired() {
     assert_eq!(code, 2);
     assert!(error.contains("a backup is not repaired"), "{error}");
     let bytes = fs::read(&file).unwrap();
-    fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
-    let (code, found) = document(&[&file]);
-    assert_eq!((code, findings(&found)), (1, vec![format!("store-unusable {file}")]), "{found}");
+    for (wrong, why) in [
+        (bytes[..bytes.len() / 2].to_vec(), "it ends too early"),
+        ([&*bytes, b"\n"].concat(), "there are bytes after its end"),
+    ] {
+        fs::write(&file, wrong).unwrap();
+        let (code, found) = document(&[&file]);
+        assert_eq!((code, findings(&found)), (1, vec![format!("store-unusable {file}")]), "{found}");
+        assert!(found["findings"][0]["message"].as_str().unwrap().contains(why), "{found}");
+    }
+}
+
+/// The newest journal of a data directory.
+fn journal(data: &Path) -> PathBuf {
+    let files = fs::read_dir(data.join("store/db")).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "jnl")).max().unwrap()
+}
+
+#[test]
+fn store_with_a_damaged_journal_is_salvaged() {
+    let folder = busy(&[]).stop().unwrap();
+    let data = folder.path().join("data");
+    let arguments = ["--data-dir", data.to_str().unwrap()];
+    {
+        let store = open(&data);
+        for n in 0..20 {
+            let object = config_map(&format!("salvaged-{n}"), "team", &format!("uid-{n}"));
+            put(&store, &format!("configmaps/team/salvaged-{n}"), frame(&object));
+        }
+        store.close();
+    }
+    let salvage = |more: &[&str]| doctor(&[&["--salvage"], &arguments[..], more].concat());
+    let (code, said, _) = salvage(&[]);
+    assert_eq!(code, 0);
+    assert!(said.contains("all that was acknowledged is there: nothing was changed"), "{said}");
+
+    let file = journal(&data);
+    let mut bytes = fs::read(&file).unwrap();
+    let text = b"\"name\":\"salvaged-7\"";
+    let at = bytes.windows(text.len()).position(|window| window == text).unwrap();
+    // From the value of the eighth to the key of the ninth.
+    let end = at + bytes[at..].windows(10).position(|window| window == b"salvaged-8").unwrap();
+    bytes[at..end].fill(0xa5);
+    fs::write(&file, &bytes).unwrap();
+    let (code, found) = document(&arguments);
+    assert_eq!(code, 1);
+    let message = found["findings"][0]["message"].as_str().unwrap();
+    assert!(message.contains("keelson doctor --salvage"), "{message}");
+    let (code, said, _) = salvage(&["--dry-run"]);
+    assert_eq!(code, 1);
+    assert!(said.contains("the journal is damaged") && said.contains("can be saved"), "{said}");
+    assert_eq!(fs::read(&file).unwrap(), bytes);
+
+    let (code, said, error) = salvage(&["--output=json", "--save", folder.path().to_str().unwrap()]);
+    assert_eq!(code, 0, "{said} {error}");
+    let said: Value = serde_json::from_str(&said).unwrap();
+    let lost: Vec<u64> = said["lostRevisions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|range| range["first"].as_u64().unwrap()..=range["last"].as_u64().unwrap())
+        .collect();
+    assert!((1..=2).contains(&lost.len()), "{said}");
+    assert!(Path::new(said["saved"].as_str().unwrap()).join("db").is_dir(), "{said}");
+    let without_value = said["withoutValue"].as_array().unwrap().len();
+    let store = open(&data);
+    let is_there = |n: usize| {
+        let key = Key::try_from(format!("configmaps/team/salvaged-{n}").as_str()).unwrap();
+        matches!(store.get(&key), Ok(Some(_)))
+    };
+    let missing: Vec<usize> = (0..20).filter(|n| !is_there(*n)).collect();
+    assert_eq!(missing.len(), lost.len() + without_value, "{missing:?} {said}");
+    assert_eq!(missing.first(), Some(&7));
+    store.close();
+    // A server starts with it, and goes on.
+    let flags = ["--controllers=-*"];
+    let server = testkit::Process::start(&binary(), &data, &flags).unwrap();
+    drop(server);
+    assert_eq!(salvage(&[]).0, 0);
 }
 
 #[test]

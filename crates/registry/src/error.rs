@@ -5,6 +5,9 @@ use object::quote::Quoted;
 use schema::Status;
 use schema::status::{Cause, Details, Reason};
 
+/// After so many seconds a writer may come again that the store had no room for.
+const BUSY_SECONDS: u32 = 1;
+
 /// The status of an error of the cache.
 pub fn status(error: cache::Error) -> Status {
     use cache::Error::{
@@ -48,6 +51,11 @@ pub fn status(error: cache::Error) -> Status {
         Invalid { reason, .. } => Status::bad_request(reason.to_string()),
         Closed => Status::service_unavailable("the server is shutting down"),
         Store(store::Error::TooLarge { limit, .. }) => object_too_large(limit),
+        // Health says why, once: each of many writers would say the same.
+        Store(busy @ store::Error::Busy { .. }) => Status {
+            details: Some(Details { retry_after_seconds: BUSY_SECONDS, ..Details::default() }.into()),
+            ..Status::too_many_requests(format!("the store is busy, please try again later: {busy}"))
+        },
         Store(error) => {
             log::error!(error:%; "the store failed");
             Status::internal_error(&error.to_string())
@@ -101,4 +109,17 @@ pub(crate) fn revision(text: &str) -> Result<store::Revision, String> {
     parse_number::<u64>("ParseUint", text)
         .map(store::Revision)
         .map_err(|why| format!("resourceVersion: Invalid value: {}: {why}", Quoted(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_that_the_store_has_no_room_for_may_come_again() {
+        let refused = status(cache::Error::Store(store::Error::Busy { changes: 22, bytes: 66_000_000 }));
+        assert_eq!((refused.code, refused.reason), (429, Reason::TooManyRequests));
+        assert_eq!(refused.details.unwrap().retry_after_seconds, 1);
+        assert!(refused.message.contains("22 changes of 66000000 bytes wait"), "{}", refused.message);
+    }
 }

@@ -8,7 +8,7 @@
 //! trailer  0u8  revision u64  entries u64  missing u64  xxh3 over the checksums of all the above and the trailer u64
 //! ```
 //!
-//! Integers are little-endian. What has no sound trailer is no backup: a file is written under another name, synced, and only then
+//! Integers are little-endian. What has no sound trailer, or anything after it, is no backup: a file is written under another name, synced, and only then
 //! given its own. An entry whose stored bytes were damaged is named as missing.
 
 use crate::{Corrupt, Damage, Entry, Error, Head, Key, Revision, Store, Unreadable};
@@ -274,7 +274,18 @@ impl Reader<'_> {
         if self.u64()? != self.digest.digest() || said != counts {
             return Err(self.damage("its end does not match its entries"));
         }
+        if self.has_more()? {
+            return Err(self.damage("there are bytes after its end"));
+        }
         Ok(Report { revision: Revision(revision), ..self.report })
+    }
+
+    fn has_more(&mut self) -> Result<bool, Error> {
+        match self.from.read_exact(&mut [0]) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(Error::read(error)),
+        }
     }
 
     fn fill(&mut self, buffer: &mut [u8]) -> Result<(), Error> {

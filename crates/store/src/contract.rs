@@ -15,7 +15,7 @@ pub use sparse::Sparse;
 
 use crate::{
     Batch, Change, Entry, Error, Event, Follow, Follower, Health, Key, Kind, Previous, Revision, Store,
-    Unreadable, backup, embedded::Filling,
+    Unreadable, backup, embedded::Filling, waiting,
 };
 use bytes::Bytes;
 use std::{
@@ -81,7 +81,7 @@ macro_rules! contract_tests {
             loads_during_writes_are_exact, loads_of_many_are_exact, loads_can_be_stopped, gets_are_current,
             revisions_after_the_newest_are_refused, compaction_ends_history, history_expires_after_the_retention,
             a_follower_older_than_history_gets_compacted, backups_restore, backups_do_not_overwrite, oversize_is_refused,
-            a_restart_keeps_everything, a_closed_store_says_so, a_dropped_commit_still_happens,
+            a_restart_keeps_everything, a_closed_store_says_so, a_dropped_commit_happens_or_never_does,
             changed_resolves_when_there_is_more_to_follow, try_next_returns_changes_that_are_in_memory,
             try_next_loses_nothing_that_has_to_be_read,
         );
@@ -105,11 +105,22 @@ pub fn key(text: &str) -> Key {
     Key::try_from(text).expect("a test's key is valid")
 }
 
-/// Commits many changes at once.
+/// Commits many changes, as many at once as every store takes.
 pub async fn commit_all(store: &Arc<dyn Store>, changes: impl IntoIterator<Item = Change>) {
-    let commits: Vec<_> = changes.into_iter().map(|change| store.commit(change)).collect();
-    for commit in commits {
-        commit.await.expect("a commit works");
+    let (mut commits, mut bytes) = (Vec::new(), 0);
+    let mut changes = changes.into_iter().peekable();
+    while let Some(change) = changes.next() {
+        bytes += waiting::size(&change);
+        commits.push(store.commit(change));
+        if bytes > waiting::MOST_BYTES / 8
+            || commits.len() > waiting::MOST_CHANGES / 8
+            || changes.peek().is_none()
+        {
+            for commit in commits.drain(..) {
+                commit.await.expect("a commit works");
+            }
+            bytes = 0;
+        }
     }
 }
 

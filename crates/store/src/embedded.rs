@@ -21,10 +21,12 @@ mod heads;
 mod journal;
 mod layout;
 mod media;
+mod queue;
 mod reader;
 mod reclaim;
 mod recovery;
 mod reserve;
+mod salvage;
 mod shared;
 
 use crate::{
@@ -40,6 +42,7 @@ pub use media::{Disk, Media};
 use reader::{Job, Reading};
 use reclaim::Reclaimer;
 use reserve::Reserve;
+pub use salvage::{DamagedJournal, Salvage, SalvageReport};
 use shared::{Recovered, Shared};
 use std::{
     cell::Cell,
@@ -90,7 +93,7 @@ impl Options {
 /// A store in a directory that it owns.
 pub struct Embedded {
     shared: Arc<Shared>,
-    commands: Sender<Command>,
+    commands: queue::Sender,
     jobs: Sender<Job>,
     reading: Arc<Reading>,
     threads: Mutex<Option<Threads>>,
@@ -114,11 +117,18 @@ impl Embedded {
         let unreadable = |error| directory.unreadable(error);
         let watermark = Watermark::open(&directory)?;
         let acknowledged = watermark.read()?;
-        let (mut engine, mended) = open_mended(&directory.engine(), acknowledged).map_err(unreadable)?;
-        let mut recovered = Recovered::read(&engine.view()).map_err(unreadable)?;
-        if let Some(damage) = recovery::check_complete(&recovered, acknowledged) {
-            return Err(directory.unusable(damage));
+        let uncut = match journal::end(&directory.engine(), acknowledged).map_err(Error::read)? {
+            journal::End::Usual(uncut) => uncut,
+            journal::End::Early { found } => {
+                return Err(directory.unusable(Damage::Lost { acknowledged, found }));
+            }
+        };
+        let opened = open_complete(&directory, acknowledged);
+        if let Err(Error::Unusable { .. }) = &opened {
+            // A salvage may find more in it than the engine does.
+            uncut.put_back().map_err(Error::read)?;
         }
+        let Opened { mut engine, mended, mut recovered } = opened?;
         if mended == Some(Mended::Resealed) {
             build::rebuild(&directory, &engine.view(), recovered.heads.under(b""), recovered.revision)?;
             drop(engine);
@@ -140,7 +150,7 @@ impl Embedded {
     }
 
     fn start(shared: Arc<Shared>, watermark: Watermark, reserve: Reserve) -> io::Result<Self> {
-        let (commands, received) = mpsc::channel();
+        let (commands, received) = queue::queue();
         let (jobs, todo) = mpsc::channel();
         let (wake, woken) = mpsc::channel();
         let journal = Cell::new(recovery::Journal::Sound);
@@ -192,6 +202,23 @@ pub fn is_vacant(path: &Path) -> io::Result<bool> {
     files::is_vacant(path)
 }
 
+/// An engine that has all that was acknowledged.
+struct Opened {
+    engine: Engine,
+    mended: Option<Mended>,
+    recovered: Recovered,
+}
+
+fn open_complete(directory: &Directory, acknowledged: Revision) -> Result<Opened, Error> {
+    let unreadable = |error| directory.unreadable(error);
+    let (engine, mended) = open_mended(&directory.engine(), acknowledged).map_err(unreadable)?;
+    let recovered = Recovered::read(&engine.view()).map_err(unreadable)?;
+    match recovery::check_complete(&recovered, acknowledged) {
+        Some(damage) => Err(directory.unusable(damage)),
+        None => Ok(Opened { engine, mended, recovered }),
+    }
+}
+
 /// Opens the engine, after mending its journals if that is what it takes.
 fn open_mended(path: &Path, acknowledged: Revision) -> Result<(Engine, Option<Mended>), ReadError> {
     match Engine::open(path) {
@@ -206,14 +233,9 @@ fn open_mended(path: &Path, acknowledged: Revision) -> Result<(Engine, Option<Me
 
 impl Store for Embedded {
     fn commit(&self, change: Change) -> BoxFuture<'static, Result<Committed, Error>> {
-        let (reply, answer) = oneshot::channel();
-        let queued = change
-            .check_size(self.shared.options.value_limit)
-            .and_then(|()| self.commands.send(Command::Commit { change, reply }).map_err(|_| Error::Closed));
-        Box::pin(async move {
-            queued?;
-            answer.await.unwrap_or(Err(Error::Closed))
-        })
+        let sized = change.check_size(self.shared.options.value_limit);
+        let commit = sized.and_then(|()| self.commands.commit(change));
+        Box::pin(async move { commit?.answer().await })
     }
 
     fn known_revision(&self) -> Revision {
@@ -254,7 +276,7 @@ impl Store for Embedded {
         let wake =
             self.threads.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|t| t.wake.clone());
         Box::pin(async move {
-            queued.map_err(|_| Error::Closed)?;
+            queued?;
             let compacted = answer.await.unwrap_or(Err(Error::Closed));
             if let Some(wake) = wake {
                 wake.send(()).ok();
@@ -268,7 +290,10 @@ impl Store for Embedded {
     }
 
     fn health(&self) -> Health {
-        self.shared.health()
+        match self.shared.health() {
+            Health::Good => self.commands.stalled().map_or(Health::Good, Health::Failing),
+            other => other,
+        }
     }
 
     fn close(&self) {

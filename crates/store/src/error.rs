@@ -73,6 +73,22 @@ pub enum Error {
         #[source]
         source: Arc<io::Error>,
     },
+    /// More changes wait to be committed than the store holds in memory. This one was not begun.
+    #[error("{changes} changes of {bytes} bytes wait to be committed already; nothing was written")]
+    Busy {
+        /// How many wait.
+        changes: usize,
+        /// About how many bytes they hold.
+        bytes: usize,
+    },
+    /// The store does not come to an end with what it writes. Only its [health](crate::Store::health) says so; commits go on waiting.
+    #[error("the disk has not answered for {seconds} s, and {changes} changes wait to be committed")]
+    Stalled {
+        /// For how long nothing was committed.
+        seconds: u64,
+        /// How many changes wait.
+        changes: usize,
+    },
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
@@ -150,7 +166,7 @@ pub enum Damage {
     /// Acknowledged changes are missing: files were damaged, removed, or replaced by older ones.
     #[error(
         "revision {acknowledged} was acknowledged, but the files end at {found}: they are damaged or incomplete; \
-         restore a backup"
+         restore a backup, or ask `keelson doctor --salvage --dry-run` what can be saved"
     )]
     Lost {
         /// The newest revision that was acknowledged.
@@ -159,7 +175,10 @@ pub enum Damage {
         found: Revision,
     },
     /// The files of the storage engine cannot be read.
-    #[error("the storage engine cannot read its files ({0}); restore a backup")]
+    #[error(
+        "the storage engine cannot read its files ({0}); restore a backup, or ask `keelson doctor --salvage --dry-run` \
+         what can be saved"
+    )]
     Engine(String),
     /// A store is being made in this directory, and was not finished.
     #[error(

@@ -32,6 +32,7 @@ use crate::{
 };
 use bytes::Bytes;
 use client::Client;
+use commit::Gate;
 use load::{Cursor, Page};
 use shared::{Shared, revision};
 use std::{
@@ -187,6 +188,20 @@ impl Etcd {
     }
 }
 
+/// A commit that somebody waits for. Dropped before anything was sent, it is withdrawn.
+struct Withdrawing {
+    task: tokio::task::JoinHandle<Result<Committed, Error>>,
+    gate: Arc<Gate>,
+}
+
+impl Drop for Withdrawing {
+    fn drop(&mut self) {
+        if self.gate.withdraw() {
+            self.task.abort();
+        }
+    }
+}
+
 /// Spawns work, whose outcome can be waited for in any thread.
 fn wait<T: Send + 'static>(handle: &Handle, work: impl Future<Output = T> + Send + 'static) -> Receiver<T> {
     let (send, outcome) = mpsc::sync_channel(1);
@@ -207,18 +222,22 @@ async fn first_contact(options: Options, client: Client) -> Result<Shared, Error
 
 impl Store for Etcd {
     fn commit(&self, change: Change) -> BoxFuture<'static, Result<Committed, Error>> {
-        let begun = change.check_size(self.shared.options.value_limit).and_then(|()| self.shared.begin());
-        match begun {
-            Err(error) => Box::pin(async { Err(error) }),
-            Ok(underway) => {
-                let shared = self.shared.clone();
-                self.spawn(async move {
-                    let outcome = commit::run(shared, change).await;
-                    drop(underway);
-                    outcome
-                })
+        let sized = change.check_size(self.shared.options.value_limit);
+        let underway = match sized.and_then(|()| self.shared.begin(&change)) {
+            Ok(underway) => underway,
+            Err(error) => return Box::pin(async { Err(error) }),
+        };
+        let (shared, gate) = (self.shared.clone(), Arc::new(Gate::default()));
+        let task = self.handle.spawn({
+            let gate = gate.clone();
+            async move {
+                let outcome = commit::run(shared, change, &gate).await;
+                drop(underway);
+                outcome
             }
-        }
+        });
+        let mut commit = Withdrawing { task, gate };
+        Box::pin(async move { (&mut commit.task).await.unwrap_or(Err(Error::Closed)) })
     }
 
     fn known_revision(&self) -> Revision {

@@ -1,9 +1,9 @@
-//! Faults for tests: a [`Media`] that fails or delays chosen writes and syncs.
+//! Faults for tests: a [`Media`] that fails, delays or holds chosen writes and syncs.
 
 use crate::embedded::Media;
 use std::{
     io,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
 };
@@ -17,6 +17,9 @@ pub enum Fault {
     Sync(Cause),
     /// The sync takes this much longer.
     SlowSync(Duration),
+    /// The sync does not return before [`Faults::clear`], or another fault: a file system that is frozen, a disk that does not
+    /// answer.
+    HeldSync,
     /// No more space can be set aside.
     Reserve(Cause),
 }
@@ -43,6 +46,7 @@ pub enum Lasting {
 #[derive(Debug, Default)]
 pub struct Faults {
     plan: Mutex<Plan>,
+    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -63,11 +67,14 @@ impl Faults {
         let mut plan = self.plan();
         plan.fault = Some((fault, lasting));
         plan.skip = skip;
+        drop(plan);
+        self.changed.notify_all();
     }
 
     /// Makes the disk well again.
     pub fn clear(&self) {
         self.plan().fault = None;
+        self.changed.notify_all();
     }
 
     /// How many operations a fault has hit so far.
@@ -105,10 +112,15 @@ impl Media for Faults {
     }
 
     fn sync(&self) -> io::Result<()> {
-        match self.hit(|fault| matches!(fault, Fault::Sync(_) | Fault::SlowSync(_))) {
+        match self.hit(|fault| matches!(fault, Fault::Sync(_) | Fault::SlowSync(_) | Fault::HeldSync)) {
             Some(Fault::Sync(cause)) => Err(cause.into()),
             Some(Fault::SlowSync(delay)) => {
                 thread::sleep(delay);
+                Ok(())
+            }
+            Some(Fault::HeldSync) => {
+                let is_held = |plan: &mut Plan| matches!(plan.fault, Some((Fault::HeldSync, _)));
+                drop(self.changed.wait_while(self.plan(), is_held));
                 Ok(())
             }
             _ => Ok(()),

@@ -36,7 +36,11 @@
 //!     is never served, and every other key stays readable and writable. A value that cannot be decrypted at present is
 //!     [`Unavailable`], which is no damage.
 //! 14. **Failing writes do not stop reads.** When the disk is full or broken, commits fail with [`Error::Full`] or
-//!     [`Error::Io`], [`Store::health`] says so, and both mend by themselves when the disk does.
+//!     [`Error::Io`], [`Store::health`] says so, and both mend by themselves when the disk does. A disk that does not answer
+//!     is a failing one after some seconds in which changes wait for it.
+//! 15. **Withdrawn.** A change whose commit is dropped before the store has begun with it is not made, then or later, and holds no
+//!     memory. One that was begun is finished. What waits is bounded: past that a commit fails with [`Error::Busy`], and
+//!     nothing of it is written.
 //!
 //! # A worked example of revisions
 //!
@@ -69,6 +73,7 @@ pub mod fault;
 mod feed;
 mod key;
 pub mod memory;
+mod waiting;
 
 use std::{future::Future, ops::ControlFlow, pin::Pin};
 
@@ -121,8 +126,8 @@ impl Health {
 /// [`load`](Store::load), [`close`](Store::close)) may read files: call those that touch
 /// more than one entry from a thread that may block.
 pub trait Store: Send + Sync + 'static {
-    /// Commits a change. Deleting a key that is absent is a conflict. Dropping the future does not withdraw a commit that was
-    /// already queued.
+    /// Commits a change. Deleting a key that is absent is a conflict. A future that is dropped withdraws its change, unless the
+    /// store has begun to write it.
     fn commit(&self, change: Change) -> BoxFuture<'static, Result<Committed, Error>>;
 
     /// The newest revision that this process knows: at least that of every commit it was answered, and of every batch that a
@@ -174,7 +179,7 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
-    /// Whether writes work at present.
+    /// Whether writes work at present. It never waits for a disk or a peer.
     fn health(&self) -> Health;
 
     /// Ends the store: waits for the commits under way, closes the files, and lets followers end with

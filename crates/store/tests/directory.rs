@@ -262,6 +262,13 @@ async fn a_restore_needs_an_empty_place_and_has_to_be_finished() {
     fs::write(&cut, &bytes[..bytes.len() - 1]).unwrap();
     assert!(matches!(restore(&cut, &target), Err(Error::Unusable { damage: Damage::Backup(_), .. })));
     assert_eq!(damage(open(&target)), Some(Damage::Unfinished));
+    let longer = directory.path().join("longer");
+    for more in [&b"\0"[..], &bytes] {
+        fs::write(&longer, [&*bytes, more].concat()).unwrap();
+        let Err(Error::Unusable { damage, .. }) = restore(&longer, &target) else { panic!("it has no end") };
+        assert_eq!(damage, Damage::Backup("there are bytes after its end"));
+        assert_eq!(self::damage(open(&target)), Some(Damage::Unfinished));
+    }
     assert_eq!(restore(&backup, &target).unwrap(), Revision(1));
     assert_eq!(load(&open(&target).unwrap(), "", None).unwrap().texts(), ["a=v"]);
 }

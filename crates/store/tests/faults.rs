@@ -283,6 +283,103 @@ async fn a_store_that_is_failing_can_be_closed() {
     assert_eq!(load(&store, "", None).unwrap().texts(), ["a=1"]);
 }
 
+/// Waits until the disk holds a sync.
+async fn until_held(faults: &Faults, hits: u64) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while faults.hits() < hits {
+        assert!(Instant::now() < deadline, "a change should be on its way");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_is_dropped_before_it_began_is_not_made() {
+    let faulty = Faulty::open();
+    let store = &faulty.store;
+    put(store, "a", "1").await;
+    faulty.faults.inject(Fault::HeldSync, Lasting::UntilCleared);
+    let begun = store.commit(Change::put(key("begun"), "v"));
+    until_held(&faulty.faults, 1).await;
+    drop(begun);
+    let waiting: Vec<_> = (0..100)
+        .map(|n| store.commit(Change::put(key(&format!("waiting/{n}")), "v").create_only()))
+        .collect();
+    for (n, commit) in waiting.into_iter().enumerate() {
+        match n % 2 {
+            0 => drop(commit),
+            // A caller with a deadline.
+            _ => drop(tokio::time::timeout(Duration::from_millis(1), commit).await.unwrap_err()),
+        }
+    }
+    let patient = store.commit(Change::put(key("patient"), "v"));
+    assert_eq!(load(store, "", None).unwrap().texts(), ["a=1"], "reads go on");
+    faulty.faults.clear();
+    patient.await.unwrap();
+    assert_eq!(load(store, "", None).unwrap().texts(), ["a=1", "begun=v", "patient=v"]);
+    assert_eq!(store.known_revision(), Revision(3), "no revision was given to what was withdrawn");
+    let (store, _directory) = faulty.reopen();
+    assert_eq!(load(&store, "", None).unwrap().texts(), ["a=1", "begun=v", "patient=v"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_that_wait_for_a_disk_are_bounded() {
+    let faulty = Faulty::open();
+    let store = &faulty.store;
+    faulty.faults.inject(Fault::HeldSync, Lasting::UntilCleared);
+    let begun = store.commit(Change::put(key("a"), "1"));
+    until_held(&faulty.faults, 1).await;
+    let value = Bytes::from(vec![b'x'; 3 << 20]);
+    let large = |n: usize| store.commit(Change::put(key(&format!("large/{n}")), value.clone()));
+    let mut waiting: Vec<_> = (0..21).map(large).collect();
+    for n in 0..3 {
+        let refused = large(100 + n).await;
+        assert!(matches!(refused, Err(Error::Busy { changes: 21, .. })), "{refused:?}");
+    }
+    drop(waiting.pop());
+    waiting.push(large(20));
+    let refused = large(100).await.unwrap_err();
+    assert!(refused.to_string().ends_with("nothing was written"), "{refused}");
+    waiting.clear();
+
+    let small = |n: usize| store.commit(Change::put(key(&format!("small/{n}")), "v"));
+    let waiting: Vec<_> = (0..16_384).map(small).collect();
+    assert!(matches!(small(16_384).await, Err(Error::Busy { changes: 16_384, .. })));
+    faulty.faults.clear();
+    begun.await.unwrap();
+    for commit in waiting {
+        commit.await.unwrap();
+    }
+    assert_eq!(load(store, "", None).unwrap().entries.len(), 16_385);
+    small(16_384).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_does_not_answer_is_a_failing_one_until_it_does() {
+    let faulty = Faulty::open();
+    let store = &faulty.store;
+    faulty.faults.inject(Fault::HeldSync, Lasting::UntilCleared);
+    let begun = store.commit(Change::put(key("a"), "1"));
+    let waiting = store.commit(Change::put(key("b"), "1"));
+    assert!(store.health().is_good(), "a sync may take a while");
+    let begin = Instant::now();
+    let stalled = loop {
+        match store.health() {
+            Health::Failing(error @ Error::Stalled { .. }) => break error,
+            _ => assert!(begin.elapsed() < Duration::from_secs(20), "nobody has noticed"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert!(begin.elapsed() >= Duration::from_secs(4), "{:?}", begin.elapsed());
+    assert!(stalled.to_string().contains("the disk has not answered for 5 s, and "), "{stalled}");
+    drop(waiting);
+    assert!(!store.health().is_good(), "what was begun is not finished");
+    faulty.faults.clear();
+    begun.await.unwrap();
+    faulty.until_healthy().await;
+    put(store, "c", "1").await;
+    assert!(store.health().is_good());
+}
+
 /// What one writer knows of its own key.
 #[derive(Default)]
 struct Known {

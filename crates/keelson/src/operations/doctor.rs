@@ -9,6 +9,7 @@
 //! | `directory` | what can be wrong with the files beside the store |
 //! | `findings` | what was found, as text and as JSON |
 //! | `repair` | what is done about it |
+//! | `salvage` | a store that cannot be opened: what is saved of it, and what is lost |
 
 mod directory;
 mod findings;
@@ -16,6 +17,7 @@ mod objects;
 mod problems;
 mod relations;
 mod repair;
+mod salvage;
 mod subject;
 #[cfg(test)]
 mod tests;
@@ -33,7 +35,7 @@ use subject::{Coding, Fault, Subject};
 
 use super::{Arguments, Command, Error, Own, Progress};
 use crate::data_dir::DataDir;
-use crate::options::Options;
+use crate::options::{Options, Storage};
 
 pub(super) const COMMAND: Command = Command {
     name: "doctor",
@@ -42,6 +44,8 @@ pub(super) const COMMAND: Command = Command {
         Own::OptionalFile,
         Own::Value(REPAIR),
         Own::Switch(REPAIR_ALL),
+        Own::Switch(SALVAGE),
+        Own::Switch(DRY_RUN),
         Own::Value(SAVE),
         Own::Value(OUTPUT),
     ],
@@ -50,11 +54,14 @@ pub(super) const COMMAND: Command = Command {
 
 const REPAIR: &str = "repair";
 const REPAIR_ALL: &str = "repair-all";
+const SALVAGE: &str = "salvage";
+const DRY_RUN: &str = "dry-run";
 const SAVE: &str = "save";
 const OUTPUT: &str = "output";
 
 const HELP: &str = "\
 keelson doctor [FILE] [--repair KEY]... [--repair-all] [--save DIR] [--output json] [flags of the server]
+keelson doctor --salvage [--dry-run] [--save DIR] [--output json] [flags of the server]
 
 Reads every object of a data directory, of an etcd, or of the backup FILE, and says what is wrong with which one, and what to
 do. A server that uses the data directory goes on meanwhile. Nothing is changed unless a repair is asked for. Values
@@ -66,6 +73,9 @@ are never shown.
                          the keys of encrypted values
   --repair KEY           repairs what is wrong with this key, if there is a repair; may be given several times
   --repair-all           the same for all keys, but removes nothing that another key or version could read
+  --salvage              of a data directory that no server can start with, because its journal is damaged: saves all that can be
+                         read, keeps the damaged store, and says what is lost
+  --dry-run              with --salvage: only says what would be saved and what is lost
   --save DIR             where what is removed or changed is saved before (beside the data directory)
   --output json          one JSON document instead of text
 
@@ -85,6 +95,20 @@ fn run(arguments: &Arguments, options: &Options) -> Result<String, Error> {
     let now = Time::now();
     let mut report = Report::default();
     let file = arguments.optional_file();
+    if arguments.has(SALVAGE) {
+        if file.is_some() || !orders.is_empty() || options.storage != Storage::Embedded {
+            let why = format!("--{SALVAGE} is for a data directory, and stands alone");
+            return Err(Error::Usage { command: COMMAND.name, why });
+        }
+        let aside = save_to(arguments.value(SAVE), options, now, "damaged", "");
+        let salvaged = salvage::run(&options.data_dir, (!arguments.has(DRY_RUN)).then_some(aside))?;
+        let text = if as_json { salvaged.json() } else { salvaged.text() };
+        return if salvaged.is_damaged() { Err(Error::Findings(text)) } else { Ok(text) };
+    }
+    if arguments.has(DRY_RUN) {
+        let why = format!("--{DRY_RUN} is for --{SALVAGE}: without a repair, nothing is changed");
+        return Err(Error::Usage { command: COMMAND.name, why });
+    }
     let data_dir = DataDir::at(&options.data_dir)?;
     if file.is_none() {
         report.findings = directory::check(&data_dir, options, now);
@@ -92,7 +116,7 @@ fn run(arguments: &Arguments, options: &Options) -> Result<String, Error> {
     match examine(file.clone(), options, &orders, now, &mut report) {
         Ok(subject) => {
             if !orders.is_empty() {
-                let save_to = save_to(arguments.value(SAVE), options, now);
+                let save_to = save_to(arguments.value(SAVE), options, now, "repaired", ".jsonl");
                 repair::run(&subject, &orders, &mut report, &save_to, options)?;
             }
             subject.close();
@@ -144,11 +168,11 @@ fn is_finding(error: &store::Error, data_dir: &DataDir) -> bool {
     }
 }
 
-/// The new file for what is removed or changed.
-fn save_to(directory: Option<&str>, options: &Options, now: Time) -> PathBuf {
+/// The new file or directory for what is removed or changed.
+fn save_to(directory: Option<&str>, options: &Options, now: Time, what: &str, ending: &str) -> PathBuf {
     let name =
         options.data_dir.file_name().map(|name| name.to_string_lossy()).unwrap_or("keelson-data".into());
-    let name = format!("{name}.repaired-{}.jsonl", now.to_string().replace([':', '-'], ""));
+    let name = format!("{name}.{what}-{}{ending}", now.to_string().replace([':', '-'], ""));
     match directory {
         Some(directory) => Path::new(directory).join(name),
         None => options.data_dir.with_file_name(name),

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use layout::{Layout, MediaType, Sealed};
-use store::{Change, Codec as _, Committed, Entry, Key, Patience, Revision, Store, Unreadable};
+use store::{Change, Codec as _, Committed, Entry, Key, Op, Patience, Revision, Store, Unreadable};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
@@ -21,8 +21,9 @@ use crate::event_expiry;
 use crate::options::Options;
 use crate::storage::{Cluster, Clusters, Mark, is_under};
 
-/// So many commits are under way.
+/// So many commits are under way, with so many bytes: fewer than the store takes.
 const AT_ONCE: usize = 64;
+const BYTES_AT_ONCE: usize = 16 << 20;
 /// While the revision is raised, history is given up after so many commits.
 const COMPACTION: u64 = 10_000;
 
@@ -254,23 +255,38 @@ pub(super) fn wait<T>(work: impl Future<Output = Result<T, store::Error>>) -> Re
 
 /// Commits that are under way.
 #[derive(Default)]
-struct Commits(JoinSet<(Key, Result<Committed, store::Error>)>);
+struct Commits {
+    tasks: JoinSet<UnderWay>,
+    bytes: usize,
+}
+
+/// A commit that is under way.
+struct UnderWay {
+    key: Key,
+    bytes: usize,
+    outcome: Result<Committed, store::Error>,
+}
 
 impl Commits {
-    /// Begins one more, after waiting for one of those before if there are enough.
+    /// Begins one more, after waiting for some of those before if there are enough.
     fn add(&mut self, store: &dyn Store, change: Change) -> Result<(), Error> {
         let (handle, key) = (Handle::current(), change.key.clone());
-        if self.0.len() >= AT_ONCE {
+        let bytes = match &change.op {
+            Op::Put(value) => value.len(),
+            Op::Delete => 0,
+        };
+        while self.tasks.len() >= AT_ONCE || !self.tasks.is_empty() && self.bytes + bytes > BYTES_AT_ONCE {
             handle.block_on(self.next())?;
         }
         let commit = store.commit(change);
-        self.0.spawn_on(async move { (key, commit.await) }, &handle);
+        self.bytes += bytes;
+        self.tasks.spawn_on(async move { UnderWay { key, bytes, outcome: commit.await } }, &handle);
         Ok(())
     }
 
     fn finish(mut self) -> Result<(), Error> {
         Handle::current().block_on(async {
-            while !self.0.is_empty() {
+            while !self.tasks.is_empty() {
                 self.next().await?;
             }
             Ok(())
@@ -278,10 +294,12 @@ impl Commits {
     }
 
     async fn next(&mut self) -> Result<(), Error> {
-        match self.0.join_next().await {
+        match self.tasks.join_next().await {
             None => Ok(()),
-            Some(Ok((_, Ok(_)))) => Ok(()),
-            Some(Ok((key, Err(cause)))) => Err(Error::Object { key, cause }),
+            Some(Ok(UnderWay { key, bytes, outcome })) => {
+                self.bytes = self.bytes.saturating_sub(bytes);
+                outcome.map(drop).map_err(|cause| Error::Object { key, cause })
+            }
             Some(Err(died)) => Err(Error::Runtime(std::io::Error::other(died))),
         }
     }

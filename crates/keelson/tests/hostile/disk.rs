@@ -1,4 +1,4 @@
-//! Disks that fill, and space that is given back.
+//! Disks that fill, disks that do not answer, and space that is given back.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,9 +7,9 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use testkit::Server;
+use testkit::{Server, TOKEN};
 
-use super::{Caller, binary, megabytes, on_disk, start};
+use super::{Caller, binary, megabytes, on_disk, resident, start};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const WRITERS: usize = 4;
@@ -157,4 +157,128 @@ fn full_disk_takes_deletes_and_soon_all_writes_again() {
     let listed = caller.ask("GET", CONFIG_MAPS, b"").json();
     let names = listed["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str());
     assert_eq!(names.filter(|name| name.unwrap().starts_with("config-")).count(), 99);
+}
+
+/// A script that runs the server with a file system of its own for its store, which is frozen for as long as there is the file
+/// `freeze`, a minute at most; `frozen` is there meanwhile. None where the system does not allow that.
+fn on_disk_that_freezes(folder: &Path) -> Option<PathBuf> {
+    let image = folder.join("image").display().to_string();
+    let freeze = folder.join("freeze").display().to_string();
+    let make = format!("truncate -s 256M {image} && mkfs.ext4 -q -F {image}");
+    let probe = folder.join("probe").display().to_string();
+    let works = format!(
+        "{make} && mkdir {probe} && mount -o loop {image} {probe} && fsfreeze -f {probe} && fsfreeze -u {probe}"
+    );
+    let probed = Command::new("unshare").args(["-m", "sh", "-c", &works]).output();
+    if !probed.is_ok_and(|probed| probed.status.success()) {
+        return None;
+    }
+    // The third argument is the data directory. The server takes the place of this shell.
+    let text = format!(
+        r#"#!/bin/sh
+exec unshare -m sh -c '
+{make} && mkdir -p "$3/store" && mount -o loop {image} "$3/store" || exit 1
+(
+    while kill -0 $$; do
+        if [ -e {freeze} ] && fsfreeze -f "$3/store"; then
+            touch {folder}/frozen
+            tenths=0
+            while [ -e {freeze} ] && [ $tenths -lt 600 ]; do
+                sleep 0.1
+                tenths=$((tenths + 1))
+            done
+            fsfreeze -u "$3/store"
+            rm -f {freeze} {folder}/frozen
+        fi
+        sleep 0.1
+    done
+) >/dev/null 2>&1 &
+exec {binary} "$@"' sh "$@"
+"#,
+        folder = folder.display(),
+        binary = binary().display(),
+    );
+    let script = folder.join("on-disk-that-freezes");
+    fs::write(&script, text).unwrap();
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    Some(script)
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < Duration::from_secs(40), "{what}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Clients that give up and try again, for 15 s on a disk that does not answer: memory is bounded, health says so, reads go on, and
+/// what was given up is not written when the disk answers again.
+#[test]
+fn writes_that_were_given_up_on_a_frozen_disk_are_not_made_later() {
+    const CLIENTS: usize = 16;
+    let scripts = testkit::Folder::new().unwrap();
+    let Some(script) = on_disk_that_freezes(scripts.path()) else {
+        println!("LEFT OUT: this needs root, loop devices and fsfreeze; the store's own tests have the case");
+        return;
+    };
+    let server = Server::start(&script, &[]).unwrap();
+    let mut caller = Caller::new(&server);
+    create(&mut caller, 1, 1000);
+    until("it is not ready", || caller.ask("GET", "/readyz", b"").status == 200);
+    let before = resident(&server);
+    fs::write(scripts.path().join("freeze"), "").unwrap();
+    until("the disk is not frozen", || scripts.path().join("frozen").exists());
+
+    let begin = Instant::now();
+    let target = server.target().unwrap();
+    let give_up = |client: usize| {
+        let mut attempts = 0;
+        while begin.elapsed() < Duration::from_secs(15) {
+            let body = body(&format!("given-up-{client}-{attempts}"), 900_000, 0);
+            let head = format!(
+                "POST {CONFIG_MAPS} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n\
+                 Content-Length: {}\r\n\r\n",
+                target.authority(),
+                body.len()
+            );
+            let mut connection = target.connect(Duration::from_millis(500)).unwrap();
+            connection.allow(Duration::from_millis(500));
+            if connection.send(&[head.as_bytes(), &body].concat()).is_ok() {
+                match connection.head("POST") {
+                    Ok(answered) => assert_eq!(answered.status, 429, "only the bound is answered at once"),
+                    Err(_) => attempts += 1,
+                }
+            }
+        }
+        attempts
+    };
+    let attempts = thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS).map(|client| scope.spawn(move || give_up(client))).collect();
+        until("nobody has noticed", || caller.ask("GET", "/readyz", b"").status == 500);
+        let noticed = begin.elapsed();
+        let said = caller.ask("GET", "/livez?verbose", b"");
+        assert_eq!(said.status, 500);
+        assert!(said.text().contains("[-]etcd failed"), "{}", said.text());
+        assert_eq!(caller.ask("GET", &format!("{CONFIG_MAPS}/config-0"), b"").status, 200, "reads go on");
+        println!("noticed after {noticed:?}");
+        clients.into_iter().map(|client| client.join().unwrap()).sum::<usize>()
+    });
+    let during = resident(&server);
+    fs::remove_file(scripts.path().join("freeze")).unwrap();
+    until("it is not ready again", || caller.ask("GET", "/readyz", b"").status == 200);
+    assert_eq!(caller.ask("POST", CONFIG_MAPS, &body("after", 1000, 0)).status, 201);
+    let listed = caller.ask("GET", CONFIG_MAPS, b"").json();
+    let names =
+        listed["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap());
+    let made = names.filter(|name| name.starts_with("given-up-")).count();
+    println!(
+        "{attempts} attempts given up, {made} of them made; {} before, {} during",
+        megabytes(before),
+        megabytes(during)
+    );
+    assert!(attempts > 50, "{attempts}");
+    // What the committer had begun, in a batch of 4 MiB.
+    assert!(made <= 2 * CLIENTS, "{made} of {attempts}");
+    assert!(during < before + (400 << 20), "{} became {}", megabytes(before), megabytes(during));
 }

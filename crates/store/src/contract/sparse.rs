@@ -56,6 +56,7 @@ async fn commit_waiting(memory: Arc<Memory>, queue: Arc<Mutex<Queue>>) {
         }
         let mut queue = lock(&queue);
         let mut keys = HashSet::new();
+        queue.waiting.retain(|waiting| !waiting.reply.is_closed());
         let waiting = mem::take(&mut queue.waiting).into_iter();
         let (together, later) = waiting.partition(|waiting| keys.insert(waiting.change.key.clone()));
         queue.waiting = later;

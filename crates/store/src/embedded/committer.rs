@@ -16,6 +16,7 @@ use super::{
     engine::{Durability, Engine, Rows, WriteError},
     files::Watermark,
     layout::{self, Logged, Reach},
+    queue::Receiver,
     reader::{Job, Reply},
     recovery::{self, Journal},
     reserve::{self, Reserve},
@@ -23,7 +24,7 @@ use super::{
 };
 use crate::{
     Change, Committed, Conflict, Error, Event, Fate, Head, Health, Key, Kind, Op, Returning, Revision,
-    Stored, feed::check_reach,
+    Stored, feed::check_reach, waiting::size,
 };
 use bytes::Bytes;
 use std::{
@@ -32,7 +33,7 @@ use std::{
     io,
     sync::{
         Arc, PoisonError,
-        mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError},
+        mpsc::{RecvTimeoutError, Sender},
     },
     time::{Duration, Instant},
 };
@@ -49,8 +50,6 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 pub(super) const LONG_JOURNAL: u64 = 2 << 20;
 /// The room beside the reserve that it takes to accept all writes again.
 const HEADROOM: u64 = 4 << 20;
-/// What the rows of a change take up beside its value and twice its key.
-const ROWS: usize = 100;
 
 /// What the committer is asked to do.
 pub(super) enum Command {
@@ -73,7 +72,7 @@ pub(super) enum Command {
 /// The committing thread's own state.
 pub(super) struct Committer {
     pub(super) shared: Arc<Shared>,
-    pub(super) commands: Receiver<Command>,
+    pub(super) commands: Receiver,
     pub(super) reader: Sender<Job>,
     pub(super) watermark: Watermark,
     pub(super) journal: Cell<Journal>,
@@ -131,13 +130,8 @@ impl Committer {
     pub(super) fn run(mut self) {
         let mut carried = None;
         loop {
-            let command = match carried.take() {
-                Some(command) => command,
-                None => match self.commands.recv() {
-                    Ok(command) => command,
-                    Err(_) => break,
-                },
-            };
+            self.commands.finished();
+            let Some(command) = carried.take().or_else(|| self.commands.recv()) else { break };
             if matches!(self.handle(command, &mut carried), Flow::End) {
                 break;
             }
@@ -179,15 +173,15 @@ impl Committer {
         let mut waiting = vec![(change, reply)];
         while bytes < BATCH_BYTES && waiting.len() < BATCH_CHANGES {
             match self.commands.try_recv() {
-                Ok(Command::Commit { change, reply }) => {
+                Some(Command::Commit { change, reply }) => {
                     bytes += size(&change);
                     waiting.push((change, reply));
                 }
-                Ok(other) => {
+                Some(other) => {
                     *carried = Some(other);
                     break;
                 }
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+                None => break,
             }
         }
         if self.condition == Condition::Working
@@ -443,6 +437,7 @@ impl Committer {
         let mut pause = RETRY;
         let mut attempt_at = Instant::now() + pause;
         loop {
+            self.commands.finished();
             let left = attempt_at.saturating_duration_since(Instant::now());
             match self.commands.recv_timeout(left) {
                 Ok(command) => {
@@ -563,15 +558,6 @@ impl Batch {
         self.events.push(logged.event(Ok(value)));
         Committed { revision, create_revision, previous: previous.map(|head| Stored { head, value: None }) }
     }
-}
-
-/// About how many bytes a change writes.
-fn size(change: &Change) -> usize {
-    let value = match &change.op {
-        Op::Put(value) => value.len(),
-        Op::Delete => 0,
-    };
-    2 * change.key.as_bytes().len() + value + ROWS
 }
 
 /// The rows of one change; a put without a value is an entry whose value is lost.

@@ -14,7 +14,7 @@
 //! [`Engine::flush`], [`Engine::merge`] and [`Engine::close_without_journal`] give space back without any.
 
 use super::{
-    files::{Place, moved, remove_file},
+    files::{Copied, Place, copy_folder, moved, remove_file},
     journal,
     layout::{self, Version},
     media::Media,
@@ -63,7 +63,10 @@ const PARTS: &[&str] = &[
 ];
 
 /// The mark that everything is in tables.
-const FLUSHED: &str = "flushed";
+pub(super) const FLUSHED: &str = "flushed";
+
+/// The parts of a database that are not written again once they are there.
+const UNCHANGING: &[&str] = &["tables", "blobs"];
 
 /// An open database.
 pub(super) struct Engine {
@@ -228,6 +231,11 @@ impl Engine {
         }
     }
 
+    /// The number of the newest record that is in tables, with all before it.
+    pub(super) fn persisted(&self) -> Option<u64> {
+        self.rows.tree.get_highest_persisted_seqno()
+    }
+
     /// The bytes that journals take up on disk.
     pub(super) fn journal_bytes(&self) -> u64 {
         let journals = journal::all(&self.path).unwrap_or_default();
@@ -314,6 +322,14 @@ impl Engine {
 
 /// The part of a database at `path` that is missing.
 pub(super) fn missing_part(path: &Path) -> io::Result<Option<String>> {
+    if let Some(missing) = missing_beside_journal(path)? {
+        return Ok(Some(missing));
+    }
+    Ok((!has_journal(path)?).then(|| "the journal in \"db\"".into()))
+}
+
+/// The part of a database at `path` that is missing, apart from its journal.
+pub(super) fn missing_beside_journal(path: &Path) -> io::Result<Option<String>> {
     if !path.try_exists()? {
         return Ok(Some("the directory \"db\"".into()));
     }
@@ -322,9 +338,28 @@ pub(super) fn missing_part(path: &Path) -> io::Result<Option<String>> {
             return Ok(Some(format!("\"db/{part}\"")));
         }
     }
-    let is_flushed = path.join(FLUSHED).try_exists()?;
-    let has_journal = is_flushed || journal::newest(path)?.is_some();
-    Ok((!has_journal).then(|| "the journal in \"db\"".into()))
+    Ok(None)
+}
+
+/// Whether the journal of a database at `path` is there, or may be missing.
+pub(super) fn has_journal(path: &Path) -> io::Result<bool> {
+    Ok(path.join(FLUSHED).try_exists()? || journal::newest(path)?.is_some())
+}
+
+/// Makes a database of the tables of another, without its journals. What does not change is linked where that can be done.
+pub(super) fn copy_tables(from: &Path, to: &Path) -> io::Result<()> {
+    copy_folder(from, to, &|path| match path.extension() {
+        Some(extension) if extension == "jnl" => Copied::Not,
+        _ if path
+            .parent()
+            .and_then(Path::file_name)
+            .is_some_and(|name| UNCHANGING.iter().any(|part| name == *part)) =>
+        {
+            Copied::Linked
+        }
+        _ => Copied::Anew,
+    })?;
+    private().create(true).truncate(true).open(to.join(FLUSHED)).map(drop)
 }
 
 fn open_rows(path: &Path) -> fjall::Result<(Database, Keyspace)> {

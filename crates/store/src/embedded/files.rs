@@ -10,6 +10,7 @@
 //! db/         the storage engine
 //! db.rebuild/ a copy without damaged rows, on its way to becoming db/
 //! db.damaged/ what it replaces
+//! db.salvage/ the tables of db/ while a salvage reads them
 //! ```
 //!
 //! 1. Nothing is made where something is. A store is made in a directory without any of these names, or with `creating`;
@@ -41,8 +42,17 @@ const FORMAT_TEXT: &str = "keelson store ";
 /// Names that a directory without a store may hold.
 const NEUTRAL: &[&str] = &["lock", "lost+found"];
 /// Names that say that there is a store, or was one.
-const PARTS: &[&str] =
-    &["db", "db.damaged", "db.rebuild", "format", "format.new", "probe", "reserve", "watermark"];
+const PARTS: &[&str] = &[
+    "db",
+    "db.damaged",
+    "db.rebuild",
+    "db.salvage",
+    "format",
+    "format.new",
+    "probe",
+    "reserve",
+    "watermark",
+];
 
 /// A data directory that this process has locked.
 pub(super) struct Directory {
@@ -148,6 +158,10 @@ impl Directory {
         self.path.join("db.rebuild")
     }
 
+    pub(super) fn salvaged_tables(&self) -> PathBuf {
+        self.path.join("db.salvage")
+    }
+
     fn damaged_engine(&self) -> PathBuf {
         self.path.join("db.damaged")
     }
@@ -174,6 +188,38 @@ impl Directory {
         Ok(Contents::Store)
     }
 
+    /// Looks whether there is a store that a salvage can read: its journal and its watermark may be missing.
+    pub(super) fn settle_damaged(&self) -> Result<(), Error> {
+        if self.exists("restoring")? {
+            return Err(self.unusable(Damage::Unfinished));
+        }
+        match self.format()? {
+            Some(FORMAT) => {}
+            Some(other) => return Err(Error::other_format(&self.path, other, FORMAT)),
+            None if is_vacant(&self.path).map_err(Error::read)? => return Err(self.unusable(Damage::Absent)),
+            None => return Err(self.missing("the file \"format\"")),
+        }
+        self.settle_rebuild().map_err(Error::read)?;
+        match engine::missing_beside_journal(&self.engine()).map_err(Error::read)? {
+            Some(missing) => Err(self.unusable(Damage::Missing(missing))),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a copy of the whole store in a new directory; the engine is closed, and will be replaced.
+    pub(super) fn copy_aside(&self, to: &Path) -> io::Result<()> {
+        DirBuilder::new().mode(0o700).create(to)?;
+        copy_folder(&self.engine(), &to.join("db"), &|_| Copied::Linked)?;
+        for name in ["format", "watermark"] {
+            let from = self.path.join(name);
+            if from.try_exists()? {
+                copy_file(&from, &to.join(name))?;
+            }
+        }
+        sync_dir(to)?;
+        to.parent().map_or(Ok(()), sync_dir)
+    }
+
     /// While a rebuilt engine is swapped in, both it and the damaged one are there.
     fn settle_rebuild(&self) -> io::Result<()> {
         let (rebuilt, damaged) = (self.rebuilt_engine(), self.damaged_engine());
@@ -184,6 +230,7 @@ impl Directory {
             fs::rename(&rebuilt, self.engine())?;
             sync_dir(&self.path)?;
         }
+        remove_dir(&self.salvaged_tables())?;
         remove_dir(&rebuilt)?;
         remove_dir(&damaged)
     }
@@ -423,7 +470,42 @@ fn copy_sparse(from: &mut File, to: &mut File) -> io::Result<()> {
     to.sync_all()
 }
 
-fn remove_dir(path: &Path) -> io::Result<()> {
+/// How a file gets into the copy of its folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Copied {
+    /// As the same file, where the file system can do that.
+    Linked,
+    /// As another file.
+    Anew,
+    /// Not at all.
+    Not,
+}
+
+/// Copies a folder to a place where nothing is.
+pub(super) fn copy_folder(from: &Path, to: &Path, how: &dyn Fn(&Path) -> Copied) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            copy_folder(&from, &to, how)?;
+            continue;
+        }
+        match how(&from) {
+            Copied::Linked if fs::hard_link(&from, &to).is_ok() => {}
+            Copied::Linked | Copied::Anew => copy_file(&from, &to)?,
+            Copied::Not => {}
+        }
+    }
+    sync_dir(to)
+}
+
+fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
+    let mut file = private().create_new(true).open(to)?;
+    copy_sparse(&mut File::open(from)?, &mut file)
+}
+
+pub(super) fn remove_dir(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,

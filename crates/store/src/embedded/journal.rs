@@ -3,7 +3,8 @@
 //! fjall drops what follows the last readable record of a journal, but refuses to open at all when a record has the right
 //! shape and the wrong checksum. That is too much for the last one: after a power failure its pages may have arrived out
 //! of order, and if it was never acknowledged, it is to be dropped. And one flipped bit in any other should cost one
-//! object, not all: the rows inside of a record have checksums of their own.
+//! object, not all: the rows inside of a record have checksums of their own. [`salvage`](super::salvage) reads on past
+//! damage, with what is here.
 //!
 //! ```text
 //! batch   1u8  items u32  number u64
@@ -22,13 +23,17 @@ use std::{
 };
 use xxhash_rust::xxh3::Xxh3;
 
-const BATCH: u8 = 1;
-const ITEM: u8 = 2;
+/// What a record starts with, and an item of it.
+pub(super) const BATCH: u8 = 1;
+pub(super) const ITEM: u8 = 2;
 const END: u8 = 3;
 const CLEAR: u8 = 4;
 const MAGIC: &[u8; 4] = b"FJL\x03";
 /// The bytes of an item before its key, without its mark.
 const HEAD: usize = 20;
+/// The bytes of a record before its items, and of a clear.
+const START: usize = 13;
+const CLEARED: usize = 9;
 /// Larger items are taken for damage.
 const MAX_ITEM: usize = 64 << 20;
 
@@ -107,10 +112,91 @@ fn number(journal: &Path) -> Option<u64> {
     journal.file_stem().and_then(|stem| stem.to_str()?.parse().ok())
 }
 
+/// How the journals of an engine end.
+pub(super) enum End {
+    /// As they should; or with a record that was being written, and that the engine cuts off.
+    Usual(Uncut),
+    /// With damage that is followed by changes that were acknowledged. The engine would cut them off.
+    Early {
+        /// The newest change before the damage.
+        found: Revision,
+    },
+}
+
+/// Journals that the engine may cut, as they were before.
+#[derive(Default)]
+pub(super) struct Uncut(Vec<(PathBuf, Vec<u8>)>);
+
+impl Uncut {
+    /// Puts back what was cut off, for a salvage.
+    pub(super) fn put_back(&self) -> io::Result<()> {
+        for (path, bytes) in &self.0 {
+            // The engine may have removed a journal whose rows are all in tables.
+            let file = match OpenOptions::new().write(true).open(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                file => file?,
+            };
+            file.write_all_at(bytes, 0)?;
+            file.sync_all()?;
+        }
+        Ok(())
+    }
+}
+
+/// Looks how the journals of an engine end, before it is opened.
+pub(super) fn end(engine: &Path, acknowledged: Revision) -> io::Result<End> {
+    let (mut uncut, mut newest) = (Uncut::default(), Revision::ZERO);
+    for path in all(engine)? {
+        let mut bytes = fs::read(&path)?;
+        bytes.truncate(used(&bytes));
+        let scan = Scan::read(&bytes[..])?;
+        newest = newest.max(scan.newest);
+        let Some(rest) = bytes.get(scan.end..).filter(|rest| !rest.is_empty()) else { continue };
+        if let Some(first) = first_change(rest).filter(|first| *first <= acknowledged) {
+            let before = Revision(first.0.saturating_sub(1));
+            return Ok(End::Early { found: if newest > Revision::ZERO { newest } else { before } });
+        }
+        uncut.0.push((path, bytes));
+    }
+    Ok(End::Usual(uncut))
+}
+
+/// The length of a journal without the zeros at its end: it is made longer than what is in it.
+pub(super) fn used(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+}
+
+/// The first change in a whole record, wherever it is.
+fn first_change(bytes: &[u8]) -> Option<Revision> {
+    let mut rest = bytes;
+    while let Some(first) = rest.first() {
+        let record = if *first == BATCH { whole(rest) } else { None };
+        let Some(Whole { len, .. }) = record else {
+            rest = rest.get(1..).unwrap_or_default();
+            continue;
+        };
+        let (record, behind) = rest.split_at_checked(len)?;
+        let changes = items(record).filter(|item| item.row.is_some()).filter_map(|item| change(item.key));
+        if let Some(first) = changes.min() {
+            return Some(first);
+        }
+        rest = behind;
+    }
+    None
+}
+
+/// The revision in the key of a row, if it is one of the log.
+pub(super) fn change(row_key: &[u8]) -> Option<Revision> {
+    (row_key.first() == Some(&layout::LOG)).then(|| layout::parse_numbered(row_key))?
+}
+
 #[derive(Debug, Default)]
 struct Scan {
-    /// Where the last record of the right shape starts.
+    /// Where the last record of the right shape starts, and where it ends.
     last: u64,
+    end: usize,
+    /// The newest change.
+    newest: Revision,
     broken: Vec<Broken>,
 }
 
@@ -121,12 +207,83 @@ impl Scan {
         let mut scan = Self::default();
         while let Some(record) = reader.record()? {
             scan.last = record.found.start;
+            scan.end = usize::try_from(reader.at).unwrap_or(usize::MAX);
+            scan.newest = scan.newest.max(record.found.newest);
             if record.stated_items != record.found.items || record.stated_sum != record.found.sum {
                 scan.broken.push(record.found);
             }
         }
         Ok(scan)
     }
+}
+
+/// A record that is as it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Whole {
+    /// How many bytes it has.
+    pub(super) len: usize,
+    /// The number by which the engine orders records.
+    pub(super) number: u64,
+}
+
+/// An item of a record: a row that is put, or removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Item<'a> {
+    /// How many bytes it has, with its mark.
+    pub(super) len: usize,
+    pub(super) keyspace: u64,
+    pub(super) key: &'a [u8],
+    /// `None` if the row is removed.
+    pub(super) row: Option<&'a [u8]>,
+}
+
+/// The record that bytes start with, if its checksum is right.
+pub(super) fn whole(bytes: &[u8]) -> Option<Whole> {
+    let number = u64::from_le_bytes(bytes.get(5..START)?.try_into().ok()?);
+    let mut reader = Reader { source: bytes, at: 0, item: Vec::new() };
+    let Record { found, stated_items, stated_sum } = reader.record().ok()??;
+    let is_whole = (stated_items, stated_sum) == (found.items, found.sum);
+    is_whole.then(|| Whole { len: usize::try_from(reader.at).unwrap_or(usize::MAX), number })
+}
+
+/// The item that bytes start with, if they have the shape of one.
+pub(super) fn item(bytes: &[u8]) -> Option<Item<'_>> {
+    let (mark, rest) = bytes.split_first()?;
+    let (head, rest) = rest.split_first_chunk::<HEAD>()?;
+    let [kind, 0, k0, k1, k2, k3, k4, k5, k6, k7, key_low, key_high, v0, v1, v2, v3, s0, s1, s2, s3] = *head
+    else {
+        return None;
+    };
+    let stored = u32::from_le_bytes([s0, s1, s2, s3]);
+    if *mark != ITEM || stored != u32::from_le_bytes([v0, v1, v2, v3]) {
+        return None;
+    }
+    let (key, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes([key_low, key_high])))?;
+    let row = rest.get(..usize::try_from(stored).ok()?)?;
+    let is_removal = match kind {
+        0 => false,
+        1 | 2 if row.is_empty() => true,
+        _ => return None,
+    };
+    Some(Item {
+        len: 1 + HEAD + key.len() + row.len(),
+        keyspace: u64::from_le_bytes([k0, k1, k2, k3, k4, k5, k6, k7]),
+        key,
+        row: (!is_removal).then_some(row),
+    })
+}
+
+/// The items of a [whole](fn@whole) record.
+pub(super) fn items(record: &[u8]) -> impl Iterator<Item = Item<'_>> {
+    let mut rest = record.get(START..).unwrap_or_default();
+    std::iter::from_fn(move || {
+        while let [CLEAR, ..] = rest {
+            rest = rest.get(CLEARED..)?;
+        }
+        let next = item(rest)?;
+        rest = rest.get(next.len..)?;
+        Some(next)
+    })
 }
 
 struct Record {
@@ -198,8 +355,7 @@ impl<R: Read> Reader<R> {
 
     /// The revision of the item, if it is a row of the log.
     fn change(&self) -> Option<Revision> {
-        let row = self.item.get(HEAD..)?.get(..9)?;
-        (row.first() == Some(&layout::LOG)).then(|| layout::parse_numbered(row))?
+        change(self.item.get(HEAD..)?.get(..9)?)
     }
 
     fn take<const N: usize>(&mut self) -> io::Result<Option<[u8; N]>> {

@@ -13,7 +13,7 @@ use super::{
     clock::Times,
     committer::{Command, LONG_JOURNAL},
     engine::{Engine, ReadError},
-    layout,
+    layout, queue,
     reader::Job,
     shared::Shared,
 };
@@ -50,7 +50,7 @@ const MERGES: usize = 3;
 /// The reclaiming thread's connections.
 pub(super) struct Reclaimer {
     pub(super) shared: Arc<Shared>,
-    pub(super) commands: Sender<Command>,
+    pub(super) commands: queue::Sender,
     pub(super) reader: Sender<Job>,
 }
 
@@ -245,7 +245,7 @@ impl Ledger {
 }
 
 /// Gives up the history that is older than the retention time.
-fn expire(shared: &Shared, commands: &Sender<Command>) {
+fn expire(shared: &Shared, commands: &queue::Sender) {
     let times = Times { retention: shared.options.retention, interval: shared.options.tick() };
     // Before the clock is read: a later revision may have a later tick.
     let newest = shared.feed.revision();

@@ -7,6 +7,7 @@
 
 use super::{
     Options, Tls,
+    commit::Gate,
     connection::Connection,
     failure::{Cause, Failure},
     messages::{Answer as _, Call, WATCH, WatchCreateRequest, WatchRequest, WatchResponse},
@@ -114,7 +115,7 @@ impl Client {
 
     /// Makes a request that changes nothing.
     pub(super) async fn read<C: Call>(&self, request: &C) -> Result<C::Answer, Failure> {
-        self.call(request, Failure::is_transient, self.request_timeout).await
+        self.call(request, Failure::is_transient, self.request_timeout, None).await
     }
 
     /// The same, with another bound.
@@ -123,12 +124,21 @@ impl Client {
         request: &C,
         bound: Duration,
     ) -> Result<C::Answer, Failure> {
-        self.call(request, Failure::is_transient, bound).await
+        self.call(request, Failure::is_transient, bound, None).await
     }
 
     /// Makes a request that may change something, at most once.
     pub(super) async fn write<C: Call>(&self, request: &C) -> Result<C::Answer, Failure> {
-        self.call(request, Failure::is_harmless, self.request_timeout).await
+        self.call(request, Failure::is_harmless, self.request_timeout, None).await
+    }
+
+    /// The same, unless the caller gives it up before it is sent.
+    pub(super) async fn write_through<C: Call>(
+        &self,
+        gate: &Gate,
+        request: &C,
+    ) -> Result<C::Answer, Failure> {
+        self.call(request, Failure::is_harmless, self.request_timeout, Some(gate)).await
     }
 
     /// Makes a request to one member, without another attempt.
@@ -138,7 +148,7 @@ impl Client {
         request: &C,
         bound: Duration,
     ) -> Result<C::Answer, Failure> {
-        self.attempt(index, request, Instant::now() + bound).await
+        self.attempt(index, request, Instant::now() + bound, None).await
     }
 
     async fn call<C: Call>(
@@ -146,12 +156,13 @@ impl Client {
         request: &C,
         again: fn(&Failure) -> bool,
         bound: Duration,
+        gate: Option<&Gate>,
     ) -> Result<C::Answer, Failure> {
         let until = Instant::now() + bound;
         let (mut tried, mut pause) = (0, PAUSE);
         loop {
             let index = self.current();
-            let failure = match self.attempt(index, request, until).await {
+            let failure = match self.attempt(index, request, until, gate).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
@@ -180,12 +191,16 @@ impl Client {
         index: usize,
         request: &C,
         until: Instant,
+        gate: Option<&Gate>,
     ) -> Result<C::Answer, Failure> {
         let member = self.member(index)?;
         let connection = self.connect(member, until).await?;
         let mut grpc = connection.grpc();
         let call = async {
             grpc.ready().await.map_err(|error| Cause::Unsent(error.to_string()))?;
+            if gate.is_some_and(|gate| !gate.begin()) {
+                return Err(Cause::Unsent("nobody waits for it any more".into()));
+            }
             let path = PathAndQuery::from_static(C::PATH);
             let answer = grpc.unary(with_leader(request.clone()), path, ProstCodec::default()).await;
             answer.map_err(|status| Cause::of(&status))

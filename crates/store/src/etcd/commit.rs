@@ -10,6 +10,7 @@
 //!    what nobody reads.
 //! 2. The revision of the answer's header is the revision of the change.
 //! 3. A transaction that may have been sent is not sent again.
+//! 4. One that was not sent when its caller left is not sent any more.
 
 use super::{
     failure::Failure,
@@ -18,15 +19,37 @@ use super::{
 };
 use crate::{Change, Committed, Conflict, Error, Expect, Health, Op, Returning, Revision, Stored};
 use bytes::Bytes;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A mod revision that no key has.
 const NEVER: i64 = -1;
 
+/// Whether a transaction is sent first, or its caller leaves first.
+#[derive(Default)]
+pub(super) struct Gate(OnceLock<Passed>);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Passed {
+    Sent,
+    Withdrawn,
+}
+
+impl Gate {
+    /// Whether the transaction may be sent.
+    pub(super) fn begin(&self) -> bool {
+        *self.0.get_or_init(|| Passed::Sent) == Passed::Sent
+    }
+
+    /// Whether the transaction will not be sent any more.
+    pub(super) fn withdraw(&self) -> bool {
+        *self.0.get_or_init(|| Passed::Withdrawn) == Passed::Withdrawn
+    }
+}
+
 /// Commits a change, and answers after the watch has delivered it.
-pub(super) async fn run(shared: Arc<Shared>, change: Change) -> Result<Committed, Error> {
+pub(super) async fn run(shared: Arc<Shared>, change: Change, gate: &Gate) -> Result<Committed, Error> {
     let before = shared.position();
-    let answer = send(&shared, &change).await.map_err(|failure| {
+    let answer = send(&shared, &change, gate).await.map_err(|failure| {
         let error = match failure.is_too_large() {
             true => too_large(&change, shared.options.value_limit),
             false => failure.of_write(),
@@ -46,18 +69,20 @@ pub(super) async fn run(shared: Arc<Shared>, change: Change) -> Result<Committed
 }
 
 /// Sends the transaction, with a lease if the change has a lifetime. A lease that has ended is replaced once.
-async fn send(shared: &Shared, change: &Change) -> Result<TxnResponse, Failure> {
+async fn send(shared: &Shared, change: &Change, gate: &Gate) -> Result<TxnResponse, Failure> {
     let lifetime = match &change.op {
         Op::Put(_) => change.lifetime,
         Op::Delete => None,
     };
-    let Some(lifetime) = lifetime else { return shared.client.write(&transaction(change, 0)).await };
+    let Some(lifetime) = lifetime else {
+        return shared.client.write_through(gate, &transaction(change, 0)).await;
+    };
     let lease = shared.leases.lease(shared, lifetime).await?;
-    match shared.client.write(&transaction(change, lease)).await {
+    match shared.client.write_through(gate, &transaction(change, lease)).await {
         Err(failure) if failure.is_lease_missing() => {
             shared.leases.forget(lease).await;
             let lease = shared.leases.lease(shared, lifetime).await?;
-            shared.client.write(&transaction(change, lease)).await
+            shared.client.write_through(gate, &transaction(change, lease)).await
         }
         outcome => outcome,
     }

@@ -13,8 +13,9 @@ use super::{
     messages::{Header, KeyValue, RangeRequest},
 };
 use crate::{
-    Error, Fate, Head, Health, Key, Revision,
+    Change, Error, Fate, Head, Health, Key, Revision,
     feed::{Feed, check_reach},
+    waiting::{Waiting, size},
 };
 use std::{
     sync::{
@@ -55,19 +56,22 @@ pub(super) struct Position {
     pub(super) delivered: Revision,
 }
 
-/// How many commits are under way.
+/// Which commits are under way.
 struct Usage {
     open: bool,
-    commits: usize,
+    commits: Waiting,
 }
 
 /// A commit that is under way.
-pub(super) struct Underway(Arc<Shared>);
+pub(super) struct Underway {
+    shared: Arc<Shared>,
+    size: usize,
+}
 
 impl Drop for Underway {
     fn drop(&mut self) {
-        self.0.usage().commits -= 1;
-        self.0.idle.notify_all();
+        self.shared.usage().commits.remove(self.size);
+        self.shared.idle.notify_all();
     }
 }
 
@@ -87,7 +91,7 @@ impl Shared {
             compacted: AtomicU64::new(0),
             lineage: Mutex::new(Lineage::of(header)),
             health: Mutex::new(Health::Good),
-            usage: Mutex::new(Usage { open: true, commits: 0 }),
+            usage: Mutex::new(Usage { open: true, commits: Waiting::default() }),
             idle: Condvar::new(),
             options,
             client,
@@ -104,21 +108,22 @@ impl Shared {
         if self.usage().open { Ok(()) } else { Err(Error::Closed) }
     }
 
-    /// Notes that a commit begins.
-    pub(super) fn begin(self: &Arc<Self>) -> Result<Underway, Error> {
+    /// Notes that a change is to be committed, unless too many are.
+    pub(super) fn begin(self: &Arc<Self>, change: &Change) -> Result<Underway, Error> {
         let mut usage = self.usage();
         if !usage.open {
             return Err(Error::Closed);
         }
-        usage.commits += 1;
-        Ok(Underway(self.clone()))
+        let size = size(change);
+        usage.commits.add(size)?;
+        Ok(Underway { shared: self.clone(), size })
     }
 
     /// Refuses further work, and waits for the commits under way. Blocking.
     pub(super) fn finish(&self, patience: Duration) {
         let mut usage = self.usage();
         usage.open = false;
-        let waited = self.idle.wait_timeout_while(usage, patience, |usage| usage.commits > 0);
+        let waited = self.idle.wait_timeout_while(usage, patience, |usage| usage.commits.changes > 0);
         drop(waited);
         self.feed.close();
     }

@@ -160,11 +160,16 @@ impl Report {
         if let Some(path) = &self.saved {
             document.insert("saved", path.as_str());
         }
-        let mut out = Vec::new();
-        json::encode_shape(&Shape::Any, &document.into(), &mut out);
-        out.push(b'\n');
-        String::from_utf8_lossy(&out).into_owned()
+        json_text(document)
     }
+}
+
+/// The text of a JSON document.
+pub(super) fn json_text(document: Map) -> String {
+    let mut out = Vec::new();
+    json::encode_shape(&Shape::Any, &document.into(), &mut out);
+    out.push(b'\n');
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 impl Finding {
@@ -189,7 +194,7 @@ impl Finding {
 }
 
 /// `12,345`.
-fn thousands(number: u64) -> String {
+pub(super) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
