@@ -22,7 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::body::{self, DISCARDED, StreamError};
-use crate::connections::Link;
+use crate::connections::{Connections, Link};
 use crate::handler::Handler;
 use crate::metered::Metered;
 use crate::poll_when_woken::PollWhenWoken;
@@ -39,6 +39,7 @@ pub(crate) struct Shared<H> {
     pub(crate) tls: Arc<ServerConfig>,
     pub(crate) limits: Limits,
     pub(crate) lifecycle: Lifecycle,
+    pub(crate) connections: Arc<Connections>,
 }
 
 /// Serves a connection until it ends.
@@ -92,6 +93,7 @@ async fn serve_http<H: Handler>(
     let peer = Arc::new(Peer {
         certificates: session.peer_certificates().unwrap_or_default().to_vec(),
         tls: session.protocol_version(),
+        connections: Some(Arc::clone(&shared.connections)),
         ..Peer::plain(address)
     });
     link.connected(&peer);

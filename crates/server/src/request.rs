@@ -1,5 +1,6 @@
 //! A request as handlers see it: its head, its body, and the peer of the connection.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +17,7 @@ use rustls::ProtocolVersion;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::oneshot;
 
+use crate::connections::Connections;
 use crate::Query;
 
 /// One request.
@@ -74,7 +76,6 @@ impl Request {
 }
 
 /// The other end of a connection.
-#[derive(Debug)]
 pub struct Peer {
     /// The remote address of the connection.
     pub address: SocketAddr,
@@ -89,6 +90,14 @@ pub struct Peer {
     pub(crate) certified: Mutex<Option<Arc<Certified>>>,
     /// Whether any request of the connection was authenticated.
     pub(crate) authenticated: AtomicBool,
+    /// All connections of the server; none for a request of this process.
+    pub(crate) connections: Option<Arc<Connections>>,
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer").field("address", &self.address).field("tls", &self.tls).finish_non_exhaustive()
+    }
 }
 
 impl Peer {
@@ -100,6 +109,7 @@ impl Peer {
             tls: None,
             certified: Mutex::default(),
             authenticated: AtomicBool::new(false),
+            connections: None,
         }
     }
 

@@ -96,7 +96,13 @@ impl Server {
         let open = Arc::new(Connections::new(&limits));
         let mut sweeps = tokio::time::interval(Connections::sweep_interval(&limits));
         sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let shared = Arc::new(Shared { handler, tls, limits, lifecycle: lifecycle.clone() });
+        let shared = Arc::new(Shared {
+            handler,
+            tls,
+            limits,
+            lifecycle: lifecycle.clone(),
+            connections: Arc::clone(&open),
+        });
         let mut connections = JoinSet::new();
         let mut failures = Failures::default();
 

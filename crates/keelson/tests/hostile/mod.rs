@@ -7,6 +7,7 @@ mod directory;
 mod disk;
 mod forms;
 mod growth;
+mod kubelets;
 mod memory;
 mod peers;
 mod protocol;
