@@ -28,6 +28,7 @@ use crate::metered::Metered;
 use crate::poll_when_woken::PollWhenWoken;
 use crate::sending::{StreamExecutor, Tracked};
 use crate::takeover::{Slot, Takeover};
+use crate::unsent::Unsent;
 use crate::{Error, Lifecycle, Limits, Peer, Phase, Request, RequestBody, date, http1};
 
 /// How long a graceful shutdown of an idle connection may take.
@@ -39,6 +40,7 @@ pub(crate) struct Shared<H> {
     pub(crate) tls: Arc<ServerConfig>,
     pub(crate) limits: Limits,
     pub(crate) lifecycle: Lifecycle,
+    pub(crate) unsent: Arc<Unsent>,
     pub(crate) connections: Arc<Connections>,
 }
 
@@ -93,6 +95,7 @@ async fn serve_http<H: Handler>(
     let peer = Arc::new(Peer {
         certificates: session.peer_certificates().unwrap_or_default().to_vec(),
         tls: session.protocol_version(),
+        unsent: Arc::clone(&shared.unsent),
         connections: Some(Arc::clone(&shared.connections)),
         ..Peer::plain(address)
     });

@@ -36,6 +36,7 @@ mod serve;
 mod stack;
 mod takeover;
 pub mod tls;
+mod unsent;
 pub mod version;
 
 pub use body::Body;

@@ -18,7 +18,8 @@ use rustls::pki_types::CertificateDer;
 use tokio::sync::oneshot;
 
 use crate::connections::Connections;
-use crate::Query;
+use crate::unsent::Unsent;
+use crate::{Limits, Query};
 
 /// One request.
 #[derive(Debug)]
@@ -90,6 +91,8 @@ pub struct Peer {
     pub(crate) certified: Mutex<Option<Arc<Certified>>>,
     /// Whether any request of the connection was authenticated.
     pub(crate) authenticated: AtomicBool,
+    /// What responses under way hold, of all connections of the server.
+    pub(crate) unsent: Arc<Unsent>,
     /// All connections of the server; none for a request of this process.
     pub(crate) connections: Option<Arc<Connections>>,
 }
@@ -109,6 +112,7 @@ impl Peer {
             tls: None,
             certified: Mutex::default(),
             authenticated: AtomicBool::new(false),
+            unsent: Arc::new(Unsent::new(&Limits::default())),
             connections: None,
         }
     }

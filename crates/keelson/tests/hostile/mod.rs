@@ -11,6 +11,7 @@ mod kubelets;
 mod memory;
 mod peers;
 mod protocol;
+mod unsent;
 mod work;
 
 use std::path::{Path, PathBuf};
