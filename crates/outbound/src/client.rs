@@ -1,16 +1,17 @@
 //! HTTP over TLS, with one TLS identity. Connections are kept and shared by all requests to the same address.
 
 use crate::Error;
+use crate::held::{self, Held};
 use crate::tls::{Tls, TlsError};
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, RETRY_AFTER, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
-use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::ServerName;
 use std::error::Error as StdError;
 use std::fmt;
@@ -19,7 +20,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 use tower_service::Service;
@@ -274,7 +274,7 @@ impl Connector {
 }
 
 impl Service<Uri> for Connector {
-    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
+    type Response = Held;
     type Error = Box<dyn StdError + Send + Sync>;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
@@ -291,10 +291,12 @@ impl Service<Uri> for Connector {
             },
         };
         let address = address(&url);
+        let guard = held::take_guard();
         let connecting = self.https.call(url);
         Box::pin(async move {
             match timeout(CONNECT, connecting).await {
-                Ok(outcome) => outcome.map_err(|error| match refused(&*error) {
+                Ok(Ok(stream)) => Ok(Held::new(stream, guard)),
+                Ok(Err(error)) => Err(match refused(&*error) {
                     Some(why) => format!("dial tcp {address}: connect: {why}").into(),
                     None => error,
                 }),

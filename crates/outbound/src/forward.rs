@@ -1,7 +1,8 @@
 //! Requests of callers that are handed on to another server: their bodies are streams, and they may upgrade their connections.
 
-use crate::client::{Connector, IDLE, MOST_HEADER_BYTES, MOST_IDLE, Versions, cause};
+use crate::client::{Connector, MOST_HEADER_BYTES, Versions, cause};
 use crate::credentials::{Reread, Source, certificate};
+use crate::held::{Guard, with_guard};
 use crate::tls::{Identity, Tls, TlsError, Trust};
 use bytes::Bytes;
 use http::{Request, Response};
@@ -13,6 +14,12 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long an unused connection is kept. It takes a place that others may need.
+const IDLE: Duration = Duration::from_secs(10);
+/// The most unused connections that are kept for an address.
+const MOST_IDLE: usize = 5;
 
 /// The body of a request that is handed on.
 pub type ForwardBody = UnsyncBoxBody<Bytes, Box<dyn StdError + Send + Sync>>;
@@ -51,14 +58,21 @@ impl Forwarder {
         Ok(Self { certificate: Some(certificate), ..Self::new(trust)? })
     }
 
-    /// Sends a request, and returns the answer when its head is there.
-    pub async fn send(&self, request: Request<ForwardBody>) -> Result<Response<Incoming>, ForwardError> {
+    /// Sends a request, and returns the answer when its head is there. If a connection is opened for it, that holds the guard until it is closed.
+    ///
+    /// A request that is dropped before its answer is there closes its connection.
+    pub async fn send(
+        &self,
+        request: Request<ForwardBody>,
+        guard: Option<Guard>,
+    ) -> Result<Response<Incoming>, ForwardError> {
         let identity = match &self.certificate {
             Some(certificate) => Some(certificate.value().await),
             None => None,
         };
         let client = self.client(identity).map_err(|error| ForwardError(error.to_string()))?;
-        client.request(request).await.map_err(|error| ForwardError(cause(&error)))
+        let answer = with_guard(guard, client.request(request)).await;
+        answer.map_err(|error| ForwardError(cause(&error)))
     }
 
     /// The client with a certificate: the one at hand, or a new one if the certificate is another.

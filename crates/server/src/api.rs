@@ -11,7 +11,8 @@ mod decode;
 mod dispatch;
 pub(crate) use dispatch::warned;
 mod documents;
-mod large;
+mod in_use;
+pub(crate) mod large;
 mod list_body;
 pub(crate) mod negotiate;
 mod represent;
@@ -30,6 +31,7 @@ use registry::Registry;
 
 use crate::error::plain_text;
 use crate::layers::{self, NoCacheControl};
+use crate::unsent::Payer;
 use crate::{Error, Handler, Lifecycle, Request, Response, Status};
 use documents::Documents;
 use large::LargeWork;
@@ -101,10 +103,15 @@ impl Handler for Api {
         let format = self
             .negotiator()
             .error_format(&negotiate::ClientPreferences::of(request.headers(), request.query()));
-        match self.respond(request).await {
-            Err(Error::Status(status)) => Ok(represent::status_response(&status, format)),
-            other => other,
-        }
+        let payer = Payer::of(&request);
+        let expected = payer.admit(|| self.timeout(request.query()).ok()).await?;
+        let response = match self.respond(request).await {
+            Err(Error::Status(status)) => represent::status_response(&status, format),
+            other => other?,
+        };
+        let response = payer.charge_whole(response);
+        drop(expected);
+        Ok(response)
     }
 }
 

@@ -16,8 +16,10 @@ pub enum Body {
     /// None.
     #[default]
     Empty,
-    /// In memory; cloned from shared bytes without a copy.
+    /// In memory, for this response alone.
     Whole(Bytes),
+    /// In memory that others share: the cache, or other responses. Parts that are small may be its own.
+    Shared(Box<[Bytes; 2]>),
     /// Encoded while it is sent. An error ends the response in the middle, so that the client notices that it is incomplete.
     Stream(Pin<Box<dyn http_body::Body<Data = Bytes, Error = StreamError> + Send>>),
 }
@@ -30,8 +32,16 @@ impl fmt::Debug for Body {
         match self {
             Self::Empty => f.write_str("Empty"),
             Self::Whole(bytes) => write!(f, "Whole({} bytes)", bytes.len()),
+            Self::Shared(parts) => write!(f, "Shared({} bytes)", parts.iter().map(Bytes::len).sum::<usize>()),
             Self::Stream(_) => f.write_str("Stream"),
         }
+    }
+}
+
+impl Body {
+    /// Bytes that others share.
+    pub(crate) fn shared(bytes: Bytes) -> Self {
+        Self::Shared(Box::new([bytes, Bytes::new()]))
     }
 }
 
@@ -69,6 +79,10 @@ impl http_body::Body for Body {
                 *this = Self::Empty;
                 Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
             }
+            Self::Shared(parts) => {
+                let next = parts.iter_mut().find(|part| !part.is_empty()).map(std::mem::take);
+                Poll::Ready(next.map(|part| Ok(Frame::data(part))))
+            }
             Self::Stream(stream) => stream.as_mut().poll_frame(cx),
         }
     }
@@ -77,6 +91,7 @@ impl http_body::Body for Body {
         match self {
             Self::Empty => true,
             Self::Whole(bytes) => bytes.is_empty(),
+            Self::Shared(parts) => parts.iter().all(Bytes::is_empty),
             Self::Stream(stream) => stream.is_end_stream(),
         }
     }
@@ -85,6 +100,7 @@ impl http_body::Body for Body {
         match self {
             Self::Empty => SizeHint::with_exact(0),
             Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Shared(parts) => SizeHint::with_exact(parts.iter().map(|part| part.len() as u64).sum()),
             Self::Stream(stream) => stream.size_hint(),
         }
     }

@@ -22,12 +22,13 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::body::{self, DISCARDED, StreamError};
-use crate::connections::Link;
+use crate::connections::{Connections, Link};
 use crate::handler::Handler;
 use crate::metered::Metered;
 use crate::poll_when_woken::PollWhenWoken;
 use crate::sending::{StreamExecutor, Tracked};
 use crate::takeover::{Slot, Takeover};
+use crate::unsent::Unsent;
 use crate::{Error, Lifecycle, Limits, Peer, Phase, Request, RequestBody, date, http1};
 
 /// How long a graceful shutdown of an idle connection may take.
@@ -39,6 +40,8 @@ pub(crate) struct Shared<H> {
     pub(crate) tls: Arc<ServerConfig>,
     pub(crate) limits: Limits,
     pub(crate) lifecycle: Lifecycle,
+    pub(crate) unsent: Arc<Unsent>,
+    pub(crate) connections: Arc<Connections>,
 }
 
 /// Serves a connection until it ends.
@@ -92,6 +95,8 @@ async fn serve_http<H: Handler>(
     let peer = Arc::new(Peer {
         certificates: session.peer_certificates().unwrap_or_default().to_vec(),
         tls: session.protocol_version(),
+        unsent: Arc::clone(&shared.unsent),
+        connections: Some(Arc::clone(&shared.connections)),
         ..Peer::plain(address)
     });
     link.connected(&peer);

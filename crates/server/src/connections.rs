@@ -4,7 +4,10 @@
 //! 2. A new connection above that takes the place of another: one without an authenticated request so far, otherwise one whose
 //!    peer does not take what it is sent, otherwise an idle one; of these, one of the network with the most connections, and
 //!    the oldest. Of the first sort, some go at once. A connection that is in use by an authenticated peer is not closed for another: the new one is refused.
-//! 3. A connection whose socket takes no data for [`Limits::stalled`], unless it carries a stream whose client may pause, and every response that is overdue
+//! 3. Connections to backends that are opened for clients take places too, and count for the networks of these clients: at most half of all places,
+//!    and only while a network has less than three quarters of them. So whatever clients do with backends, there are places for
+//!    further connections.
+//! 4. A connection whose socket takes no data for [`Limits::stalled`], unless it carries a stream whose client may pause, and every response that is overdue
 //!    ([`sending`](crate::sending)), ends within a second.
 
 use std::cmp::Reverse;
@@ -30,6 +33,9 @@ const SWEEP: Duration = Duration::from_secs(1);
 pub(crate) struct Connections {
     most: usize,
     most_of_network: usize,
+    most_backends: usize,
+    /// The most places of a network with which it gets one for a backend.
+    most_for_backend: usize,
     /// How many unauthenticated connections make room at once, so that the search for them is rare.
     batch: usize,
     table: Mutex<Table>,
@@ -39,6 +45,9 @@ pub(crate) struct Connections {
 struct Table {
     /// In the order in which they were accepted.
     open: BTreeMap<u64, Arc<Link>>,
+    /// Connections to backends.
+    backends: usize,
+    /// The places of each network, with those of backends.
     of_network: HashMap<IpAddr, usize>,
     next: u64,
 }
@@ -62,6 +71,8 @@ impl Connections {
         Self {
             most,
             most_of_network: (most - most / 8).max(1),
+            most_backends: (most / 2).max(1),
+            most_for_backend: (most - most / 4).max(2),
             batch: (most / 64).max(1),
             table: Mutex::default(),
         }
@@ -73,7 +84,7 @@ impl Connections {
         let mut table = self.table();
         let is_full_for = |of: &usize| *of >= self.most_of_network;
         let of_network = table.of_network.get(&network).is_some_and(is_full_for).then_some(network);
-        if of_network.is_some() || table.open.len() >= self.most {
+        if of_network.is_some() || table.taken() >= self.most {
             table.make_room(of_network, self.batch)?;
         }
         let number = table.next;
@@ -82,6 +93,23 @@ impl Connections {
         table.open.insert(number, Arc::clone(&link));
         *table.of_network.entry(network).or_default() += 1;
         Some(Place { connections: Arc::clone(self), number, link })
+    }
+
+    /// A place for a connection to a backend, for a client at `address`.
+    pub(crate) fn admit_backend(self: &Arc<Self>, address: IpAddr) -> Option<BackendPlace> {
+        let network = network(address);
+        let mut table = self.table();
+        if table.backends >= self.most_backends {
+            return None;
+        }
+        let is_full_for = |of: &usize| *of >= self.most_for_backend;
+        let of_network = table.of_network.get(&network).is_some_and(is_full_for).then_some(network);
+        if of_network.is_some() || table.taken() >= self.most {
+            table.make_room(of_network, self.batch)?;
+        }
+        table.backends += 1;
+        *table.of_network.entry(network).or_default() += 1;
+        Some(BackendPlace { connections: Arc::clone(self), network })
     }
 
     /// Closes the connection that is needed least, if there is one that may be closed: another resource than places is short.
@@ -111,7 +139,27 @@ impl Connections {
     }
 }
 
+/// The place of a connection to a backend, until it is dropped.
+pub(crate) struct BackendPlace {
+    connections: Arc<Connections>,
+    /// That of the client.
+    network: IpAddr,
+}
+
+impl Drop for BackendPlace {
+    fn drop(&mut self) {
+        let mut table = self.connections.table();
+        table.backends -= 1;
+        table.leave(self.network);
+    }
+}
+
 impl Table {
+    /// How many places are taken.
+    fn taken(&self) -> usize {
+        self.open.len() + self.backends
+    }
+
     /// Closes the connection that is needed least, of a network or of all, or some of those that are not authenticated. None if
     /// all must stay.
     fn make_room(&mut self, network: Option<IpAddr>, batch: usize) -> Option<()> {
@@ -141,18 +189,23 @@ impl Table {
 
     fn remove(&mut self, number: u64) -> Option<Arc<Link>> {
         let link = self.open.remove(&number)?;
-        if let Some(of) = self.of_network.get_mut(&link.network) {
+        self.leave(link.network);
+        Some(link)
+    }
+
+    /// A place of a network is free.
+    fn leave(&mut self, network: IpAddr) {
+        if let Some(of) = self.of_network.get_mut(&network) {
             *of -= 1;
             if *of == 0 {
-                self.of_network.remove(&link.network);
+                self.of_network.remove(&network);
             }
         }
-        Some(link)
     }
 }
 
 /// The part of an address that one peer has: an IPv4 address, or the first 64 bits of an IPv6 address.
-fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
         v4 @ IpAddr::V4(_) => v4,

@@ -20,6 +20,9 @@ pub enum Error {
     /// A part of the server failed: the plain-text 500 of the reference, made by `Error::internal`.
     #[error("{0}")]
     Internal(String),
+    /// The caller has to come again later: the plain-text 429 of the reference.
+    #[error("Too many requests, please try again later.")]
+    TooManyRequests,
     /// A handler panicked. The panic itself is in the log.
     #[error("the handler panicked")]
     Panicked,
@@ -46,6 +49,12 @@ impl Error {
             Self::UnknownPath => plain_text(StatusCode::NOT_FOUND, "404 page not found\n"),
             Self::Body(error) => status_response(&body_status(&error)),
             Self::Internal(text) => plain_text(StatusCode::INTERNAL_SERVER_ERROR, text),
+            Self::TooManyRequests => {
+                let text = "Too many requests, please try again later.\n";
+                let mut response = plain_text(StatusCode::TOO_MANY_REQUESTS, text);
+                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+                response
+            }
             Self::Panicked => plain_text(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "This request caused apiserver to panic. Look in the logs for details.\n",

@@ -37,6 +37,7 @@ mod serve;
 mod stack;
 mod takeover;
 pub mod tls;
+mod unsent;
 pub mod version;
 
 pub use body::Body;

@@ -19,6 +19,14 @@ pub struct Limits {
     pub stalled: Duration,
     /// The bytes of superseded objects that responses may hold in memory.
     pub pinned: u64,
+    /// The bytes that the responses of one caller may hold by themselves, unsent. More than the largest response takes by far, and
+    /// some hundred lists at once.
+    pub unsent_of_caller: usize,
+    /// The bytes that all responses may hold by themselves: what a small machine can spare beside the cache. Past it, those callers
+    /// are refused that hold more than their part.
+    pub unsent: usize,
+    /// How long a request of a caller past that waits until something is sent: a client that reads needs much less.
+    pub unsent_wait: Duration,
     /// How long a peer may leave sent data unacknowledged, or its receive window shut, before the kernel drops the
     /// connection.
     pub unacknowledged: Duration,
@@ -50,6 +58,9 @@ impl Default for Limits {
             request: Duration::from_secs(60),
             stalled: Duration::from_secs(30),
             pinned: 128 << 20,
+            unsent_of_caller: 64 << 20,
+            unsent: 256 << 20,
+            unsent_wait: Duration::from_secs(1),
             unacknowledged: Duration::from_secs(120),
             keep_alive_probe: Duration::from_secs(180),
             header_bytes: 256 << 10,

@@ -1,5 +1,6 @@
 //! A request as handlers see it: its head, its body, and the peer of the connection.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +17,9 @@ use rustls::ProtocolVersion;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::oneshot;
 
-use crate::Query;
+use crate::connections::Connections;
+use crate::unsent::Unsent;
+use crate::{Limits, Query};
 
 /// One request.
 #[derive(Debug)]
@@ -74,7 +77,6 @@ impl Request {
 }
 
 /// The other end of a connection.
-#[derive(Debug)]
 pub struct Peer {
     /// The remote address of the connection.
     pub address: SocketAddr,
@@ -89,6 +91,16 @@ pub struct Peer {
     pub(crate) certified: Mutex<Option<Arc<Certified>>>,
     /// Whether any request of the connection was authenticated.
     pub(crate) authenticated: AtomicBool,
+    /// What responses under way hold, of all connections of the server.
+    pub(crate) unsent: Arc<Unsent>,
+    /// All connections of the server; none for a request of this process.
+    pub(crate) connections: Option<Arc<Connections>>,
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer").field("address", &self.address).field("tls", &self.tls).finish_non_exhaustive()
+    }
 }
 
 impl Peer {
@@ -100,6 +112,8 @@ impl Peer {
             tls: None,
             certified: Mutex::default(),
             authenticated: AtomicBool::new(false),
+            unsent: Arc::new(Unsent::new(&Limits::default())),
+            connections: None,
         }
     }
 

@@ -15,13 +15,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use cache::Cache;
 use http_body::{Body as _, Frame, SizeHint};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, coop};
 use tokio::time::Instant;
 
 use crate::body::StreamError;
@@ -30,6 +30,10 @@ use crate::{Body, Limits, Response};
 
 /// The most bytes that are given to hyper at once. It holds what it was given until the peer has taken it.
 const PIECE: usize = 128 << 10;
+
+/// How many bytes cost one of the 128 steps that a task may take before others have their turn: so a response whose peer takes
+/// everything gives half a megabyte at a time, and the sockets of others are looked at often enough.
+const STEP: usize = 4 << 10;
 
 /// The last byte of a larger response over HTTP/2 is held back, so that the response is in flight until its peer has taken all
 /// but that byte.
@@ -259,7 +263,7 @@ impl Tracked {
         let is_one_piece = match response.body() {
             Body::Empty => true,
             Body::Whole(bytes) => bytes.len() <= PIECE,
-            Body::Stream(_) => false,
+            Body::Shared(_) | Body::Stream(_) => false,
         };
         let sending = (stream.is_some() || !is_one_piece).then(|| {
             let extensions = response.extensions_mut();
@@ -313,6 +317,14 @@ impl Tracked {
     }
 }
 
+/// Pending if it is the turn of others before so many bytes are given.
+fn poll_turn(cx: &mut Context<'_>, bytes: usize) -> Poll<()> {
+    for _ in 0..bytes / STEP {
+        ready!(coop::poll_proceed(cx)).made_progress();
+    }
+    Poll::Ready(())
+}
+
 impl Drop for Tracked {
     fn drop(&mut self) {
         if let Some(sending) = &self.sending {
@@ -345,6 +357,7 @@ impl http_body::Body for Tracked {
                 end @ Poll::Ready(_) => return end,
             }
         }
+        ready!(poll_turn(cx, this.rest.len().min(PIECE)));
         // Over HTTP/1.1 the socket shows whether the peer takes data.
         if let Some(sending) = this.sending.as_ref().filter(|sending| sending.stream.is_some()) {
             sending.waiting.set();

@@ -18,6 +18,7 @@ use tokio::time::MissedTickBehavior;
 use crate::connection::{self, Shared};
 use crate::connections::Connections;
 use crate::handler::Handler;
+use crate::unsent::Unsent;
 use crate::{Lifecycle, Limits, Phase};
 
 /// The length of the kernel's queue of connections that are not accepted yet.
@@ -96,7 +97,15 @@ impl Server {
         let open = Arc::new(Connections::new(&limits));
         let mut sweeps = tokio::time::interval(Connections::sweep_interval(&limits));
         sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let shared = Arc::new(Shared { handler, tls, limits, lifecycle: lifecycle.clone() });
+        let unsent = Arc::new(Unsent::new(&limits));
+        let shared = Arc::new(Shared {
+            handler,
+            tls,
+            limits,
+            lifecycle: lifecycle.clone(),
+            unsent,
+            connections: Arc::clone(&open),
+        });
         let mut connections = JoinSet::new();
         let mut failures = Failures::default();
 

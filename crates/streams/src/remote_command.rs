@@ -5,14 +5,16 @@
 //! session ends when the output has ended and the server has said on the error stream how the command ended, or when the
 //! client is gone.
 
+use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, split};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::outbox::{self, Outbox};
 use crate::websocket::{self, Opcode, frame};
-use crate::{CLOSING, Error, spdy};
+use crate::{CLOSING, Error, PIECE, spdy};
 
 /// The protocol of the WebSocket.
 pub const PROTOCOL: &str = "v5.channel.k8s.io";
@@ -101,12 +103,31 @@ impl Opened {
 pub struct Session<C> {
     client: C,
     streams: Streams,
+    /// What the client said before the command began.
+    early: Vec<u8>,
 }
 
-impl<C: AsyncRead + AsyncWrite> Session<C> {
+impl<C: AsyncRead + AsyncWrite + Unpin> Session<C> {
     /// A session with a client that was just accepted.
     pub fn new(client: C, streams: Streams) -> Self {
-        Self { client, streams }
+        Self { client, streams, early: Vec::new() }
+    }
+
+    /// Waits for the connection to the server, for as long as the client is there; `None` if it is gone. What the client says meanwhile is kept, up to
+    /// a piece; a client that has said more is not listened to.
+    pub async fn while_opening<T>(&mut self, opening: impl Future<Output = T>) -> Option<T> {
+        let mut opening = pin!(opening);
+        let mut read = [0; 1 << 10];
+        loop {
+            tokio::select! {
+                biased;
+                opened = &mut opening => return Some(opened),
+                outcome = self.client.read(&mut read), if self.early.len() < PIECE => match outcome {
+                    Ok(count @ 1..) => self.early.extend_from_slice(read.get(..count).unwrap_or_default()),
+                    Ok(0) | Err(_) => return None,
+                },
+            }
+        }
     }
 
     /// Ends the session before it began, with what the client is to know about that.
@@ -133,6 +154,7 @@ impl<C: AsyncRead + AsyncWrite> Session<C> {
         status: impl FnOnce(&[u8]) -> Vec<u8>,
     ) -> Result<(), Error> {
         let (from_client, mut to_client) = split(self.client);
+        let from_client = self.early.as_slice().chain(from_client);
         let (from_backend, mut to_backend) = split(backend);
         let (opened, frames) = Opened::open(self.streams, protocol != "v2.channel.k8s.io");
         let (stdin, resize) = (opened.stdin, opened.resize);

@@ -2,7 +2,7 @@
 //! SPDY/3.1 and WebSocket (`v4.channel.k8s.io`).
 //!
 //! A command is run on this host, in the folder that the kubelet was started with; one with a terminal is told the size of that first. The main process of every container greets, and
-//! answers each line of its input in capitals. Ports are those of this host.
+//! answers each line of its input in capitals. Ports are those of this host. Commands in a container `silent` are never answered.
 
 mod remote;
 mod spdy;
@@ -182,6 +182,11 @@ async fn read(connection: &mut Connection) -> Option<Request> {
 async fn answer(mut connection: Connection, request: &Request, folder: &Path) -> Option<Connection> {
     match request.path.split('/').nth(1) {
         Some("containerLogs") => logs(connection, request).await,
+        Some("exec") if request.path.ends_with("/silent") => {
+            // Until the client closes the connection.
+            while connection.read_u8().await.is_ok() {}
+            None
+        }
         Some(what @ ("exec" | "attach" | "portForward")) => {
             if request.header("upgrade").eq_ignore_ascii_case("websocket") {
                 return channels(connection, request, what, folder).await;

@@ -158,6 +158,11 @@ impl Watcher {
         self.delivery(Some(encoding)).await
     }
 
+    /// Whether [`Watcher::keep`] shares the bytes of the last batch.
+    pub fn can_keep(&self) -> bool {
+        self.given.is_some()
+    }
+
     /// Shares the bytes of the last batch, all of them and nothing else, with the other watchers of the set.
     pub fn keep(&mut self, encoding: Encoding, bytes: &Bytes) {
         if let Some(span) = self.given.take() {

@@ -7,9 +7,11 @@ mod directory;
 mod disk;
 mod forms;
 mod growth;
+mod kubelets;
 mod memory;
 mod peers;
 mod protocol;
+mod unsent;
 mod work;
 
 use std::path::{Path, PathBuf};

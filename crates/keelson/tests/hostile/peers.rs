@@ -9,30 +9,39 @@ use testkit::{Folder, Server, TOKEN};
 use super::{Caller, PATIENCE, binary, megabytes, resident, start};
 
 const DATA: u8 = 0;
-const HEADERS: u8 = 1;
+pub(super) const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 
 /// An HTTP/2 connection that gives no more room for responses than it says at its start.
-struct Reluctant {
+pub(super) struct Reluctant {
     connection: Connection,
     unread: Vec<u8>,
     next_stream: u8,
+    /// The content of the last frame.
+    content: Vec<u8>,
 }
 
 impl Reluctant {
     /// Opens a connection whose streams have windows of `window` bytes.
-    fn open(target: &Target, window: u8) -> Result<Self, Error> {
+    pub(super) fn open(target: &Target, window: u8) -> Result<Self, Error> {
         let mut connection = target.http2().connect(PATIENCE)?;
         let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
         bytes.extend([0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, window]);
         connection.send(&bytes)?;
-        Ok(Self { connection, unread: Vec::new(), next_stream: 1 })
+        Ok(Self { connection, unread: Vec::new(), next_stream: 1, content: Vec::new() })
     }
 
     /// Asks for a path, without a body. Gives the stream.
     fn get(&mut self, path: &str, token: Option<&str>) -> Result<u8, Error> {
+        self.get_as(path, "*/*", token)
+    }
+
+    /// The same, in a form.
+    pub(super) fn get_as(&mut self, path: &str, accept: &str, token: Option<&str>) -> Result<u8, Error> {
         let mut block = vec![0x82, 0x87, 0x04, u8::try_from(path.len()).unwrap()];
         block.extend(path.as_bytes());
+        block.extend([0x0f, 0x04, u8::try_from(accept.len()).unwrap()]);
+        block.extend(accept.as_bytes());
         if let Some(token) = token {
             let value = format!("Bearer {token}");
             block.extend([0x0f, 0x08, u8::try_from(value.len()).unwrap()]);
@@ -40,10 +49,25 @@ impl Reluctant {
         }
         let stream = self.next_stream;
         self.next_stream += 2;
-        let mut frame = vec![0, 0, u8::try_from(block.len()).unwrap(), HEADERS, 5, 0, 0, 0, stream];
+        let [high, low] = u16::try_from(block.len()).unwrap().to_be_bytes();
+        let mut frame = vec![0, high, low, HEADERS, 5, 0, 0, 0, stream];
         frame.extend(block);
         self.connection.send(&frame)?;
         Ok(stream)
+    }
+
+    /// How many of the next `count` responses are 200. No other status is one byte.
+    pub(super) fn accepted(&mut self, count: usize) -> usize {
+        self.connection.allow(PATIENCE);
+        let (mut responses, mut accepted) = (0, 0);
+        while responses < count {
+            let (kind, _) = self.frame().expect("a frame in time").expect("an open connection");
+            if kind == HEADERS {
+                responses += 1;
+                accepted += usize::from(self.content.first() == Some(&0x88));
+            }
+        }
+        accepted
     }
 
     /// The next frame: its type and stream; none when the connection was closed.
@@ -53,6 +77,7 @@ impl Reluctant {
                 let length = usize::from(head[1]) << 8 | usize::from(head[2]);
                 let frame = (head[3], head[8]);
                 if rest.len() >= length {
+                    self.content = rest[..length].to_vec();
                     self.unread.drain(..9 + length);
                     return Ok(Some(frame));
                 }
@@ -79,17 +104,17 @@ impl Reluctant {
 }
 
 /// A server that may have so many file descriptors.
-fn start_with_descriptors(count: u32) -> (Server, Folder) {
+pub(super) fn start_with_descriptors(count: u32, flags: &[&str]) -> (Server, Folder) {
     let folder = Folder::new().unwrap();
     let script = folder.path().join("limited");
     let text = format!("#!/bin/sh\nulimit -n {count}\nexec '{}' \"$@\"\n", binary().display());
     std::fs::write(&script, text).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-    (Server::start(&script, &[]).unwrap(), folder)
+    (Server::start(&script, flags).unwrap(), folder)
 }
 
 /// Makes config maps with so many bytes each.
-fn fill(caller: &mut Caller, count: usize, bytes: usize) {
+pub(super) fn fill(caller: &mut Caller, count: usize, bytes: usize) {
     for at in 0..count {
         put(caller, at, bytes, 'a');
     }
@@ -111,12 +136,12 @@ fn put(caller: &mut Caller, at: usize, bytes: usize, letter: char) {
     assert!(matches!(answer.status, 200 | 201), "{}", answer.text());
 }
 
-const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+pub(super) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 #[test]
 fn strangers_with_shut_windows_do_not_lock_others_out() {
     for (descriptors, strangers) in [(512, 280), (1024, 800)] {
-        let (server, _folder) = start_with_descriptors(descriptors);
+        let (server, _folder) = start_with_descriptors(descriptors, &[]);
         let target = server.target().unwrap();
         let begin = Instant::now();
         let mut held = Vec::new();

@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{
-    APPLY, Answer, CREATE, Caller, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, UPDATE, Write, cpu_time, start,
+    APPLY, Answer, CREATE, Caller, JSON_PATCH, MERGE_PATCH, PATIENCE, STRATEGIC_PATCH, UPDATE, Write,
+    cpu_time, megabytes, start,
 };
+use testkit::TOKEN;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -243,6 +245,54 @@ fn large_lists_in_other_forms_do_not_hold_up_others() {
         println!("{lists} lists as {accept}; beside them {waits}");
         assert!(waits.p99 < 20 * quiet.p99 + Duration::from_millis(100), "{accept}");
         assert!(waits.most < 20 * quiet.most + Duration::from_millis(200), "{accept}");
+    }
+}
+
+#[test]
+fn compressed_lists_and_initial_events_do_not_hold_up_others() {
+    let server = start(&[]);
+    let mut caller = Caller::new(&server);
+    let data: serde_json::Map<String, Value> =
+        (0..20_000).map(|at| (format!("k{at}"), json!("some value"))).collect();
+    for at in 0..64 {
+        let body = json!({ "metadata": { "name": format!("large-{at}") }, "data": data }).to_string();
+        assert_eq!(caller.ask("POST", MAPS, body.as_bytes()).status, 201);
+    }
+    let quiet = Waits::of((0..200).map(|_| caller.still_served()).collect());
+    println!("without others {quiet}");
+    let watch = format!("{MAPS}?watch=1&resourceVersion=0&timeoutSeconds=1");
+    for (what, path, header, readers) in
+        [("compressed lists", MAPS, "Accept-Encoding: gzip\r\n", 8), ("watches", watch.as_str(), "", 16)]
+    {
+        let (is_over, mut waits) = (AtomicBool::new(false), Vec::new());
+        let bytes: usize = std::thread::scope(|scope| {
+            let read = || {
+                let (target, mut bytes) = (server.target().unwrap(), 0);
+                while !is_over.load(Ordering::Relaxed) {
+                    let mut connection = target.connect(PATIENCE).unwrap();
+                    let authority = target.authority();
+                    let request = format!(
+                        "GET {path} HTTP/1.1\r\nHost: {authority}\r\nAuthorization: Bearer {TOKEN}\r\n{header}Connection: close\r\n\r\n"
+                    );
+                    connection.send(request.as_bytes()).unwrap();
+                    while let Ok(Some(read)) = connection.receive() {
+                        bytes += read.len();
+                    }
+                }
+                bytes
+            };
+            let all: Vec<_> = (0..readers).map(|_| scope.spawn(read)).collect();
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_secs(4) {
+                waits.push(caller.still_served());
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            is_over.store(true, Ordering::Relaxed);
+            all.into_iter().map(|reader| reader.join().unwrap()).sum()
+        });
+        let waits = Waits::of(waits);
+        println!("{} of {what}; beside them {waits}", megabytes(bytes as u64));
+        assert!(bytes > 1_000_000 && waits.most < Duration::from_secs(5), "{what}");
     }
 }
 

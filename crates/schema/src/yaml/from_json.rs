@@ -104,6 +104,11 @@ impl<T: AsRef<str>> Writer<T> {
         Ok(Self { json, containers, tasks, emitter: Emitter::new() })
     }
 
+    /// The bytes of memory that it holds: the text, and what is known of its lists and maps.
+    pub fn held(&self) -> usize {
+        self.json.as_ref().len() + self.containers.capacity() * size_of::<Span>()
+    }
+
     /// Appends to `out` until that has `enough` bytes, or little more. Returns whether everything is written.
     pub fn write(&mut self, out: &mut Vec<u8>, enough: usize) -> Result<bool, Error> {
         std::mem::swap(out, &mut self.emitter.out);

@@ -25,6 +25,9 @@ pub(crate) enum Coding {
 pub(crate) struct Compressor(GzEncoder<Vec<u8>>);
 
 impl Compressor {
+    /// About how many bytes a compressor holds.
+    pub(crate) const HELD: usize = 320 << 10;
+
     /// The fastest level, as the reference has it.
     pub(crate) fn new() -> Self {
         Self(GzEncoder::new(Vec::with_capacity(32 * 1024), flate2::Compression::fast()))
@@ -44,18 +47,30 @@ impl Compressor {
 
 /// A response with a body in memory.
 pub(crate) fn whole(code: StatusCode, media_type: &'static str, body: Bytes, coding: Coding) -> Response {
-    let mut compressed = None;
-    if coding == Coding::Gzip && body.len() > THRESHOLD {
-        let mut compressor = Compressor::new();
-        // Writing into memory does not fail. If it did, the response would not be compressed.
-        if let Ok(first) = compressor.push(&body)
-            && let Ok(rest) = compressor.finish()
-        {
-            compressed = Some(Bytes::from([first, rest].concat()));
-        }
+    match compressed(&body, coding) {
+        Some(compressed) => response(code, media_type, Body::from(compressed), true),
+        None => response(code, media_type, Body::from(body), false),
     }
-    let is_compressed = compressed.is_some();
-    response(code, media_type, Body::from(compressed.unwrap_or(body)), is_compressed)
+}
+
+/// The same, with a body that other responses share.
+pub(super) fn shared(code: StatusCode, media_type: &'static str, body: Bytes, coding: Coding) -> Response {
+    match compressed(&body, coding) {
+        Some(compressed) => response(code, media_type, Body::from(compressed), true),
+        None => response(code, media_type, Body::shared(body), false),
+    }
+}
+
+/// A body, if it is to be compressed.
+fn compressed(body: &[u8], coding: Coding) -> Option<Bytes> {
+    if coding == Coding::Identity || body.len() <= THRESHOLD {
+        return None;
+    }
+    let mut compressor = Compressor::new();
+    // Writing into memory does not fail. If it did, the response would not be compressed.
+    let first = compressor.push(body).ok()?;
+    let rest = compressor.finish().ok()?;
+    Some([first, rest].concat().into())
 }
 
 /// A response with its headers.

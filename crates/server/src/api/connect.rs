@@ -11,7 +11,8 @@
 //! | WebSocket with `SPDY/3.1+...`, for ports | SPDY, whose bytes are the messages of the WebSocket | `upgrade` |
 //!
 //! Nothing is buffered beyond a few pieces in each direction: a client that stops reading stops the backend. Streams have no
-//! time limit, and end when one side ends, or when the server stops.
+//! time limit, and end when one side ends, or when the server stops. Until a backend has agreed to an upgrade, it has
+//! [`OPENING`], and the client that leaves ends the attempt. Each connection to a backend has a [`Place`] among all connections of the server.
 
 mod log;
 mod proxy;
@@ -21,17 +22,24 @@ mod upgrade;
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use http::{StatusCode, Uri};
+use http::header::UPGRADE;
+use http::{HeaderMap, StatusCode, Uri};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use kinds::{Connect, SubresourceAction};
-use outbound::{ForwardBody, ForwardError, Forwarder, TlsError, Trust};
+use object::quote::Quoted;
+use outbound::{ForwardBody, ForwardError, Forwarder, Guard, TlsError, Trust};
 use registry::{Backend, ConnectOptions, Location, Target, Warnings};
+use streams::websocket;
 
 use super::Api;
 use super::request_info::RequestInfo;
-use crate::{Body, Error, Request, RequestBody, Response, Status};
+use crate::{Body, Details, Error, Request, RequestBody, Response, Status};
+
+/// How long a backend may take to agree to an upgrade, from the opening of its connection on.
+const OPENING: Duration = Duration::from_secs(30);
 
 /// The clients for kubelets, and for what is proxied to.
 #[derive(Debug)]
@@ -77,13 +85,47 @@ impl Backends {
         }
     }
 
-    /// Sends a request to a location.
+    /// Sends a request to a location. A connection that is opened for it has the place until it is closed.
     async fn send(
         &self,
         location: &Location,
         request: http::Request<ForwardBody>,
+        place: Place,
     ) -> Result<http::Response<Incoming>, ForwardError> {
-        self.of(location.backend).send(request).await
+        self.of(location.backend).send(request, place.0).await
+    }
+}
+
+/// The place of a connection to a backend among all connections of the server.
+#[derive(Debug, Default)]
+struct Place(Option<Guard>);
+
+impl Place {
+    /// A place for a connection that is opened for the client of a request.
+    fn of(request: &Request) -> Result<Self, Status> {
+        let Some(connections) = &request.peer.connections else { return Ok(Self(None)) };
+        match connections.admit_backend(request.peer.address.ip()) {
+            Some(place) => Ok(Self(Some(Box::new(place)))),
+            None => {
+                let why = "too many connections to pods, nodes and services are open, please try again later";
+                let details = Details { retry_after_seconds: 1, ..Details::default() };
+                Err(Status { details: Some(details.into()), ..Status::service_unavailable(why) })
+            }
+        }
+    }
+}
+
+/// 502 for a backend that switches to a protocol that it was not asked for.
+fn switched_unasked(asked: &HeaderMap, answered: &HeaderMap) -> Status {
+    let protocol = |headers: &HeaderMap| match websocket::is_upgrade(headers) {
+        true => headers.get(UPGRADE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()),
+        false => None,
+    };
+    let [answered, asked] = [answered, asked].map(|headers| protocol(headers).unwrap_or_default());
+    let (answered, asked) = (Quoted(&answered), Quoted(&asked));
+    Status {
+        code: 502,
+        ..failed(&format!("backend tried to switch protocol {answered} when {asked} was requested"))
     }
 }
 
@@ -109,12 +151,17 @@ impl Api {
             return Ok(response);
         };
         check_address(&location).await?;
+        let place = Place::of(request)?;
         match target.subresource.map(|subresource| &subresource.action) {
-            Some(SubresourceAction::Connect(Connect::Log)) => self.log(request, &location, target.name).await,
-            Some(SubresourceAction::Connect(Connect::Proxy)) => {
-                self.proxy(request, &location, info.path).await
+            Some(SubresourceAction::Connect(Connect::Log)) => {
+                self.log(request, &location, target.name, place).await
             }
-            Some(SubresourceAction::Connect(connect)) => self.stream(request, location, *connect).await,
+            Some(SubresourceAction::Connect(Connect::Proxy)) => {
+                self.proxy(request, &location, info.path, place).await
+            }
+            Some(SubresourceAction::Connect(connect)) => {
+                self.stream(request, location, *connect, place).await
+            }
             _ => Err(Status::unknown_resource().into()),
         }
     }

@@ -23,8 +23,9 @@ use super::negotiate::{
 use super::represent::{Converted, Include, View};
 use super::request_info::{self, Prefix, RequestInfo, Verb};
 use super::{Api, decode, list_body, represent, routes, watch_body};
-use crate::sending::SendBy;
-use crate::{Error, Query, Request, Response, Status, body, deadline};
+use crate::sending::{Pins, SendBy};
+use crate::unsent::Payer;
+use crate::{Body, Error, Query, Request, Response, Status, body, deadline};
 
 const WARNING: HeaderName = HeaderName::from_static("warning");
 
@@ -37,6 +38,7 @@ struct VerbRequest<'a> {
     user_agent: &'a str,
     body: Bytes,
     warnings: Warnings,
+    payer: Payer,
     /// When it has to be answered.
     until: Option<Instant>,
 }
@@ -165,6 +167,7 @@ impl Api {
             user_agent: request.header(USER_AGENT),
             body,
             warnings,
+            payer: Payer::of(request),
             until,
         };
         let is_write = matches!(
@@ -184,7 +187,7 @@ impl Api {
     }
 
     /// The timeout of a request: its `timeout` parameter, at most the configured timeout.
-    fn timeout(&self, query: Query<'_>) -> Result<Duration, Status> {
+    pub(super) fn timeout(&self, query: Query<'_>) -> Result<Duration, Status> {
         let bound = self.config.request_timeout;
         Ok(deadline::requested(query)?.map_or(bound, |asked| asked.min(bound)))
     }
@@ -209,8 +212,13 @@ impl Api {
             return Err(Status::bad_request(why).into());
         }
         let version = first(request.query, "resourceVersion");
-        let content = self.registry.get(&request.target, &version).await?;
-        self.answer(&request, &view, Answer { code: 200, content }).await
+        let content = view.ready(self.registry.get(&request.target, &version).await?).await?;
+        let bytes = self.bytes_to_encode(&request, &view, &content);
+        let _permit = match bytes > LARGE {
+            true => Some(view.payer.permit(&self.large, bytes).await?),
+            false => None,
+        };
+        self.encoded(&request, &view, StatusCode::OK, &content)
     }
 
     async fn list_or_watch(&self, request: VerbRequest<'_>, prefix: Prefix) -> Result<Response, Error> {
@@ -225,12 +233,13 @@ impl Api {
             if !objects.is_empty() {
                 let coding = self.coding(&request.preferences);
                 let form = view.list_of(objects)?;
-                return Ok(form.into_response(StatusCode::OK, view.accept.format.media_type(), coding));
+                let media_type = view.accept.format.media_type();
+                return Ok(form.into_response(StatusCode::OK, media_type, coding, &view));
             }
         }
         if !options.watch {
             let list = self.registry.list(&request.target, &options).await?;
-            return Ok(list_body::respond(view, list, self.coding(&request.preferences)).await?);
+            return list_body::respond(view, list, self.coding(&request.preferences)).await;
         }
         let timeout =
             options.timeout.filter(|timeout| !timeout.is_zero()).unwrap_or_else(|| self.watch_timeout());
@@ -321,7 +330,7 @@ impl Api {
         let list = self.list_options(&request, Forced::No)?;
         let options = self.delete_options(&request)?;
         let deleted = self.registry.delete_collection(&request.target, &list, &options).await?;
-        Ok(list_body::respond(view, deleted, self.coding(&request.preferences)).await?)
+        list_body::respond(view, deleted, self.coding(&request.preferences)).await
     }
 
     fn list_options(&self, request: &VerbRequest<'_>, forced: Forced) -> Result<ListOptions, Status> {
@@ -358,6 +367,7 @@ impl Api {
             now: MicroTime::now(),
             converted: waits.then(Converted::default),
             large: self.large.clone(),
+            payer: request.payer.clone(),
         })
     }
 
@@ -379,14 +389,38 @@ impl Api {
     ) -> Result<Response, Error> {
         let content = view.ready(answer.content).await?;
         let code = StatusCode::from_u16(answer.code).unwrap_or(StatusCode::OK);
-        let size = match &content {
+        self.encoded(request, view, code, &content)
+    }
+
+    /// The response with an object.
+    fn encoded(
+        &self,
+        request: &VerbRequest<'_>,
+        view: &View,
+        code: StatusCode,
+        content: &Content,
+    ) -> Result<Response, Error> {
+        let pins = Pins::newest(&view.cache);
+        let mut response = large::beside(self.bytes_to_encode(request, view, content), || {
+            let (media_type, coding) = (view.accept.format.media_type(), self.coding(&request.preferences));
+            Ok::<_, Status>(view.form(content)?.into_response(code, media_type, coding, view))
+        })?;
+        if let Body::Shared(_) = response.body() {
+            response.extensions_mut().insert(pins);
+        }
+        Ok(response)
+    }
+
+    /// How many bytes of a stored object have to be encoded or compressed for a response.
+    fn bytes_to_encode(&self, request: &VerbRequest<'_>, view: &View, content: &Content) -> usize {
+        match content {
+            Content::Entry(entry) if view.sends_stored(entry) => match self.coding(&request.preferences) {
+                Coding::Identity => 0,
+                Coding::Gzip => entry.bytes().len(),
+            },
             Content::Entry(entry) => entry.bytes().len(),
             Content::Tree(_) | Content::Other { .. } => 0,
-        };
-        large::beside(size, || {
-            let coding = self.coding(&request.preferences);
-            Ok(view.form(&content)?.into_response(code, view.accept.format.media_type(), coding))
-        })
+        }
     }
 }
 

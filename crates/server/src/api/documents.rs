@@ -16,6 +16,7 @@ use openapi::v3::Entry;
 use registry::{Catalog, GroupVersion};
 
 use super::compress;
+use super::in_use::InUse;
 use super::negotiate::{self, ClientPreferences, Format};
 use super::request_info::RequestInfo;
 use super::specs::{Made, V2, V3};
@@ -87,6 +88,18 @@ pub(crate) struct Documents {
     /// The hashes of all OpenAPI v3 documents.
     v3_hashes: MemoizedBy<String, String>,
     v3_index: MemoizedBy<(), Bytes>,
+    /// What responses under way have of them.
+    pub(super) in_use: InUse<DocumentForm>,
+}
+
+/// A document as it is sent: which, and in which form. Its content is that of the hash.
+#[derive(PartialEq, Eq, Hash)]
+pub(super) enum DocumentForm {
+    Aggregated(Root, Format, String),
+    V2Gzip(Encoding, String),
+    V2(Encoding, String),
+    V3(String),
+    V3Protobuf(String),
 }
 
 impl Documents {
@@ -265,14 +278,18 @@ impl Api {
             response
         } else {
             let ty = schema::builtin::by_name("apidiscovery.v2.APIGroupDiscoveryList");
-            let body = represent::rewrite(tagged.json.clone(), ty, format)?.into_bytes()?;
+            let form = DocumentForm::Aggregated(root, format, tagged.etag.clone());
+            let make = || -> Result<_, Status> {
+                Ok(represent::rewrite(tagged.json.clone(), ty, format)?.into_bytes()?.into())
+            };
+            let body = self.documents.in_use.get(form, make)?;
             let media_type = match format {
                 Format::Json | Format::Pretty => AGGREGATED_JSON,
                 Format::Yaml => AGGREGATED_YAML,
                 Format::Protobuf => AGGREGATED_PROTOBUF,
                 Format::Cbor => AGGREGATED_CBOR,
             };
-            compress::whole(StatusCode::OK, media_type, body, self.coding(&preferences))
+            compress::shared(StatusCode::OK, media_type, body, self.coding(&preferences))
         };
         if let Ok(value) = HeaderValue::from_str(&etag) {
             response.headers_mut().insert(ETAG, value);

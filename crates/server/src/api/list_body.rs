@@ -1,10 +1,11 @@
-//! The response to a list: encoded in chunks while it is sent, each object copied once.
+//! The response to a list: encoded in chunks while it is sent, each small object copied once, large ones not at all.
 //!
 //! 1. A list takes the memory of one chunk, however long it is. If its size must be known before its start (Protobuf, CBOR), or
 //!    its rows are sorted, or its objects are decoded, it also takes a pointer for each object.
 //! 2. Encoding yields to other tasks between steps. Up to [`LARGE`] bytes of objects are encoded on the event loop; if more are
-//!    not in the cache, they are encoded beside it, in batches.
-//! 3. It holds the state that it shows until it is sent. [`Pins`] bounds what that costs.
+//!    not in the cache, they are encoded beside it, in batches. Compression is always beside it.
+//! 3. It holds the state that it shows until it is sent. [`Pins`] bounds what that costs. What else it holds is
+//!    [counted](crate::unsent).
 //! 4. An error before the first chunk is an error response; a later error ends the response in the middle. What cannot be decoded is
 //!    found before the first chunk, and what a webhook converts is converted before it and held, up to [`MOST_CONVERTED`].
 
@@ -26,15 +27,16 @@ use schema::Status;
 use store::Revision;
 
 use super::compress::{self, Coding, Compressor, THRESHOLD};
-use super::large::{LARGE, Permit};
+use super::large::{LARGE, LargeWork, Permit};
 use super::negotiate::{Format, Transform, TransformKind};
 use super::represent::form::LongForm;
 use super::represent::{View, table};
 use crate::body::StreamError;
 use crate::sending::Pins;
-use crate::{Body, Response};
+use crate::unsent::Charge;
+use crate::{Body, Error, Response};
 use frame::ListFrame;
-use item::{ItemEncoding, Source};
+use item::{ItemEncoding, Rest, Source};
 
 /// The approximate size of a chunk.
 const CHUNK: usize = 64 * 1024;
@@ -44,7 +46,7 @@ const MEASURED_PER_STEP: usize = 64;
 const MOST_CONVERTED: usize = 128 << 20;
 
 /// The response to a list.
-pub(crate) async fn respond(view: View, list: List, coding: Coding) -> Result<Response, Status> {
+pub(crate) async fn respond(view: View, list: List, coding: Coding) -> Result<Response, Error> {
     let media_type = view.accept.format.media_type();
     let pins = Pins::newest(&view.cache);
     let mut producer = Producer::new(view, list)?;
@@ -52,12 +54,18 @@ pub(crate) async fn respond(view: View, list: List, coding: Coding) -> Result<Re
     let mut size = 0;
     let enough = if coding == Coding::Gzip { THRESHOLD } else { 0 };
     let mut permit = None;
+    let payer = producer.view.payer.clone();
+    let mut charge = None;
     loop {
         match producer.step(permit.take())? {
             Step::Again => tokio::task::yield_now().await,
-            Step::Large(bytes) => permit = Some(producer.view.large.permit(bytes).await),
+            Step::Large(bytes) => permit = Some(payer.permit(&producer.view.large, bytes).await?),
             Step::Convert(entries) => producer.view.convert_ahead(&entries).await?,
-            Step::ConvertAlso(entries) => producer.converted += producer.view.convert_also(&entries).await?,
+            Step::ConvertAlso(entries) => {
+                producer.converted += producer.view.convert_also(&entries).await?;
+                let held = producer.held();
+                charge.get_or_insert_with(|| payer.charge(held)).set(held);
+            }
             Step::Chunk(bytes) => {
                 size += bytes.len();
                 chunks.push_back(bytes);
@@ -83,7 +91,10 @@ pub(crate) async fn respond(view: View, list: List, coding: Coding) -> Result<Re
     }
     let compressor = (coding == Coding::Gzip).then(Compressor::new);
     let is_compressed = compressor.is_some();
-    let body = ListBody { producer: Some(producer), chunks, compressor, waiting: None };
+    let held = producer.held();
+    let charge = charge.unwrap_or_else(|| payer.charge(held));
+    let large = producer.view.large.clone();
+    let body = ListBody { producer: Some(producer), chunks, compressor, large, waiting: None, charge };
     let mut response =
         compress::response(StatusCode::OK, media_type, Body::Stream(Box::pin(body)), is_compressed);
     response.extensions_mut().insert(pins);
@@ -118,6 +129,10 @@ struct Producer {
     allowance: usize,
     /// The bytes of objects that were converted before the first chunk.
     converted: usize,
+    /// The bytes of a large object that come next, after what is in the buffer.
+    rest: Option<Bytes>,
+    /// How many bytes of the last chunk are neither in the cache nor in the buffer.
+    encoded: usize,
 }
 
 /// The metadata of a list.
@@ -182,7 +197,17 @@ impl Producer {
                 unreadable: UnreadableObjects::default(),
             },
         };
-        Ok(Self { view, item, state, list, ahead: VecDeque::new(), allowance: LARGE, converted: 0 })
+        Ok(Self {
+            view,
+            item,
+            state,
+            list,
+            ahead: VecDeque::new(),
+            allowance: LARGE,
+            converted: 0,
+            rest: None,
+            encoded: 0,
+        })
     }
 
     /// What comes first for objects that can be decoded.
@@ -212,6 +237,16 @@ impl Producer {
         Ok(State::Writing { rest, buffer, frame, any: false, long: None })
     }
 
+    /// About how many bytes it holds by itself: two chunks, what was converted or encoded, and a pointer for each object.
+    fn held(&self) -> usize {
+        let objects = match &self.state {
+            State::Converting { entries, .. } => entries.len(),
+            State::Writing { rest: Remaining::Measured(rest), .. } => rest.len(),
+            _ => 0,
+        };
+        2 * (CHUNK + CHUNK / 4) + self.converted + self.encoded + objects * size_of::<Arc<Entry>>()
+    }
+
     /// Does a part of the work: on the event loop, or beside it if there is a permit.
     fn step(&mut self, permit: Option<Permit>) -> Result<Step, Status> {
         match permit {
@@ -227,7 +262,7 @@ impl Producer {
 
     /// Encodes at most as many bytes of objects as `allowance` says, which is lessened by them.
     fn step_within(&mut self, allowance: &mut usize) -> Result<Step, Status> {
-        let Self { view, item, list, ahead, .. } = self;
+        let Self { view, item, list, ahead, rest: large_rest, encoded, .. } = self;
         match &mut self.state {
             State::Checking { rest, checked, unreadable } => {
                 for _ in 0..MEASURED_PER_STEP {
@@ -253,7 +288,8 @@ impl Producer {
                 Ok(Step::Again)
             }
             State::Converting { entries, next } => {
-                let group: Vec<_> = match self.converted < MOST_CONVERTED {
+                let may_hold_more = self.converted < MOST_CONVERTED && !view.payer.is_over_budget();
+                let group: Vec<_> = match may_hold_more {
                     true => entries.iter().skip(*next).take(MEASURED_PER_STEP).cloned().collect(),
                     false => Vec::new(),
                 };
@@ -309,7 +345,16 @@ impl Producer {
                 Ok(Step::Again)
             }
             State::Writing { rest, buffer, frame, any, long } => {
+                if large_rest.is_none() {
+                    *encoded = 0;
+                }
                 while buffer.len() < CHUNK {
+                    if let Some(bytes) = large_rest.take_if(|_| buffer.is_empty()) {
+                        return Ok(Step::Chunk(bytes));
+                    }
+                    if large_rest.is_some() {
+                        break;
+                    }
                     if let Some(form) = long {
                         let Some(left) = allowance.checked_sub(CHUNK) else { return Ok(Step::Large(CHUNK)) };
                         *allowance = left;
@@ -341,7 +386,15 @@ impl Producer {
                     if std::mem::replace(any, true) {
                         buffer.extend_from_slice(frame.separator);
                     }
-                    *long = item.write(view, &entry, source, buffer)?;
+                    match item.write(view, &entry, source, buffer)? {
+                        Rest::Nothing => {}
+                        Rest::Long(form) => *long = Some(form),
+                        Rest::Stored(bytes) => *large_rest = Some(bytes),
+                        Rest::Encoded(bytes) => {
+                            *encoded = bytes.len();
+                            *large_rest = Some(bytes);
+                        }
+                    }
                 }
                 let full = std::mem::replace(buffer, Vec::with_capacity(CHUNK + CHUNK / 4));
                 Ok(Step::Chunk(full.into()))
@@ -405,40 +458,76 @@ struct ListBody {
     /// Chunks that are encoded and not compressed yet.
     chunks: VecDeque<Bytes>,
     compressor: Option<Compressor>,
+    large: LargeWork,
     /// What the next step waits for: a conversion, or a permit.
     waiting: Option<BoxFuture<'static, Result<Option<Permit>, Status>>>,
+    /// For what it holds.
+    charge: Charge,
 }
 
 impl ListBody {
     /// The next bytes; none at the end.
     fn next(&mut self, permit: Option<Permit>) -> Result<Option<Step>, StreamError> {
-        let chunk = match self.chunks.pop_front() {
-            Some(chunk) => chunk,
-            None => {
-                let Some(producer) = &mut self.producer else { return Ok(None) };
-                match producer.step(permit).map_err(|status| status.message)? {
-                    again @ (Step::Again | Step::Convert(_) | Step::ConvertAlso(_) | Step::Large(_)) => {
-                        return Ok(Some(again));
+        let step = match (self.compressor.is_some(), permit) {
+            (false, permit) => self.next_plain(permit)?,
+            (true, None) if self.producer.is_none() && self.chunks.is_empty() => None,
+            (true, None) => Some(Step::Large(CHUNK)),
+            (true, Some(permit)) => permit.run(|allowance| self.next_compressed(allowance))?,
+        };
+        let held = self.producer.as_ref().map_or(0, Producer::held);
+        self.charge.set(held + self.compressor.as_ref().map_or(0, |_| Compressor::HELD));
+        Ok(step)
+    }
+
+    fn next_plain(&mut self, permit: Option<Permit>) -> Result<Option<Step>, StreamError> {
+        if let Some(chunk) = self.chunks.pop_front() {
+            return Ok(Some(Step::Chunk(chunk)));
+        }
+        let Some(producer) = &mut self.producer else { return Ok(None) };
+        let step = producer.step(permit).map_err(|status| status.message)?;
+        if let Step::Last(_) = step {
+            self.producer = None;
+        }
+        Ok(Some(step))
+    }
+
+    /// Compresses chunks until there is one of compressed bytes, or until as many bytes were compressed as `allowance` says.
+    fn next_compressed(&mut self, mut allowance: usize) -> Result<Option<Step>, StreamError> {
+        let Some(compressor) = &mut self.compressor else { return Ok(None) };
+        let mut left = allowance;
+        let mut compressed = Vec::new();
+        while compressed.len() < CHUNK && left > 0 {
+            let step = match (self.chunks.pop_front(), &mut self.producer) {
+                (Some(chunk), _) => Step::Chunk(chunk),
+                (None, Some(producer)) => {
+                    producer.step_within(&mut allowance).map_err(|status| status.message)?
+                }
+                (None, None) => return Ok(None),
+            };
+            match step {
+                Step::Chunk(chunk) => {
+                    left = left.saturating_sub(chunk.len());
+                    compressed.extend_from_slice(&compressor.push(&chunk)?);
+                }
+                Step::Last(chunk) => {
+                    self.producer = None;
+                    compressed.extend_from_slice(&compressor.push(&chunk)?);
+                    if let Some(compressor) = self.compressor.take() {
+                        compressed.extend_from_slice(&compressor.finish()?);
                     }
-                    Step::Chunk(chunk) => chunk,
-                    Step::Last(chunk) => {
-                        self.producer = None;
-                        let Some(mut compressor) = self.compressor.take() else {
-                            return Ok(Some(Step::Last(chunk)));
-                        };
-                        let rest = compressor.push(&chunk)?;
-                        let end = compressor.finish()?;
-                        return Ok(Some(Step::Last([rest, end].concat().into())));
-                    }
+                    return Ok(Some(Step::Last(compressed.into())));
+                }
+                Step::Again => {}
+                // The next step says the same again.
+                Step::Large(_) | Step::Convert(_) if !compressed.is_empty() => break,
+                waits @ (Step::Large(_) | Step::Convert(_) | Step::ConvertAlso(_)) => {
+                    return Ok(Some(waits));
                 }
             }
-        };
-        Ok(Some(match &mut self.compressor {
-            None => Step::Chunk(chunk),
-            Some(compressor) => match compressor.push(&chunk)? {
-                none if none.is_empty() => Step::Again,
-                some => Step::Chunk(some),
-            },
+        }
+        Ok(Some(match compressed.is_empty() {
+            true => Step::Again,
+            false => Step::Chunk(compressed.into()),
         }))
     }
 }
@@ -477,10 +566,8 @@ impl http_body::Body for ListBody {
                     continue;
                 }
                 Ok(Some(Step::Large(bytes))) => {
-                    let large = this.producer.as_ref().map(|producer| producer.view.large.clone());
-                    this.waiting = large.map(|large| -> BoxFuture<'static, _> {
-                        Box::pin(async move { Ok(Some(large.permit(bytes).await)) })
-                    });
+                    let large = this.large.clone();
+                    this.waiting = Some(Box::pin(async move { Ok(Some(large.permit(bytes).await)) }));
                     continue;
                 }
                 Ok(Some(Step::Chunk(bytes) | Step::Last(bytes))) => {

@@ -21,7 +21,7 @@ pub(crate) use status::status_response;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use cache::{Cache, Entry};
 use object::Value;
 use object::time::MicroTime;
@@ -29,9 +29,10 @@ use registry::{Content, Served};
 use schema::{Limits, Ref, Shape, Status, Type, builtin, cbor, json, protobuf, yaml};
 
 use super::decode::go_name;
-use super::large::LargeWork;
+use super::large::{LARGE, LargeWork};
 use super::negotiate::{Accept, Format, MetaVersion, Transform, TransformKind};
 use crate::Query;
+use crate::unsent::Payer;
 use encodings::CachedEncoding;
 use form::Form;
 
@@ -83,6 +84,8 @@ pub(crate) struct View {
     pub(crate) converted: Option<Converted>,
     /// Where large objects are encoded.
     pub(crate) large: LargeWork,
+    /// Whose responses they are.
+    pub(crate) payer: Payer,
 }
 
 impl View {
@@ -115,7 +118,13 @@ impl View {
     fn plain(&self, content: &Content) -> Result<Form, Status> {
         match content {
             Content::Entry(entry) => match self.accept.format {
-                Format::Json => Ok(Form::Whole(with_line_feed(&self.json(entry)?))),
+                Format::Json => {
+                    let json = self.json(entry)?;
+                    Ok(match json.len() > LARGE && self.sends_stored(entry) {
+                        true => Form::Stored(json),
+                        false => Form::Whole(form::with_line_feed(&json)),
+                    })
+                }
                 Format::Pretty => self.encoded_form(entry, CachedEncoding::Pretty),
                 Format::Yaml => self.encoded_form(entry, CachedEncoding::Yaml),
                 Format::Cbor => self.encoded_form(entry, CachedEncoding::Cbor),
@@ -239,6 +248,11 @@ impl View {
         self.served.stored.as_ref().is_some_and(|stored| stored.is_working_version)
     }
 
+    /// Whether a response with an object is its stored bytes.
+    pub(crate) fn sends_stored(&self, entry: &Entry) -> bool {
+        self.accept.transform.is_none() && self.accept.format == Format::Json && self.is_as_stored(entry)
+    }
+
     /// Whether the stored bytes of an object are what the requested version makes of it.
     pub(crate) fn is_as_stored(&self, entry: &Entry) -> bool {
         let stored = self.served.stored.as_ref();
@@ -315,14 +329,6 @@ pub(crate) fn protobuf_meta(metadata: &Value) -> Result<Bytes, Status> {
     let mut out = Vec::with_capacity(message.len() + 8);
     wire::bytes_field(1, &message, &mut out);
     Ok(out.into())
-}
-
-/// Bytes with the line feed at the end of JSON responses.
-fn with_line_feed(bytes: &Bytes) -> Bytes {
-    let mut out = BytesMut::with_capacity(bytes.len() + 1);
-    out.put_slice(bytes);
-    out.put_u8(b'\n');
-    out.freeze()
 }
 
 /// Indented JSON: for what the server itself has made.

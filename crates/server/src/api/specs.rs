@@ -1,7 +1,9 @@
 //! The OpenAPI documents, and their responses: with ETags, byte ranges and compression.
 //!
-//! They are computed on their first use, and kept compressed; OpenAPI v2 in parts, so that a custom kind more costs its own.
+//! They are computed on their first use, and kept compressed; OpenAPI v2 in parts, so that a custom kind more costs its own. Responses at the same
+//! time share what is sent ([`super::in_use`]).
 
+use std::convert::Infallible;
 use std::io::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,6 +21,8 @@ use object::time::Time;
 use openapi::v2::{Encoding, Part};
 use registry::Catalog;
 
+use super::documents::DocumentForm;
+use super::in_use::InUse;
 use super::negotiate::{self, JSON};
 use super::{Api, documents};
 use crate::{Body, Error, Request, Response};
@@ -66,14 +70,16 @@ impl GzipDocument {
         Self { gzip: gzip.into(), hash }
     }
 
-    fn plain(&self) -> Bytes {
+    fn plain(&self) -> Vec<u8> {
         decompress(&self.gzip)
     }
 }
 
-fn decompress(gzip: &[u8]) -> Bytes {
+fn decompress(gzip: &[u8]) -> Vec<u8> {
     let mut decoder = GzDecoder::new(Vec::with_capacity(gzip.len() * 8));
-    decoder.write_all(gzip).and_then(|()| decoder.finish()).unwrap_or_default().into()
+    let mut plain = decoder.write_all(gzip).and_then(|()| decoder.finish()).unwrap_or_default();
+    plain.shrink_to_fit();
+    plain
 }
 
 impl V2 {
@@ -82,9 +88,22 @@ impl V2 {
         Self { parts, encoding, made: made.clone() }
     }
 
-    fn gzip(&self) -> Bytes {
-        openapi::v2::gzip(&self.parts, self.encoding).into()
+    /// The document, compressed; shared with other responses.
+    fn gzip(&self, in_use: &InUse<DocumentForm>) -> Bytes {
+        let form = DocumentForm::V2Gzip(self.encoding, self.made.etag.clone());
+        made(in_use.get(form, || Ok(openapi::v2::gzip(&self.parts, self.encoding))))
     }
+
+    /// The document as it is; shared with other responses.
+    fn plain(&self, in_use: &InUse<DocumentForm>) -> Bytes {
+        let form = DocumentForm::V2(self.encoding, self.made.etag.clone());
+        made(in_use.get(form, || Ok(decompress(&openapi::v2::gzip(&self.parts, self.encoding)))))
+    }
+}
+
+/// A document that could be made.
+fn made(document: Result<Bytes, Infallible>) -> Bytes {
+    document.unwrap_or_else(|never| match never {})
 }
 
 impl Made {
@@ -151,14 +170,18 @@ impl Api {
             set_text(&mut response, LOCATION, &format!("/openapi/v3/{path}?hash={}", kept.hash));
             return Ok(response);
         }
-        let body = match *media_type {
-            JSON => kept.plain(),
-            _ => {
-                let v3 = v3.clone();
-                let encode = move || openapi::v3::to_protobuf(&v3.document.plain());
-                documents::blocking(encode).await?.into()
-            }
-        };
+        let (documents, asked) = (self.documents.clone(), v3.clone());
+        let is_json = *media_type == JSON;
+        let body = documents::blocking(move || {
+            let (kept, in_use) = (&asked.document, &documents.in_use);
+            made(match is_json {
+                true => in_use.get(DocumentForm::V3(kept.hash.clone()), || Ok(kept.plain())),
+                false => in_use.get(DocumentForm::V3Protobuf(kept.hash.clone()), || {
+                    Ok(openapi::v3::to_protobuf(&kept.plain()))
+                }),
+            })
+        });
+        let body = body.await?;
         let mut response = tagged(request, &kept.hash, media_type, v3.made, || part(request, body));
         set(&mut response, VARY, "Accept");
         if hash.is_some() {
@@ -193,8 +216,8 @@ impl Api {
                     let v2 = documents.v2(&catalog, encoding);
                     let body = match contains_etag(&known, &quoted(&v2.made.etag)) {
                         true => Bytes::new(),
-                        false if wants_gzip => v2.gzip(),
-                        false => decompress(&v2.gzip()),
+                        false if wants_gzip => v2.gzip(&documents.in_use),
+                        false => v2.plain(&documents.in_use),
                     };
                     (v2.made.clone(), body)
                 })
@@ -203,7 +226,7 @@ impl Api {
                     if !wants_gzip {
                         return part(request, body);
                     }
-                    let mut response = Response::new(Body::from(body));
+                    let mut response = Response::new(Body::shared(body));
                     set(&mut response, CONTENT_ENCODING, "gzip");
                     set(&mut response, ACCEPT_RANGES, "bytes");
                     response
@@ -254,10 +277,10 @@ fn contains_etag(given: &str, etag: &str) -> bool {
 fn part(request: &Request, document: Bytes) -> Response {
     let size = document.len();
     let mut response = match range(request.header(RANGE), size) {
-        ByteRange::Whole => Response::new(Body::from(document)),
+        ByteRange::Whole => Response::new(Body::shared(document)),
         ByteRange::Part(range) => {
             let shown = format!("bytes {}-{}/{size}", range.start, range.end.saturating_sub(1));
-            let mut response = Response::new(Body::from(document.slice(range)));
+            let mut response = Response::new(Body::shared(document.slice(range)));
             *response.status_mut() = StatusCode::PARTIAL_CONTENT;
             set_text(&mut response, CONTENT_RANGE, &shown);
             response

@@ -12,7 +12,8 @@ use registry::{Config, List, Registry};
 use super::large::LargeWork;
 use super::negotiate::{AllowedTransforms, ClientPreferences, Negotiator};
 use super::represent::{Include, View};
-use crate::Response;
+use crate::unsent::Payer;
+use crate::{Limits, Response};
 
 /// The time of every request.
 pub(crate) const NOW: &str = "2025-01-03T21:00:00.000000Z";
@@ -68,6 +69,7 @@ impl Fixture {
             now: NOW.parse().unwrap(),
             converted: None,
             large: LargeWork::default(),
+            payer: Payer::alone(&Limits::default()),
         }
     }
 

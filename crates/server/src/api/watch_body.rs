@@ -2,7 +2,8 @@
 //!
 //! 1. The objects of events are cached encodings, shared by all watches. Watches of the same objects in the same format share
 //!    whole chunks: one of them encodes, the others send its bytes.
-//! 2. A watch holds one batch of its watcher and one chunk, however slow its client is.
+//! 2. A watch holds one batch of its watcher and one chunk, however slow its client is. A large object that is sent as it is stored is not copied,
+//!    unless the chunk with it is shared.
 //! 3. A watch ends between two events: at its timeout, when the server drains, when its kind is removed or changed, or when the
 //!    client disconnects. If its client does not read, it is cut off shortly after its timeout.
 //! 4. Up to [`LARGE`] bytes of a batch are encoded on the event loop; if more are not in the cache, they are encoded beside it.
@@ -134,9 +135,10 @@ async fn run(mut watcher: Watcher, mut events: Events, until: EndConditions, slo
                 slot.send(chunk.bytes).await;
             }
             Next::Delivered(Ok(Delivery::Batch(batch))) => {
-                let error = match send(batch, &mut events, &slot).await {
+                let shared = encoding.filter(|_| watcher.can_keep());
+                let error = match send(batch, &mut events, &slot, shared.is_some()).await {
                     Ok(Sent::Whole(bytes)) => {
-                        if let Some(encoding) = encoding {
+                        if let Some(encoding) = shared {
                             watcher.keep(encoding, &bytes);
                         }
                         slot.send(bytes).await;
@@ -176,9 +178,14 @@ enum Sent {
     InParts,
 }
 
-/// Encodes a batch, and sends it if it does not fit in one chunk. An error ends the watch; its status, if any, is the last
-/// event.
-async fn send(batch: Batch, events: &mut Events, slot: &Slot) -> Result<Sent, Option<Status>> {
+/// Encodes a batch, and sends it if it does not fit in one chunk; one that is shared has its large objects in the chunk. An error ends the watch; its
+/// status, if any, is the last event.
+async fn send(
+    batch: Batch,
+    events: &mut Events,
+    slot: &Slot,
+    is_shared: bool,
+) -> Result<Sent, Option<Status>> {
     if events.served().read_waits() {
         let entries = batch.iter().filter_map(|item| match item {
             Item::Event(event) => Some(event.entry.clone()),
@@ -193,12 +200,18 @@ async fn send(batch: Batch, events: &mut Events, slot: &Slot) -> Result<Sent, Op
     let mut items = batch.iter().peekable();
     let mut in_parts = false;
     loop {
-        let mut filled = fill(&mut items, events, &mut buffer, &mut allowance)?;
+        let mut filled = fill(&mut items, events, &mut buffer, &mut allowance, is_shared)?;
         while let Filled::Large(bytes) = filled {
             let permit = events.large().permit(bytes).await;
-            filled = permit.run(|mut allowance| fill(&mut items, events, &mut buffer, &mut allowance))?;
+            filled = permit
+                .run(|mut allowance| fill(&mut items, events, &mut buffer, &mut allowance, is_shared))?;
         }
         match filled {
+            Filled::Stored(object) => {
+                slot.send(std::mem::take(&mut buffer).into()).await;
+                slot.send(object).await;
+                slot.send(Bytes::from_static(event::AFTER_STORED)).await;
+            }
             Filled::End if !in_parts => return Ok(Sent::Whole(buffer.into())),
             Filled::End => {
                 slot.send(buffer.into()).await;
@@ -214,6 +227,8 @@ async fn send(batch: Batch, events: &mut Events, slot: &Slot) -> Result<Sent, Op
 enum Filled {
     /// There is a chunk, and more to come.
     Chunk,
+    /// The chunk is followed by a large object as it is stored, and by the end of its event.
+    Stored(Bytes),
     /// The next object has so many bytes, which are to be encoded beside the event loop.
     Large(usize),
     /// All events are encoded.
@@ -226,6 +241,7 @@ fn fill<'b>(
     events: &mut Events,
     buffer: &mut Vec<u8>,
     allowance: &mut usize,
+    is_shared: bool,
 ) -> Result<Filled, Option<Status>> {
     while let Some(item) = items.peek() {
         if buffer.len() >= CHUNK {
@@ -233,6 +249,12 @@ fn fill<'b>(
         }
         match item {
             Item::Event(event) => {
+                if !is_shared && event.entry.bytes().len() > CHUNK && events.sends_stored(event) {
+                    let object = event.entry.bytes().clone();
+                    events.begin_stored(event, buffer);
+                    items.next();
+                    return Ok(Filled::Stored(object));
+                }
                 if *allowance < usize::MAX && !events.is_kept(event) {
                     let bytes = event.entry.bytes().len();
                     let Some(left) = allowance.checked_sub(bytes) else { return Ok(Filled::Large(bytes)) };

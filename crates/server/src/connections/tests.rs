@@ -137,3 +137,33 @@ fn addresses_of_one_peer_are_one_network() {
     assert_eq!(network("::ffff:192.0.2.1"), network("192.0.2.1"));
     assert_ne!(network("192.0.2.2"), network("192.0.2.1"));
 }
+
+#[tokio::test]
+async fn backends_leave_places_for_connections() {
+    let connections = connections(16);
+    let clients: Vec<_> = (0..9).map(|_| admit(&connections, 1)).collect();
+    clients.iter().for_each(authenticated);
+    let busy: Vec<_> = clients.iter().map(|place| place.link.begin()).collect();
+    let backends: Vec<_> = (0..9).map_while(|_| connections.admit_backend(address(1))).collect();
+    // Three quarters of all.
+    assert_eq!(clients.len() + backends.len(), 12);
+    assert!(clients.iter().all(is_open));
+    let further: Vec<_> = (0..4).map_while(|_| connections.admit(address(1))).collect();
+    further.iter().for_each(authenticated);
+    assert!(further.len() >= 2, "connections of the same network get in: {}", further.len());
+    // Half of all are of backends at most, whichever network they are for.
+    let others: Vec<_> = (2..20).map_while(|last| connections.admit_backend(address(last))).collect();
+    assert!(backends.len() + others.len() <= 8);
+    drop((backends, others, busy, clients, further));
+    let table = connections.table();
+    assert!(table.of_network.is_empty() && table.taken() == 0);
+}
+
+#[tokio::test]
+async fn backend_takes_the_place_of_an_idle_connection() {
+    let connections = connections(4);
+    let idle: Vec<_> = (0..3).map(|_| admit(&connections, 1)).collect();
+    idle.iter().for_each(authenticated);
+    let _backend = connections.admit_backend(address(1)).expect("a place");
+    assert_eq!(idle.iter().filter(|place| !is_open(place)).count(), 1);
+}

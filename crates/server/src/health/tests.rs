@@ -28,7 +28,7 @@ async fn ask_as(checks: &Checks, uri: &'static str, audience: Audience) -> (u16,
     let text = match response.into_body() {
         Body::Whole(bytes) => bytes,
         Body::Empty => Bytes::new(),
-        Body::Stream(_) => panic!("health does not stream"),
+        Body::Shared(_) | Body::Stream(_) => panic!("health does not stream"),
     };
     (status, String::from_utf8(text.to_vec()).unwrap(), nosniff)
 }

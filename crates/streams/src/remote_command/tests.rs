@@ -1,5 +1,5 @@
 use super::*;
-use tokio::io::{AsyncReadExt as _, DuplexStream, duplex};
+use tokio::io::{DuplexStream, duplex};
 use tokio::task::JoinHandle;
 
 /// A session between a client and a server that the test plays.
@@ -160,4 +160,47 @@ async fn input_that_comes_early_waits_for_its_stream() {
         assert_eq!(first, [0x80, 3, 0, 1]);
         running.abort();
     }
+}
+
+#[tokio::test]
+async fn client_that_leaves_ends_the_wait_for_the_server() {
+    let (mut client, inner) = duplex(1 << 10);
+    let mut session = Session::new(inner, ALL);
+    client.write_all(b"\x82\x82\0\0\0\0\0a").await.unwrap();
+    let waiting = tokio::spawn(async move { session.while_opening(std::future::pending::<()>()).await });
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    drop(client);
+    assert_eq!(waiting.await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn input_during_the_wait_for_the_server_is_kept_up_to_a_piece() {
+    let (mut client, inner) = duplex(4 * PIECE);
+    let (server, inner_server) = duplex(4 * PIECE);
+    let mut session = Session::new(inner, ALL);
+    let (opened, opening) = tokio::sync::oneshot::channel();
+    // A masked message of the greatest length that two bytes can say.
+    let message = [&b"\x82\xfe\xff\xff\0\0\0\0\0"[..], &vec![b'x'; 65_534]].concat();
+    client.write_all(&message).await.unwrap();
+    let waiting = tokio::spawn(async move {
+        session.while_opening(opening).await.unwrap().unwrap();
+        session
+    });
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    opened.send(()).unwrap();
+    let session = waiting.await.unwrap();
+    assert!((PIECE..PIECE + 1024).contains(&session.early.len()), "{}", session.early.len());
+    let running = tokio::spawn(session.run(inner_server, "", |_| Vec::new()));
+    let (from, to_server) = split(server);
+    let mut played = Played { client, server: spdy::Reader::new(from), to_server, running };
+    let mut received = 0;
+    while received < 65_534 {
+        match played.reaches_server().await {
+            spdy::Piece::Data { data, .. } => received += data.len(),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(received, 65_534);
+    drop(played.to_server);
 }

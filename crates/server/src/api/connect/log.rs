@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{CONTENT_TYPE, LOCATION};
-use http::{HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use object::quote::Quoted;
@@ -11,9 +11,10 @@ use registry::Location;
 use schema::status::{Details, Reason};
 use streams::websocket::{self, Opcode};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, split};
+use tokio::time::timeout;
 
 use super::upgrade::accepted;
-use super::{empty, failed, uri};
+use super::{OPENING, Place, empty, failed, switched_unasked, uri};
 use crate::api::Api;
 use crate::error::plain_text;
 use crate::takeover::{Taken, Takeover};
@@ -32,15 +33,19 @@ impl Api {
         request: &Request,
         location: &Location,
         pod: &str,
+        place: Place,
     ) -> Result<Response, Error> {
         let uri = uri(location, &location.query)?;
         let get = http::Request::get(&uri).body(empty()).map_err(|error| failed(&error.to_string()))?;
-        let answer = self.backends.send(location, get).await;
+        let answer = self.backends.send(location, get, place).await;
         let answer = answer.map_err(|why| failed(&format!("Get {}: {why}", Quoted(&uri.to_string()))))?;
         let (status, redirect) = (answer.status(), answer.headers().get(LOCATION));
         if let Some(to) = redirect.filter(|_| matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)) {
             let to = String::from_utf8_lossy(to.as_bytes()).into_owned();
             return Err(failed(&format!("Get {}: redirects forbidden", Quoted(&to))).into());
+        }
+        if status == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(switched_unasked(&HeaderMap::new(), answer.headers()).into());
         }
         if !(200..=206).contains(&status.as_u16()) {
             return Err(refusal(status, answer.into_body(), pod).await.into());
@@ -56,9 +61,10 @@ impl Api {
 
 /// What a client learns of an error of a kubelet.
 async fn refusal(status: StatusCode, body: Incoming, pod: &str) -> Status {
-    let text = match Limited::new(body, MOST_ERROR).collect().await {
-        Ok(body) => String::from_utf8_lossy(&body.to_bytes()).into_owned(),
-        Err(error) => return Status::internal_error(&error.to_string()),
+    let text = match timeout(OPENING, Limited::new(body, MOST_ERROR).collect()).await {
+        Ok(Ok(body)) => String::from_utf8_lossy(&body.to_bytes()).into_owned(),
+        Ok(Err(error)) => return Status::internal_error(&error.to_string()),
+        Err(_) => return Status::internal_error("the error of the kubelet has no end"),
     };
     let (reason, message) = match status.as_u16() {
         500 => return Status::internal_error(&text),

@@ -18,7 +18,7 @@ use registry::Location;
 use streams::websocket;
 
 use super::rewrite::{Html, Links};
-use super::{escaped, handed_on, uri};
+use super::{Place, escaped, handed_on, switched_unasked, uri};
 use crate::api::Api;
 use crate::body::StreamError;
 use crate::sending::{MayPause, SendBy};
@@ -47,9 +47,10 @@ impl Api {
         request: &mut Request,
         location: &Location,
         path: &str,
+        place: Place,
     ) -> Result<Response, Error> {
         if websocket::is_upgrade(request.headers()) {
-            return self.upgrade(request, location).await;
+            return self.upgrade(request, location, place).await;
         }
         let query = request.uri().query().unwrap_or_default().to_owned();
         if location.path.is_empty() && matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -69,9 +70,13 @@ impl Api {
         let body = std::mem::replace(&mut request.body, RequestBody::Whole(None));
         let handed = handed.map(|()| handed_on(body));
         let answer =
-            self.backends.send(location, handed).await.map_err(|why| {
+            self.backends.send(location, handed, place).await.map_err(|why| {
                 Status::service_unavailable(format!("error trying to reach service: {why}"))
             })?;
+        // Nothing was asked for: what asks for an upgrade is about one connection, and was left out.
+        if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(switched_unasked(&HeaderMap::new(), answer.headers()).into());
+        }
         Ok(self.proxied(answer, links))
     }
 

@@ -82,7 +82,7 @@ async fn requests_are_handed_on_without_what_is_about_one_connection() {
         ("content-length", "8"),
     ];
     let mut request = request("POST", &headers, "the body");
-    let response = api().await.proxy(&mut request, &location, PATH).await.unwrap();
+    let response = api().await.proxy(&mut request, &location, PATH, Place::default()).await.unwrap();
     let sent = got.await.unwrap();
     assert!(sent.starts_with("POST /a%20b/?x=1&y=%20 HTTP/1.1\r\n"), "{sent}");
     for line in [
@@ -107,12 +107,14 @@ async fn requests_are_handed_on_without_what_is_about_one_connection() {
 async fn links_of_a_page_and_of_a_redirect_lead_through_the_proxy() {
     let page = "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: 20\r\n\r\n<a href=\"/x\">yes</a>";
     let (location, _got) = target(page).await;
-    let response = api().await.proxy(&mut request("GET", &[], ""), &location, PATH).await.unwrap();
+    let response =
+        api().await.proxy(&mut request("GET", &[], ""), &location, PATH, Place::default()).await.unwrap();
     assert_eq!(response.headers().get("content-length"), None);
     assert_eq!(body(response).await, r#"<a href="/api/v1/namespaces/n/pods/p/proxy/x">yes</a>"#);
     let (location, _got) =
         target("HTTP/1.1 302 Found\r\nLocation: /login?a=b\r\nContent-Length: 0\r\n\r\n").await;
-    let response = api().await.proxy(&mut request("GET", &[], ""), &location, PATH).await.unwrap();
+    let response =
+        api().await.proxy(&mut request("GET", &[], ""), &location, PATH, Place::default()).await.unwrap();
     assert_eq!(response.status(), 302);
     assert_eq!(response.headers()["location"], "/api/v1/namespaces/n/pods/p/proxy/login?a=b");
 }
@@ -121,18 +123,23 @@ async fn links_of_a_page_and_of_a_redirect_lead_through_the_proxy() {
 async fn root_without_a_slash_is_asked_for_again() {
     let location = Location { path: String::new(), ..location(1) };
     let path = "/api/v1/namespaces/n/pods/p/proxy";
-    let response = api().await.proxy(&mut request("GET", &[], ""), &location, path).await.unwrap();
+    let response =
+        api().await.proxy(&mut request("GET", &[], ""), &location, path, Place::default()).await.unwrap();
     assert_eq!(response.status(), 301);
     assert_eq!(response.headers()["location"], format!("{path}/?x=1&y=%20"));
 }
 
 #[tokio::test]
 async fn target_that_cannot_be_reached_is_503() {
-    let error = api().await.proxy(&mut request("GET", &[], ""), &location(1), PATH).await.unwrap_err();
+    let error = api()
+        .await
+        .proxy(&mut request("GET", &[], ""), &location(1), PATH, Place::default())
+        .await
+        .unwrap_err();
     let refused = "dial tcp 127.0.0.1:1: connect: connection refused";
     assert_eq!(message(error), format!("503 error trying to reach service: {refused}"));
     let mut upgrade = request("GET", &[("connection", "Upgrade"), ("upgrade", "x")], "");
-    let error = api().await.proxy(&mut upgrade, &location(1), PATH).await.unwrap_err();
+    let error = api().await.proxy(&mut upgrade, &location(1), PATH, Place::default()).await.unwrap_err();
     assert_eq!(message(error), format!("500 error dialing backend: {refused}"));
 }
 
@@ -140,7 +147,11 @@ async fn target_that_cannot_be_reached_is_503() {
 async fn refused_upgrade_is_the_answer_and_ends_the_connection() {
     let headers = [("connection", "Upgrade"), ("upgrade", "SPDY/3.1")];
     let (location, got) = target("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno").await;
-    let response = api().await.proxy(&mut request("POST", &headers, ""), &location, PATH).await.unwrap();
+    let response = api()
+        .await
+        .proxy(&mut request("POST", &headers, ""), &location, PATH, Place::default())
+        .await
+        .unwrap();
     let sent = got.await.unwrap();
     assert!(
         sent.starts_with("POST /a%20b/ HTTP/1.1\r\n") && sent.contains("\r\nupgrade: SPDY/3.1\r\n"),
@@ -150,8 +161,54 @@ async fn refused_upgrade_is_the_answer_and_ends_the_connection() {
     assert_eq!(response.headers()["connection"], "close");
     assert_eq!(body(response).await, "no");
     let (location, _got) = target("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
-    let error = api().await.proxy(&mut request("POST", &headers, ""), &location, PATH).await.unwrap_err();
+    let error = api()
+        .await
+        .proxy(&mut request("POST", &headers, ""), &location, PATH, Place::default())
+        .await
+        .unwrap_err();
     assert_eq!(message(error), "500 invalid upgrade response: status code 200");
+}
+
+#[tokio::test]
+async fn backend_that_switches_to_a_protocol_unasked_is_502() {
+    let unasked = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n";
+    let wanted = r#"502 backend tried to switch protocol "x" when "" was requested"#;
+    let (location, _got) = target(unasked).await;
+    let error = api().await.proxy(&mut request("GET", &[], ""), &location, PATH, Place::default()).await;
+    assert_eq!(message(error.unwrap_err()), wanted);
+    let (location, _got) = target(unasked).await;
+    let error = api().await.log(&request("GET", &[], ""), &location, "p", Place::default()).await;
+    assert_eq!(message(error.unwrap_err()), wanted);
+    let headers = [("connection", "Upgrade"), ("upgrade", "websocket")];
+    for (answered, shown) in [("Connection: Upgrade\r\nUpgrade: x", "x"), ("X-Nothing: 1", "")] {
+        let (location, _got) =
+            target(&format!("HTTP/1.1 101 Switching Protocols\r\n{answered}\r\n\r\n")).await;
+        let mut request = request("GET", &headers, "");
+        let error = api().await.proxy(&mut request, &location, PATH, Place::default()).await;
+        let wanted =
+            format!(r#"502 backend tried to switch protocol "{shown}" when "websocket" was requested"#);
+        assert_eq!(message(error.unwrap_err()), wanted);
+    }
+    let (location, _got) =
+        target("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\n\r\n").await;
+    let mut request = request("GET", &headers, "");
+    let response = api().await.proxy(&mut request, &location, PATH, Place::default()).await.unwrap();
+    assert_eq!(response.status(), 101);
+}
+
+#[tokio::test]
+async fn backend_that_does_not_agree_to_an_upgrade_in_time_is_504() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let location = location(listener.local_addr().unwrap().port());
+    let held = tokio::spawn(async move { listener.accept().await.unwrap() });
+    let api = api().await;
+    let mut request = request("GET", &[("connection", "Upgrade"), ("upgrade", "x")], "");
+    let answer =
+        tokio::spawn(async move { api.proxy(&mut request, &location, PATH, Place::default()).await });
+    let (_socket, _) = held.await.unwrap();
+    tokio::time::pause();
+    let error = answer.await.unwrap().unwrap_err();
+    assert_eq!(message(error), "504 error dialing backend: no answer within 30 s");
 }
 
 #[tokio::test]
@@ -168,10 +225,12 @@ async fn errors_of_a_kubelet_become_statuses() {
         ("302 Found\r\nLocation: http://elsewhere/", "500 Get \"http://elsewhere/\": redirects forbidden"),
     ] {
         let (location, _got) = target(&format!("HTTP/1.1 {answer}\r\nContent-Length: 4\r\n\r\ntext")).await;
-        let error = api().await.log(&request("GET", &[], ""), &location, "p").await.unwrap_err();
+        let error =
+            api().await.log(&request("GET", &[], ""), &location, "p", Place::default()).await.unwrap_err();
         assert_eq!(message(error), wanted);
     }
-    let error = api().await.log(&request("GET", &[], ""), &location(1), "p").await.unwrap_err();
+    let error =
+        api().await.log(&request("GET", &[], ""), &location(1), "p", Place::default()).await.unwrap_err();
     let refused = "dial tcp 127.0.0.1:1: connect: connection refused";
     assert_eq!(message(error), format!("500 Get \"http://127.0.0.1:1/a%20b/\": {refused}"));
 }

@@ -18,9 +18,10 @@ use schema::view::View as _;
 use schema::views::meta::v1::Status as StatusView;
 use streams::remote_command::{self, Session, Streams};
 use streams::{spdy, websocket};
+use tokio::time::timeout;
 
 use super::proxy::add_forwarded_for;
-use super::{Backends, empty, failed, uri};
+use super::{Backends, OPENING, Place, empty, failed, switched_unasked, uri};
 use crate::api::Api;
 use crate::error::plain_text;
 use crate::takeover::{Taken, Takeover};
@@ -43,31 +44,40 @@ impl Api {
         request: &mut Request,
         location: Location,
         connect: Connect,
+        place: Place,
     ) -> Result<Response, Error> {
         let headers = request.headers();
         let is_websocket = websocket::is_request(headers);
         let offers =
             |is_wanted: fn(&str) -> bool| is_websocket && websocket::protocols(headers).any(is_wanted);
         if connect == Connect::PortForward && offers(is_tunnel) {
-            return self.tunnel(request, &location).await;
+            return self.tunnel(request, &location, place).await;
         }
         if connect != Connect::PortForward && offers(|protocol| protocol == remote_command::PROTOCOL) {
-            return Ok(translate(headers, self.backends.clone(), location));
+            return Ok(translate(headers, self.backends.clone(), location, place));
         }
         if !websocket::is_upgrade(headers) {
             return Err(Status::bad_request("Upgrade request required").into());
         }
-        self.upgrade(request, &location).await
+        self.upgrade(request, &location, place).await
     }
 
     /// Hands an upgrade on, and then bytes in both directions.
-    pub(super) async fn upgrade(&self, request: &Request, location: &Location) -> Result<Response, Error> {
+    pub(super) async fn upgrade(
+        &self,
+        request: &Request,
+        location: &Location,
+        place: Place,
+    ) -> Result<Response, Error> {
         let mut headers = request.headers().clone();
         add_forwarded_for(&mut headers, request.peer.address.ip());
-        let answer = ask(&self.backends, location, request.method().clone(), headers).await?;
+        let answer = ask(&self.backends, location, request.method().clone(), headers, place).await?;
         let Answer { response, upgrade } = answer;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return refused(self, response);
+        }
+        if !is_asked_for(request.headers(), response.headers()) {
+            return Err(switched_unasked(request.headers(), response.headers()).into());
         }
         let mut switched = Response::new(Body::Empty);
         *switched.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -77,7 +87,7 @@ impl Api {
     }
 
     /// Carries SPDY in the messages of a WebSocket.
-    async fn tunnel(&self, request: &Request, location: &Location) -> Result<Response, Error> {
+    async fn tunnel(&self, request: &Request, location: &Location, place: Place) -> Result<Response, Error> {
         let mut headers = request.headers().clone();
         let offered: Vec<String> = websocket::protocols(request.headers())
             .filter(|protocol| is_tunnel(protocol))
@@ -96,7 +106,8 @@ impl Api {
             }
         }
         add_forwarded_for(&mut headers, request.peer.address.ip());
-        let Answer { response, upgrade } = ask(&self.backends, location, Method::POST, headers).await?;
+        let Answer { response, upgrade } =
+            ask(&self.backends, location, Method::POST, headers, place).await?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return refused(self, response);
         }
@@ -133,6 +144,7 @@ async fn ask(
     location: &Location,
     method: Method,
     mut headers: HeaderMap,
+    place: Place,
 ) -> Result<Answer, Status> {
     headers.remove(CONTENT_LENGTH);
     headers.remove(TRANSFER_ENCODING);
@@ -140,7 +152,8 @@ async fn ask(
     *asked.method_mut() = method;
     *asked.uri_mut() = uri(location, &location.query)?;
     *asked.headers_mut() = headers;
-    let answer = backends.send(location, asked).await;
+    let answer = timeout(OPENING, backends.send(location, asked, place)).await;
+    let answer = answer.map_err(|_| unanswered("error dialing backend"))?;
     let mut response = answer.map_err(|why| failed(&format!("error dialing backend: {why}")))?;
     let status = response.status();
     if status != StatusCode::SWITCHING_PROTOCOLS && status.as_u16() < 400 {
@@ -148,6 +161,22 @@ async fn ask(
     }
     let upgrade = hyper::upgrade::on(&mut response);
     Ok(Answer { response, upgrade })
+}
+
+/// 504 for a backend that does not agree to an upgrade in time.
+fn unanswered(what: &str) -> Status {
+    let message = format!("{what}: no answer within {} s", OPENING.as_secs());
+    Status { code: 504, reason: Reason::Timeout, ..failed(&message) }
+}
+
+/// Whether a backend switches to a protocol that it was asked for.
+fn is_asked_for(asked: &HeaderMap, answered: &HeaderMap) -> bool {
+    let chosen = text(answered, &UPGRADE).trim();
+    let offered = asked.get_all(UPGRADE).iter().filter_map(|value| value.to_str().ok());
+    let mut offered = offered.flat_map(|value| value.split(',')).map(str::trim);
+    websocket::is_upgrade(answered)
+        && !chosen.is_empty()
+        && offered.any(|one| one.eq_ignore_ascii_case(chosen))
 }
 
 /// The error of a backend, for the client, whose connection ends with it.
@@ -208,7 +237,7 @@ fn is_spdy(headers: &HeaderMap) -> bool {
 }
 
 /// Accepts a WebSocket with channels, and translates it to SPDY.
-fn translate(headers: &HeaderMap, backends: Arc<Backends>, location: Location) -> Response {
+fn translate(headers: &HeaderMap, backends: Arc<Backends>, location: Location, place: Place) -> Response {
     let Some(mut response) = accepted(headers, remote_command::PROTOCOL) else {
         return plain_text(StatusCode::BAD_REQUEST, "Bad Request\n");
     };
@@ -220,8 +249,10 @@ fn translate(headers: &HeaderMap, backends: Arc<Backends>, location: Location) -
             stderr: streams.stderr,
             tty: streams.tty,
         };
-        let session = Session::new(client, streams);
-        let outcome = match open(&backends, &location).await {
+        let mut session = Session::new(client, streams);
+        let opening = timeout(OPENING, open(&backends, &location, place));
+        let Some(opened) = session.while_opening(opening).await else { return };
+        let outcome = match opened.unwrap_or_else(|_| Err(unanswered("error sending request"))) {
             Ok((backend, protocol)) => session.run(backend, &protocol, |said| ending(&protocol, said)).await,
             Err(status) => session.refuse(in_stream(&status).as_bytes()).await,
         };
@@ -233,7 +264,7 @@ fn translate(headers: &HeaderMap, backends: Arc<Backends>, location: Location) -
 }
 
 /// Opens a SPDY connection for a command; returns it with the protocol that the backend chose.
-async fn open(backends: &Backends, location: &Location) -> Result<(Taken, String), Status> {
+async fn open(backends: &Backends, location: &Location, place: Place) -> Result<(Taken, String), Status> {
     let internal = |why: String| Status::internal_error(&why);
     let mut asked = http::Request::new(empty());
     *asked.method_mut() = Method::POST;
@@ -248,7 +279,7 @@ async fn open(backends: &Backends, location: &Location) -> Result<(Taken, String
         headers.insert(HOST, host);
     }
     let shown = asked.uri().to_string();
-    let sent = backends.send(location, asked).await;
+    let sent = backends.send(location, asked, place).await;
     let mut response = sent.map_err(|why: ForwardError| {
         internal(format!("error sending request: Post {}: {why}", object::quote::Quoted(&shown)))
     })?;

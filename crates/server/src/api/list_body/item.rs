@@ -4,6 +4,7 @@ use bytes::Bytes;
 use cache::Entry;
 use schema::{Status, builtin, cbor};
 
+use super::CHUNK;
 use crate::api::negotiate::{Accept, Format, MetaVersion, Transform, TransformKind};
 use crate::api::represent::encodings::CachedEncoding;
 use crate::api::represent::form::{Form, LongForm};
@@ -92,18 +93,21 @@ impl ItemEncoding {
         Ok(wire::field_len(number, len))
     }
 
-    /// Writes an object; returns what writes it if it is long.
+    /// Writes an object, or its beginning; returns what is left of it.
     pub(super) fn write(
         self,
         view: &View,
         entry: &Entry,
         source: Source,
         out: &mut Vec<u8>,
-    ) -> Result<Option<Box<LongForm>>, Status> {
+    ) -> Result<Rest, Status> {
         let form = match (self, source) {
-            (_, Source::Kept(bytes)) => return self.write_kept(view, entry, &bytes, out).map(|()| None),
+            (_, Source::Kept(bytes)) => return self.write_kept(view, entry, &bytes, out),
             (Self::Json, Source::Stored) => {
-                return self.write_kept(view, entry, entry.bytes(), out).map(|()| None);
+                return Ok(match self.write_kept(view, entry, entry.bytes(), out)? {
+                    Rest::Encoded(bytes) => Rest::Stored(bytes),
+                    other => other,
+                });
             }
             (Self::Cached(encoding), _) => view.encoded_form(entry, encoding)?,
             (Self::Partial(format, version), _) if format != Format::Json => {
@@ -116,39 +120,64 @@ impl ItemEncoding {
                 view.row(entry, version, &mut text)?;
                 in_format("rows", text, format, view)?
             }
-            _ => return self.write_plain(view, entry, out).map(|()| None),
+            _ => return self.write_plain(view, entry, out),
         };
         match form {
-            Form::Whole(bytes) => out.extend_from_slice(&bytes),
-            Form::Long(form) => return Ok(Some(form)),
+            Form::Long(form) => Ok(Rest::Long(form)),
+            short => Ok(Rest::of(&short.into_bytes()?, out)),
         }
-        Ok(None)
     }
 
     /// Writes an object in a format that is not much longer than JSON.
-    fn write_plain(self, view: &View, entry: &Entry, out: &mut Vec<u8>) -> Result<(), Status> {
+    fn write_plain(self, view: &View, entry: &Entry, out: &mut Vec<u8>) -> Result<Rest, Status> {
         match self {
-            Self::Json => self.write_kept(view, entry, &view.json(entry)?, out)?,
-            Self::Cached(encoding) => out.extend_from_slice(&view.encoded(entry, encoding)?),
-            Self::Message(message, number) => wire::bytes_field(number, &view.encoded(entry, message)?, out),
+            Self::Json => return self.write_kept(view, entry, &view.json(entry)?, out),
+            Self::Cached(encoding) | Self::Message(encoding, _) => {
+                return self.write_kept(view, entry, &view.encoded(entry, encoding)?, out);
+            }
             Self::Partial(_, version) => write_partial(view, entry, version, out)?,
             Self::Row(_, version) => view.row(entry, version, out)?,
         }
-        Ok(())
+        Ok(Rest::Nothing)
     }
 
     /// Writes an object from its cached encoding, or from its JSON.
-    fn write_kept(self, view: &View, entry: &Entry, kept: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
+    fn write_kept(self, view: &View, entry: &Entry, kept: &Bytes, out: &mut Vec<u8>) -> Result<Rest, Status> {
         match self {
             Self::Json => {
                 out.push(b'{');
-                out.extend_from_slice(view.after_head(kept));
+                return Ok(Rest::of(&kept.slice_ref(view.after_head(kept)), out));
             }
-            Self::Message(_, number) => wire::bytes_field(number, kept, out),
-            Self::Row(_, version) => view.write_row(kept, entry, version, out)?,
-            Self::Cached(_) | Self::Partial(..) => out.extend_from_slice(kept),
+            Self::Message(_, number) => wire::field_head(number, kept.len(), out),
+            Self::Row(_, version) => {
+                view.write_row(kept, entry, version, out)?;
+                return Ok(Rest::Nothing);
+            }
+            Self::Cached(_) | Self::Partial(..) => {}
         }
-        Ok(())
+        Ok(Rest::of(kept, out))
+    }
+}
+
+/// What is left of an object after its beginning was written.
+pub(super) enum Rest {
+    Nothing,
+    /// A part of its stored bytes, which is sent without a copy.
+    Stored(Bytes),
+    /// A part of another encoding, which is sent without a copy.
+    Encoded(Bytes),
+    /// What writes it.
+    Long(Box<LongForm>),
+}
+
+impl Rest {
+    /// The last bytes of an object: written if they are few, otherwise left.
+    fn of(bytes: &Bytes, out: &mut Vec<u8>) -> Self {
+        if bytes.len() > CHUNK {
+            return Self::Encoded(bytes.clone());
+        }
+        out.extend_from_slice(bytes);
+        Self::Nothing
     }
 }
 

@@ -122,7 +122,7 @@ async fn list_as_partial_object_metadata_is_406() {
     let view = fixture.view("", "configmaps", &format!("application/json{PARTIAL}"));
     let refused = respond(view, fixture.list("configmaps").await, Coding::Identity).await.unwrap_err();
     assert_eq!(
-        refused.message,
+        refused.to_string(),
         "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)"
     );
 }

@@ -1,18 +1,22 @@
 //! Indented JSON and YAML of objects: short ones as a whole, long ones written while they are sent.
 //!
 //! Indentation may make a text a thousand times as long as it was, so that a form is never written as a whole if it is long:
-//! it takes the memory of its JSON and of one chunk, and is not kept in the cache.
+//! it takes the memory of its JSON and of one chunk, and is not kept in the cache. Its chunks are made beside the event loop.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
+use auth::BoxFuture;
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::Frame;
 use schema::{Status, json, yaml};
 
+use super::View;
 use crate::api::compress::{self, Coding, Compressor, THRESHOLD};
+use crate::api::large::{LargeWork, Permit};
 use crate::body::StreamError;
+use crate::unsent::Charge;
 use crate::{Body, Response};
 
 /// The approximate size of a chunk.
@@ -21,10 +25,20 @@ const CHUNK: usize = 64 * 1024;
 /// The length up to which a form is written as a whole. Longer ones may be compressed.
 const LONGEST_WHOLE: usize = THRESHOLD;
 
+/// The end of JSON responses.
+const LINE_FEED: &[u8] = b"\n";
+
+/// JSON with the line feed at its end.
+pub(crate) fn with_line_feed(json: &[u8]) -> Bytes {
+    [json, LINE_FEED].concat().into()
+}
+
 /// An encoding of an object.
 pub(crate) enum Form {
     /// All of it.
     Whole(Bytes),
+    /// A large object as it is stored, in the memory of the cache; a line feed follows.
+    Stored(Bytes),
     /// The beginning, and what writes the rest.
     Long(Box<LongForm>),
 }
@@ -92,6 +106,7 @@ impl Form {
     pub(crate) fn into_bytes(self) -> Result<Bytes, Status> {
         match self {
             Self::Whole(bytes) => Ok(bytes),
+            Self::Stored(bytes) => Ok(with_line_feed(&bytes)),
             Self::Long(mut form) => {
                 let mut out = Vec::new();
                 while !form.write(&mut out, usize::MAX)? {}
@@ -100,19 +115,29 @@ impl Form {
         }
     }
 
-    /// The response with this form.
+    /// The response with this form, for the caller of a view.
     pub(crate) fn into_response(
         self,
         code: StatusCode,
         media_type: &'static str,
         coding: Coding,
+        view: &View,
     ) -> Response {
         match self {
             Self::Whole(bytes) => compress::whole(code, media_type, bytes, coding),
+            Self::Stored(bytes) if coding == Coding::Gzip => {
+                compress::whole(code, media_type, with_line_feed(&bytes), coding)
+            }
+            Self::Stored(bytes) => {
+                let parts = [bytes, Bytes::from_static(LINE_FEED)];
+                compress::response(code, media_type, Body::Shared(Box::new(parts)), false)
+            }
             Self::Long(form) => {
                 let compressor = (coding == Coding::Gzip).then(Compressor::new);
                 let is_compressed = compressor.is_some();
-                let body = FormBody { form: Some(form), compressor };
+                let held = form.held() + compressor.as_ref().map_or(0, |_| Compressor::HELD);
+                let (large, charge) = (view.large.clone(), view.payer.charge(held));
+                let body = FormBody { form: Some(form), compressor, large, waiting: None, _charge: charge };
                 compress::response(code, media_type, Body::Stream(Box::pin(body)), is_compressed)
             }
         }
@@ -120,6 +145,15 @@ impl Form {
 }
 
 impl LongForm {
+    /// About how many bytes it holds while it is written.
+    fn held(&self) -> usize {
+        let text = match &self.writer {
+            Writer::Indented(_) => 0,
+            Writer::Yaml(writer) => writer.held(),
+        };
+        text + self.begun.len() + 2 * CHUNK
+    }
+
     /// Appends to `out` until that has `enough` bytes, or little more. Returns whether everything is written.
     pub(crate) fn write(&mut self, out: &mut Vec<u8>, enough: usize) -> Result<bool, Status> {
         if !self.begun.is_empty() {
@@ -134,6 +168,10 @@ struct FormBody {
     /// `None` after the last chunk.
     form: Option<Box<LongForm>>,
     compressor: Option<Compressor>,
+    large: LargeWork,
+    /// The permit for the next chunk.
+    waiting: Option<BoxFuture<'static, Permit>>,
+    _charge: Charge,
 }
 
 impl FormBody {
@@ -161,7 +199,18 @@ impl http_body::Body for FormBody {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, StreamError>>> {
-        match self.get_mut().next() {
+        let this = self.get_mut();
+        if this.form.is_none() {
+            return Poll::Ready(None);
+        }
+        let large = &this.large;
+        let waiting = this.waiting.get_or_insert_with(|| {
+            let large = large.clone();
+            Box::pin(async move { large.permit(CHUNK).await })
+        });
+        let permit = ready!(waiting.as_mut().poll(cx));
+        this.waiting = None;
+        match permit.run(|_| this.next()) {
             Ok(Some(chunk)) if chunk.is_empty() => {
                 cx.waker().wake_by_ref();
                 Poll::Pending
@@ -179,6 +228,7 @@ impl http_body::Body for FormBody {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::testing::Fixture;
     use http_body_util::BodyExt as _;
     use std::io::Read as _;
 
@@ -193,8 +243,9 @@ mod tests {
         let mut wanted = Vec::new();
         json::indent(&json, &mut wanted);
         assert!(wanted.len() > 10 << 20);
+        let view = Fixture::new().await.view("", "configmaps", "application/json");
         let form = Form::indented(json.clone()).unwrap();
-        let response = form.into_response(StatusCode::OK, "application/json", Coding::Identity);
+        let response = form.into_response(StatusCode::OK, "application/json", Coding::Identity, &view);
         assert!(!response.headers().contains_key(http::header::CONTENT_LENGTH));
         let mut body = response.into_body();
         let mut all = Vec::new();
@@ -206,7 +257,7 @@ mod tests {
         assert!(all == wanted);
 
         let form = Form::indented(json).unwrap();
-        let response = form.into_response(StatusCode::OK, "application/json", Coding::Gzip);
+        let response = form.into_response(StatusCode::OK, "application/json", Coding::Gzip, &view);
         let compressed = response.into_body().collect().await.unwrap().to_bytes();
         let mut text = Vec::new();
         flate2::read::GzDecoder::new(&*compressed).read_to_end(&mut text).unwrap();

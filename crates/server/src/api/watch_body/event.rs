@@ -25,6 +25,9 @@ const BLUEPRINT: &str = "kubernetes.io/initial-events-list-blueprint";
 /// The most bytes around the object of an event in JSON.
 const AROUND: usize = 48;
 
+/// The end of an event in JSON.
+pub(super) const AFTER_STORED: &[u8] = b"}\n";
+
 /// Encodes the events of one watch.
 pub(super) struct Events {
     view: View,
@@ -118,6 +121,18 @@ impl Events {
     /// Notes that the changes up to a revision were sent.
     pub(super) fn sent_up_to(&mut self, revision: Revision) {
         self.last_sent = self.last_sent.max(revision);
+    }
+
+    /// Whether the object of an event is sent as it is stored.
+    pub(super) fn sends_stored(&self, event: &Event<'_>) -> bool {
+        let is_json = !matches!(self.view.accept.format, Format::Protobuf | Format::Cbor);
+        is_json && self.view.accept.transform.is_none() && self.view.is_as_stored(event.entry)
+    }
+
+    /// Writes what comes before an object that is sent as it is stored. [`AFTER_STORED`] comes after it.
+    pub(super) fn begin_stored(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        self.sent_up_to(event.revision());
+        before_json(event.kind.as_str(), out);
     }
 
     /// Encodes the change of an object.
@@ -262,11 +277,15 @@ fn wrap(kind: &str, object: &[u8], format: Format, out: &mut Vec<u8>) {
 
 fn json(kind: &str, object: &[&[u8]], out: &mut Vec<u8>) {
     out.reserve(object.iter().map(|part| part.len()).sum::<usize>() + AROUND);
+    before_json(kind, out);
+    object.iter().for_each(|part| out.extend_from_slice(part));
+    out.extend_from_slice(AFTER_STORED);
+}
+
+fn before_json(kind: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"type\":\"");
     out.extend_from_slice(kind.as_bytes());
     out.extend_from_slice(b"\",\"object\":");
-    object.iter().for_each(|part| out.extend_from_slice(part));
-    out.extend_from_slice(b"}\n");
 }
 
 /// An event with a message that has no envelope yet.
