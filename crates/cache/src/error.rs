@@ -140,7 +140,7 @@ impl From<store::Error> for Error {
         match error {
             store::Error::Closed => Self::Closed,
             store::Error::Corrupt(corrupt) => Self::Corrupt(Arc::new(corrupt)),
-            store::Error::Unavailable(unavailable) => Self::Unavailable(Arc::new(unavailable)),
+            store::Error::Unavailable(unavailable) => Self::Unavailable(unavailable),
             other => Self::Store(other),
         }
     }

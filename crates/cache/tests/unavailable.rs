@@ -1,6 +1,8 @@
 //! Objects that cannot be decrypted at present: they are neither shown nor replaced, their type lags alone, and they are there again when
 //! their key is.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
 use bytes::Bytes;
 use cache::watch::{Item, Request, Start};
 use cache::{Cache, Change, Cursor, Error, Filter, Freshness, Options, Query, Resource, Spec, Update};

@@ -180,7 +180,7 @@ fn slowest_write(server: &Server, about: &str) -> Duration {
         begin.elapsed()
     };
     let slowest = (0..20).map(write).max().unwrap();
-    println!("the slowest of 20 writes of namespaces, {about}: {slowest:?}");
+    eprintln!("the slowest of 20 writes of namespaces, {about}: {slowest:?}");
     slowest
 }
 
@@ -190,7 +190,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
         assert!(begin.elapsed() < Duration::from_secs(30), "{what}");
         std::thread::sleep(Duration::from_millis(50));
     }
-    println!("{what}: after {:?}", begin.elapsed());
+    eprintln!("{what}: after {:?}", begin.elapsed());
     begin.elapsed()
 }
 
@@ -222,7 +222,7 @@ fn plugin_that_fails_loses_nothing(flags: &[&str]) {
         }
         let begin = Instant::now();
         let server = Server::at_unready(folder, &binary(), &flags).unwrap();
-        println!("a start beside a plugin that is {about}: {:?}", begin.elapsed());
+        eprintln!("a start beside a plugin that is {about}: {:?}", begin.elapsed());
         assert!(begin.elapsed() < Duration::from_secs(20));
         is_unavailable_and_kept(&server, "a", &made);
         assert!(slowest_write(&server, about) < Duration::from_secs(2));

@@ -36,7 +36,7 @@ pub enum Error {
     Corrupt(#[from] Corrupt),
     /// The stored bytes of an entry cannot be decrypted at present.
     #[error(transparent)]
-    Unavailable(#[from] Unavailable),
+    Unavailable(#[from] Arc<Unavailable>),
     /// Something is larger than the store accepts.
     #[error("{what} of {size} is larger than the limit of {limit}")]
     TooLarge {
@@ -300,7 +300,7 @@ impl From<Unreadable> for Error {
     fn from(unreadable: Unreadable) -> Self {
         match unreadable {
             Unreadable::Corrupt(corrupt) => Arc::unwrap_or_clone(corrupt).into(),
-            Unreadable::Unavailable(unavailable) => Arc::unwrap_or_clone(unavailable).into(),
+            Unreadable::Unavailable(unavailable) => unavailable.into(),
         }
     }
 }
