@@ -34,6 +34,8 @@ const HEAD: usize = 20;
 /// The bytes of a record before its items, and of a clear.
 const START: usize = 13;
 const CLEARED: usize = 9;
+/// What the end of a journal is compared with.
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 /// Larger items are taken for damage.
 const MAX_ITEM: usize = 64 << 20;
 
@@ -147,11 +149,14 @@ impl Uncut {
 pub(super) fn end(engine: &Path, acknowledged: Revision) -> io::Result<End> {
     let (mut uncut, mut newest) = (Uncut::default(), Revision::ZERO);
     for path in all(engine)? {
+        let scan = Scan::read(BufReader::with_capacity(1 << 20, File::open(&path)?))?;
+        newest = newest.max(scan.newest);
+        if is_zero_from(&File::open(&path)?, scan.end)? {
+            continue;
+        }
         let mut bytes = fs::read(&path)?;
         bytes.truncate(used(&bytes));
-        let scan = Scan::read(&bytes[..])?;
-        newest = newest.max(scan.newest);
-        let Some(rest) = bytes.get(scan.end..).filter(|rest| !rest.is_empty()) else { continue };
+        let rest = bytes.get(usize::try_from(scan.end).unwrap_or(usize::MAX)..).unwrap_or_default();
         if let Some(first) = first_change(rest).filter(|first| *first <= acknowledged) {
             let before = Revision(first.0.saturating_sub(1));
             return Ok(End::Early { found: if newest > Revision::ZERO { newest } else { before } });
@@ -161,9 +166,32 @@ pub(super) fn end(engine: &Path, acknowledged: Revision) -> io::Result<End> {
     Ok(End::Usual(uncut))
 }
 
+/// Whether a file has only zeros from a place on.
+fn is_zero_from(file: &File, mut at: u64) -> io::Result<bool> {
+    let mut chunk = vec![0; ZEROS.len()];
+    loop {
+        let read = file.read_at(&mut chunk, at)?;
+        if read == 0 {
+            return Ok(true);
+        }
+        if chunk.get(..read) != ZEROS.get(..read) {
+            return Ok(false);
+        }
+        at += read as u64;
+    }
+}
+
 /// The length of a journal without the zeros at its end: it is made longer than what is in it.
 pub(super) fn used(bytes: &[u8]) -> usize {
-    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+    let mut end = bytes.len();
+    for chunk in bytes.rchunks(ZEROS.len()) {
+        if ZEROS.get(..chunk.len()) != Some(chunk) {
+            let zeros = chunk.iter().rev().take_while(|byte| **byte == 0).count();
+            return end - zeros;
+        }
+        end -= chunk.len();
+    }
+    0
 }
 
 /// The first change in a whole record, wherever it is.
@@ -194,7 +222,7 @@ pub(super) fn change(row_key: &[u8]) -> Option<Revision> {
 struct Scan {
     /// Where the last record of the right shape starts, and where it ends.
     last: u64,
-    end: usize,
+    end: u64,
     /// The newest change.
     newest: Revision,
     broken: Vec<Broken>,
@@ -207,7 +235,7 @@ impl Scan {
         let mut scan = Self::default();
         while let Some(record) = reader.record()? {
             scan.last = record.found.start;
-            scan.end = usize::try_from(reader.at).unwrap_or(usize::MAX);
+            scan.end = reader.at;
             scan.newest = scan.newest.max(record.found.newest);
             if record.stated_items != record.found.items || record.stated_sum != record.found.sum {
                 scan.broken.push(record.found);
@@ -397,6 +425,16 @@ mod tests {
     fn places(bytes: &[u8], value: u8) -> Vec<usize> {
         let runs = bytes.windows(3).enumerate().filter(|(_, window)| *window == [value; 3]);
         runs.map(|(place, _)| place).collect()
+    }
+
+    #[test]
+    fn zeros_at_the_end_of_a_journal_are_not_used() {
+        let mut bytes = vec![0; 3 * ZEROS.len() + 5];
+        assert_eq!((used(&[]), used(&bytes)), (0, 0));
+        for place in [0, 4, 5, ZEROS.len(), ZEROS.len() + 5, 3 * ZEROS.len() + 4] {
+            bytes[place] = 7;
+            assert_eq!(used(&bytes), place + 1);
+        }
     }
 
     #[test]
