@@ -156,7 +156,7 @@ impl Issuers {
     pub fn start(configs: Vec<Config>, audiences: Vec<String>) -> Result<Self, Error> {
         let none = Self { issuers: Arc::new(RwLock::new(Arc::new([]))), audiences };
         let prepared = none.prepare(configs)?;
-        none.replace(prepared);
+        none.replace(&prepared);
         Ok(none)
     }
 
@@ -172,8 +172,8 @@ impl Issuers {
     }
 
     /// Puts others in the place of these.
-    pub fn replace(&self, prepared: Prepared) {
-        *self.issuers.write().unwrap_or_else(PoisonError::into_inner) = prepared.0;
+    pub fn replace(&self, prepared: &Prepared) {
+        *self.issuers.write().unwrap_or_else(PoisonError::into_inner) = prepared.0.clone();
     }
 
     fn current(&self) -> Arc<[Arc<Issuer>]> {

@@ -34,6 +34,7 @@ pub struct Context {
 pub type Authority = watch::Receiver<Arc<str>>;
 
 /// What all controllers share.
+#[derive(Clone)]
 pub struct Settings {
     /// What the quotas of namespaces are charged.
     pub quotas: Quotas,

@@ -22,6 +22,7 @@ use object::quote::quote;
 use object::time::Time;
 use prost::Message as _;
 use prost::encoding::encode_varint;
+use tasks::{Ended, Name};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
@@ -125,13 +126,17 @@ impl Plugin {
         });
         let mut is_good = plugin.check_and_log(true).await;
         let weak = Arc::downgrade(&plugin);
-        tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(if is_good { timing.interval } else { timing.retry_interval }).await;
-                let Some(plugin) = weak.upgrade() else { return };
-                is_good = plugin.check_and_log(is_good).await;
+        tasks::spawn(Name::KmsStatus, move || {
+            let weak = weak.clone();
+            async move {
+                loop {
+                    tokio::time::sleep(if is_good { timing.interval } else { timing.retry_interval }).await;
+                    let Some(plugin) = weak.upgrade() else { return Ended::Done };
+                    is_good = plugin.check_and_log(is_good).await;
+                }
             }
-        });
+        })
+        .detach();
         plugin
     }
 

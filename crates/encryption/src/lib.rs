@@ -31,6 +31,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
+use tasks::{Ended, Name};
 use tokio::runtime::Handle;
 
 pub use error::Error;
@@ -127,8 +128,16 @@ impl Encryption {
         let loaded = loaded.ok_or_else(|| Error::Providers("the KMS plugins took too long".to_owned()))??;
         let encryption = Self::with(loaded, options);
         if options.automatic_reload {
-            let shared = Arc::downgrade(&encryption.shared);
-            runtime.spawn(reload::follow(path.to_owned(), shared, timing, reload_timing));
+            let (shared, path) = (Arc::downgrade(&encryption.shared), path.to_owned());
+            let _here = runtime.enter();
+            tasks::spawn(Name::EncryptionReload, move || {
+                let followed = reload::follow(path.clone(), shared.clone(), timing, reload_timing);
+                async move {
+                    followed.await;
+                    Ended::Done
+                }
+            })
+            .detach();
         }
         Ok(encryption)
     }

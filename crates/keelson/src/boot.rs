@@ -28,6 +28,7 @@ use registry::{Address, Client, Registry};
 use schema::{Status, json};
 use server::pki::Cluster;
 use store::Revision;
+use tasks::{Ended, Name, Task};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -83,6 +84,8 @@ impl Hook {
 #[derive(Debug)]
 pub(crate) struct Hooks {
     all: Vec<Arc<Hook>>,
+    /// What keeps the objects of the start.
+    keeping: Mutex<Vec<Task>>,
 }
 
 const NAMESPACES: &str = "poststarthook/start-system-namespaces-controller";
@@ -112,7 +115,8 @@ impl Hooks {
             FLOW_SCHEMAS,
             API_SERVICES,
         ];
-        Self { all: names.map(|name| Arc::new(Hook { name, done: AtomicBool::new(false) })).into() }
+        let hook = |name| Arc::new(Hook { name, done: AtomicBool::new(false) });
+        Self { all: names.map(hook).into(), keeping: Mutex::default() }
     }
 
     /// The hook called `name`.
@@ -163,7 +167,7 @@ impl Hooks {
         if first {
             forget(registry).await;
         }
-        boot.keep_defaults();
+        *self.keeping.lock().unwrap_or_else(PoisonError::into_inner) = boot.keep_defaults();
         then();
         let mut sweep = Instant::now();
         loop {
@@ -292,17 +296,21 @@ impl Boot<'_> {
         }
     }
 
-    /// Keeps what was made at the start, until the process ends.
-    fn keep_defaults(&self) {
-        if let Some(defaults) = self.defaults.clone() {
-            tokio::spawn(defaults.keep());
-        }
-        if let Some(schemas) = self.schemas.clone() {
-            tokio::spawn(async move { Box::pin(schemas.run()).await });
-        }
-        if let Some(services) = self.api_services.clone() {
-            tokio::spawn(async move { Box::pin(services.run()).await });
-        }
+    /// Keeps what was made at the start, for as long as the tasks run.
+    fn keep_defaults(&self) -> Vec<Task> {
+        let defaults = self
+            .defaults
+            .clone()
+            .map(|defaults| tasks::spawn(Name::FlowControlDefaults, move || done(defaults.clone().keep())));
+        let schemas = self
+            .schemas
+            .clone()
+            .map(|schemas| tasks::spawn(Name::FlowSchemas, move || done(Box::pin(schemas.clone().run()))));
+        let services = self
+            .api_services
+            .clone()
+            .map(|services| tasks::spawn(Name::ApiServices, move || done(Box::pin(services.clone().run()))));
+        [defaults, schemas, services].into_iter().flatten().collect()
     }
 
     async fn priority_classes(&self) -> Result<(), Status> {
@@ -428,6 +436,12 @@ impl Boot<'_> {
             outcome => outcome,
         }
     }
+}
+
+/// A loop that ends when there is nothing left to follow.
+pub(crate) async fn done(work: impl Future<Output = ()>) -> Ended {
+    work.await;
+    Ended::Done
 }
 
 /// Waits for all tasks; the first error that one of them ends with.

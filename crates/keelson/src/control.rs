@@ -40,7 +40,7 @@ impl Control {
     }
 
     /// Answers requests, one at a time.
-    pub(crate) async fn run(self, store: Arc<dyn Store>) {
+    pub(crate) async fn run(&self, store: &Arc<dyn Store>) {
         loop {
             let answered = match self.0.accept().await {
                 Ok((connection, _)) => {

@@ -14,6 +14,7 @@ use registry::Registry;
 use server::Lifecycle;
 use server::health::{Check, Checks, Duplicate, Endpoint};
 use store::{Health, Unreadable};
+use tasks::Counts;
 
 use crate::boot::Hooks;
 use crate::logging;
@@ -70,7 +71,10 @@ pub(crate) fn checks(
     encrypted: Encrypted,
 ) -> Result<Checks, Duplicate> {
     let mut checks = Checks::new();
-    checks.add(Check::ping())?;
+    checks.add(Check::new("ping", Endpoint::ALL, || {
+        let failing = tasks::failing(Counts::Live);
+        async move { failing.first().map_or(Ok(()), |task| Err(task.clone())) }
+    }))?;
     checks.add(logging::check())?;
     checks.add(store("etcd", Endpoint::ALL, registry))?;
     checks.add(store("etcd-readiness", Endpoint::READY, registry))?;
@@ -113,6 +117,9 @@ fn own_prefixes() -> HashSet<String> {
 
 /// Whether the server knows all that it decides by: the cache follows its store, and every object of a built-in kind can be decrypted.
 fn informers(cache: &Cache, own: &HashSet<String>) -> Result<(), String> {
+    if let Some(task) = tasks::failing(Counts::Ready).into_iter().next() {
+        return Err(task);
+    }
     if cache.is_closed() {
         return Err("the cache is closed".into());
     }

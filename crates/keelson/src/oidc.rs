@@ -3,6 +3,7 @@
 mod config;
 
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use auth::Anonymous;
@@ -14,7 +15,7 @@ use schema::views::apiserver::v1beta1::{
     AuthenticationConfiguration, ClaimMappings, ClaimValidationRule, Issuer, JWTAuthenticator,
     PrefixedClaimOrExpression,
 };
-use tokio::task::JoinHandle;
+use tasks::{Ended, Name, Task};
 use tokio::time::{Instant, sleep};
 
 use crate::access::{Error, read};
@@ -122,23 +123,26 @@ fn algorithms(options: &OidcOptions) -> Result<Vec<Algorithm>, Error> {
 
 /// Replaces the issuers when the file changes and the new ones are ready.
 fn follow(path: &Path, content: Vec<u8>, issuers: Issuers, rules: Rules, anonymous: Option<Anonymous>) {
-    let mut waiting: Option<JoinHandle<()>> = None;
+    let waiting: Mutex<Option<Task>> = Mutex::default();
     reload::on_change(path, content, move |content| {
-        if let Some(before) = waiting.take() {
-            before.abort();
-        }
+        let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        // What is not in use yet is not wanted any more.
+        drop(waiting.take());
         let parsed = Authentication::parse(content, &rules)?;
         if parsed.anonymous != anonymous {
             return Err("anonymous: Forbidden: changed from initial configuration file".to_owned());
         }
         let prepared = issuers.prepare(parsed.issuers).map_err(|error| error.to_string())?;
-        waiting = Some(tokio::spawn(replace_when_ready(issuers.clone(), prepared)));
+        let (issuers, prepared) = (issuers.clone(), Arc::new(prepared));
+        *waiting = Some(tasks::spawn(Name::IssuerReload, move || {
+            replace_when_ready(issuers.clone(), prepared.clone())
+        }));
         Ok(())
     });
 }
 
 /// Waits until all new issuers were found; until then those before stay.
-async fn replace_when_ready(issuers: Issuers, prepared: Prepared) {
+async fn replace_when_ready(issuers: Issuers, prepared: Arc<Prepared>) -> Ended {
     let mut log_at = Instant::now() + PATIENCE;
     while let Err(why) = prepared.health() {
         if Instant::now() >= log_at {
@@ -147,8 +151,9 @@ async fn replace_when_ready(issuers: Issuers, prepared: Prepared) {
         }
         sleep(INTERVAL).await;
     }
-    issuers.replace(prepared);
+    issuers.replace(&prepared);
     log::info!("the issuers of a changed authentication configuration are in use");
+    Ended::Done
 }
 
 #[cfg(test)]

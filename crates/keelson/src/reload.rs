@@ -1,7 +1,11 @@
 //! Files that are read again when they change.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
+
+use tasks::{Ended, Name};
+use tokio::sync::Mutex;
 
 /// How often a file is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -10,16 +14,32 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// logged once, and what was there before stays.
 pub(crate) fn on_change(
     path: &Path,
-    mut content: Vec<u8>,
-    mut changed: impl FnMut(&[u8]) -> Result<(), String> + Send + 'static,
+    content: Vec<u8>,
+    changed: impl FnMut(&[u8]) -> Result<(), String> + Send + 'static,
 ) {
-    let path: PathBuf = path.to_owned();
-    tokio::spawn(async move {
+    let file = Arc::new(Mutex::new(File { path: path.to_owned(), content, changed }));
+    tasks::spawn(Name::FileReload, move || {
+        let file = file.clone();
+        async move { file.lock().await.follow().await }
+    })
+    .detach();
+}
+
+/// A file, what was read of it, and what is to be told.
+struct File<F> {
+    path: PathBuf,
+    content: Vec<u8>,
+    changed: F,
+}
+
+impl<F: FnMut(&[u8]) -> Result<(), String>> File<F> {
+    async fn follow(&mut self) -> Ended {
+        let Self { path, content, changed } = self;
         let mut is_readable = true;
         loop {
             tokio::time::sleep(INTERVAL).await;
             let shown = path.display();
-            let now = match tokio::fs::read(&path).await {
+            let now = match tokio::fs::read(&*path).await {
                 Ok(now) => now,
                 Err(error) => {
                     if std::mem::take(&mut is_readable) {
@@ -29,18 +49,18 @@ pub(crate) fn on_change(
                 }
             };
             is_readable = true;
-            if now == content {
+            if now == *content {
                 continue;
             }
+            content.clone_from(&now);
             match changed(&now) {
                 Ok(()) => log::info!(file:% = shown; "a file has changed and was read again"),
                 Err(error) => {
                     log::error!(file:% = shown, error = error.as_str(); "a changed file cannot be used; what it said before stays");
                 }
             }
-            content = now;
         }
-    });
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use allocation::{PortRecord, Services};
@@ -21,9 +21,9 @@ use server::pki::Cluster;
 use server::tls::{self, Files, Identity, TlsConfig};
 use server::version::Info;
 use server::{Lifecycle, Limits, Phase, Server, StartError};
+use tasks::{Name, Task};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
-use tokio::task::JoinHandle;
 
 use crate::access::{self, AuthorityFiles};
 use crate::authorization;
@@ -116,7 +116,13 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let stores = Stores::open(options, &data_dir)?;
     if let Some(store) = stores.own() {
         match Control::listen(&data_dir) {
-            Ok(control) => drop(tokio::spawn(control.run(store.clone()))),
+            Ok(control) => {
+                let (control, store) = (Arc::new(control), store.clone());
+                keep(Name::Control, move || {
+                    let (control, store) = (control.clone(), store.clone());
+                    async move { control.run(&store).await }
+                });
+            }
             Err(error) => {
                 log::warn!(error:%; "there is no control socket: a backup has to wait until the server has stopped")
             }
@@ -169,15 +175,20 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         client_authorities: access::announced_authorities(options, &loaded.client_authority),
     })?;
     let (authority, authority_receiver) = watch::channel(Arc::from(loaded.authority.as_str()));
-    tokio::spawn(identity.keep_fresh(certificates.refresh_interval(), {
+    let interval = certificates.refresh_interval();
+    let reload = {
         let certificates = certificates.clone();
-        move || {
+        Arc::new(move || {
             let loaded = certificates.load()?;
             let now: Arc<str> = loaded.authority.into();
             authority.send_if_modified(|known| std::mem::replace(known, now.clone()) != now);
             Ok::<_, certificates::Error>(loaded.serving)
-        }
-    }));
+        })
+    };
+    keep(Name::Certificates, move || {
+        let reload = reload.clone();
+        identity.clone().keep_fresh(interval, move || reload())
+    });
 
     let hooks = Arc::new(Hooks::new());
     let encrypted = health::Encrypted {
@@ -195,20 +206,25 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         cluster_info: cluster_info(options, &certificates, &external, loaded.authority),
         peers,
     });
-    tokio::spawn(health::log_changes(registry.clone()));
+    keep(Name::StoreHealthLog, {
+        let registry = registry.clone();
+        move || health::log_changes(registry.clone())
+    });
     if !registry.cache().store().expires() {
-        tokio::spawn(event_expiry::run(registry.cache().clone(), options.event_ttl));
+        let (cache, time_to_live) = (registry.cache().clone(), options.event_ttl);
+        keep(Name::EventExpiry, move || event_expiry::run(cache.clone(), time_to_live));
     }
     if registry.cache().store().is_shared() {
-        tokio::spawn(services.clone().keep_port_record());
+        let services = services.clone();
+        keep(Name::PortRecord, move || services.clone().keep_port_record());
     }
-    tokio::spawn({
+    keep(Name::ServiceRepair, {
         let cache = registry.cache().clone();
         let client = Client::new(registry.clone(), SystemIdentity::ApiServer, service_repair::COMPONENT);
-        async move { Box::pin(service_repair::run(cache, services, before, client)).await }
+        move || Box::pin(service_repair::run(cache.clone(), services.clone(), before, client.clone()))
     });
     let (started, controllers) = oneshot::channel();
-    tokio::spawn({
+    {
         let registry = registry.clone();
         let signing_authority = certificates.cluster_authority(options)?;
         let settings = controllers::Settings {
@@ -218,26 +234,43 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
                 .map(|authority| Arc::new(authority) as Arc<dyn CertificateAuthority>),
             signing_duration: options.signing.duration,
         };
-        let supervisor = Supervisor::new(&registry, &options.controllers, settings);
-        let leadership = Leadership::new(&registry, &boot::host_name());
-        let lifecycle = lifecycle.clone();
-        let stop = async move { lifecycle.reached(Phase::Draining).await };
-        // The start makes the roles that controllers act by.
-        let then = || drop(started.send(tokio::spawn(supervisor.run(leadership, stop))));
+        let selection = options.controllers.clone();
+        let (of_controllers, lifecycle) = (registry.clone(), lifecycle.clone());
+        let run_controllers = move || {
+            let supervisor = Supervisor::new(&of_controllers, &selection, settings.clone());
+            let leadership = Leadership::new(&of_controllers, &boot::host_name());
+            let lifecycle = lifecycle.clone();
+            boot::done(supervisor.run(leadership, async move { lifecycle.reached(Phase::Draining).await }))
+        };
+        // The start makes the roles that controllers act by. They are started once.
+        let then =
+            Mutex::new(Some(move || drop(started.send(tasks::spawn(Name::Controllers, run_controllers)))));
+        let start = Arc::new(move || {
+            if let Some(then) = then.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                then();
+            }
+        });
         let values = values.clone();
-        async move { Box::pin(hooks.run(&registry, &values, then)).await }
-    });
+        keep(Name::Boot, move || {
+            let (hooks, registry, values, start) =
+                (hooks.clone(), registry.clone(), values.clone(), start.clone());
+            Box::pin(async move { hooks.run(&registry, &values, || start()).await })
+        });
+    }
     let authorizer = registry.config().authorizer.clone();
     let withdrawal = registry.clone();
     let api = Api::new(registry, lifecycle.clone(), api_config(options), backends);
     let handler = server::stack(api, authenticators, &authorizer, Arc::clone(&checks), Arc::new(build()));
 
     let format = options.log_format;
-    tokio::spawn(async move {
-        while !checks.pass(Endpoint::Ready).await {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+    keep(Name::Announcement, move || {
+        let (checks, certificates) = (checks.clone(), certificates.clone());
+        async move {
+            while !checks.pass(Endpoint::Ready).await {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            announce(format, &certificates.url(), certificates.kubeconfig(), begin.elapsed());
         }
-        announce(format, &certificates.url(), certificates.kubeconfig(), begin.elapsed());
     });
     let outcome = server.run(tls, handler).await;
     end_controllers(controllers, &lifecycle).await;
@@ -252,11 +285,19 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     Ok(if lifecycle.forced() { Ending::Forced } else { Ending::Orderly })
 }
 
+/// Supervises a loop until the process ends, or there is nothing left for it to do.
+fn keep<F>(name: Name, mut work: impl FnMut() -> F + Send + 'static)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    tasks::spawn(name, move || boot::done(work())).detach();
+}
+
 /// Waits for the end of the controllers, so that another server can have them.
-async fn end_controllers(mut started: oneshot::Receiver<JoinHandle<()>>, lifecycle: &Lifecycle) {
+async fn end_controllers(mut started: oneshot::Receiver<Task>, lifecycle: &Lifecycle) {
     if let Ok(controllers) = started.try_recv()
         && !lifecycle.forced()
-        && tokio::time::timeout(CONTROLLERS_END, controllers).await.is_err()
+        && tokio::time::timeout(CONTROLLERS_END, controllers.join()).await.is_err()
     {
         log::warn!("the controllers did not end in time");
     }
@@ -391,19 +432,23 @@ fn descriptors() -> u64 {
 }
 
 fn stop_on_signals(lifecycle: &Lifecycle) -> Result<(), Error> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
-    let lifecycle = lifecycle.clone();
-    tokio::spawn(async move {
-        loop {
-            let received = tokio::select! {
-                received = terminate.recv() => received,
-                received = interrupt.recv() => received,
-            };
-            if received.is_none() {
-                return;
+    let terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
+    let interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
+    let (lifecycle, signals) = (lifecycle.clone(), Arc::new(tokio::sync::Mutex::new([terminate, interrupt])));
+    keep(Name::Signals, move || {
+        let (lifecycle, signals) = (lifecycle.clone(), signals.clone());
+        async move {
+            let [terminate, interrupt] = &mut *signals.lock().await;
+            loop {
+                let received = tokio::select! {
+                    received = terminate.recv() => received,
+                    received = interrupt.recv() => received,
+                };
+                if received.is_none() {
+                    return;
+                }
+                lifecycle.request_stop();
             }
-            lifecycle.request_stop();
         }
     });
     Ok(())

@@ -42,6 +42,42 @@ tasks! {
     CacheFollow = "cache-follow", Live;
     /// Wakes watchers after a change: `cache::waking`.
     CacheWake = "cache-wake", Live;
+    /// Waits for the signals that stop the server: `keelson::run`.
+    Signals = "signals", Live;
+    /// Says that the server is ready, once: `keelson::run`.
+    Announcement = "announcement", Ready;
+    /// Makes and keeps the objects of the system: `keelson::boot`.
+    Boot = "boot", Ready;
+    /// Keeps the defaults of flow control: `keelson::boot::flow_control`.
+    FlowControlDefaults = "flow-control-defaults", Ready;
+    /// Writes the conditions of flow schemas: `keelson::boot::flow_schemas`.
+    FlowSchemas = "flow-schemas", Ready;
+    /// Writes the conditions of API services: `keelson::boot::api_services`.
+    ApiServices = "api-services", Ready;
+    /// Runs the controllers whenever this server leads: `controllers::Supervisor`.
+    Controllers = "controllers", Ready;
+    /// Follows the definitions of custom resources: `definitions`.
+    Definitions = "definitions", Ready;
+    /// Repairs the addresses of services: `keelson::service_repair`.
+    ServiceRepair = "service-repair", Ready;
+    /// Compares the record of node ports with the services: `allocation`.
+    PortRecord = "port-record", Ready;
+    /// Removes events whose time is over: `keelson::event_expiry`.
+    EventExpiry = "event-expiry", Ready;
+    /// Renews the certificates of the server: `server::tls`.
+    Certificates = "certificates", Ready;
+    /// Reads a configuration file again when it changes: `keelson::reload`.
+    FileReload = "file-reload", Ready;
+    /// Puts the issuers of a changed authentication configuration to use: `keelson::oidc`.
+    IssuerReload = "issuer-reload", Ready;
+    /// Gives backups at the control socket: `keelson::control`.
+    Control = "control", Ready;
+    /// Logs when the store stops to take writes: `keelson::health`.
+    StoreHealthLog = "store-health-log", Ready;
+    /// Reads the configuration of encryption again when it changes: `encryption::reload`.
+    EncryptionReload = "encryption-reload", Ready;
+    /// Asks a KMS plugin for its status: `encryption::kms`.
+    KmsStatus = "kms-status", Ready;
 }
 
 impl std::fmt::Display for Name {

@@ -521,10 +521,10 @@ async fn issuers_are_replaced_and_equal_ones_stay() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(ask(&issuers, &other.token("{}")).await, Ok(None));
-    issuers.replace(prepared);
+    issuers.replace(&prepared);
     assert!(Arc::ptr_eq(&before[0], &issuers.current()[1]));
     assert_eq!(user(&issuers, &other.token("{}")).await.name, "oidc:jane");
-    issuers.replace(issuers.prepare(Vec::new()).unwrap());
+    issuers.replace(&issuers.prepare(Vec::new()).unwrap());
     assert_eq!(ask(&issuers, &one.token("{}")).await, Ok(None));
 }
 
