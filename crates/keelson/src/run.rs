@@ -476,12 +476,4 @@ fn announce(format: LogFormat, url: &str, kubeconfig: &Path, after: Duration) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn history_retention_reaches_the_cache() {
-        let options = Options { retention: Duration::from_secs(7), ..Options::default() };
-        assert_eq!(cache_options(&options).log_retention, Duration::from_secs(7));
-    }
-}
+mod tests;

@@ -49,12 +49,15 @@ pub(crate) async fn within(name: Name, run: impl Future<Output = Ended>) -> Ende
     loop {
         tokio::select! {
             biased;
-            Ok(()) = injected.changed() => match injected.borrow_and_update().1 {
-                Some(Fault::Panic) => panic!("a fault was injected"),
-                Some(Fault::End) => return Ended::Early,
-                Some(Fault::Pause(time)) => sleep(time).await,
-                None => {}
-            },
+            Ok(()) = injected.changed() => {
+                let fault = injected.borrow_and_update().1;
+                match fault {
+                    Some(Fault::Panic) => panic!("a fault was injected"),
+                    Some(Fault::End) => return Ended::Early,
+                    Some(Fault::Pause(time)) => sleep(time).await,
+                    None => {}
+                }
+            }
             ended = &mut run => return ended,
         }
     }

@@ -32,17 +32,23 @@ pub struct Server {
 }
 
 impl Server {
+    /// A server that runs already, with an administrator's token.
+    pub fn running(url: &str, token: &str, ca: &Path) -> Result<Self, Error> {
+        let folder = Folder::new()?;
+        let kubeconfig = write_kubeconfig(folder.path(), url, token, ca)?;
+        let (url, token, ca) = (url.to_owned(), token.to_owned(), ca.to_owned());
+        Ok(Self { url, token, ca, kubeconfig, process: None, folder })
+    }
+
     /// Starts `binary` with `flags` and a token file, unless the environment names a server.
     pub fn start(binary: &Path, flags: &[&str]) -> Result<Self, Error> {
-        let folder = Folder::new()?;
         if let Ok(url) = std::env::var("KEELSON_TEST_SERVER") {
             let variable = |name: &'static str| std::env::var(name).map_err(|_| Error::Variable { name });
             let token = variable("KEELSON_TEST_TOKEN")?;
             let ca = PathBuf::from(variable("KEELSON_TEST_CA")?);
-            let kubeconfig = write_kubeconfig(folder.path(), &url, &token, &ca)?;
-            return Ok(Self { url, token, ca, kubeconfig, process: None, folder });
+            return Self::running(&url, &token, &ca);
         }
-        Self::at(folder, binary, flags)
+        Self::at(Folder::new()?, binary, flags)
     }
 
     /// Kills the process without a warning, and starts it again with its data and with these flags.

@@ -1,0 +1,136 @@
+use super::*;
+use crate::flags;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use tasks::faults::{Fault, inject};
+use testkit::Folder;
+
+#[test]
+fn history_retention_reaches_the_cache() {
+    let options = Options { retention: Duration::from_secs(7), ..Options::default() };
+    assert_eq!(cache_options(&options).log_retention, Duration::from_secs(7));
+}
+
+/// Tasks that do not run in a server with a store of its own, no encryption and no configuration files, or that are done once it is ready.
+const NOT_HERE: &[Name] = &[
+    Name::Announcement,
+    Name::PortRecord,
+    Name::FileReload,
+    Name::IssuerReload,
+    Name::EncryptionReload,
+    Name::KmsStatus,
+];
+
+/// A whole server in this process.
+struct Running {
+    server: testkit::Server,
+    number: u32,
+    _folder: Folder,
+}
+
+impl Running {
+    fn start() -> Self {
+        let folder = Folder::new().unwrap();
+        let data = folder.path().join("data");
+        let flags = [
+            "--secure-port=0".to_owned(),
+            "--bind-address=127.0.0.1".to_owned(),
+            format!("--data-dir={}", data.display()),
+        ];
+        let options = flags::parse(flags).unwrap().options;
+        std::thread::spawn(move || run(&options, Instant::now()));
+        let pki = data.join("pki");
+        until("the server has a kubeconfig", || data.join("kubeconfig").exists());
+        let kubeconfig = std::fs::read_to_string(data.join("kubeconfig")).unwrap();
+        let url = kubeconfig.lines().find_map(|line| line.trim().strip_prefix("server: ")).unwrap();
+        let token = std::fs::read_to_string(pki.join("admin.token")).unwrap();
+        let ca: PathBuf = pki.join("ca.crt");
+        let server = testkit::Server::running(url.trim_matches('"'), token.trim(), &ca).unwrap();
+        let running = Self { server, number: 0, _folder: folder };
+        until("the server is ready", || running.status("/readyz") == 200);
+        running
+    }
+
+    fn status(&self, path: &str) -> u16 {
+        self.server.text("GET", path, "").map_or(0, |(status, _)| status)
+    }
+
+    fn create(&self, path: &str, object: &Value) {
+        let (status, answer) = self.server.call("POST", path, object).unwrap();
+        assert_eq!(status, 201, "{path}: {answer}");
+    }
+
+    /// What loops do: a namespace gets its account and its authority, a definition is served, a service has an address; and a namespace
+    /// goes with all that is in it.
+    fn works(&mut self, after: &str) {
+        self.number += 1;
+        let name = format!("n{}", self.number);
+        let namespace = format!("/api/v1/namespaces/{name}");
+        self.create("/api/v1/namespaces", &json!({"metadata": {"name": name}}));
+        for made in ["serviceaccounts/default", "configmaps/kube-root-ca.crt"] {
+            until(&format!("{made} is made after {after}"), || {
+                self.status(&format!("{namespace}/{made}")) == 200
+            });
+        }
+        let service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+        self.create(&format!("{namespace}/services"), &service);
+        let group = format!("g{}.example.com", self.number);
+        let definition = json!({
+            "metadata": {"name": format!("widgets.{group}")},
+            "spec": {"group": group, "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
+                    {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
+        self.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition);
+        let widgets = format!("/apis/{group}/v1/namespaces/{name}/widgets");
+        until(&format!("a definition is served after {after}"), || self.status(&widgets) == 200);
+        let widget =
+            json!({"apiVersion": format!("{group}/v1"), "kind": "Widget", "metadata": {"name": "w"}});
+        self.create(&widgets, &widget);
+        self.server.call("DELETE", &namespace, &Value::Null).unwrap();
+        until(&format!("a namespace goes after {after}"), || self.status(&namespace) == 404);
+        assert_eq!(self.status("/livez"), 200, "after {after}");
+        until(&format!("the server is ready after {after}"), || self.status("/readyz") == 200);
+    }
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < Duration::from_secs(40), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Each task is made to panic, to end and to pause, by its name: what loops do goes on.
+#[test]
+fn slow_every_task_that_fails_is_started_again() {
+    let mut running = Running::start();
+    running.works("the start");
+    for name in Name::ALL {
+        for fault in [Fault::Panic, Fault::End] {
+            let number = inject(*name, fault);
+            assert_eq!(number == 0, NOT_HERE.contains(name), "{name}: {number} tasks run");
+            if number > 0 {
+                running.works(&format!("{name}: {fault:?}"));
+            }
+        }
+    }
+    for name in Name::ALL.iter().filter(|name| !NOT_HERE.contains(name)) {
+        inject(*name, Fault::Pause(Duration::from_secs(30)));
+    }
+    std::thread::sleep(Duration::from_secs(30));
+    running.works("a pause of all tasks");
+}
+
+/// A task that fails again and again shows in health, until it has run for a while.
+#[test]
+fn slow_a_task_that_does_not_recover_shows_in_health() {
+    let running = Running::start();
+    for (name, path) in [(Name::ServiceRepair, "/readyz"), (Name::CacheWake, "/livez")] {
+        until(&format!("{name} shows at {path}"), || {
+            inject(name, Fault::Panic);
+            std::thread::sleep(Duration::from_millis(500));
+            running.status(path) == 500
+        });
+    }
+}
