@@ -19,9 +19,11 @@ pub enum Fault {
 }
 
 /// The last fault of each name, with a number that tells it from those before.
-static FAULTS: Mutex<Option<HashMap<Name, watch::Sender<(u64, Option<Fault>)>>>> = Mutex::new(None);
+type Faults = HashMap<Name, watch::Sender<(u64, Option<Fault>)>>;
 
-fn faults() -> MutexGuard<'static, Option<HashMap<Name, watch::Sender<(u64, Option<Fault>)>>>> {
+static FAULTS: Mutex<Option<Faults>> = Mutex::new(None);
+
+fn faults() -> MutexGuard<'static, Option<Faults>> {
     FAULTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -49,12 +51,15 @@ pub(crate) async fn within(name: Name, run: impl Future<Output = Ended>) -> Ende
     loop {
         tokio::select! {
             biased;
-            Ok(()) = injected.changed() => match injected.borrow_and_update().1 {
-                Some(Fault::Panic) => panic!("a fault was injected"),
-                Some(Fault::End) => return Ended::Early,
-                Some(Fault::Pause(time)) => sleep(time).await,
-                None => {}
-            },
+            Ok(()) = injected.changed() => {
+                let fault = injected.borrow_and_update().1;
+                match fault {
+                    Some(Fault::Panic) => panic!("a fault was injected"),
+                    Some(Fault::End) => return Ended::Early,
+                    Some(Fault::Pause(time)) => sleep(time).await,
+                    None => {}
+                }
+            }
             ended = &mut run => return ended,
         }
     }

@@ -42,6 +42,18 @@ tasks! {
     CacheFollow = "cache-follow", Live;
     /// Wakes watchers after a change: `cache::waking`.
     CacheWake = "cache-wake", Live;
+    /// Runs one of the controllers: `controllers::Supervisor`.
+    Controller = "controller", Ready;
+    /// Tells a controller what has changed: `controllers::follow`.
+    ControllerFollow = "controller-follow", Ready;
+    /// Keeps the Lease by which one of several servers runs the controllers: `controllers::Leadership`.
+    ControllerLeadership = "controller-leadership", Ready;
+    /// Looks for owners in other namespaces: `controllers::garbage`.
+    GarbageReport = "garbage-report", Ready;
+    /// Waits until the objects of a namespace are gone: `controllers::namespace`.
+    NamespaceEmptied = "namespace-emptied", Ready;
+    /// Hears of writes that were charged to a quota and given up: `controllers::quota_status`.
+    QuotaAbandoned = "quota-abandoned", Ready;
 }
 
 impl std::fmt::Display for Name {
