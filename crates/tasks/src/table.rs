@@ -48,6 +48,8 @@ tasks! {
     ControllerFollow = "controller-follow", Ready;
     /// Keeps the Lease by which one of several servers runs the controllers: `controllers::Leadership`.
     ControllerLeadership = "controller-leadership", Ready;
+    /// Serves the kinds of custom resource definitions: `definitions::Definitions`.
+    Definitions = "definitions", Ready;
     /// Looks for owners in other namespaces: `controllers::garbage`.
     GarbageReport = "garbage-report", Ready;
     /// Waits until the objects of a namespace are gone: `controllers::namespace`.
