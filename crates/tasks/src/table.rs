@@ -52,10 +52,20 @@ tasks! {
     Definitions = "definitions", Ready;
     /// Looks for owners in other namespaces: `controllers::garbage`.
     GarbageReport = "garbage-report", Ready;
+    /// Publishes the changes that etcd's watch delivers: `store::etcd::watch`.
+    EtcdWatch = "etcd-watch", Live;
+    /// Compacts etcd, and learns of compactions: `store::etcd::compact`.
+    EtcdCompact = "etcd-compact", Ready;
+    /// Asks etcd whether it works: `store::etcd::health`.
+    EtcdHealth = "etcd-health", Ready;
     /// Waits until the objects of a namespace are gone: `controllers::namespace`.
     NamespaceEmptied = "namespace-emptied", Ready;
     /// Hears of writes that were charged to a quota and given up: `controllers::quota_status`.
     QuotaAbandoned = "quota-abandoned", Ready;
+    /// Reads values and history of the embedded store: `store::embedded::reader`.
+    StoreRead = "store-read", Live;
+    /// Gives up history of the embedded store past its time: `store::embedded::reclaim`.
+    StoreReclaim = "store-reclaim", Ready;
 }
 
 impl std::fmt::Display for Name {
