@@ -1,6 +1,5 @@
 //! What a controller works with.
 
-use crate::task::Task;
 use crate::{CertificateAuthority, Controller, Counters, Recorder, Term};
 use admission::plugins::Quotas;
 use auth::SystemIdentity;
@@ -8,6 +7,7 @@ use cache::{Cache, Resource};
 use registry::{Client, Registry};
 use std::sync::Arc;
 use std::time::Duration;
+use tasks::{Ended, Name, Task};
 use tokio::sync::watch;
 
 /// The name of controllers in managed fields: that of the reference's process.
@@ -66,12 +66,18 @@ impl Context {
     }
 
     /// Does something whenever the authority changes, for as long as the task is there.
-    pub(crate) fn on_new_authority(&self, then: impl Fn() + Send + 'static) -> Task {
-        let mut authority = self.settings.authority.clone();
-        authority.mark_unchanged();
-        Task::spawn(async move {
-            while authority.changed().await.is_ok() {
-                then();
+    pub(crate) fn on_new_authority(&self, then: impl Fn() + Send + Sync + 'static) -> Task {
+        let mut since = self.settings.authority.clone();
+        since.mark_unchanged();
+        let then = Arc::new(then);
+        tasks::spawn(Name::ControllerFollow, move || {
+            // Each run sees the changes since the first began.
+            let (mut authority, then) = (since.clone(), then.clone());
+            async move {
+                while authority.changed().await.is_ok() {
+                    then();
+                }
+                Ended::Done
             }
         })
     }

@@ -1,9 +1,9 @@
 //! The changes of a resource type, as they happen.
 
-use crate::task::Task;
 use cache::watch::{Request, Start, goes_on};
 use cache::{Cache, Cursor, Error, Resource, Update};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use tasks::{Ended, Name, Task};
 
 /// Where a follower starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(crate) enum From {
 }
 
 /// Reports the changes of a type until it is gone, the cache is closed, or the task is dropped. Where it starts is settled before this
-/// returns.
+/// returns. After a report that panicked, a reset and all objects are reported.
 pub(crate) fn follow(
     cache: &Arc<Cache>,
     resource: Arc<Resource>,
@@ -29,27 +29,69 @@ pub(crate) fn follow(
     on_change(cache, resource, move || cursor.advance(&mut report))
 }
 
-/// Calls a function now and whenever a type has changed, until it is gone, the cache is closed, or the task is dropped.
+/// Calls a function now and whenever a type has changed, until it is gone, the cache is closed, or the task is dropped. A function that
+/// panicked is called again after a pause.
 pub(crate) fn on_change(
     cache: &Arc<Cache>,
     resource: Arc<Resource>,
-    mut act: impl FnMut() + Send + 'static,
+    act: impl FnMut() + Send + 'static,
 ) -> Task {
-    let cache = cache.clone();
-    Task::spawn(async move {
-        let what = resource.spec().prefix();
-        while goes_on(what, watch(&cache, &resource, &mut act).await).await {}
+    let (cache, act) = (cache.clone(), Arc::new(Mutex::new(act)));
+    tasks::spawn(Name::ControllerFollow, move || {
+        let (cache, resource, act) = (cache.clone(), resource.clone(), act.clone());
+        async move {
+            let what = resource.spec().prefix();
+            while goes_on(what, watch(&cache, &resource, &act).await).await {}
+            Ended::Done
+        }
     })
 }
 
 async fn watch(
     cache: &Cache,
     resource: &Arc<Resource>,
-    act: &mut (impl FnMut() + Send),
+    act: &Mutex<impl FnMut() + Send>,
 ) -> Result<(), Error> {
     let mut watcher = resource.watch(Request::new(Start::After(cache.revision()))).await?;
     loop {
-        act();
+        act.lock().unwrap_or_else(PoisonError::into_inner)();
         watcher.next().await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Fixture;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_whose_report_panicked_is_reported_again() {
+        let fixture = Fixture::new().await;
+        let namespaces = fixture.cache.resource("namespaces").unwrap();
+        let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+        let mut is_well = false;
+        let task = follow(&fixture.cache, namespaces, From::Now, {
+            let seen = seen.clone();
+            move |update| match update {
+                Update::Reset => seen.lock().unwrap().clear(),
+                Update::Change { after: Some(entry), .. } => {
+                    if entry.name() == "b" && !std::mem::replace(&mut is_well, true) {
+                        panic!("the first report of b");
+                    }
+                    seen.lock().unwrap().push(entry.name().to_owned());
+                }
+                Update::Change { .. } => {}
+            }
+        });
+        for name in ["a", "b", "c"] {
+            fixture.namespace(name).await;
+        }
+        let has = async |names: &[&str]| {
+            fixture.until("the changes", async || *seen.lock().unwrap() == *names).await;
+        };
+        has(&["a", "b", "c"]).await;
+        fixture.namespace("d").await;
+        has(&["a", "b", "c", "d"]).await;
+        assert!(!task.is_finished());
     }
 }

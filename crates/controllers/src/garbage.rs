@@ -13,7 +13,6 @@ mod report;
 
 use crate::follow::on_change;
 use crate::queue::Queue;
-use crate::task::Task;
 use crate::{Context, Controller, Recorder};
 use cache::Resource;
 use graph::Graph;
@@ -22,6 +21,7 @@ use registry::{Catalog, Client, Served};
 use report::Reporter;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tasks::Task;
 
 pub(crate) const CONTROLLER: Controller = Controller {
     name: NAME,

@@ -8,7 +8,6 @@
 //! 3. A write of the Lease succeeds only if it is as it was read.
 //! 4. No step of a controller begins after its [`Term`], also in a process that did not run for a while.
 
-use crate::task::Task;
 use crate::{EventType, Recorder, Subject};
 use auth::SystemIdentity;
 use cache::Filter;
@@ -24,6 +23,7 @@ use schema::views::coordination::v1::{Lease, LeaseSpec};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tasks::Task;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 /// The name of the Lease, in `kube-system`.
@@ -114,7 +114,7 @@ impl Leadership {
     }
 
     /// Keeps the tasks of `start` for as long as this server leads, until `stop`.
-    pub(crate) async fn lead(self, start: impl Fn() -> Vec<Task>, stop: impl Future<Output = ()>) {
+    pub(crate) async fn lead(&self, start: impl Fn() -> Vec<Task>, stop: impl Future<Output = ()>) {
         match self {
             Self::Alone => {
                 let tasks = start();
@@ -133,7 +133,7 @@ impl Election {
         Self { client, recorder, term: Term::default(), identity: format!("{host}_{}", auth::random_uid()) }
     }
 
-    async fn lead(self, start: impl Fn() -> Vec<Task>, stop: impl Future<Output = ()>) {
+    async fn lead(&self, start: impl Fn() -> Vec<Task>, stop: impl Future<Output = ()>) {
         let mut stop = pin!(stop);
         let mut seen = Seen::default();
         loop {

@@ -6,7 +6,8 @@
 //!
 //! 1. **Level, not edge.** A key says what to look at; what is to be done follows from the newest state. A start looks at everything.
 //! 2. **Nothing is given up.** What fails is tried again, with growing pauses.
-//! 3. **Nobody falls alone.** A step that panics counts as failed; a controller that panics is started again ([`Supervisor`]).
+//! 3. **Nobody falls alone.** A step that panics counts as failed. A controller that panics is started again ([`Supervisor`]), and so is what
+//!    tells it of changes: with all objects, so that no change is lost.
 //! 4. **Idle is free.** Between changes everything sleeps; there are no periodic rounds over all objects.
 //!
 //! Several servers over one store have one active instance among them ([`Leadership`]).
@@ -31,7 +32,6 @@ mod root_ca;
 mod selection;
 mod service_cidrs;
 mod supervisor;
-mod task;
 #[cfg(test)]
 mod testing;
 mod token_cleaner;

@@ -17,7 +17,6 @@ mod tests;
 
 use crate::follow::{From, follow};
 use crate::queue::{Again, Queue, Reconcile};
-use crate::task::Task;
 use crate::{Context, Controller};
 use cache::watch::{Request, Start};
 use cache::{Entry, Filter, Resource, Update};
@@ -33,6 +32,7 @@ use schema::views::core::v1;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tasks::{Ended, Name, Task};
 
 pub(crate) const CONTROLLER: Controller =
     Controller { name: NAME, alias: "namespace", account: NAME, run: |context| Box::pin(run(context)) };
@@ -150,12 +150,16 @@ impl Namespaces {
 
     /// Makes a namespace due when the objects that are left are gone.
     fn wait_for_end(&self, name: &Text, left: Left) {
-        let (queue, namespace) = (self.queue.clone(), name.clone());
-        let task = Task::spawn(async move {
-            for resource in left.resources() {
-                emptied(resource, &namespace).await;
+        let (queue, namespace, left) = (self.queue.clone(), name.clone(), Arc::new(left));
+        let task = tasks::spawn(Name::NamespaceEmptied, move || {
+            let (queue, namespace, left) = (queue.clone(), namespace.clone(), left.clone());
+            async move {
+                for resource in left.resources() {
+                    emptied(resource, &namespace).await;
+                }
+                queue.add(namespace);
+                Ended::Done
             }
-            queue.add(namespace);
         });
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), task);
     }

@@ -3,10 +3,10 @@
 use crate::Context;
 use crate::follow::{From, follow};
 use crate::queue::Queue;
-use crate::task::Task;
 use cache::{Cursor, Resource, Update};
 use object::Text;
 use std::sync::Arc;
+use tasks::Task;
 
 /// The namespaces that may lack their object.
 pub(crate) struct Namespaces {

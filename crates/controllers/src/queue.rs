@@ -13,12 +13,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 /// The pause after the first failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How often a queue whose term is over looks whether it was renewed.
+const TERM_LOOK: Duration = Duration::from_secs(1);
 /// Failures of a key are logged from here on: most things that go wrong once are writes that cross.
 const LOGGED_FROM: u32 = 3;
 
@@ -110,7 +112,8 @@ impl<K: Key> Queue<K> {
             let now = Instant::now();
             if steps.len() < at_once && wake.is_some_and(|at| at <= now) {
                 if context.term.is_over() {
-                    std::future::pending::<()>().await;
+                    sleep(TERM_LOOK).await;
+                    continue;
                 }
                 if let Some(key) = self.lock().take(now) {
                     let (worker, started) = (worker.clone(), key.clone());

@@ -8,7 +8,6 @@
 use crate::context::FIELD_MANAGER;
 use crate::follow::{From, follow};
 use crate::queue::{Again, Queue, Reconcile};
-use crate::task::Task;
 use crate::{Context, Controller};
 use admission::plugins::Quotas;
 use auth::SystemIdentity;
@@ -19,6 +18,7 @@ use schema::Status;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tasks::{Name, Task};
 use tokio::time::{Instant, sleep};
 
 pub(crate) const CONTROLLER: Controller =
@@ -51,21 +51,29 @@ async fn run(context: Context) {
         |_, before, after| Quotas::is_redefined(before.map(|entry| &**entry), after.map(|entry| &**entry));
     // What was before is counted after this.
     let _quotas = follow(context.cache(), resource, From::Now, worker.report(redefined));
-    let _abandoned = Task::spawn({
-        let (quotas, queue) = (quotas.clone(), worker.queue.clone());
-        async move {
-            loop {
-                quotas
-                    .abandoned()
-                    .await
-                    .into_iter()
-                    .for_each(|namespace| queue.add_after(namespace, SYNC_PERIOD));
-            }
-        }
-    });
+    let _abandoned = follow_abandoned(&quotas, &worker.queue);
     worker.follow_counted();
     add_all(&worker.queue, &quotas);
     worker.queue.clone().work(&context, 1, worker).await;
+}
+
+/// Makes the namespaces due in which a write was charged and given up.
+fn follow_abandoned(quotas: &Quotas, queue: &Arc<Queue<Text>>) -> Task {
+    let (quotas, queue) = (quotas.clone(), queue.clone());
+    let mut is_again = false;
+    tasks::spawn(Name::QuotaAbandoned, move || {
+        let (quotas, queue) = (quotas.clone(), queue.clone());
+        // A run that failed may have taken some namespaces, and not made them due.
+        if std::mem::replace(&mut is_again, true) {
+            add_all(&queue, &quotas);
+        }
+        async move {
+            loop {
+                let abandoned = quotas.abandoned().await;
+                abandoned.into_iter().for_each(|namespace| queue.add_after(namespace, SYNC_PERIOD));
+            }
+        }
+    })
 }
 
 struct QuotaStatus {

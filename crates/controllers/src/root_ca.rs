@@ -104,6 +104,8 @@ mod tests {
     use super::*;
     use crate::testing::Fixture;
     use registry::{DeleteOptions, Patch};
+    use tasks::Name;
+    use tasks::faults::{Fault, inject};
 
     /// The authority in a namespace, if the config map is as it should be.
     fn published(fixture: &Fixture, namespace: &str) -> Option<String> {
@@ -139,6 +141,28 @@ mod tests {
         fixture.client.delete(address, &DeleteOptions::default()).await.unwrap();
         until("after", Fixture::AUTHORITY).await;
 
+        fixture.authority.send_replace("a new one".into());
+        until("before", "a new one").await;
+        until("after", "a new one").await;
+    }
+
+    #[tokio::test]
+    async fn a_namespace_made_while_no_follower_runs_gets_the_authority() {
+        let fixture = Fixture::new().await;
+        fixture.namespace("before").await;
+        let _running = fixture.start(&CONTROLLER);
+        let until = async |namespace: &str, authority: &str| {
+            let is_there = async || published(&fixture, namespace).as_deref() == Some(authority);
+            fixture.until("a config map", is_there).await;
+        };
+        until("before", Fixture::AUTHORITY).await;
+        assert!(
+            inject(Name::ControllerFollow, Fault::Panic) >= 3,
+            "of namespaces, config maps, the authority"
+        );
+        tokio::task::yield_now().await;
+        fixture.namespace("after").await;
+        until("after", Fixture::AUTHORITY).await;
         fixture.authority.send_replace("a new one".into());
         until("before", "a new one").await;
         until("after", "a new one").await;

@@ -1,17 +1,11 @@
 //! Runs controllers, and starts those again that fail.
 
-use crate::task::Task;
 use crate::{CONTROLLERS, Context, Controller, Leadership, Selection, Settings};
 use registry::Registry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-use tokio::time::{Instant, sleep};
-
-/// The pause before a controller is started again, the first time.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause; a controller that ran as long starts with the first one again.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+use tasks::{Ended, Name, Task};
+use tokio::sync::watch;
 
 /// What became of a controller's work so far.
 #[derive(Debug, Default)]
@@ -77,31 +71,90 @@ impl Supervisor {
         }
         let term = leadership.term();
         self.controllers.iter_mut().for_each(|(_, context)| context.term = term.clone());
-        let start = || {
-            let tasks = self.controllers.iter();
-            tasks
-                .map(|(controller, context)| Task::spawn(keep(controller, context.clone())))
-                .collect::<Vec<_>>()
-        };
-        leadership.lead(start, stop).await;
+        let (leadership, controllers) = (Arc::new(leadership), Arc::new(self.controllers));
+        let (stopping, stopped) = watch::channel(());
+        let leading = tasks::spawn(Name::ControllerLeadership, move || {
+            let (leadership, controllers) = (leadership.clone(), controllers.clone());
+            let mut stopped = stopped.clone();
+            async move {
+                let start = || controllers.iter().map(|(it, context)| keep(it, context.clone())).collect();
+                leadership.lead(start, async { drop(stopped.changed().await) }).await;
+                Ended::Done
+            }
+        });
+        stop.await;
+        drop(stopping);
+        leading.join().await;
     }
 }
 
 /// Runs a controller, again and again if it fails.
-async fn keep(controller: &'static Controller, context: Context) {
-    let mut pause = FIRST_PAUSE;
-    loop {
-        let began = Instant::now();
-        let Err(error) = Task::spawn((controller.run)(context.clone())).join().await else { return };
-        if error.is_cancelled() {
-            return;
+fn keep(controller: &'static Controller, context: Context) -> Task {
+    let mut is_again = false;
+    tasks::spawn(Name::Controller, move || {
+        if std::mem::replace(&mut is_again, true) {
+            context.counters.restarts.fetch_add(1, Ordering::Relaxed);
+            log::error!(controller = controller.name; "a controller failed and is started again");
         }
-        if began.elapsed() > LONGEST_PAUSE {
-            pause = FIRST_PAUSE;
+        let run = (controller.run)(context.clone());
+        async move {
+            run.await;
+            Ended::Done
         }
-        context.counters.restarts.fetch_add(1, Ordering::Relaxed);
-        log::error!(controller = controller.name, error:%, seconds = pause.as_secs(); "a controller failed and is started again");
-        sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Fixture;
+    use std::time::Duration;
+    use tasks::faults::{Fault, inject};
+    use tokio::sync::oneshot;
+    use tokio::time::sleep;
+
+    #[tokio::test(start_paused = true)]
+    async fn controllers_and_their_leadership_go_on_after_a_panic_and_end_when_they_should() {
+        static RUNS: AtomicU64 = AtomicU64::new(0);
+        static ENDED: AtomicU64 = AtomicU64::new(0);
+        struct Ending;
+        impl Drop for Ending {
+            fn drop(&mut self) {
+                ENDED.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        static CONTROLLER: Controller = Controller {
+            name: "a",
+            alias: "b",
+            account: "c",
+            run: |_| {
+                Box::pin(async {
+                    RUNS.fetch_add(1, Ordering::SeqCst);
+                    let _ending = Ending;
+                    std::future::pending().await
+                })
+            },
+        };
+        let ran = || (RUNS.load(Ordering::SeqCst), ENDED.load(Ordering::SeqCst));
+        let fixture = Fixture::new().await;
+        let counters = Arc::<Counters>::default();
+        let context = fixture.context(&CONTROLLER, counters.clone());
+        let supervisor = Supervisor { controllers: vec![(&CONTROLLER, context)] };
+        let (stop, stopped) = oneshot::channel::<()>();
+        let running = tokio::spawn(supervisor.run(Leadership::Alone, async { drop(stopped.await) }));
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!((ran(), counters.restarts()), ((1, 0), 0));
+
+        assert_eq!(inject(Name::Controller, Fault::Panic), 1);
+        sleep(Duration::from_secs(2)).await;
+        assert_eq!((ran(), counters.restarts()), ((2, 1), 1));
+
+        assert_eq!(inject(Name::ControllerLeadership, Fault::Panic), 1);
+        sleep(Duration::from_secs(2)).await;
+        assert_eq!(ran(), (3, 2), "a leadership that failed takes its controllers with it");
+
+        stop.send(()).unwrap();
+        running.await.unwrap();
+        assert_eq!(ran(), (3, 3));
     }
 }

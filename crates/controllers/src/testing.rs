@@ -1,6 +1,5 @@
 //! A registry over a store in memory, in which controllers run.
 
-use crate::task::Task;
 use crate::{Context, Controller, Counters, Settings};
 use admission::plugins::{Builtin as _, Gates, NamespaceLifecycle, Parts, ResourceQuota, Shared};
 use admission::{Chain, Plugin};
@@ -14,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
 use store::memory::Memory;
+use tasks::{Ended, Name, Task};
 use tokio::sync::watch;
 
 /// A registry without a server. Everybody may do everything; namespaces and quotas are enforced.
@@ -95,7 +95,14 @@ impl Fixture {
 
     /// Starts a controller.
     pub(crate) fn start(&self, controller: &Controller) -> Running {
-        Running(Task::spawn((controller.run)(self.context(controller, Arc::default()))))
+        let (run, context) = (controller.run, self.context(controller, Arc::default()));
+        Running(tasks::spawn(Name::Controller, move || {
+            let run = run(context.clone());
+            async move {
+                run.await;
+                Ended::Done
+            }
+        }))
     }
 
     /// Makes an object of its JSON.

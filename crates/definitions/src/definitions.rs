@@ -3,7 +3,9 @@
 //! 1. A kind is served before its definition says so, and it is served in another form only when the spec or the names have changed.
 //! 2. Names belong to the definition that got them first. While a write that accepts names is under way, they are taken.
 //! 3. A definition that cannot be served is logged, and is not in the way of others.
-//! 4. There is no polling: the loop sleeps until a definition changes, or a write or the end of a kind's objects is done.
+//! 4. After a panic, all definitions are looked at anew, and those that are gone since are not served any more: `installed` never lacks
+//!    a kind that the registry may serve.
+//! 5. There is no polling: the loop sleeps until a definition changes, or a write or the end of a kind's objects is done.
 
 use crate::cleanup::{self, DEFINITIONS};
 use crate::conditions;
@@ -25,6 +27,8 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 use store::Revision;
+use tasks::{Ended, Name};
+use tokio::sync::Mutex;
 use tokio::task::{JoinError, JoinSet};
 
 /// The field manager of the reference.
@@ -46,6 +50,7 @@ pub struct Definitions {
     due: BTreeSet<Text>,
     /// The status that is being written.
     writes: HashMap<Text, PendingWrite>,
+    /// What the registry serves, or may serve after a step that did not end.
     installed: HashMap<Text, Installed>,
     /// The definitions whose objects are being deleted.
     ending: HashSet<Text>,
@@ -147,9 +152,32 @@ impl Definitions {
         }
     }
 
-    /// Runs until the process ends.
-    pub async fn run(mut self) {
-        while goes_on("definitions", self.follow().await).await {}
+    /// Runs until the process ends, or the cache is closed. Supervised: see [`tasks`].
+    pub async fn run(self) {
+        let definitions = Arc::new(Mutex::new(self));
+        let mut is_again = false;
+        let work = move || {
+            let definitions = definitions.clone();
+            let is_again = std::mem::replace(&mut is_again, true);
+            async move {
+                let mut definitions = definitions.lock().await;
+                if is_again {
+                    definitions.begin_anew();
+                }
+                while goes_on("definitions", definitions.follow().await).await {}
+                Ended::Done
+            }
+        };
+        tasks::spawn(Name::Definitions, work).join().await;
+    }
+
+    /// Gives up the work under way and forgets everything but what is served: the next step looks at all definitions, and at what is served.
+    fn begin_anew(&mut self) {
+        self.tasks = JoinSet::new();
+        self.writes.clear();
+        self.ending.clear();
+        self.due.clear();
+        self.cursor = Cursor::new(self.sources.definitions.clone());
     }
 
     /// Looks at definitions, until changes cannot be followed from where they were.
@@ -291,6 +319,7 @@ impl Definitions {
         });
         let (structure, outcome) = match made.await.map_err(Error::from).and_then(|made| made) {
             Ok(Some((structure, Ok(kind)))) => {
+                self.installed.insert(definition.name.clone(), Installed::unknown(&form));
                 (Some(structure), self.registry.install(kind).await.map_err(Error::from))
             }
             Ok(Some((structure, Err(error)))) => (Some(structure), Err(error.into())),
@@ -330,12 +359,13 @@ impl Definitions {
     }
 
     async fn stop_serving(&mut self, name: &Text) {
-        let Some(installed) = self.installed.remove(name) else { return };
+        let Some(installed) = self.installed.get(name) else { return };
         let plural = plural(&installed.form.accepted);
         let group = name.strip_prefix(plural).and_then(|rest| rest.strip_prefix('.')).unwrap_or_default();
         if let Err(error) = self.registry.uninstall(group, plural).await {
             log::error!(definition = name.as_str(), error:%; "a kind is still served");
         }
+        self.installed.remove(name);
     }
 
     /// Writes a status, while others go on.
@@ -398,6 +428,14 @@ enum Error {
     Task(#[from] JoinError),
 }
 
+impl Installed {
+    /// What is served while a form is installed: perhaps that, perhaps another. It is installed again after a step that did not end.
+    fn unknown(form: &Form) -> Self {
+        let form = Form { uid: Text::default(), ..form.clone() };
+        Self { form, is_terminating: false, is_served: false, structure: None }
+    }
+}
+
 impl Form {
     fn new(definition: &Definition, status: &Map) -> Self {
         let accepted = status.get("acceptedNames").and_then(Value::as_map).cloned().unwrap_or_default();
@@ -442,3 +480,6 @@ async fn write(client: &Client, name: &str, revision: Revision, status: Map) -> 
     }
     client.update(address.subresource("status"), definition).await.map(drop)
 }
+
+#[cfg(test)]
+mod tests;

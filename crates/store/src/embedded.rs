@@ -57,6 +57,7 @@ use std::{
     thread::{self, JoinHandle},
     time::{Duration, SystemTime},
 };
+use tasks::Name;
 use tokio::sync::oneshot;
 
 /// How an [`Embedded`] store behaves.
@@ -173,11 +174,11 @@ impl Embedded {
                 }
             }
         })?;
-        let reader = spawn("store-read", {
+        let reader = tasks::thread(Name::StoreRead, {
             let shared = shared.clone();
             move || reader::run(&shared, &todo)
         })?;
-        let reclaimer = spawn("store-reclaim", {
+        let reclaimer = tasks::thread(Name::StoreReclaim, {
             let (shared, commands, reader) = (shared.clone(), commands.clone(), jobs.clone());
             let reclaimer = Reclaimer { shared, commands, reader };
             move || reclaim::run(&reclaimer, &woken)

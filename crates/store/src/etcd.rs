@@ -45,6 +45,7 @@ use std::{
     thread::{self, JoinHandle},
     time::Duration,
 };
+use tasks::{Ended, Name};
 use tokio::{runtime::Handle, sync::oneshot};
 use watch::Past;
 
@@ -151,9 +152,11 @@ impl Etcd {
                 return Err(failed.map_or(Error::Closed, |failed| failed.err().unwrap_or(Error::Closed)));
             }
         };
-        handle.spawn(watch::run(shared.clone()));
-        handle.spawn(compact::run(shared.clone()));
-        handle.spawn(health::run(shared.clone()));
+        let entered = handle.enter();
+        keep(Name::EtcdWatch, &shared, watch::run);
+        keep(Name::EtcdCompact, &shared, compact::run);
+        keep(Name::EtcdHealth, &shared, health::run);
+        drop(entered);
         let past = Arc::new(Past { shared: shared.clone(), handle: handle.clone() });
         Ok(Self { shared, past, handle, thread: Mutex::new(Some(thread)) })
     }
@@ -200,6 +203,22 @@ impl Drop for Withdrawing {
             self.task.abort();
         }
     }
+}
+
+/// Runs a loop of a store until the runtime of its thread ends.
+fn keep<F>(name: Name, shared: &Arc<Shared>, run: fn(Arc<Shared>) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let shared = shared.clone();
+    let work = move || {
+        let run = run(shared.clone());
+        async move {
+            run.await;
+            Ended::Early
+        }
+    };
+    tasks::spawn(name, work).detach();
 }
 
 /// Spawns work, whose outcome can be waited for in any thread.

@@ -19,9 +19,11 @@ pub enum Fault {
 }
 
 /// The last fault of each name, with a number that tells it from those before.
-static FAULTS: Mutex<Option<HashMap<Name, watch::Sender<(u64, Option<Fault>)>>>> = Mutex::new(None);
+type Faults = HashMap<Name, watch::Sender<(u64, Option<Fault>)>>;
 
-fn faults() -> MutexGuard<'static, Option<HashMap<Name, watch::Sender<(u64, Option<Fault>)>>>> {
+static FAULTS: Mutex<Option<Faults>> = Mutex::new(None);
+
+fn faults() -> MutexGuard<'static, Option<Faults>> {
     FAULTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

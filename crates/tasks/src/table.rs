@@ -1,7 +1,6 @@
 //! The names of all supervised tasks: one row for each.
 //!
-//! Nothing can be supervised without a row here, and `clippy.toml` refuses tasks and threads that are not supervised, so this is the list
-//! of everything that runs beside requests.
+//! Nothing can be supervised without a row here, so this is the list of everything that runs beside requests.
 
 /// Which health endpoint fails while a task does not recover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +55,6 @@ tasks! {
     ApiServices = "api-services", Ready;
     /// Runs the controllers whenever this server leads: `controllers::Supervisor`.
     Controllers = "controllers", Ready;
-    /// Follows the definitions of custom resources: `definitions`.
-    Definitions = "definitions", Ready;
     /// Repairs the addresses of services: `keelson::service_repair`.
     ServiceRepair = "service-repair", Ready;
     /// Compares the record of node ports with the services: `allocation`.
@@ -78,6 +75,30 @@ tasks! {
     EncryptionReload = "encryption-reload", Ready;
     /// Asks a KMS plugin for its status: `encryption::kms`.
     KmsStatus = "kms-status", Ready;
+    /// Runs one of the controllers: `controllers::Supervisor`.
+    Controller = "controller", Ready;
+    /// Tells a controller what has changed: `controllers::follow`.
+    ControllerFollow = "controller-follow", Ready;
+    /// Keeps the Lease by which one of several servers runs the controllers: `controllers::Leadership`.
+    ControllerLeadership = "controller-leadership", Ready;
+    /// Serves the kinds of custom resource definitions: `definitions::Definitions`.
+    Definitions = "definitions", Ready;
+    /// Looks for owners in other namespaces: `controllers::garbage`.
+    GarbageReport = "garbage-report", Ready;
+    /// Publishes the changes that etcd's watch delivers: `store::etcd::watch`.
+    EtcdWatch = "etcd-watch", Live;
+    /// Compacts etcd, and learns of compactions: `store::etcd::compact`.
+    EtcdCompact = "etcd-compact", Ready;
+    /// Asks etcd whether it works: `store::etcd::health`.
+    EtcdHealth = "etcd-health", Ready;
+    /// Waits until the objects of a namespace are gone: `controllers::namespace`.
+    NamespaceEmptied = "namespace-emptied", Ready;
+    /// Hears of writes that were charged to a quota and given up: `controllers::quota_status`.
+    QuotaAbandoned = "quota-abandoned", Ready;
+    /// Reads values and history of the embedded store: `store::embedded::reader`.
+    StoreRead = "store-read", Live;
+    /// Gives up history of the embedded store past its time: `store::embedded::reclaim`.
+    StoreReclaim = "store-reclaim", Ready;
 }
 
 impl std::fmt::Display for Name {

@@ -133,13 +133,14 @@ impl Graph {
 
     /// Makes the objects that got owners due, unless all their owners are there.
     fn glance(&mut self) {
-        let owned = std::mem::take(&mut self.edges.owned);
-        let is_few = owned.len() <= GLANCES;
-        for item in owned {
-            if !(is_few && self.has_its_owners(&item)) {
-                self.edges.queue.add(item);
+        let is_few = self.edges.owned.len() <= GLANCES;
+        while let Some(item) = self.edges.owned.pop() {
+            let mut due = Due { item: Some(item), queue: self.edges.queue.clone() };
+            if is_few && due.item.as_ref().is_some_and(|item| self.has_its_owners(item)) {
+                due.item = None;
             }
         }
+        self.edges.owned = Vec::new();
     }
 
     /// Whether a look at an object would find nothing to do. The owners are there, and if they go, that is a change to come.
@@ -256,6 +257,20 @@ impl Followed {
             Update::Reset => edges.reset(prefix),
             Update::Change { before, after } => edges.change(prefix, before, after),
         });
+    }
+}
+
+/// An object that becomes due when this is dropped, also by a panic.
+struct Due {
+    item: Option<Item>,
+    queue: Arc<Queue<Item>>,
+}
+
+impl Drop for Due {
+    fn drop(&mut self) {
+        if let Some(item) = self.item.take() {
+            self.queue.add(item);
+        }
     }
 }
 

@@ -3,12 +3,12 @@
 //! Where an owner is takes a look at all objects of its kind. One task does that, for one dependent after another and with pauses, so
 //! that references to nothing cost little, however many there are. What does not fit is not reported.
 
-use crate::task::Task;
 use crate::{EventType, Recorder, Subject};
 use cache::{Filter, Freshness, Query, Resource};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tasks::{Ended, Name, Task};
+use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, sleep};
 
 /// How many dependents may wait for a report.
@@ -41,12 +41,18 @@ pub(super) struct Missing {
 
 impl Reporter {
     pub(super) fn start(recorder: Recorder) -> Self {
-        let (sender, mut waiting) = mpsc::channel(WAITING);
-        let task = Task::spawn(async move {
-            while let Some(dependent) = waiting.recv().await {
-                let took = report(&recorder, &dependent).await;
-                // A tenth of a processor at most.
-                sleep(took * 9).await;
+        let (sender, waiting) = mpsc::channel(WAITING);
+        let waiting = Arc::new(Mutex::new(waiting));
+        let task = tasks::spawn(Name::GarbageReport, move || {
+            let (recorder, waiting) = (recorder.clone(), waiting.clone());
+            async move {
+                let mut waiting = waiting.lock().await;
+                while let Some(dependent) = waiting.recv().await {
+                    let took = report(&recorder, &dependent).await;
+                    // A tenth of a processor at most.
+                    sleep(took * 9).await;
+                }
+                Ended::Done
             }
         });
         Self { sender, _task: task }

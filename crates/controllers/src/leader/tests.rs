@@ -6,6 +6,7 @@ use store::Store as _;
 use store::contract::Intercepted;
 use store::memory::Memory;
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 
 /// When the controllers of servers began and ended.
 type History = Arc<Mutex<Vec<(&'static str, bool, Instant)>>>;
@@ -33,7 +34,8 @@ struct Server {
     history: History,
     is_stalled: Arc<AtomicBool>,
     stop: Option<oneshot::Sender<()>>,
-    task: Option<Task>,
+    /// Ends when this is dropped.
+    task: JoinSet<()>,
 }
 
 impl Server {
@@ -53,19 +55,23 @@ impl Server {
         let leadership = Leadership::new(fixture.client.registry(), name);
         assert!(matches!(leadership, Leadership::Elected(_)));
         let (stop, stopped) = oneshot::channel();
-        let task = Task::spawn({
+        let mut task = JoinSet::new();
+        task.spawn({
             let history = history.clone();
             let start = move || {
-                let controller = Controller::begin(name, &history);
-                vec![Task::spawn(async move {
-                    let _controller = controller;
-                    std::future::pending::<()>().await;
+                let history = history.clone();
+                vec![tasks::spawn(tasks::Name::Controller, move || {
+                    let controller = Controller::begin(name, &history);
+                    async move {
+                        let _controller = controller;
+                        std::future::pending().await
+                    }
                 })]
             };
             async move { leadership.lead(start, async { drop(stopped.await) }).await }
         });
         let history = history.clone();
-        Self { fixture, name, history, is_stalled, stop: Some(stop), task: Some(task) }
+        Self { fixture, name, history, is_stalled, stop: Some(stop), task }
     }
 
     /// Waits until its controllers run.
@@ -80,7 +86,7 @@ impl Server {
 
     async fn stop(mut self) {
         self.stop.take().unwrap().send(()).unwrap();
-        self.task.take().unwrap().join().await.unwrap();
+        self.task.join_next().await.unwrap().unwrap();
     }
 
     async fn lease(&self) -> Value {

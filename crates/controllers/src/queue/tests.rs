@@ -42,7 +42,7 @@ struct Running {
     queue: Arc<Queue<u32>>,
     worker: Arc<Worker>,
     counters: Arc<Counters>,
-    _task: crate::task::Task,
+    _task: tasks::Task,
 }
 
 async fn start(at_once: usize) -> Running {
@@ -56,7 +56,13 @@ async fn start_within(term: Term, at_once: usize) -> Running {
     let (queue, worker) = (Arc::new(Queue::default()), Arc::new(Worker::default()));
     let task = {
         let (queue, worker) = (queue.clone(), worker.clone());
-        crate::task::Task::spawn(async move { queue.work(&context, at_once, worker).await })
+        tasks::spawn(tasks::Name::Controller, move || {
+            let (queue, worker, context) = (queue.clone(), worker.clone(), context.clone());
+            async move {
+                queue.work(&context, at_once, worker).await;
+                tasks::Ended::Early
+            }
+        })
     };
     Running { queue, worker, counters, _task: task }
 }
@@ -125,12 +131,15 @@ fn pauses_grow_and_have_an_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_step_begins_after_the_term() {
+async fn no_step_begins_after_the_term_until_it_is_renewed() {
     let term = Term::default();
     term.renew(Instant::now());
-    let running = start_within(term, 1).await;
+    let running = start_within(term.clone(), 1).await;
     running.queue.add(1);
     running.queue.add_after(2, Duration::from_secs(60));
     sleep(Duration::from_secs(120)).await;
     assert_eq!(running.worker.done(), [1]);
+    term.renew(Instant::now());
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(running.worker.done(), [1, 2], "a term that is renewed goes on");
 }

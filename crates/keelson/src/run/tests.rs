@@ -11,7 +11,8 @@ fn history_retention_reaches_the_cache() {
     assert_eq!(cache_options(&options).log_retention, Duration::from_secs(7));
 }
 
-/// Tasks that do not run in a server with a store of its own, no encryption and no configuration files, or that are done once it is ready.
+/// Tasks that do not run in a server with a store of its own, no encryption and no configuration files, that run for a moment only, or that
+/// are threads: those have tests of their own.
 const NOT_HERE: &[Name] = &[
     Name::Announcement,
     Name::PortRecord,
@@ -19,6 +20,12 @@ const NOT_HERE: &[Name] = &[
     Name::IssuerReload,
     Name::EncryptionReload,
     Name::KmsStatus,
+    Name::EtcdWatch,
+    Name::EtcdCompact,
+    Name::EtcdHealth,
+    Name::NamespaceEmptied,
+    Name::StoreRead,
+    Name::StoreReclaim,
 ];
 
 /// A whole server in this process.
