@@ -19,6 +19,10 @@ use store::{
     contract::{load, next, put},
     etcd::{Etcd, Options, Tls},
 };
+use tasks::{
+    Name,
+    faults::{Fault, inject},
+};
 use testkit::{Proxy, ProxyMode, Signal};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -76,6 +80,25 @@ async fn writes_of_one_process_reach_another() {
     assert_eq!(another.get(&key("/registry/a")).unwrap().unwrap().value, "v");
     let stale = Change::put(key("/registry/a"), "w").create_only();
     assert!(matches!(another.commit(stale).await, Err(Error::Conflict(_))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_during_a_panic_of_the_watch_reaches_followers() {
+    let etcd = start(1, &[]);
+    let store = connect(options(&etcd));
+    let mut follower = store.follow(Follow::after(store.known_revision())).unwrap();
+    let names = [Name::EtcdWatch, Name::EtcdCompact, Name::EtcdHealth];
+    // A pause of no time is a fault that changes nothing, and says who runs.
+    let all_run = || names.iter().all(|name| inject(*name, Fault::Pause(Duration::ZERO)) == 1);
+    until("all of them run", all_run).await;
+    for name in names {
+        assert_eq!(inject(name, Fault::Panic), 1);
+    }
+    let revision = put(&store, "/registry/a", "v").await;
+    let batch = next(&mut follower).await.unwrap();
+    assert_eq!((batch.events.len(), batch.revision), (1, revision));
+    until("all of them run again", all_run).await;
+    until("the store is healthy", || matches!(store.health(), Health::Good)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
