@@ -254,7 +254,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
         keep(Name::Boot, move || {
             let (hooks, registry, values, start) =
                 (hooks.clone(), registry.clone(), values.clone(), start.clone());
-            Box::pin(async move { hooks.run(&registry, &values, || start()).await })
+            async move { Box::pin(hooks.run(&registry, &values, || start())).await }
         });
     }
     let authorizer = registry.config().authorizer.clone();
