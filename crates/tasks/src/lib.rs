@@ -4,7 +4,7 @@
 //!    grows from one second to a minute. A run of a minute ends the row of failures.
 //! 2. **What does not recover shows.** After [`FAILURES_SHOWN`] failures in a row, [`failing`] names the task until it has run for a minute
 //!    again; the health endpoint of its row fails meanwhile ([`Counts`]).
-//! 3. **One list.** A task has a [`Name`], and the names are one table. Tests go through it with [`faults`], so that a new task is tried too.
+//! 3. **One list.** A task has a [`Name`], and the names are one table. Tests go through it with the module of the feature `faults`, so that a new task is tried too.
 //! 4. **A task ends with its owner**: with its [`Task`], or with the runtime.
 //!
 //! What is started anew begins from the newest state: a task keeps nothing that it could not read again. Work that belongs to one request, and
