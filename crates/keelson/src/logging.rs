@@ -42,6 +42,7 @@ const OWN_CRATES: &[&str] = &[
     "server",
     "store",
     "streams",
+    "tasks",
 ];
 
 /// Starts the logger of the process.
