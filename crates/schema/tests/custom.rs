@@ -183,7 +183,7 @@ fn hostile_objects_are_checked_in_bounded_time_and_space() {
         assert!(errors.len() <= field::MOST_ERRORS && errors.left_out() > 10_000, "{}", errors.left_out());
         assert!(structural.validate(&object, Some(&object)).len() <= field::MOST_ERRORS);
     }
-    assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
+    assert!(start.elapsed() < std::time::Duration::from_secs(60), "{:?}", start.elapsed());
 }
 
 #[test]
