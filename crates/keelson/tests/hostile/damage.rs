@@ -120,7 +120,7 @@ fn is_named(caller: &mut Caller) {
         br#"{"data":{"k":"w"}}"#,
     );
     assert_eq!(patch.status, 500, "{}", patch.text());
-    assert!(patch.text().contains("mends that"), "{}", patch.text());
+    assert!(patch.text().contains("repairs that"), "{}", patch.text());
 }
 
 fn is_mended(caller: &mut Caller, left: &[&str]) {
