@@ -78,15 +78,19 @@ where
     let mut pause = FIRST_PAUSE;
     loop {
         let began = Instant::now();
-        let run = async { work().await };
-        #[cfg(feature = "faults")]
-        let run = faults::within(name, run);
-        let mut run = std::pin::pin!(run);
-        let caught = std::future::poll_fn(|context| {
-            let polled = catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(context)));
-            polled.map_or_else(|panic| Poll::Ready(Err(panic)), |polled| polled.map(Ok))
-        });
-        let cause = match record.watch(caught).await {
+        // What the run held is dropped before the pause.
+        let ended = {
+            let run = async { work().await };
+            #[cfg(feature = "faults")]
+            let run = faults::within(name, run);
+            let mut run = std::pin::pin!(run);
+            let caught = std::future::poll_fn(|context| {
+                let polled = catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(context)));
+                polled.map_or_else(|panic| Poll::Ready(Err(panic)), |polled| polled.map(Ok))
+            });
+            record.watch(caught).await
+        };
+        let cause = match ended {
             Ok(Ended::Done) => return,
             Ok(Ended::Early) => "it ended".to_owned(),
             Err(panic) => format!("it panicked: {}", message(&*panic)),
