@@ -39,7 +39,7 @@ use files::{Contents, Directory, Watermark};
 pub use filling::{Filled, Filling};
 use journal::Mended;
 pub use media::{Disk, Media};
-use reader::{Job, Reading};
+use reader::Reading;
 use reclaim::Reclaimer;
 use reserve::Reserve;
 pub use salvage::{DamagedJournal, Salvage, SalvageReport};
@@ -48,16 +48,14 @@ use std::{
     cell::Cell,
     future::ready,
     io,
-    panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::{
         Arc, Mutex, PoisonError,
         mpsc::{self, Sender},
     },
-    thread::{self, JoinHandle},
     time::{Duration, SystemTime},
 };
-use tasks::Name;
+use tasks::{Name, Thread};
 use tokio::sync::oneshot;
 
 /// How an [`Embedded`] store behaves.
@@ -95,15 +93,14 @@ impl Options {
 pub struct Embedded {
     shared: Arc<Shared>,
     commands: queue::Sender,
-    jobs: Sender<Job>,
     reading: Arc<Reading>,
     threads: Mutex<Option<Threads>>,
 }
 
 struct Threads {
-    committer: JoinHandle<()>,
-    reader: JoinHandle<()>,
-    reclaimer: JoinHandle<()>,
+    committer: Thread,
+    reader: Thread,
+    reclaimer: Thread,
     wake: Sender<()>,
 }
 
@@ -155,7 +152,7 @@ impl Embedded {
         let (jobs, todo) = mpsc::channel();
         let (wake, woken) = mpsc::channel();
         let journal = Cell::new(recovery::Journal::Sound);
-        let committer = Committer {
+        let mut committer = Committer {
             shared: shared.clone(),
             commands: received,
             reader: jobs.clone(),
@@ -164,16 +161,10 @@ impl Embedded {
             reserve,
             condition: Condition::Working,
             unflushed: 0,
+            carried: None,
+            has_run: false,
         };
-        let committer = spawn("store-commit", {
-            let shared = shared.clone();
-            move || {
-                if catch_unwind(AssertUnwindSafe(|| committer.run())).is_err() {
-                    let died = io::Error::other("the committing thread has died");
-                    shared.set_health(Health::Failing(Error::read(died)));
-                }
-            }
-        })?;
+        let committer = tasks::thread(Name::StoreCommit, move || committer.run())?;
         let reader = tasks::thread(Name::StoreRead, {
             let shared = shared.clone();
             move || reader::run(&shared, &todo)
@@ -184,7 +175,7 @@ impl Embedded {
             move || reclaim::run(&reclaimer, &woken)
         })?;
         let threads = Mutex::new(Some(Threads { committer, reader, reclaimer, wake }));
-        Ok(Self { shared, commands, reading: Reading::new(jobs.clone()), jobs, threads })
+        Ok(Self { shared, commands, reading: Reading::new(jobs), threads })
     }
 }
 
@@ -273,12 +264,13 @@ impl Store for Embedded {
 
     fn compact(&self, to: Revision) -> BoxFuture<'static, Result<(), Error>> {
         let (reply, answer) = oneshot::channel();
-        let queued = self.commands.send(Command::Compact { to, reply });
+        let commands = self.commands.clone();
+        let queued = commands.send(Command::Compact { to, reply });
         let wake =
             self.threads.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|t| t.wake.clone());
         Box::pin(async move {
             queued?;
-            let compacted = answer.await.unwrap_or(Err(Error::Closed));
+            let compacted = answer.await.unwrap_or_else(|_| Err(commands.unanswered()));
             if let Some(wake) = wake {
                 wake.send(()).ok();
             }
@@ -302,10 +294,10 @@ impl Store for Embedded {
         let Some(Threads { committer, reader, reclaimer, wake }) = threads.take() else { return };
         drop(wake);
         self.commands.send(Command::Close).ok();
-        committer.join().ok();
-        reclaimer.join().ok();
-        self.jobs.send(Job::Close).ok();
-        reader.join().ok();
+        committer.end();
+        reclaimer.end();
+        self.reading.close();
+        reader.end();
         self.shared.set_health(Health::Closed);
         *self.shared.engine.write().unwrap_or_else(PoisonError::into_inner) = None;
         self.shared.directory.unlock();
@@ -317,10 +309,6 @@ impl Drop for Embedded {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    thread::Builder::new().name(name.into()).spawn(work)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use store::{
     embedded::{Embedded, Options},
     fault::{Cause, Fault, Faults, Lasting},
 };
+use tasks::Name;
 use tempfile::TempDir;
 
 struct Faulty {
@@ -388,6 +389,85 @@ struct Known {
 }
 
 /// Writes ever larger numbers to one key while the disk comes and goes.
+/// Has a thread panic at its next fault point.
+async fn make_panic(thread: Name) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while tasks::faults::inject(thread, tasks::faults::Fault::Panic) == 0 {
+        assert!(Instant::now() < deadline, "{thread} does not run");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Commits until that works.
+async fn commit_at_last(store: &Arc<dyn Store>, change: Change) -> Revision {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        match store.commit(change.clone()).await {
+            Ok(committed) => return committed.revision,
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_committer_that_panics_after_a_write_begins_again_with_what_is_on_disk() {
+    let faulty = Faulty::open();
+    let store = &faulty.store;
+    put(store, "a", "1").await;
+    let mut follower = follower_at_end(store).await;
+
+    make_panic(Name::StoreCommit).await;
+    let unknown = store.commit(Change::put(key("a"), "2")).await;
+    assert!(matches!(unknown, Err(Error::Io { fate: Fate::Unknown, .. })), "{unknown:?}");
+    assert_eq!(store.get(&key("a")).unwrap().unwrap().value, "1");
+    // Changes wait for the next run, in which the first one may find that the engine is being opened.
+    assert_eq!(commit_at_last(store, Change::put(key("b"), "3")).await, Revision(3));
+    assert_eq!(store.get(&key("a")).unwrap().unwrap().value, "2");
+    let mut seen = Vec::new();
+    while seen.len() < 2 {
+        let batch = next(&mut follower).await.unwrap();
+        seen.extend(batch.events.iter().map(|event| (event.revision(), event.key.to_string())));
+    }
+    assert_eq!(seen, [(Revision(2), "a".to_owned()), (Revision(3), "b".to_owned())]);
+    faulty.until_healthy().await;
+    let (store, _directory) = faulty.reopen();
+    assert_eq!(load(&store, "", None).unwrap().texts(), ["a=2", "b=3"]);
+}
+
+#[tokio::test]
+async fn a_reader_that_panics_fails_its_job_alone() {
+    let faulty = Faulty::open();
+    let store = &faulty.store;
+    put(store, "a", "1").await;
+    make_panic(Name::StoreRead).await;
+    let wants_value = || Change::put(key("a"), "2").returning_value();
+    let unknown = store.commit(wants_value()).await;
+    assert!(matches!(unknown, Err(Error::Io { fate: Fate::Unknown, .. })), "{unknown:?}");
+    assert_eq!(store.get(&key("a")).unwrap().unwrap().value, "2", "it was committed");
+    let again = store.commit(wants_value()).await.unwrap();
+    assert_eq!(again.previous.unwrap().value.unwrap().unwrap(), "2");
+    assert!(store.health().is_good());
+}
+
+#[tokio::test]
+async fn a_reclaimer_that_panics_goes_on_reclaiming() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory, Options { retention: Duration::from_millis(400), ..Options::default() });
+    make_panic(Name::StoreReclaim).await;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while tasks::faults::running(Name::StoreReclaim) == 1 {
+        assert!(Instant::now() < deadline, "it does not meet the fault");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    put(&store, "a", "1").await;
+    while store.compacted() < Revision(1) {
+        assert!(Instant::now() < deadline, "history is not given up");
+        put(&store, "a", "2").await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 async fn count_up(store: Arc<dyn Store>, name: String, until: Instant) -> (String, Known) {
     let mut known = Known::default();
     while Instant::now() < until {

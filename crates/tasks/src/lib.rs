@@ -20,7 +20,8 @@ pub use table::{Counts, Name};
 use std::any::Any;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -105,30 +106,75 @@ where
     }
 }
 
+/// A supervised thread. It goes on when this is dropped.
+#[derive(Debug)]
+pub struct Thread {
+    handle: std::thread::JoinHandle<()>,
+    is_ending: Arc<AtomicBool>,
+}
+
 /// Runs `work` on a thread of its own, and runs it again whenever it panics, as [`spawn`] does with a task. It ends for good when `work` returns.
-pub fn thread(
-    name: Name,
-    mut work: impl FnMut() + Send + 'static,
-) -> std::io::Result<std::thread::JoinHandle<()>> {
-    let run = move || {
-        let record = Record::new(name);
-        let mut pause = FIRST_PAUSE;
-        loop {
-            let began = std::time::Instant::now();
-            let Err(panic) = catch_unwind(AssertUnwindSafe(&mut work)) else { return };
-            let cause = format!("it panicked: {}", message(&*panic));
-            if began.elapsed() >= LONGEST_PAUSE {
-                record.recovered();
-                pause = FIRST_PAUSE;
+pub fn thread(name: Name, mut work: impl FnMut() + Send + 'static) -> std::io::Result<Thread> {
+    let is_ending = Arc::new(AtomicBool::new(false));
+    let run = {
+        let is_ending = is_ending.clone();
+        move || {
+            let record = Record::new(name);
+            let mut pause = FIRST_PAUSE;
+            loop {
+                #[cfg(feature = "faults")]
+                faults::begin(name);
+                let began = std::time::Instant::now();
+                let Err(panic) = catch_unwind(AssertUnwindSafe(&mut work)) else { return };
+                let cause = format!("it panicked: {}", message(&*panic));
+                #[cfg(feature = "faults")]
+                faults::end();
+                if began.elapsed() >= LONGEST_PAUSE {
+                    record.recovered();
+                    pause = FIRST_PAUSE;
+                }
+                record.failed(&cause);
+                log::error!(task = name.as_str(), cause = cause.as_str(), seconds = pause.as_secs(); "a thread failed and is started again");
+                if pause_unless(&is_ending, pause) {
+                    return;
+                }
+                pause = (pause * 2).min(LONGEST_PAUSE);
             }
-            record.failed(&cause);
-            log::error!(task = name.as_str(), cause = cause.as_str(), seconds = pause.as_secs(); "a thread failed and is started again");
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     };
     #[allow(clippy::disallowed_methods, reason = "the one place that starts threads")]
-    std::thread::Builder::new().name(name.as_str().into()).spawn(run)
+    let handle = std::thread::Builder::new().name(name.as_str().into()).spawn(run)?;
+    Ok(Thread { handle, is_ending })
+}
+
+/// Pauses this thread, at most until it is told to end. Whether it was.
+fn pause_unless(is_ending: &AtomicBool, pause: Duration) -> bool {
+    let until = std::time::Instant::now() + pause;
+    while !is_ending.load(Ordering::Acquire) {
+        let left = until.saturating_duration_since(std::time::Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        std::thread::park_timeout(left);
+    }
+    true
+}
+
+impl Thread {
+    /// Waits until `work`, which was asked to return, has done so. It is not run again if it panics.
+    pub fn end(self) {
+        self.is_ending.store(true, Ordering::Release);
+        self.handle.thread().unpark();
+        // Panics are caught, and logged, in the thread.
+        let _ = self.handle.join();
+    }
+}
+
+/// A place where a test can make a supervised thread fail; nothing otherwise.
+#[inline]
+pub fn fault_point() {
+    #[cfg(feature = "faults")]
+    faults::meet();
 }
 
 impl Task {

@@ -95,6 +95,8 @@ tasks! {
     NamespaceEmptied = "namespace-emptied", Ready;
     /// Hears of writes that were charged to a quota and given up: `controllers::quota_status`.
     QuotaAbandoned = "quota-abandoned", Ready;
+    /// Writes to the embedded store: `store::embedded::committer`.
+    StoreCommit = "store-commit", Live;
     /// Reads values and history of the embedded store: `store::embedded::reader`.
     StoreRead = "store-read", Live;
     /// Gives up history of the embedded store past its time: `store::embedded::reclaim`.

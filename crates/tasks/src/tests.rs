@@ -90,8 +90,28 @@ fn a_thread_that_panics_is_started_again() {
             panic!("the first run");
         }
     });
-    thread.unwrap().join().unwrap();
+    let thread = thread.unwrap();
+    while runs.load(Ordering::SeqCst) < 2 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    thread.end();
     assert_eq!(runs.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn a_thread_in_its_pause_is_ended_at_once() {
+    let runs = Arc::new(AtomicU32::new(0));
+    let counted = runs.clone();
+    let thread = thread(Name::CacheWake, move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        panic!("on purpose");
+    });
+    let thread = thread.unwrap();
+    while runs.load(Ordering::SeqCst) < 2 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    thread.end();
+    assert_eq!(runs.load(Ordering::SeqCst), 2, "it was in its second pause, or about to begin it");
 }
 
 #[test]

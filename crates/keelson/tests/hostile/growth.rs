@@ -15,7 +15,8 @@
 
 mod places;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -163,10 +164,14 @@ impl Sweep<'_> {
     fn send(&mut self, case: &Case, way: &Way) -> (Answer, Duration) {
         let dry = if way.object == Object::Changes { "" } else { "dryRun=All&" };
         let path = format!("{}{}{dry}fieldManager=grower&fieldValidation=Ignore", case.collection, way.path);
-        let before = cpu_nanoseconds(self.server);
+        let before = cpu_of_threads(self.server);
         let accept = if way.method == "GET" { way.content } else { METADATA };
         let answer = self.caller.ask_as(way.method, &path, accept, way.content, way.body.as_bytes());
-        (answer, cpu_nanoseconds(self.server).saturating_sub(before))
+        // A thread that ended meanwhile was idle; what it had taken before is in neither sum.
+        let took = cpu_of_threads(self.server)
+            .into_iter()
+            .map(|(thread, after)| after.saturating_sub(before.get(&thread).copied().unwrap_or_default()));
+        (answer, took.sum())
     }
 
     fn every_way(&mut self, case: &Case, place: &Place) {
@@ -252,14 +257,15 @@ impl Sweep<'_> {
     }
 }
 
-/// The CPU time of all threads of a server.
-fn cpu_nanoseconds(server: &Server) -> Duration {
+/// The CPU time of each thread of a server.
+fn cpu_of_threads(server: &Server) -> HashMap<OsString, Duration> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.process().unwrap().id())).unwrap();
     let of = |task: std::fs::DirEntry| {
         let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-        text.split_whitespace().next()?.parse::<u64>().ok()
+        let nanoseconds = text.split_whitespace().next()?.parse().ok()?;
+        Some((task.file_name(), Duration::from_nanos(nanoseconds)))
     };
-    Duration::from_nanos(tasks.filter_map(Result::ok).filter_map(of).sum())
+    tasks.filter_map(Result::ok).filter_map(of).collect()
 }
 
 /// Takes the places that `is_meant` through `with`, on two servers, and gives what was found.

@@ -8,6 +8,8 @@
 //! store takes no writes until [`recovery`](super::recovery) has made the engine usable again. A write counts only if the
 //! journal is still where it was opened.
 //!
+//! A panic, maybe in the middle of a batch, is such a failure too: the thread is run again, and what is on disk counts.
+//!
 //! When the disk is full, the [`reserve`](super::reserve) is released, and only deletes and the removal of expired history are
 //! written until it can be made again.
 
@@ -80,6 +82,9 @@ pub(super) struct Committer {
     pub(super) condition: Condition,
     /// About how many bytes a flush would write.
     pub(super) unflushed: u64,
+    /// A command that was taken while a batch was collected, and comes after it.
+    pub(super) carried: Option<Command>,
+    pub(super) has_run: bool,
 }
 
 /// What the committer can do at present.
@@ -126,24 +131,26 @@ enum Flow {
 }
 
 impl Committer {
-    /// Runs until the store is closed.
-    pub(super) fn run(mut self) {
-        let mut carried = None;
+    /// Runs until the store is closed. A run after one that panicked begins with what is on disk.
+    pub(super) fn run(&mut self) {
+        if std::mem::replace(&mut self.has_run, true) {
+            self.fail(WriteError::Sync(io::Error::other("the committing thread panicked")));
+        }
         loop {
             self.commands.finished();
-            let Some(command) = carried.take().or_else(|| self.commands.recv()) else { break };
-            if matches!(self.handle(command, &mut carried), Flow::End) {
+            if self.condition == Condition::Broken && matches!(self.recover(), Flow::End) {
                 break;
             }
-            if self.condition == Condition::Broken && matches!(self.recover(carried.take()), Flow::End) {
+            let Some(command) = self.carried.take().or_else(|| self.commands.recv()) else { break };
+            if matches!(self.handle(command), Flow::End) {
                 break;
             }
         }
     }
 
-    fn handle(&mut self, command: Command, carried: &mut Option<Command>) -> Flow {
+    fn handle(&mut self, command: Command) -> Flow {
         match command {
-            Command::Commit { change, reply } => self.commit(change, reply, carried),
+            Command::Commit { change, reply } => self.commit(change, reply),
             Command::Compact { to, reply } => {
                 reply.send(self.compact(to)).ok();
             }
@@ -167,8 +174,8 @@ impl Committer {
         Flow::Go
     }
 
-    /// Commits `change` and every change that waits behind it; `carried` takes a command that is something else.
-    fn commit(&mut self, change: Change, reply: Reply, carried: &mut Option<Command>) {
+    /// Commits `change` and every change that waits behind it, up to a command that is something else.
+    fn commit(&mut self, change: Change, reply: Reply) {
         let mut bytes = size(&change);
         let mut waiting = vec![(change, reply)];
         while bytes < BATCH_BYTES && waiting.len() < BATCH_CHANGES {
@@ -178,7 +185,7 @@ impl Committer {
                     waiting.push((change, reply));
                 }
                 Some(other) => {
-                    *carried = Some(other);
+                    self.carried = Some(other);
                     break;
                 }
                 None => break,
@@ -210,6 +217,7 @@ impl Committer {
         }
         match self.write(batch.rows, Durability::Synced) {
             Ok(()) => {
+                tasks::fault_point();
                 if let Some(tick) = tick {
                     self.lock_clock().push(tick);
                 }
@@ -428,8 +436,8 @@ impl Committer {
     }
 
     /// Refuses writes and tries to recover, until that works or the store is closed.
-    fn recover(&mut self, carried: Option<Command>) -> Flow {
-        if let Some(command) = carried
+    fn recover(&mut self) -> Flow {
+        if let Some(command) = self.carried.take()
             && matches!(self.turn_away(command), Flow::End)
         {
             return Flow::End;

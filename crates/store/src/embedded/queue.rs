@@ -9,11 +9,12 @@
 
 use super::committer::Command;
 use crate::{
-    Change, Committed, Error,
+    Change, Committed, Error, Fate,
     waiting::{Waiting, size},
 };
 use std::{
     collections::BTreeMap,
+    io,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc::RecvTimeoutError},
     time::{Duration, Instant},
 };
@@ -52,6 +53,14 @@ struct State {
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The error of a command that was taken and has no answer. The committer may have panicked after it was written.
+    fn unanswered(&self) -> Error {
+        if self.lock().is_closed {
+            return Error::Closed;
+        }
+        Error::io(io::Error::other("a thread of the store panicked"), Fate::Unknown)
     }
 }
 
@@ -106,6 +115,11 @@ impl Sender {
         Ok(())
     }
 
+    /// The error of a command that has no answer.
+    pub(super) fn unanswered(&self) -> Error {
+        self.0.unanswered()
+    }
+
     /// Has a change wait for the committer.
     pub(super) fn commit(&self, change: Change) -> Result<Commit, Error> {
         let (reply, answer) = oneshot::channel();
@@ -139,7 +153,7 @@ pub(super) struct Commit {
 
 impl Commit {
     pub(super) async fn answer(mut self) -> Result<Committed, Error> {
-        (&mut self.answer).await.unwrap_or(Err(Error::Closed))
+        (&mut self.answer).await.unwrap_or_else(|_| Err(self.queue.unanswered()))
     }
 }
 

@@ -3,9 +3,13 @@
 use super::shared::Shared;
 use crate::{Batch, BoxFuture, Committed, Conflict, Error, Key, Revision, Value, feed::History};
 use bytes::Bytes;
-use std::sync::{
-    Arc,
-    mpsc::{Receiver, Sender},
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, Sender},
+    },
 };
 use tokio::sync::oneshot;
 
@@ -31,6 +35,7 @@ pub(super) enum Job {
 /// Does the jobs, one after the other.
 pub(super) fn run(shared: &Shared, jobs: &Receiver<Job>) {
     while let Ok(job) = jobs.recv() {
+        tasks::fault_point();
         match job {
             Job::Committed { mut outcome, key, reply } => {
                 if let Some(previous) = &mut outcome.previous {
@@ -60,12 +65,21 @@ pub(super) fn run(shared: &Shared, jobs: &Receiver<Job>) {
     }
 }
 
-/// The way from followers to the reading thread.
-pub(super) struct Reading(Sender<Job>);
+/// The way to the reading thread.
+pub(super) struct Reading {
+    jobs: Sender<Job>,
+    is_closed: Arc<AtomicBool>,
+}
 
 impl Reading {
     pub(super) fn new(jobs: Sender<Job>) -> Arc<Self> {
-        Arc::new(Self(jobs))
+        Arc::new(Self { jobs, is_closed: Arc::default() })
+    }
+
+    /// Has the thread end once it has done all jobs so far.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        self.jobs.send(Job::Close).ok();
     }
 
     fn ask<T: Send + 'static>(
@@ -73,10 +87,14 @@ impl Reading {
         job: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Job,
     ) -> BoxFuture<'static, Result<T, Error>> {
         let (reply, answer) = oneshot::channel();
-        let sent = self.0.send(job(reply)).is_ok();
-        Box::pin(
-            async move { if sent { answer.await.unwrap_or(Err(Error::Closed)) } else { Err(Error::Closed) } },
-        )
+        // Without a thread the job is dropped, and its reply with it.
+        self.jobs.send(job(reply)).ok();
+        let is_closed = self.is_closed.clone();
+        let unanswered = move || match is_closed.load(Ordering::Acquire) {
+            true => Error::Closed,
+            false => Error::read(io::Error::other("the reading thread panicked")),
+        };
+        Box::pin(async move { answer.await.unwrap_or_else(|_| Err(unanswered())) })
     }
 }
 

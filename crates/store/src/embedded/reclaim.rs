@@ -63,6 +63,7 @@ pub(super) fn run(reclaimer: &Reclaimer, wake: &Receiver<()>) {
             Ok(()) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
+        tasks::fault_point();
         if shared.can_reclaim() {
             expire(shared, commands);
             while shared.can_reclaim() && step(reclaimer).is_some() {
