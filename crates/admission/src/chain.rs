@@ -81,7 +81,7 @@ impl Reservation {
     async fn settle(mut self, settled: Settled) {
         if let Some(rest) = self.settle.take().and_then(|settle| settle(settled)) {
             // A task of its own is not dropped with the request. One that panicked has said so.
-            let _ = tokio::spawn(rest).await;
+            let _ = tasks::once(rest).await;
         }
     }
 }
@@ -90,7 +90,7 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         let rest = self.settle.take().and_then(|settle| settle(Settled::Abandoned));
         if let (Some(rest), Ok(runtime)) = (rest, tokio::runtime::Handle::try_current()) {
-            runtime.spawn(rest);
+            tasks::once_on(&runtime, rest);
         }
     }
 }

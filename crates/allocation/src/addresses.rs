@@ -210,7 +210,7 @@ impl Addresses {
     /// Makes the object of an address. It is made, and given back, even if the request goes away meanwhile.
     async fn create(self: &Arc<Self>, ip: IpAddr, owner: &Owner) -> Result<Lease, AddressError> {
         let (this, owner) = (self.clone(), owner.clone());
-        let made = tokio::spawn(async move {
+        let made = tasks::once(async move {
             let held = this.under_way.hold(ip);
             match this.make(ip, &owner).await {
                 Ok(()) => Ok(Lease { addresses: this, owner, held: Some(held) }),
@@ -311,7 +311,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         if let (Some(held), Ok(runtime)) = (self.held.take(), tokio::runtime::Handle::try_current()) {
             let (addresses, owner) = (self.addresses.clone(), self.owner.clone());
-            runtime.spawn(async move { addresses.release(held.ip, &owner).await });
+            tasks::once_on(&runtime, async move { addresses.release(held.ip, &owner).await });
         }
     }
 }

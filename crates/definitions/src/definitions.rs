@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 use store::Revision;
-use tasks::{Ended, Name};
+use tasks::{Ended, Name, Task};
 use tokio::sync::Mutex;
 use tokio::task::{JoinError, JoinSet};
 
@@ -152,8 +152,8 @@ impl Definitions {
         }
     }
 
-    /// Runs until the process ends, or the cache is closed. Supervised: see [`tasks`].
-    pub async fn run(self) {
+    /// Starts to follow definitions, until the cache is closed.
+    pub fn start(self) -> Task {
         let definitions = Arc::new(Mutex::new(self));
         let mut is_again = false;
         let work = move || {
@@ -168,7 +168,7 @@ impl Definitions {
                 Ended::Done
             }
         };
-        tasks::spawn(Name::Definitions, work).join().await;
+        tasks::spawn(Name::Definitions, work)
     }
 
     /// Gives up the work under way and forgets everything but what is served: the next step looks at all definitions, and at what is served.

@@ -17,7 +17,7 @@ pub(crate) fn wait<T: Send + 'static>(
     future: impl Future<Output = T> + Send + 'static,
 ) -> Option<T> {
     let (sender, receiver) = mpsc::sync_channel(1);
-    let task = handle.spawn(async move {
+    let task = tasks::once_on(handle, async move {
         // The caller has gone if nobody receives.
         let _ = sender.send(future.await);
     });

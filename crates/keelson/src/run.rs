@@ -167,7 +167,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let mut definitions =
         Definitions::new(&registry, handled, conversion_clients(options, registry.cache())?);
     definitions.load().await;
-    tokio::spawn(definitions.run());
+    definitions.start().detach();
     let identity = Identity::new(loaded.serving)?;
     let tls = identity.server_config(&TlsConfig {
         oldest: options.oldest_tls,

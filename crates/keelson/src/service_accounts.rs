@@ -109,7 +109,7 @@ impl LastUses {
 
     fn note(&self, used: LegacyUse) {
         let Some(registry) = self.0.get().and_then(Weak::upgrade) else { return };
-        tokio::spawn(async move {
+        tasks::once(async move {
             let outcome = write(registry, &used).await;
             if let Err(error) = outcome {
                 let secret = format!("{}/{}", used.namespace, used.secret.name);

@@ -11,7 +11,7 @@ impl<T: Clone + Send + Sync + 'static> Shared<T> {
     /// Starts a task.
     pub fn spawn(task: impl Future<Output = T> + Send + 'static) -> Self {
         let (done, result) = watch::channel(None);
-        tokio::spawn(async move {
+        tasks::once(async move {
             let outcome = task.await;
             done.send_replace(Some(outcome));
         });

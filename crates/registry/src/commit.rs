@@ -121,7 +121,7 @@ impl Registry {
             return self.cache().commit(change).await;
         }
         let cache = self.cache().clone();
-        let finished = tokio::spawn(async move {
+        let finished = tasks::once(async move {
             let outcome = cache.commit(change).await;
             match &outcome {
                 Ok(_) => admitted.committed().await,

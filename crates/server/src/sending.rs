@@ -231,7 +231,7 @@ where
 {
     fn execute(&self, future: F) {
         let stream = Stream::default();
-        let task = tokio::spawn(STREAM.scope(stream.clone(), future));
+        let task = tasks::once(STREAM.scope(stream.clone(), future));
         // It was empty.
         let _ = stream.0.set(task.abort_handle());
     }

@@ -181,7 +181,7 @@ impl Etcd {
         &self,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> BoxFuture<'static, Result<T, Error>> {
-        let work = self.handle.spawn(work);
+        let work = tasks::once_on(&self.handle, work);
         Box::pin(async move { work.await.unwrap_or(Err(Error::Closed)) })
     }
 
@@ -224,7 +224,7 @@ where
 /// Spawns work, whose outcome can be waited for in any thread.
 fn wait<T: Send + 'static>(handle: &Handle, work: impl Future<Output = T> + Send + 'static) -> Receiver<T> {
     let (send, outcome) = mpsc::sync_channel(1);
-    handle.spawn(async move { send.send(work.await).ok() });
+    tasks::once_on(handle, async move { send.send(work.await).ok() });
     outcome
 }
 
@@ -247,7 +247,7 @@ impl Store for Etcd {
             Err(error) => return Box::pin(async { Err(error) }),
         };
         let (shared, gate) = (self.shared.clone(), Arc::new(Gate::default()));
-        let task = self.handle.spawn({
+        let task = tasks::once_on(&self.handle, {
             let gate = gate.clone();
             async move {
                 let outcome = commit::run(shared, change, &gate).await;

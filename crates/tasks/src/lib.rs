@@ -7,8 +7,8 @@
 //! 3. **One list.** A task has a [`Name`], and the names are one table. Tests go through it with the module of the feature `faults`, so that a new task is tried too.
 //! 4. **A task ends with its owner**: with its [`Task`], or with the runtime.
 //!
-//! What is started anew begins from the newest state: a task keeps nothing that it could not read again. Work that belongs to one request, and
-//! ends with it, is not supervised: its request fails.
+//! What is started anew begins from the newest state: a task keeps nothing that it could not read again. Work that belongs to one request or
+//! one connection, and ends with it, is run [once]: if it panics, its request fails.
 
 mod table;
 
@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -67,8 +68,21 @@ where
     F: Future<Output = Ended> + Send + 'static,
 {
     let supervised = supervise(name, work);
-    #[allow(clippy::disallowed_methods, reason = "the one place that starts tasks")]
     Task(Some(tokio::spawn(supervised)))
+}
+
+/// Runs work that belongs to one request or one connection, which should not be dropped with who waits for it. It is not started again: who
+/// waits learns that it panicked. Needs a runtime.
+pub fn once<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+    once_on(&Handle::current(), work)
+}
+
+/// As [`once`], on this runtime.
+pub fn once_on<T: Send + 'static>(
+    runtime: &Handle,
+    work: impl Future<Output = T> + Send + 'static,
+) -> JoinHandle<T> {
+    runtime.spawn(work)
 }
 
 async fn supervise<F>(name: Name, mut work: impl FnMut() -> F + Send + 'static)
@@ -142,7 +156,6 @@ pub fn thread(name: Name, mut work: impl FnMut() + Send + 'static) -> std::io::R
             }
         }
     };
-    #[allow(clippy::disallowed_methods, reason = "the one place that starts threads")]
     let handle = std::thread::Builder::new().name(name.as_str().into()).spawn(run)?;
     Ok(Thread { handle, is_ending })
 }

@@ -67,6 +67,8 @@ tasks! {
     FileReload = "file-reload", Ready;
     /// Puts the issuers of a changed authentication configuration to use: `keelson::oidc`.
     IssuerReload = "issuer-reload", Ready;
+    /// Asks an issuer of tokens for its discovery document, until it is there: `auth::oidc`.
+    IssuerDiscovery = "issuer-discovery", Ready;
     /// Gives backups at the control socket: `keelson::control`.
     Control = "control", Ready;
     /// Logs when the store stops to take writes: `keelson::health`.

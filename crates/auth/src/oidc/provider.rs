@@ -14,7 +14,7 @@ use outbound::{Answer, Bounds, Client, Shared};
 use schema::{Limits, Shape, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::task::JoinHandle;
+use tasks::{Ended, Name, Task};
 use tokio::time::{Instant, sleep, sleep_until};
 
 const WELL_KNOWN: &str = "/.well-known/openid-configuration";
@@ -47,13 +47,7 @@ pub(super) fn https(url: &str) -> Result<Uri, InvalidUrl> {
 /// An issuer's server.
 pub(super) struct Provider {
     inner: Arc<Inner>,
-    discovery: JoinHandle<()>,
-}
-
-impl Drop for Provider {
-    fn drop(&mut self) {
-        self.discovery.abort();
-    }
+    _discovery: Task,
 }
 
 struct Inner {
@@ -103,11 +97,17 @@ impl Provider {
         };
         let inner =
             Arc::new(Inner { issuer: issuer.to_owned(), discovery_url, client, state: Mutex::new(state) });
-        let discovery = tokio::spawn({
+        let discovery = tasks::spawn(Name::IssuerDiscovery, {
             let inner = inner.clone();
-            async move { inner.discover().await }
+            move || {
+                let inner = inner.clone();
+                async move {
+                    inner.discover().await;
+                    Ended::Done
+                }
+            }
         });
-        Ok(Self { inner, discovery })
+        Ok(Self { inner, _discovery: discovery })
     }
 
     pub(super) fn issuer(&self) -> &str {

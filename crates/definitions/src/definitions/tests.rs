@@ -7,7 +7,7 @@ use tasks::faults::{Fault, inject};
 /// A registry without a server, with the loop that serves definitions.
 struct Fixture {
     client: Client,
-    _tasks: JoinSet<()>,
+    _task: Task,
 }
 
 impl Fixture {
@@ -20,9 +20,8 @@ impl Fixture {
         let clients = Clients::new(admission::webhook::services(services, None));
         let mut definitions = Definitions::new(&registry, Handled::new(&cache).unwrap(), clients);
         definitions.load().await;
-        let mut tasks = JoinSet::new();
-        tasks.spawn(definitions.run());
-        Self { client: Client::new(registry, SystemIdentity::ApiServer, "test"), _tasks: tasks }
+        let client = Client::new(registry, SystemIdentity::ApiServer, "test");
+        Self { client, _task: definitions.start() }
     }
 
     async fn define(&self, group: &str) {

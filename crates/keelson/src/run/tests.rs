@@ -21,6 +21,7 @@ const NOT_HERE: &[Name] = &[
     Name::PortRecord,
     Name::FileReload,
     Name::IssuerReload,
+    Name::IssuerDiscovery,
     Name::EncryptionReload,
     Name::KmsStatus,
     Name::EtcdWatch,

@@ -104,7 +104,7 @@ impl Connection {
             .await
             .map_err(io::Error::other)?;
         // How it ended is in the errors of its requests.
-        let driver = tokio::spawn(async move { drop(driver.await) }).abort_handle();
+        let driver = tasks::once(async move { drop(driver.await) }).abort_handle();
         Ok(Self { sender, origin: target.origin.clone(), driver })
     }
 
