@@ -170,6 +170,7 @@ fn a_backup_of_a_working_server_is_one_state_of_it() {
     let folder = Folder::new().unwrap();
     let restored = folder.path().join("data");
     let out = succeed(&["restore", text(&backup), "--data-dir", text(&restored)]);
+    assert!(out.contains("keelson renew-authority --new-key"), "{out}");
     assert!(out.contains("; revision 1000000"), "{out}");
     copy_folder(&data.join("pki"), &restored.join("pki"));
     let server = Server::at(folder, &binary(), &[]).unwrap();

@@ -1,5 +1,6 @@
 //! `keelson restore`: a store with what a backup holds.
 
+use server::pki;
 use store::Revision;
 use store::backup::Report;
 use store::embedded::Filling;
@@ -61,7 +62,8 @@ fn run(arguments: &Arguments, options: &Options) -> Result<String, Error> {
     }
     // The whole file is checked before anything is made.
     let checked = source.visit(&mut |_| Ok(()))?;
-    let store = DataDir::at(&options.data_dir)?.store();
+    let directory = DataDir::at(&options.data_dir)?;
+    let store = directory.store();
     let Report { revision, entries, bytes, .. } = &checked;
     let identity = format!("backup of revision {revision} with {entries} objects of {bytes} bytes");
     let mut filling = Filling::begin(&store, &identity)?;
@@ -76,11 +78,25 @@ fn run(arguments: &Arguments, options: &Options) -> Result<String, Error> {
     let revision = Revision(checked.revision.0.saturating_add(gap));
     filling.finish(revision)?;
     Ok(format!(
-        "{}: {}; revision {revision}{}\n",
+        "{}: {}; revision {revision}{}\n{}",
         store.display(),
         progress.summary(),
-        lacking(checked.missing.len())
+        lacking(checked.missing.len()),
+        keys_needed(&directory)
     ))
+}
+
+/// What is left to do where there are no keys: no server starts on a store with objects without them.
+fn keys_needed(directory: &DataDir) -> String {
+    let keys = directory.pki();
+    if keys.join(pki::SERVICE_ACCOUNTS).exists() {
+        return String::new();
+    }
+    format!(
+        "{}: put the keys of the old server there before one is started; if they are lost, `keelson renew-authority --new-key` and \
+         `keelson renew-service-account-key` make new ones\n",
+        keys.display()
+    )
 }
 
 fn to_etcd(options: &Options, source: &mut Source, gap: u64) -> Result<String, Error> {

@@ -146,7 +146,7 @@ impl ItemEncoding {
         match self {
             Self::Json => {
                 out.push(b'{');
-                return Ok(Rest::of(&kept.slice_ref(view.after_head(kept)), out));
+                return Ok(Rest::of_part(kept, view.after_head(kept), out));
             }
             Self::Message(_, number) => wire::field_head(number, kept.len(), out),
             Self::Row(_, version) => {
@@ -173,10 +173,15 @@ pub(super) enum Rest {
 impl Rest {
     /// The last bytes of an object: written if they are few, otherwise left.
     fn of(bytes: &Bytes, out: &mut Vec<u8>) -> Self {
-        if bytes.len() > CHUNK {
-            return Self::Encoded(bytes.clone());
+        Self::of_part(bytes, bytes, out)
+    }
+
+    /// The same of the bytes in `part`, which is of `bytes`.
+    fn of_part(bytes: &Bytes, part: &[u8], out: &mut Vec<u8>) -> Self {
+        if part.len() > CHUNK {
+            return Self::Encoded(bytes.slice_ref(part));
         }
-        out.extend_from_slice(bytes);
+        out.extend_from_slice(part);
         Self::Nothing
     }
 }
