@@ -1,5 +1,6 @@
 use super::*;
 use crate::flags;
+use encryption::test_plugin::Fake;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use tasks::{
@@ -14,20 +15,18 @@ fn history_retention_reaches_the_cache() {
     assert_eq!(cache_options(&options).log_retention, Duration::from_secs(7));
 }
 
-/// Tasks that do not run in a server with a store of its own, no encryption and no configuration files, or that run for a moment only: those
-/// have tests of their own.
-const NOT_HERE: &[Name] = &[
-    Name::Announcement,
+/// Tasks that run for a moment only, and cannot be met there.
+const FOR_A_MOMENT: &[Name] = &[Name::Announcement, Name::IssuerReload, Name::NamespaceEmptied];
+/// Tasks of a server on etcd, with encryption by a plugin and an authentication configuration.
+const ON_ETCD: &[Name] = &[
     Name::PortRecord,
     Name::FileReload,
-    Name::IssuerReload,
     Name::IssuerDiscovery,
     Name::EncryptionReload,
     Name::KmsStatus,
     Name::EtcdWatch,
     Name::EtcdCompact,
     Name::EtcdHealth,
-    Name::NamespaceEmptied,
 ];
 
 /// How long anything may take, pauses of tasks included.
@@ -41,14 +40,14 @@ struct Running {
 }
 
 impl Running {
-    fn start() -> Self {
-        let folder = Folder::new().unwrap();
+    fn start(folder: Folder, flags: &[String]) -> Self {
         let data = folder.path().join("data");
-        let flags = [
+        let usual = [
             "--secure-port=0".to_owned(),
             "--bind-address=127.0.0.1".to_owned(),
             format!("--data-dir={}", data.display()),
         ];
+        let flags = [&usual, flags].concat();
         let options = flags::parse(flags).unwrap().options;
         std::thread::spawn(move || run(&options, Instant::now()));
         let pki = data.join("pki");
@@ -80,8 +79,8 @@ impl Running {
         }
     }
 
-    /// What loops do: a namespace gets its account and its authority, a definition is served, a service has an address; and a namespace
-    /// goes with all that is in it.
+    /// What loops do: a namespace gets its account and its authority, a definition is served, a service has an address, a secret can be
+    /// encrypted; and a namespace goes with all that is in it.
     fn works(&mut self, after: &str) {
         self.number += 1;
         let name = format!("n{}", self.number);
@@ -94,6 +93,8 @@ impl Running {
         }
         let service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
         self.create(&format!("{namespace}/services"), &service);
+        let secret = json!({"metadata": {"name": "s"}, "stringData": {"key": "value"}});
+        self.create(&format!("{namespace}/secrets"), &secret);
         let group = format!("g{}.example.com", self.number);
         let definition = json!({
             "metadata": {"name": format!("widgets.{group}")},
@@ -132,32 +133,68 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Each task is made to panic, to end and to pause, by its name: what loops do goes on.
+impl Running {
+    /// Makes each of these tasks panic, end and pause: what loops do goes on.
+    fn survives(&mut self, names: &[Name]) {
+        self.works("the start");
+        for name in names {
+            for fault in [Fault::Panic, Fault::End] {
+                until(&format!("{name} runs"), || inject(*name, fault) > 0);
+                self.works(&format!("{name}: {fault:?}"));
+            }
+        }
+        for name in names {
+            inject(*name, Fault::Pause(Duration::from_secs(30)));
+        }
+        std::thread::sleep(Duration::from_secs(30));
+        self.works("a pause of all tasks");
+    }
+}
+
+/// Every task is made to fail by its name, here or in the test after this one, so that a new one is tried too.
 #[test]
 fn slow_every_task_that_fails_is_started_again() {
-    let mut running = Running::start();
-    running.works("the start");
-    for name in Name::ALL {
-        if NOT_HERE.contains(name) {
-            assert_eq!(inject(*name, Fault::End), 0, "{name} runs");
-            continue;
-        }
-        for fault in [Fault::Panic, Fault::End] {
-            until(&format!("{name} runs"), || inject(*name, fault) > 0);
-            running.works(&format!("{name}: {fault:?}"));
-        }
+    let mut running = Running::start(Folder::new().unwrap(), &[]);
+    let is_here = |name: &&Name| !FOR_A_MOMENT.contains(name) && !ON_ETCD.contains(name);
+    for name in ON_ETCD {
+        assert_eq!(inject(*name, Fault::End), 0, "{name} runs");
     }
-    for name in Name::ALL.iter().filter(|name| !NOT_HERE.contains(name)) {
-        inject(*name, Fault::Pause(Duration::from_secs(30)));
-    }
-    std::thread::sleep(Duration::from_secs(30));
-    running.works("a pause of all tasks");
+    let names: Vec<Name> = Name::ALL.iter().filter(is_here).copied().collect();
+    running.survives(&names);
+}
+
+#[test]
+fn slow_every_task_of_a_server_on_etcd_that_fails_is_started_again() {
+    let folder = Folder::new().unwrap();
+    let etcd = testkit::Etcd::start("etcd", 1, &[]).unwrap();
+    let write = |name: &str, value: &Value| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, value.to_string()).unwrap();
+        path
+    };
+    let socket = folder.path().join("kms.sock");
+    let plugins = tokio::runtime::Runtime::new().unwrap();
+    let _plugin = plugins.block_on(async { Fake::start(&socket) });
+    let kms = json!({"apiVersion": "v2", "name": "kms", "endpoint": format!("unix://{}", socket.display())});
+    let encryption = json!({"kind": "EncryptionConfiguration", "apiVersion": "apiserver.config.k8s.io/v1",
+        "resources": [{"resources": ["secrets"], "providers": [{"kms": kms}]}]});
+    // Nobody listens at the port of the issuer: it is asked for its discovery document again and again.
+    let authentication = json!({"kind": "AuthenticationConfiguration", "apiVersion": "apiserver.config.k8s.io/v1beta1",
+        "jwt": [{"issuer": {"url": "https://127.0.0.1:9", "audiences": ["a"]},
+            "claimMappings": {"username": {"claim": "sub", "prefix": "i:"}}}]});
+    let flags = [
+        format!("--etcd-servers={}", etcd.endpoints().join(",")),
+        format!("--encryption-provider-config={}", write("encryption.json", &encryption).display()),
+        "--encryption-provider-config-automatic-reload=true".to_owned(),
+        format!("--authentication-config={}", write("authentication.json", &authentication).display()),
+    ];
+    Running::start(folder, &flags).survives(ON_ETCD);
 }
 
 /// A task that fails again and again shows in health, until it has run for a while.
 #[test]
 fn slow_a_task_that_does_not_recover_shows_in_health() {
-    let running = Running::start();
+    let running = Running::start(Folder::new().unwrap(), &[]);
     for (name, path) in [(Name::ServiceRepair, "/readyz"), (Name::CacheWake, "/livez")] {
         until(&format!("{name} shows at {path}"), || {
             inject(name, Fault::Panic);
