@@ -532,3 +532,32 @@ async fn slow_histories_are_linearizable_while_connections_fail() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_that_wait_for_etcd_are_bounded() {
+    let etcd = testkit::Etcd::start("etcd", 1, &["--unsafe-no-fsync"]).unwrap();
+    let proxy = Proxy::start(etcd.endpoints()[0].trim_start_matches("http://")).unwrap();
+    let store = connect(vec![format!("http://{}", proxy.address())], 8 << 20).await;
+    let put = |number: usize| store.commit(Change::put(key(number), vec![b'x'; 1 << 20]));
+    put(0).await.unwrap();
+
+    proxy.set(ProxyMode::Hold);
+    let mut waiting: Vec<_> = (1..64).map(put).collect();
+    let refused = put(64).await;
+    assert!(matches!(refused, Err(Error::Busy { changes: 63, .. })), "{refused:?}");
+    // The bytes of a change that was sent count until its answer, also when nobody waits for that.
+    let last = waiting.pop().unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(100), last).await.is_err(), "nothing answers");
+    assert!(matches!(put(64).await, Err(Error::Busy { .. })));
+
+    proxy.set(ProxyMode::Pass);
+    for commit in waiting {
+        commit.await.unwrap();
+    }
+    let last = put(64).await.unwrap();
+    assert!(last.revision.0 > 64, "{last:?}");
+    let found = tokio::task::spawn_blocking(move || {
+        (0..65).filter(|number| store.get(&key(*number)).unwrap().is_some()).count()
+    });
+    assert_eq!(found.await.unwrap(), 65);
+}
