@@ -187,7 +187,11 @@ async fn unfinished(operator: &Operator, removed: &BTreeSet<String>) -> Option<S
         let title = page.data.as_ref().and_then(|data| data.get("title")).cloned();
         (page.name_any(), title.map_or(serde_json::Value::Null, Into::into))
     });
-    (there.collect::<BTreeMap<_, _>>() != wanted).then(|| "the pages are others".to_owned())
+    let there: BTreeMap<_, _> = there.collect();
+    let missing: Vec<_> = wanted.iter().filter(|(name, title)| there.get(*name) != Some(*title)).collect();
+    let left: Vec<_> = there.keys().filter(|name| !wanted.contains_key(*name)).collect();
+    let is_done = missing.is_empty() && left.is_empty();
+    (!is_done).then(|| format!("pages that should be there: {missing:?}, that should not: {left:?}"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -21,9 +21,7 @@ use registry::{Catalog, Client, Served};
 use report::Reporter;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tasks::Task;
-use tokio::time::sleep;
 
 pub(crate) const CONTROLLER: Controller = Controller {
     name: NAME,
@@ -35,8 +33,6 @@ pub(crate) const CONTROLLER: Controller = Controller {
 const NAME: &str = "garbage-collector-controller";
 /// How many objects are worked on at once.
 const AT_ONCE: usize = 32;
-/// Changes of the catalog within this time are looked at together: definitions often come in numbers, and each look goes through all types.
-const COLLECT: Duration = Duration::from_millis(100);
 
 async fn run(context: Context) {
     let queue = Arc::new(Queue::default());
@@ -52,7 +48,6 @@ async fn run(context: Context) {
     collector.follow(&now, &mut followers);
     let follow = async {
         while catalog.changed().await.is_ok() {
-            sleep(COLLECT).await;
             let now = catalog.borrow_and_update().clone();
             collector.follow(&now, &mut followers);
         }
