@@ -52,13 +52,14 @@ impl<F: FnMut(&[u8]) -> Result<(), String>> File<F> {
             if now == *content {
                 continue;
             }
-            content.clone_from(&now);
             match changed(&now) {
                 Ok(()) => log::info!(file:% = shown; "a file has changed and was read again"),
                 Err(error) => {
                     log::error!(file:% = shown, error = error.as_str(); "a changed file cannot be used; what it said before stays");
                 }
             }
+            // Known only now: a change that panics is reported again.
+            *content = now;
         }
     }
 }
@@ -66,6 +67,7 @@ impl<F: FnMut(&[u8]) -> Result<(), String>> File<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::{Arc, Mutex};
 
     #[tokio::test]
@@ -96,5 +98,27 @@ mod tests {
         std::fs::write(&path, "three").unwrap();
         until(2).await;
         assert_eq!(*seen.lock().unwrap(), ["two", "three"]);
+    }
+
+    #[tokio::test]
+    async fn content_whose_report_panicked_is_reported_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, "two").unwrap();
+        let reports = Arc::new(AtomicU32::new(0));
+        on_change(&path, b"one".to_vec(), {
+            let reports = reports.clone();
+            move |_| {
+                assert!(reports.fetch_add(1, Ordering::SeqCst) > 0, "the first report panics");
+                Ok(())
+            }
+        });
+        for _ in 0..100 {
+            if reports.load(Ordering::SeqCst) == 2 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("the content was not reported again");
     }
 }

@@ -8,6 +8,7 @@ use registry::{Conversion, CustomKind, CustomVersion, DeleteOptions};
 use schema::{Builder, GroupVersionKind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::memory::Memory;
+use tasks::faults::{Fault, inject, running};
 use tokio::time::{Instant, sleep};
 
 const NAMESPACE: Address<'_> = Address::core("namespaces", "").named("n");
@@ -182,6 +183,25 @@ async fn finalizers_of_objects_hold_the_namespace_until_they_are_removed() {
     fixture.release("configmaps", "b").await;
     fixture.until_gone().await;
     assert!(began.elapsed() < Duration::from_millis(100), "it took {:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn wait_for_remaining_objects_is_started_again_after_a_panic() {
+    let fixture = Namespaced::new().await;
+    let _running = fixture.start(&CONTROLLER);
+    fixture.namespace("n").await;
+    fixture.config_map("n", "a", r#""example.com/x""#).await;
+    fixture.delete_namespace().await;
+    let waits = async || running(Name::NamespaceEmptied) == 1;
+    for fault in [Fault::Panic, Fault::End] {
+        fixture.until("the wait for the config map", waits).await;
+        assert_eq!(inject(Name::NamespaceEmptied, fault), 1);
+    }
+    fixture.until("the wait for the config map", waits).await;
+    let began = Instant::now();
+    fixture.release("configmaps", "a").await;
+    fixture.until_gone().await;
+    assert!(began.elapsed() < Duration::from_secs(10), "it took {:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use super::{Caller, cpu_time, megabytes, resident, start};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// The most CPU time of one request.
-const MOST_CPU: Duration = Duration::from_secs(40);
+const MOST_CPU: Duration = Duration::from_secs(30);
 /// The most memory that one request adds while it runs.
 const MOST_MEMORY: u64 = 600_000_000;
 

@@ -526,8 +526,12 @@ impl Walk {
 
     /// Checks that a value is one of the listed ones.
     fn listed(&mut self, rules: &Rules, value: &Value, at: &Place<'_>) {
+        let listed_in_step = match value {
+            Value::List(_) | Value::Map(_) => 1,
+            _ => work::LISTED_VALUES,
+        };
         if !rules.values.is_empty()
-            && self.work.spend(rules.values.len() / work::LISTED_VALUES)
+            && self.work.spend(rules.values.len() / listed_in_step)
             && !rules.values.iter().any(|listed| same::converts(value, listed.value()))
         {
             self.faults.push(|| Fault::not_listed(at, value, &rules.values));
