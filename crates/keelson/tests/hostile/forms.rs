@@ -7,8 +7,10 @@ use super::{Caller, PATIENCE, megabytes, resident, start};
 
 /// The levels of nesting.
 const DEPTH: usize = 490;
-/// The most memory that one form may take. Whole, the shortest of these tests would be 48 MB.
-const BOUND: u64 = 40_000_000;
+/// The shortest of the forms, whole.
+const LENGTH: usize = 98_000_000;
+/// The most memory that one form may take, with what the allocator keeps for a while after a start.
+const BOUND: u64 = 75_000_000;
 
 const COLLECTION: &str = "/apis/apps/v1/namespaces/default/controllerrevisions";
 
@@ -48,7 +50,7 @@ fn indented_and_yaml_forms_take_no_more_memory_than_their_object() {
     let mut caller = Caller::new(&server);
     caller.still_served();
     let before = resident(&server);
-    const ZEROS: usize = 50_000;
+    const ZEROS: usize = 100_000;
     let object = amplifying(DEPTH, ZEROS);
     let json = "Content-Type: application/json\r\n";
     let (mut connection, mut head) =
@@ -56,7 +58,7 @@ fn indented_and_yaml_forms_take_no_more_memory_than_their_object() {
     assert_eq!(head.status, 201);
     let (bytes, lines) = measure(&mut connection, &mut head);
     println!("created with {}, answered with {}", megabytes(object.len() as u64), megabytes(bytes as u64));
-    assert!(bytes > 48_000_000 && lines > ZEROS, "{bytes} bytes, {lines} lines");
+    assert!(bytes > LENGTH && lines > ZEROS, "{bytes} bytes, {lines} lines");
     for (path, headers) in [
         (format!("{COLLECTION}/deep"), "User-Agent: curl/8\r\n"),
         (format!("{COLLECTION}/deep?pretty=true"), ""),
@@ -73,7 +75,7 @@ fn indented_and_yaml_forms_take_no_more_memory_than_their_object() {
         let (bytes, lines) = measure(&mut connection, &mut head);
         let grown = resident(&server).saturating_sub(before);
         println!("{path} {headers:?}: {}, {} more memory", megabytes(bytes as u64), megabytes(grown));
-        assert!(bytes > 48_000_000 && lines >= ZEROS, "{path}: {bytes} bytes, {lines} lines");
+        assert!(bytes > LENGTH && lines >= ZEROS, "{path}: {bytes} bytes, {lines} lines");
         assert!(grown < BOUND, "{path}: {}", megabytes(grown));
     }
     caller.still_served();
@@ -106,7 +108,7 @@ fn text_that_yaml_folds_at_every_word_is_sent_in_parts() {
     let server = start(&[]);
     let mut caller = Caller::new(&server);
     caller.still_served();
-    let words = "a ".repeat(40_000);
+    let words = "a ".repeat(100_000);
     let data = format!(r#"{{"a":{}"{words}b"{}}}"#, "[".repeat(DEPTH), "]".repeat(DEPTH));
     let object = format!(
         r#"{{"apiVersion":"apps/v1","kind":"ControllerRevision","metadata":{{"name":"deep"}},"revision":1,"data":{data}}}"#
@@ -118,11 +120,11 @@ fn text_that_yaml_folds_at_every_word_is_sent_in_parts() {
     let (bytes, lines) = measure(&mut connection, &mut head);
     let grown = resident(&server).saturating_sub(before);
     println!(
-        "80 kB of words as YAML: {} in {lines} lines, {} more memory",
+        "200 kB of words as YAML: {} in {lines} lines, {} more memory",
         megabytes(bytes as u64),
         megabytes(grown)
     );
-    assert!(bytes > 35_000_000 && grown < BOUND, "{bytes} bytes, {}", megabytes(grown));
+    assert!(bytes > LENGTH && grown < BOUND, "{bytes} bytes, {}", megabytes(grown));
 }
 
 #[test]

@@ -127,8 +127,9 @@ impl Emitter {
         if !self.indenting || self.column > indent || (self.column == indent && !self.spaced) {
             self.line_break();
         }
-        while self.column < indent {
-            self.put(' ');
+        if self.column < indent {
+            self.out.extend(std::iter::repeat_n(b' ', indent - self.column));
+            self.column = indent;
         }
         self.spaced = true;
         self.indenting = true;
