@@ -1,7 +1,8 @@
-//! The controller `clusterrole-aggregation-controller`: writes the rules of cluster roles that aggregate others.
+//! The controller `clusterrole-aggregation-controller`: writes the rules of cluster roles that aggregate
+//! others.
 //!
-//! Every change of a cluster role leads to one look at all that aggregate. Their rules are applied under the name of the controller,
-//! and only if they are different.
+//! Every change of a cluster role leads to one look at all that aggregate. Their rules are applied under the
+//! name of the controller, and only if they are different.
 
 use crate::follow::{From, follow};
 use crate::objects::{decode, mentions};

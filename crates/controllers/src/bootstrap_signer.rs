@@ -1,8 +1,10 @@
-//! The controller `bootstrap-signer-controller`: signs what the cluster tells everybody about itself with bootstrap tokens.
+//! The controller `bootstrap-signer-controller`: signs what the cluster tells everybody about itself with
+//! bootstrap tokens.
 //!
-//! A new node has a token and no way to verify the server. The config map `cluster-info` has a kubeconfig with the server's address and
-//! authority, and for each token that is for signing a signature of it, made with the secret part of the token: a JWS by HS256
-//! without its content. A signature that matches comes from a holder of the token.
+//! A new node has a token and no way to verify the server. The config map `cluster-info` has a kubeconfig
+//! with the server's address and authority, and for each token that is for signing a signature of it, made
+//! with the secret part of the token: a JWS by HS256 without its content. A signature that matches comes from
+//! a holder of the token.
 
 use crate::follow::{From, follow};
 use crate::objects::{decode, unless_changed};

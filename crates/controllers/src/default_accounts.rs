@@ -1,4 +1,5 @@
-//! The controller `serviceaccount-controller`: every namespace has a service account `default`, which pods get that name none.
+//! The controller `serviceaccount-controller`: every namespace has a service account `default`, which pods
+//! get that name none.
 
 use crate::per_namespace::{Namespaces, is_active};
 use crate::queue::{Again, Reconcile};

@@ -1,7 +1,7 @@
 //! What a controller has to look at: keys, each once, when its time has come, a bounded number at a time.
 //!
-//! A key that is added while it is worked on is looked at once more afterwards, so nothing that happened meanwhile is missed. What
-//! fails is looked at again after a pause that grows with each failure in a row.
+//! A key that is added while it is worked on is looked at once more afterwards, so nothing that happened
+//! meanwhile is missed. What fails is looked at again after a pause that grows with each failure in a row.
 
 use crate::Context;
 use schema::Status;
@@ -98,7 +98,8 @@ impl<K: Key> Queue<K> {
         self.lock().due.len()
     }
 
-    /// Works keys off, so many at a time, for as long as this is polled. No step begins after the term of the server.
+    /// Works keys off, so many at a time, for as long as this is polled. No step begins after the term of the
+    /// server.
     pub(crate) async fn work<R: Reconcile<Key = K>>(
         &self,
         context: &Context,

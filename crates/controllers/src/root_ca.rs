@@ -1,5 +1,5 @@
-//! The controller `root-ca-certificate-publisher-controller`: every namespace has a config map with the authority by which pods verify
-//! the server.
+//! The controller `root-ca-certificate-publisher-controller`: every namespace has a config map with the
+//! authority by which pods verify the server.
 
 use crate::default_accounts::is_late;
 use crate::objects::{annotate, annotation, decode};

@@ -1,5 +1,5 @@
-//! The controller `service-cidr-controller`: a ServiceCIDR stays while services have addresses that only it covers, by a finalizer, and
-//! says whether it is ready.
+//! The controller `service-cidr-controller`: a ServiceCIDR stays while services have addresses that only it
+//! covers, by a finalizer, and says whether it is ready.
 
 use crate::follow::{From, follow};
 use crate::objects::time_left;

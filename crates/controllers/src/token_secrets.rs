@@ -1,9 +1,10 @@
-//! The controller `serviceaccount-token-controller`: fills Secrets of the type `kubernetes.io/service-account-token`, and removes them with
-//! their accounts.
+//! The controller `serviceaccount-token-controller`: fills Secrets of the type
+//! `kubernetes.io/service-account-token`, and removes them with their accounts.
 //!
-//! Such a Secret names its account. It gets a token that is valid for as long as both are there, the authority by which the server is
-//! verified, and its namespace; what is missing there later comes back. In the reference this is the only controller that has no account of
-//! its own: it acts as the controller manager.
+//! Such a Secret names its account. It gets a token that is valid for as long as both are there, the
+//! authority by which the server is verified, and its namespace; what is missing there later comes back. In
+//! the reference this is the only controller that has no account of its own: it acts as the controller
+//! manager.
 
 use crate::context::FIELD_MANAGER;
 use crate::follow::{From, follow};

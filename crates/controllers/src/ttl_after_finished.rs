@@ -1,4 +1,5 @@
-//! The controller `ttl-after-finished-controller`: deletes jobs some time after they finished, if they say after how long.
+//! The controller `ttl-after-finished-controller`: deletes jobs some time after they finished, if they say
+//! after how long.
 
 use crate::follow::{From, follow};
 use crate::objects::time_left;

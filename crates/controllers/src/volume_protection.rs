@@ -1,4 +1,5 @@
-//! The controller `persistentvolume-protection-controller`: a volume that is bound to a claim stays until it is not, by a finalizer.
+//! The controller `persistentvolume-protection-controller`: a volume that is bound to a claim stays until it
+//! is not, by a finalizer.
 
 use crate::follow::{From, follow};
 use crate::objects::{add_finalizer, remove_finalizer};

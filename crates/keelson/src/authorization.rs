@@ -151,7 +151,8 @@ fn webhook_of_flags(options: &AuthorizationWebhookOptions) -> Result<WebhookEntr
     Ok(WebhookEntry { kubeconfig, config })
 }
 
-/// The authorizer of a file, which is read again when it changes. `mode` gives the modes of the server; those of the start stay.
+/// The authorizer of a file, which is read again when it changes. `mode` gives the modes of the server; those
+/// of the start stay.
 fn configured(
     path: &Path,
     mode: impl Fn(&str) -> Result<Arc<dyn Authorize>, Error>,

@@ -36,7 +36,8 @@ pub(crate) struct Started {
     pub(crate) anonymous: Option<Anonymous>,
 }
 
-/// The issuers of the flags or of a file, which is read again when it changes. `audiences` are those of the server.
+/// The issuers of the flags or of a file, which is read again when it changes. `audiences` are those of the
+/// server.
 pub(crate) fn start(options: &Options, audiences: &[String]) -> Result<Started, Error> {
     let rules = Rules {
         disallowed: options.service_accounts.issuers(),

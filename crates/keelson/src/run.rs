@@ -380,7 +380,8 @@ fn external(options: &Options, advertise: IpAddr, port: u16) -> String {
     }
 }
 
-/// What `cluster-info` tells new nodes: how to reach the server, and how to verify it. None if nobody would sign it.
+/// What `cluster-info` tells new nodes: how to reach the server, and how to verify it. None if nobody would
+/// sign it.
 fn cluster_info(
     options: &Options,
     certificates: &Certificates,

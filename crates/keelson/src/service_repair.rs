@@ -1,15 +1,19 @@
-//! Keeps IPAddress objects and the cluster IPs of services in agreement, and finds node ports that services should not have.
+//! Keeps IPAddress objects and the cluster IPs of services in agreement, and finds node ports that services
+//! should not have.
 //!
-//! A service is written after the IPAddress objects of its addresses, and gives them back after it was removed. A crash in between
-//! leaves an IPAddress without a service; writes past the server, or of old servers, leave services without IPAddress. This loop looks
-//! at every service and every IPAddress at the start, and at those that change, and
+//! A service is written after the IPAddress objects of its addresses, and gives them back after it was
+//! removed. A crash in between leaves an IPAddress without a service; writes past the server, or of old
+//! servers, leave services without IPAddress. This loop looks at every service and every IPAddress at the
+//! start, and at those that change, and
 //!
-//! - makes the IPAddress that a service lacks, and makes one anew that belongs to something else or lacks its labels;
-//! - removes an IPAddress of the allocator whose service is gone or has other addresses: at once if an earlier process made it and no
-//!   other server can be about to use it, otherwise after a minute, and never while a write is about it.
+//! - makes the IPAddress that a service lacks, and makes one anew that belongs to something else or lacks its
+//!   labels;
+//! - removes an IPAddress of the allocator whose service is gone or has other addresses: at once if an
+//!   earlier process made it and no other server can be about to use it, otherwise after a minute, and never
+//!   while a write is about it.
 //!
-//! An address or a node port that two services have stays as it is, and so does one that is out of range: people have to decide.
-//! Findings are logged, and told as events of the service or the IPAddress.
+//! An address or a node port that two services have stays as it is, and so does one that is out of range:
+//! people have to decide. Findings are logged, and told as events of the service or the IPAddress.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -56,8 +60,8 @@ const PART: &[Part] = &[Part(
     ],
 )];
 
-/// Up to which revision everything was made by processes that have ended: other servers on the same store may be about to use what they
-/// made.
+/// Up to which revision everything was made by processes that have ended: other servers on the same store may
+/// be about to use what they made.
 pub(crate) fn earlier(cache: &Cache) -> Revision {
     if cache.store().is_shared() { Revision::ZERO } else { cache.committed() }
 }
@@ -496,7 +500,8 @@ mod tests {
         for (name, ip) in [("a", "10.0.0.1"), ("b", "10.0.0.2"), ("c", "10.0.0.3"), ("d", "10.0.0.4")] {
             crashed.service(name, ip).await;
         }
-        // A create and a delete that were not finished; one of a service that has another address; one that is not ours.
+        // A create and a delete that were not finished; one of a service that has another address; one that
+        // is not ours.
         let parent = |name: &str| SERVICE.replace("NAME", name);
         crashed.address("10.0.0.9", "ipallocator.k8s.io", &parent("gone")).await;
         crashed.address("10.0.0.10", "ipallocator.k8s.io", &parent("a")).await;

@@ -142,7 +142,8 @@ impl Stores {
         Ok(store.map(|store| PortRecord::new(store, &options.etcd.prefix)).transpose()?)
     }
 
-    /// Where the servers on the main store keep what they share and do not serve, encrypted as the objects of a resource.
+    /// Where the servers on the main store keep what they share and do not serve, encrypted as the objects of
+    /// a resource.
     fn records(&self, resource: &str) -> Option<Arc<dyn Store>> {
         let shared = self.shared.clone()?;
         Some(match &self.encryption {

@@ -39,8 +39,8 @@ impl Peer {
     }
 }
 
-/// A server with the credentials for it, as a kubeconfig describes them. Another certificate makes new connections; another token
-/// does not.
+/// A server with the credentials for it, as a kubeconfig describes them. Another certificate makes new
+/// connections; another token does not.
 pub struct Endpoint {
     url: Uri,
     tls: Tls,
@@ -96,7 +96,8 @@ impl Endpoint {
         crate::client::shown(&self.url)
     }
 
-    /// Sends JSON to the address of the server, with a query. With the answer come the credentials that were sent.
+    /// Sends JSON to the address of the server, with a query. With the answer come the credentials that were
+    /// sent.
     pub(crate) async fn post_json(
         &self,
         query: &str,

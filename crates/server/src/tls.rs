@@ -1,7 +1,7 @@
 //! TLS of the server: its certificate, versions, protocols, and client certificates.
 //!
-//! A client certificate is requested and never required; TLS verifies only that the peer owns its key. The crate `auth` verifies
-//! the certificate itself.
+//! A client certificate is requested and never required; TLS verifies only that the peer owns its key. The
+//! crate `auth` verifies the certificate itself.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -100,7 +100,8 @@ impl Identity {
         Ok(Arc::new(Self { provider, current: RwLock::new(current) }))
     }
 
-    /// Serves new connections with `pair`. Returns whether it differs from the current one; after an error the current one stays.
+    /// Serves new connections with `pair`. Returns whether it differs from the current one; after an error
+    /// the current one stays.
     pub fn replace(&self, pair: Pair) -> Result<bool, Error> {
         if self.current.read().unwrap_or_else(PoisonError::into_inner).pair == pair {
             return Ok(false);
@@ -132,7 +133,8 @@ impl Identity {
         Ok(Arc::new(config))
     }
 
-    /// Replaces the pair by that of `source`, at an interval and when the clock was set. Errors are logged; the current pair stays.
+    /// Replaces the pair by that of `source`, at an interval and when the clock was set. Errors are logged;
+    /// the current pair stays.
     ///
     /// Runs until it is dropped.
     pub async fn keep_fresh<F, E>(self: Arc<Self>, every: Duration, source: F)

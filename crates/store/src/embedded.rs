@@ -1,4 +1,5 @@
-//! The store on disk: one directory, one process, the storage engine [fjall](https://docs.rs/fjall) underneath.
+//! The store on disk: one directory, one process, the storage engine [fjall](https://docs.rs/fjall)
+//! underneath.
 //!
 //! | thread | job |
 //! |---|---|

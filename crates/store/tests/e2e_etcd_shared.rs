@@ -1,4 +1,5 @@
-//! What only a store on etcd has: other processes that write, lifetimes, a full database, members that go and come back, TLS.
+//! What only a store on etcd has: other processes that write, lifetimes, a full database, members that go and
+//! come back, TLS.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
@@ -174,7 +175,8 @@ async fn a_full_database_fails_writes_and_not_reads_until_there_is_room() {
     store.commit(fill()).await.unwrap();
 }
 
-/// etcd forgets a delete at the very revision that it is compacted to, and a watch from that revision does not learn of it.
+/// etcd forgets a delete at the very revision that it is compacted to, and a watch from that revision does
+/// not learn of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delete_that_is_compacted_before_it_is_sent_is_not_passed_over() {
     for further_writes in [0, 3] {

@@ -1,14 +1,17 @@
 //! `cargo xtask test`: the steps, their order, and what they cost.
 //!
-//! The name of a test says when it runs. Tests in files named `tests/e2e_*.rs` start the real server and talk to it with
-//! real clients, or real etcd; tests whose own name begins with `slow_` take long on purpose: fuzzing, crashes, churn. Both run here, and
-//! not with `--fast` nor with a bare `cargo nextest run`. All other tests always run.
+//! The name of a test says when it runs. Tests in files named `tests/e2e_*.rs` start the real server and talk
+//! to it with real clients, or real etcd; tests whose own name begins with `slow_` take long on purpose:
+//! fuzzing, crashes, churn. Both run here, and not with `--fast` nor with a bare `cargo nextest run`. All
+//! other tests always run.
 //!
-//! All tests are built with one profile and one set of features, so that every dependency is compiled once for them;
-//! the end-to-end tests run the release build, which is what users run. An optimised profile for the slow tests would
-//! mean compiling everything a third time, and would lose the overflow and debug assertions that a fuzz test is for.
+//! All tests are built with one profile and one set of features, so that every dependency is compiled once
+//! for them; the end-to-end tests run the release build, which is what users run. An optimised profile for
+//! the slow tests would mean compiling everything a third time, and would lose the overflow and debug
+//! assertions that a fuzz test is for.
 //!
-//! The release build is begun first and goes on beside the steps that do not need it: its end is the work of one processor.
+//! The release build is begun first and goes on beside the steps that do not need it: its end is the work of
+//! one processor.
 
 use std::io::Write as _;
 use std::process::Command;
@@ -152,8 +155,8 @@ impl Part {
         }
     }
 
-    /// The part in the words of `cargo test`, which knows substrings only: a test with `slow_` inside its name counts as
-    /// slow, so that none is left out.
+    /// The part in the words of `cargo test`, which knows substrings only: a test with `slow_` inside its
+    /// name counts as slow, so that none is left out.
     fn arguments(self, files: &[String]) -> Vec<String> {
         let (end_to_end, others): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.starts_with("e2e_"));
         let (kinds, files) = match self {

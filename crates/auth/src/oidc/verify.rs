@@ -1,4 +1,5 @@
-//! What makes a token of an issuer valid: audience, times, algorithm and signature, in the order of the reference.
+//! What makes a token of an issuer valid: audience, times, algorithm and signature, in the order of the
+//! reference.
 
 use super::mapping::{mismatch, text};
 use super::provider::Provider;

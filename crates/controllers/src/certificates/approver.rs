@@ -1,5 +1,5 @@
-//! The controller `certificatesigningrequest-approving-controller`: approves requests for client certificates of kubelets by users that
-//! may have them.
+//! The controller `certificatesigningrequest-approving-controller`: approves requests for client certificates
+//! of kubelets by users that may have them.
 
 use super::recognize::{KUBELET_CLIENT, kubelet_client};
 use super::{ACCOUNT, APPROVED, DENIED, PREFIX, REQUESTS, add_condition, find, has, parse, work};

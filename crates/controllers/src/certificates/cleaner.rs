@@ -1,4 +1,5 @@
-//! The controller `certificatesigningrequest-cleaner-controller`: removes requests that nobody needs any more.
+//! The controller `certificatesigningrequest-cleaner-controller`: removes requests that nobody needs any
+//! more.
 //!
 //! | state | removed |
 //! |---|---|

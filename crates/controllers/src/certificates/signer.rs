@@ -1,5 +1,5 @@
-//! The controller `certificatesigningrequest-signing-controller`: signs approved requests to the built-in signers with the cluster's
-//! authority.
+//! The controller `certificatesigningrequest-signing-controller`: signs approved requests to the built-in
+//! signers with the cluster's authority.
 //!
 //! A request that its signer does not sign gets the condition `Failed`.
 

@@ -143,8 +143,8 @@ impl Collector {
         graph.has_dependents(&object.entry.uid().into())
     }
 
-    /// Objects that own each other would wait for each other: where a dependent of an object waits already, the object does not block
-    /// its own owners. Whether that was changed.
+    /// Objects that own each other would wait for each other: where a dependent of an object waits already,
+    /// the object does not block its own owners. Whether that was changed.
     async fn unblock(&self, object: &Object<'_>) -> Result<bool, Status> {
         let is_due = object.metadata.owners().any(blocks)
             && self.graph().has_waiting_dependent(&object.entry.uid().into());

@@ -203,7 +203,8 @@ fn validate_name(
     }
 }
 
-/// A webhook, unless something is wrong with it. As in the reference, the paths leave out the field `webhook`.
+/// A webhook, unless something is wrong with it. As in the reference, the paths leave out the field
+/// `webhook`.
 fn validate_webhook(
     webhook: WebhookConfiguration<'_>,
     path: &FieldPath<'_>,

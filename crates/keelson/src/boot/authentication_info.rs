@@ -1,7 +1,8 @@
-//! What servers behind this one need to know: whose client certificates it takes, and which proxies it trusts.
+//! What servers behind this one need to know: whose client certificates it takes, and which proxies it
+//! trusts.
 //!
-//! Other servers on the same store have authorities of their own, so nothing that they wrote is taken away, except for certificates that
-//! have expired.
+//! Other servers on the same store have authorities of their own, so nothing that they wrote is taken away,
+//! except for certificates that have expired.
 
 use super::Boot;
 use crate::access;

@@ -1,6 +1,7 @@
 //! The condition `Dangling` of flow schemas: whether the priority level that a schema names is there.
 //!
-//! Every change of a flow schema or a priority level leads to one look at all schemas; those whose condition is wrong are written.
+//! Every change of a flow schema or a priority level leads to one look at all schemas; those whose condition
+//! is wrong are written.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -138,6 +138,7 @@ async fn thousands_of_events_take_a_few_slices() {
     assert!(expiry.slices.iter().is_sorted_by_key(|slice| slice.expires));
     tokio::time::sleep(LONGEST).await;
     expiry.step().await.unwrap();
-    // Those of 4,000 to 3,540 seconds are gone: older than an hour, or a slice younger. The clock may go on while they are made.
+    // Those of 4,000 to 3,540 seconds are gone: older than an hour, or a slice younger. The clock may go on
+    // while they are made.
     assert!((1_530..1_541).contains(&events.len()), "{}", events.len());
 }

@@ -1,4 +1,5 @@
-//! `keelson renew-authority` and `keelson renew-service-account-key`: replace the keys that a server never replaces by itself.
+//! `keelson renew-authority` and `keelson renew-service-account-key`: replace the keys that a server never
+//! replaces by itself.
 
 use std::fmt::Write as _;
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! YAML encoding in the layout of the reference: blocks indented by two, lists under a key not indented, text folded past
-//! 80 columns.
+//! YAML encoding in the layout of the reference: blocks indented by two, lists under a key not indented, text
+//! folded past 80 columns.
 
 mod scalar;
 

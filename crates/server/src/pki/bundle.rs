@@ -5,8 +5,8 @@ use crate::tls::certificates;
 use std::time::SystemTime;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// The certificates of several bundles in PEM, each once and in their order, without those that have expired. A bundle that cannot be
-/// read is left out.
+/// The certificates of several bundles in PEM, each once and in their order, without those that have expired.
+/// A bundle that cannot be read is left out.
 pub fn combine(bundles: &[&str], now: SystemTime) -> String {
     let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     let is_current = |der: &[u8]| {

@@ -158,7 +158,8 @@ fn clock_that_is_behind_by_hours_changes_nothing() {
     }
 }
 
-/// Leaves that are made by a wrong clock are valid by the right one, or are replaced once; those of a right one come back.
+/// Leaves that are made by a wrong clock are valid by the right one, or are replaced once; those of a right
+/// one come back.
 #[test]
 fn leaves_of_wrong_clocks_are_replaced_once_and_stay_within_the_authority() {
     let folder = Folder::new();

@@ -1,18 +1,21 @@
 //! The watch that feeds all followers, and the reads of history for those that fall behind.
 //!
-//! 1. The watch is over *all* keys of etcd, and keys that are not under the store's prefix are dropped here. Each revision of etcd
-//!    has at least one event, so the watch comes to every revision that any answer has named, without a question to etcd. The
-//!    progress notifications of etcd before 3.4.31 and 3.5.13 may overtake events, and a range shows no deletes: neither could say
-//!    that the watch is complete up to a revision.
-//! 2. All events of a revision are published together: etcd sends them in one response, whose fragments are joined.
-//! 3. A watch that is lost is opened again, after the last revision that was published, at the next member. A watch that does not
-//!    deliver what another answer has named is taken for lost.
-//! 4. If what follows is compacted, the window starts again at the newest revision; followers that are behind find that out when
-//!    they ask for history.
-//! 5. No revision is passed over: one without an event is one that was compacted before it was sent. etcd before 3.5.16 does not
-//!    say so of a delete at the very revision that it is compacted to.
-//! 6. Before a watch is opened, a quorum is asked for the newest revision. If that is older than what was published, or the term
-//!    of the leader is, or it is another cluster, then etcd was restored from a snapshot: all followers end.
+//! 1. The watch is over *all* keys of etcd, and keys that are not under the store's prefix are dropped here.
+//!    Each revision of etcd has at least one event, so the watch comes to every revision that any answer has
+//!    named, without a question to etcd. The progress notifications of etcd before 3.4.31 and 3.5.13 may
+//!    overtake events, and a range shows no deletes: neither could say that the watch is complete up to a
+//!    revision.
+//! 2. All events of a revision are published together: etcd sends them in one response, whose fragments are
+//!    joined.
+//! 3. A watch that is lost is opened again, after the last revision that was published, at the next member. A
+//!    watch that does not deliver what another answer has named is taken for lost.
+//! 4. If what follows is compacted, the window starts again at the newest revision; followers that are behind
+//!    find that out when they ask for history.
+//! 5. No revision is passed over: one without an event is one that was compacted before it was sent. etcd
+//!    before 3.5.16 does not say so of a delete at the very revision that it is compacted to.
+//! 6. Before a watch is opened, a quorum is asked for the newest revision. If that is older than what was
+//!    published, or the term of the leader is, or it is another cluster, then etcd was restored from a
+//!    snapshot: all followers end.
 
 use super::{
     client::Watch,
@@ -287,8 +290,8 @@ enum Told {
     Event(Event),
 }
 
-/// The event without the buffer that it was read into: the window holds events for long. The values before are in
-/// the window too, or are read when a follower asks for them.
+/// The event without the buffer that it was read into: the window holds events for long. The values before
+/// are in the window too, or are read when a follower asks for them.
 fn compact_memory(mut event: Event) -> Event {
     event.value = event.value.map(|value| Bytes::copy_from_slice(&value));
     if let Ok(key) = crate::Key::new(Bytes::copy_from_slice(event.key.as_bytes())) {
@@ -307,7 +310,8 @@ pub(super) struct Past {
 }
 
 impl Past {
-    /// Does work in the store's own runtime, as long as somebody waits for it: a read that was given up would keep its connection.
+    /// Does work in the store's own runtime, as long as somebody waits for it: a read that was given up would
+    /// keep its connection.
     fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,

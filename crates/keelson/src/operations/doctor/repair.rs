@@ -1,4 +1,5 @@
-//! Repairs: only what was asked for, only if it is as it was found, and what is removed or changed is saved first.
+//! Repairs: only what was asked for, only if it is as it was found, and what is removed or changed is saved
+//! first.
 
 use std::fs;
 use std::io;
@@ -49,7 +50,8 @@ struct Job {
 /// What is stored of an entry, or why it cannot be had.
 type Before = Result<Entry, Unreadable>;
 
-/// Repairs what was ordered, and notes in the report what became of it. What was there is saved in a new file. Blocking.
+/// Repairs what was ordered, and notes in the report what became of it. What was there is saved in a new
+/// file. Blocking.
 pub(super) fn run(
     subject: &Subject,
     orders: &Orders<'_>,
