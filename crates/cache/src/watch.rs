@@ -35,7 +35,7 @@ mod watcher_index;
 mod watcher_set;
 
 pub use chunks::Chunk;
-pub use following::goes_on;
+pub use following::resubscribe_after;
 pub use watcher::{Delivery, Watcher};
 #[cfg(test)]
 pub(crate) use watcher_index::Subscription;

@@ -6,7 +6,7 @@
 
 use crate::follow::{From, follow};
 use crate::objects::{decode, mentions};
-use crate::queue::{Again, Queue, Reconcile};
+use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
 use auth::rbac::{GROUP, PolicyRule};
 use cache::{Entry, Filter, Freshness, Query, Resource};
@@ -48,7 +48,7 @@ impl Reconcile for Aggregation {
     type Key = ();
 
     /// One look at all roles.
-    async fn reconcile(&self, (): &()) -> Result<Again, Status> {
+    async fn reconcile(&self, (): &()) -> Result<RequeueAfter, Status> {
         let list = self.roles.list(Query::new(Freshness::Any, Filter::all())).await;
         let entries: Vec<Arc<Entry>> = list.map_err(registry::status)?.collect();
         let mut outcome = Ok(None);

@@ -6,7 +6,7 @@
 
 use crate::follow::{From, follow};
 use crate::objects::{add_finalizer, mentions, remove_finalizer};
-use crate::queue::{Again, Queue, Reconcile};
+use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
 use auth::stored;
 use cache::{Entry, Filter, Freshness, Query, Resource, Update};
@@ -153,7 +153,7 @@ struct Claims {
 impl Reconcile for Claims {
     type Key = Item;
 
-    async fn reconcile(&self, item: &Item) -> Result<Again, Status> {
+    async fn reconcile(&self, item: &Item) -> Result<RequeueAfter, Status> {
         match item {
             Item::Protect(namespace, name) => self.modify(namespace, name, protect).await?,
             Item::Release(namespace) => {

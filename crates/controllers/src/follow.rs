@@ -1,6 +1,6 @@
 //! The changes of a resource type, as they happen.
 
-use cache::watch::{Request, Start, goes_on};
+use cache::watch::{Request, Start, resubscribe_after};
 use cache::{Cache, Cursor, Error, Resource, Update};
 use std::sync::{Arc, Mutex, PoisonError};
 use tasks::{Ended, Name, Task};
@@ -41,7 +41,7 @@ pub(crate) fn on_change(
         let (cache, resource, act) = (cache.clone(), resource.clone(), act.clone());
         async move {
             let what = resource.spec().prefix();
-            while goes_on(what, watch(&cache, &resource, &act).await).await {}
+            while resubscribe_after(what, watch(&cache, &resource, &act).await).await {}
             Ended::Done
         }
     })

@@ -7,7 +7,7 @@
 //! once a day, and so often this looks.
 
 use crate::objects::{annotation, decode, unless_changed};
-use crate::queue::{Again, Queue, Reconcile};
+use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::token_secrets::{ACCOUNT_NAME, ACCOUNT_UID, TYPE, lists};
 use crate::{Context, Controller};
 use auth::service_account::{INVALID_SINCE, LAST_USED};
@@ -66,7 +66,7 @@ struct Cleaner {
 impl Reconcile for Cleaner {
     type Key = ();
 
-    async fn reconcile(&self, (): &()) -> Result<Again, Status> {
+    async fn reconcile(&self, (): &()) -> Result<RequeueAfter, Status> {
         self.clean(Time::now()).await?;
         Ok(Some(Duration::from_secs(DAY.unsigned_abs())))
     }

@@ -20,7 +20,7 @@ mod content;
 mod tests;
 
 use crate::follow::{From, follow};
-use crate::queue::{Again, Queue, Reconcile};
+use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
 use cache::watch::{Request, Start};
 use cache::{Entry, Filter, Resource, Update};
@@ -89,11 +89,11 @@ struct Namespaces {
 impl Reconcile for Namespaces {
     type Key = Text;
 
-    async fn reconcile(&self, name: &Text) -> Result<Again, Status> {
+    async fn reconcile(&self, name: &Text) -> Result<RequeueAfter, Status> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
         match self.namespaces.lookup("", name).map_err(registry::status)? {
             Some(found) if found.is_deleting() => match self.terminate(name).await {
-                // It went while this was at it.
+                // The namespace was deleted while its content was being deleted.
                 Err(error) if error.reason == Reason::NotFound => Ok(None),
                 outcome => outcome,
             },
@@ -103,7 +103,7 @@ impl Reconcile for Namespaces {
 }
 
 impl Namespaces {
-    async fn terminate(&self, name: &Text) -> Result<Again, Status> {
+    async fn terminate(&self, name: &Text) -> Result<RequeueAfter, Status> {
         let address = Address::core("namespaces", "").named(name);
         let mut namespace = map(self.client.get(address).await?)?;
         if !object_meta::is_deleting(&namespace) {

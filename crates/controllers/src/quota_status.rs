@@ -8,7 +8,7 @@
 
 use crate::context::FIELD_MANAGER;
 use crate::follow::{From, follow};
-use crate::queue::{Again, Queue, Reconcile};
+use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
 use admission::plugins::Quotas;
 use auth::SystemIdentity;
@@ -125,7 +125,7 @@ impl QuotaStatus {
 impl Reconcile for QuotaStatus {
     type Key = Text;
 
-    async fn reconcile(&self, namespace: &Text) -> Result<Again, Status> {
+    async fn reconcile(&self, namespace: &Text) -> Result<RequeueAfter, Status> {
         self.follow_counted();
         let began = Instant::now();
         let again = self.quotas.recompute(&self.cache, namespace, &self.writer).await?;

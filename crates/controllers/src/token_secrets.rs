@@ -9,7 +9,7 @@
 use crate::context::FIELD_MANAGER;
 use crate::follow::{From, follow};
 use crate::objects::{annotate, annotation, decode, unless_changed};
-use crate::queue::{Again, Queue, Reconcile};
+use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Authority, Context, Controller};
 use auth::SystemIdentity;
 use auth::service_account::{LegacyGrant, Reference};
@@ -128,7 +128,7 @@ struct Tokens {
 impl Reconcile for Tokens {
     type Key = Key;
 
-    async fn reconcile(&self, key: &Key) -> Result<Again, Status> {
+    async fn reconcile(&self, key: &Key) -> Result<RequeueAfter, Status> {
         match key {
             Key::Secret { namespace, name } => {
                 // What cannot be read is left to people.

@@ -19,7 +19,7 @@ use crate::handled::Handled;
 use crate::kind::{self, Sources, kind_of};
 use crate::names::Taken;
 use auth::SystemIdentity;
-use cache::watch::{Request, Start, goes_on};
+use cache::watch::{Request, Start, resubscribe_after};
 use cache::{Cursor, Entry, Update};
 use kinds::{NonStructural, object_meta};
 use object::{Map, Text, Value};
@@ -170,7 +170,7 @@ impl Definitions {
                 if is_again {
                     definitions.begin_anew();
                 }
-                while goes_on("definitions", definitions.follow().await).await {}
+                while resubscribe_after("definitions", definitions.follow().await).await {}
                 Ended::Done
             }
         };

@@ -15,7 +15,7 @@ use cache::Cache;
 use object::quote::quote;
 use outbound::Backoff;
 
-use crate::access::{Error, read};
+use crate::authentication::{Error, read};
 use crate::options::{AuthorizationOptions, AuthorizationWebhookOptions, Options};
 use crate::reload;
 use config::{Authorizers, DEFAULT_AUTHORIZED_TTL, DEFAULT_UNAUTHORIZED_TTL, WebhookEntry};

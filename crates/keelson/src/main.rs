@@ -1,6 +1,6 @@
 //! The binary: flags, start and stop. Everything it serves comes from other crates.
 
-mod access;
+mod authentication;
 mod authorization;
 mod boot;
 mod certificates;

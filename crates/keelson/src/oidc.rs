@@ -18,7 +18,7 @@ use schema::views::apiserver::v1beta1::{
 use tasks::{Ended, Name, Task};
 use tokio::time::{Instant, sleep};
 
-use crate::access::{Error, read};
+use crate::authentication::{Error, read};
 use crate::options::{OidcOptions, Options};
 use crate::reload;
 use config::{Authentication, Rules};

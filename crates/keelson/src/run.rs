@@ -25,7 +25,7 @@ use tasks::{Name, Task};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
-use crate::access::{self, AuthorityFiles};
+use crate::authentication::{self, AuthorityFiles};
 use crate::authorization;
 use crate::boot::{self, Hooks, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
@@ -68,7 +68,7 @@ pub(crate) enum Error {
     #[error(transparent)]
     Health(#[from] Duplicate),
     #[error(transparent)]
-    Access(#[from] access::Error),
+    Authentication(#[from] authentication::Error),
     #[error(transparent)]
     Storage(#[from] storage::Error),
     #[error(transparent)]
@@ -146,7 +146,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let tokens = service_accounts.authenticator(options, &cache, last_uses.clone())?;
     let files = AuthorityFiles::read(options)?;
     let backends = kubelets::backends(&options.kubelets)?;
-    let authenticators = access::authenticators(options, &files, &loaded, &cache, tokens)?;
+    let authenticators = authentication::authenticators(options, &files, &loaded, &cache, tokens)?;
     let shared = plugins::shared(options, &cache)?;
     let services = services(options, &cache, stores.port_record(options)?)?;
     let handled =
@@ -172,7 +172,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let tls = identity.server_config(&TlsConfig {
         oldest: options.oldest_tls,
         protocols: options.protocols,
-        client_authorities: access::announced_authorities(options, &loaded.client_authority),
+        client_authorities: authentication::announced_authorities(options, &loaded.client_authority),
     })?;
     let (authority, authority_receiver) = watch::channel(Arc::from(loaded.authority.as_str()));
     let interval = certificates.refresh_interval();

@@ -83,7 +83,7 @@ pub(crate) async fn run(cache: Arc<Cache>, services: Services, before: Revision,
         addresses: Cursor::new(addresses),
         due: HashMap::new(),
     };
-    while watch::goes_on("services and their addresses", repair.follow(&cache).await).await {}
+    while watch::resubscribe_after("services and their addresses", repair.follow(&cache).await).await {}
 }
 
 /// What is looked at.

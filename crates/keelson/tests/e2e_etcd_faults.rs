@@ -689,7 +689,7 @@ impl Plane {
         self.servers[index].as_ref().unwrap()
     }
 
-    /// Does one thing to one part, and mends it; what it was.
+    /// Injects one fault, and ends it; returns a description of the fault.
     fn fault(
         &mut self,
         run: &Run,

@@ -143,7 +143,7 @@ impl Endpoint {
         Uri::from_parts(parts).map_err(|error| Error::Request(error.to_string()))
     }
 
-    /// The client with a certificate: the one at hand, or a new one if the certificate is another.
+    /// The client with a certificate: the known one, or a new one if the certificate is another.
     fn client(&self, identity: Option<Arc<Identity>>) -> Result<Client, Error> {
         let mut current = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         if current.identity != identity {

@@ -77,7 +77,7 @@ impl Forwarder {
         answer.map_err(|error| ForwardError(cause(&error)))
     }
 
-    /// The client with a certificate: the one at hand, or a new one if the certificate is another.
+    /// The client with a certificate: the known one, or a new one if the certificate is another.
     fn client(&self, identity: Option<Arc<Identity>>) -> Result<Http, TlsError> {
         let mut current = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         if current.0 != identity {

@@ -12,12 +12,12 @@ use object::Value;
 use schema::{Limits, Status};
 use std::sync::Arc;
 
-/// Whether a write is kept.
+/// Whether a write is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Run {
-    /// It is.
+    /// The change is committed.
     Real,
-    /// It only answers.
+    /// `dryRun=All`: the change is validated and answered, not committed.
     Dry,
 }
 

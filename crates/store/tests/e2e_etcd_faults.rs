@@ -461,7 +461,7 @@ async fn run(seed: u64, count: usize, fault: impl AsyncFn(&mut Cluster, &Arc<Run
         tokio::time::sleep(Duration::from_millis(rng.u64(..400))).await;
     }
     cluster.etcd.wait_until_ready().unwrap();
-    // Everything mends by itself.
+    // The stores recover by themselves.
     let mending = Instant::now();
     while !run.stores.iter().all(|store| store.health().is_good()) {
         assert!(mending.elapsed() < Duration::from_secs(30), "seed {seed}: {:?}", run.stores[0].health());

@@ -120,7 +120,7 @@ impl Provider {
         self.inner.state().keys_url.as_ref().map(drop).map_err(Clone::clone)
     }
 
-    /// The keys at hand, which may be none yet; `None` before the discovery document was found.
+    /// The known keys, which may be none yet; `None` before the discovery document was found.
     pub(super) fn keys(&self) -> Option<Arc<KeySet>> {
         let state = self.inner.state();
         state.keys_url.is_ok().then(|| state.keys.clone())

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn one_leads_to_the_next() {
+    fn chunk_ends_where_the_next_begins() {
         let chunks = Chunks::default();
         assert!(!keep(&chunks, span(1, 2, 2, 3), "2"));
         assert!(keep(&chunks, span(3, 5, 6, 6), "5,6"));

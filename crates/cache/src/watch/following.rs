@@ -13,9 +13,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// either, because the cache is closed or the type is gone. `what` is followed, for the log.
 ///
 /// ```ignore
-/// while watch::goes_on("services", repair.follow(&cache).await).await {}
+/// while watch::resubscribe_after("services", repair.follow(&cache).await).await {}
 /// ```
-pub async fn goes_on(what: &str, ended: Result<(), Error>) -> bool {
+pub async fn resubscribe_after(what: &str, ended: Result<(), Error>) -> bool {
     match ended {
         Ok(()) | Err(Error::TooOld { .. }) => tokio::time::sleep(BRIEF).await,
         Err(Error::Closed | Error::Removed { .. }) => return false,

@@ -359,7 +359,7 @@ impl Watcher {
         };
         let mut items = Batch::default();
         for change in batch.events.into_iter().filter_map(|event| self.resource.transition(event)) {
-            if let Some(error) = untold(Some(&self.selection), &change) {
+            if let Some(error) = cannot_notify(Some(&self.selection), &change) {
                 return Err(error);
             }
             if let Some(kind) = tell(Some(&self.selection), &change)
@@ -457,7 +457,7 @@ impl Reader<'_> {
             if change.revision > self.cursor && self.ends_before(change.revision) {
                 return ControlFlow::Break(Enough);
             }
-            if let Some(error) = untold(self.selection, change) {
+            if let Some(error) = cannot_notify(self.selection, change) {
                 // What comes before it is told first, unless it has the same revision.
                 if self.items.is_empty() || change.revision == self.cursor {
                     self.error = Some(error);
@@ -521,9 +521,9 @@ impl Reader<'_> {
     }
 }
 
-/// Why a change cannot be told to a watcher of a selection, or of everything: an object cannot be read that
+/// Why a watcher of a selection, or of everything, cannot be notified of a change: an object cannot be read that
 /// the watcher may know or would have to be shown. What is readable again is shown as any other object.
-fn untold(selection: Option<&Selection>, change: &Transition) -> Option<Error> {
+fn cannot_notify(selection: Option<&Selection>, change: &Transition) -> Option<Error> {
     let error = match (&change.before, &change.after) {
         (_, Slot::Unreadable(why)) => why.clone().into(),
         (Slot::Unreadable(why), Slot::Absent) => Error::UnreadableDeleted(why.clone()),

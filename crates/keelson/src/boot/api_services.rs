@@ -163,7 +163,7 @@ impl ApiServices {
     /// Keeps conditions until the process ends.
     pub(super) async fn run(self: Arc<Self>) {
         let cache = self.client.registry().cache();
-        while watch::goes_on("API services", self.follow(cache).await).await {}
+        while watch::resubscribe_after("API services", self.follow(cache).await).await {}
     }
 
     /// Writes conditions, until changes cannot be followed from where they were.

@@ -5,7 +5,7 @@
 //! except for certificates that have expired.
 
 use super::Boot;
-use crate::access;
+use crate::authentication;
 use object::{Key, Map, Value};
 use registry::Address;
 use schema::{Limits, Shape, Status, json};
@@ -54,7 +54,7 @@ fn union(known: &str, own: &str) -> String {
             all.push(text);
         }
     }
-    access::json_list(all)
+    authentication::json_list(all)
 }
 
 #[cfg(test)]

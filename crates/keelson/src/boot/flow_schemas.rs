@@ -59,7 +59,7 @@ impl FlowSchemas {
     /// Runs until the process ends.
     pub(super) async fn run(self: Arc<Self>) {
         let cache = self.client.registry().cache();
-        while watch::goes_on("flow schemas", self.follow(cache).await).await {}
+        while watch::resubscribe_after("flow schemas", self.follow(cache).await).await {}
     }
 
     /// Writes conditions, until changes cannot be followed from where they were.

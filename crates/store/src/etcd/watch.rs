@@ -171,9 +171,9 @@ impl Shared {
                 self.compaction.notify_one();
             }
             match self.event(told) {
-                Told::Foreign => {}
-                Told::Incomplete => return Err(End::Compacted),
-                Told::Event(event) => events.push(compact_memory(event)),
+                Notified::Foreign => {}
+                Notified::Incomplete => return Err(End::Compacted),
+                Notified::Event(event) => events.push(compact_memory(event)),
             }
         }
         if newest > reached {
@@ -203,17 +203,19 @@ impl Shared {
     }
 
     /// Reads an event.
-    fn event(&self, told: WatchEvent) -> Told {
+    fn event(&self, told: WatchEvent) -> Notified {
         let WatchEvent { kind, kv, prev_kv } = told;
-        let Some(kv) = kv.filter(|kv| kv.key.starts_with(&self.options.prefix)) else { return Told::Foreign };
-        let Some(key) = key(&kv) else { return Told::Foreign };
+        let Some(kv) = kv.filter(|kv| kv.key.starts_with(&self.options.prefix)) else {
+            return Notified::Foreign;
+        };
+        let Some(key) = key(&kv) else { return Notified::Foreign };
         let mut head = head(&kv);
         let is_delete = kind == WatchEvent::DELETE;
         let is_create = !is_delete && kv.create_revision == kv.mod_revision;
         let previous = prev_kv.map(|kv| Stored { head: super::shared::head(&kv), value: Some(Ok(kv.value)) });
         if previous.is_none() && !is_create {
             // It was compacted between the event and its sending.
-            return Told::Incomplete;
+            return Notified::Incomplete;
         }
         if let Some(previous) = &previous
             && is_delete
@@ -221,7 +223,7 @@ impl Shared {
             head.create_revision = previous.head.create_revision;
         }
         let kind = if is_delete { Kind::Delete } else { Kind::Put };
-        Told::Event(Event { key, kind, head, value: Ok(kv.value), previous })
+        Notified::Event(Event { key, kind, head, value: Ok(kv.value), previous })
     }
 
     /// Reads history, a batch of it.
@@ -252,9 +254,9 @@ impl Shared {
                     break;
                 }
                 let event = match self.event(told) {
-                    Told::Foreign => None,
-                    Told::Incomplete => return Err(self.compacted_error(after).await),
-                    Told::Event(event) => event.key.as_bytes().starts_with(prefix).then_some(event),
+                    Notified::Foreign => None,
+                    Notified::Incomplete => return Err(self.compacted_error(after).await),
+                    Notified::Event(event) => event.key.as_bytes().starts_with(prefix).then_some(event),
                 };
                 if batch.push(last, || event).is_break() {
                     return Ok(batch.full());
@@ -282,7 +284,7 @@ impl Shared {
 }
 
 /// An event as the store has it.
-enum Told {
+enum Notified {
     /// It is of a key that is not the store's.
     Foreign,
     /// What was there before is compacted.

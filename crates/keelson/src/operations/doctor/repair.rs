@@ -90,7 +90,7 @@ pub(super) fn run(
         let outcome = before.and_then(|before| repair(&subject.coding, &*store, &job, before, options));
         let is_of_job = |key: &str, id: Option<EntryId>| key == job.key && id == Some(job.id);
         for finding in report.findings.iter_mut().filter(|finding| is_of_job(&finding.key, finding.entry)) {
-            // Whatever was wrong with an entry that is gone is over; a change mends what it was made for.
+            // A removal ends all findings about an entry; another repair ends those that it was made for.
             let is_over = match (job.repair, finding.problem.repair) {
                 (Repair::Remove | Repair::RemoveIfNamed, _) => true,
                 (Repair::AddStorageVersion, Some(Repair::WriteAgain)) => true,
