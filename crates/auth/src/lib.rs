@@ -18,6 +18,7 @@ mod authorize;
 mod bearer;
 mod bootstrap_token;
 mod certificate;
+pub mod config;
 mod deferred;
 mod expiring;
 mod impersonate;

@@ -12,7 +12,8 @@
 //!    ([`Supervisor`]), and so is what tells it of changes: with all objects, so that no change is lost.
 //! 4. **Idle is free.** Between changes everything sleeps; there are no periodic rounds over all objects.
 //!
-//! Several servers over one store have one active instance among them ([`Leadership`]).
+//! Several servers over one store have one active instance among them ([`Leadership`]). Two loops belong to each
+//! server instead, and are no controllers: [`event_expiry`] and [`service_repair`].
 
 mod aggregation;
 mod bootstrap_signer;
@@ -20,6 +21,7 @@ mod certificates;
 mod claim_protection;
 mod context;
 mod default_accounts;
+pub mod event_expiry;
 mod events;
 mod follow;
 mod garbage;
@@ -33,6 +35,7 @@ mod quota_status;
 mod root_ca;
 mod selection;
 mod service_cidrs;
+pub mod service_repair;
 mod supervisor;
 #[cfg(test)]
 mod testing;

@@ -14,10 +14,9 @@ use cache::Cache;
 use http::HeaderName;
 use object::quote::quote;
 use outbound::{Backoff, Kubeconfig};
+use pki::{ADMIN_GROUP, ADMIN_USER};
 use rustls::pki_types::CertificateDer;
 use schema::json;
-use server::pki::{ADMIN_GROUP, ADMIN_USER};
-use server::tls;
 
 use crate::authorization;
 use crate::certificates::Loaded;
@@ -285,7 +284,8 @@ fn header(name: &str) -> Result<HeaderName, Error> {
 /// The certificates of a text in PEM, of which there has to be one.
 fn authorities(path: &Path, pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
     let unusable = |why: String| Error::Authorities { path: path.to_owned(), why };
-    let found = tls::certificates(pem).map_err(|error| unusable(error.to_string()))?;
+    let unreadable = |error| unusable(format!("no certificate could be read: {error}"));
+    let found = pki::certificates(pem).map_err(unreadable)?;
     if found.is_empty() { Err(unusable("there are none in it".into())) } else { Ok(found) }
 }
 

@@ -1,13 +1,14 @@
 //! What users may do, by the flags of a run: the modes of authorization.
 
-mod config;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use auth::abac::Abac;
+use auth::config::authorization::{
+    Authorizers, DEFAULT_AUTHORIZED_TTL, DEFAULT_UNAUTHORIZED_TTL, WebhookEntry,
+};
 use auth::node::Node;
 use auth::rbac::Rbac;
 use auth::{AlwaysAllow, AlwaysDeny, Authorize, Authorizer, webhook};
@@ -18,7 +19,6 @@ use outbound::Backoff;
 use crate::authentication::{Error, read};
 use crate::options::{AuthorizationOptions, AuthorizationWebhookOptions, Options};
 use crate::reload;
-use config::{Authorizers, DEFAULT_AUTHORIZED_TTL, DEFAULT_UNAUTHORIZED_TTL, WebhookEntry};
 
 /// The modes of authorization when none are given.
 const DEFAULT_MODES: [&str; 2] = ["Node", "RBAC"];

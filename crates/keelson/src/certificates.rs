@@ -8,7 +8,7 @@ use crate::data_dir::DataDir;
 use crate::options::Options;
 use controllers::CertificateAuthority;
 use kinds::x509::SigningRequest;
-use server::pki::{self, ADMIN_USER, Kubeconfig, Names, Order, Pair, Pki, ServiceAccountKey, Signer, Token};
+use pki::{ADMIN_USER, Kubeconfig, Names, Order, Pair, Pki, ServiceAccountKey, Signer, Token};
 use server::tls::{self, Files};
 
 /// Why there is no serving certificate.

@@ -19,7 +19,6 @@ pub(crate) mod value;
 use crate::options::{Options, Show};
 
 pub(crate) use runtime_config::RuntimeConfig;
-pub(crate) use service_accounts::url_fault;
 pub(crate) use value::switch;
 
 /// One flag.

@@ -1,12 +1,11 @@
 //! Issuers of tokens, and anonymous requests: `--oidc-*` and `--authentication-config`.
 
-mod config;
-
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use auth::Anonymous;
+use auth::config::authentication::{Authentication, Rules};
 use auth::jwt::Algorithm;
 use auth::oidc::{Issuers, Prepared};
 use object::quote::quote;
@@ -21,7 +20,6 @@ use tokio::time::{Instant, sleep};
 use crate::authentication::{Error, read};
 use crate::options::{OidcOptions, Options};
 use crate::reload;
-use config::{Authentication, Rules};
 
 /// How often it is asked whether new issuers are ready.
 const INTERVAL: Duration = Duration::from_millis(200);

@@ -22,7 +22,6 @@ use std::path::PathBuf;
 
 use arguments::{Arguments, Own};
 use progress::Progress;
-use server::pki;
 use source::Source;
 use store::Key;
 

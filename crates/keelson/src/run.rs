@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use allocation::{PortRecord, Services};
 use auth::{Authenticators, SystemIdentity};
 use cache::Cache;
-use controllers::{CertificateAuthority, Leadership, Supervisor};
+use controllers::{CertificateAuthority, Leadership, Supervisor, event_expiry, service_repair};
 use definitions::conversion::Clients;
 use definitions::{Definitions, Handled};
 use encryption::Encryption;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use pki::Cluster;
 use registry::{Client, Escalation, PluginWriter, Registry, WriteHooks};
 use server::api::{self, Api};
 use server::health::{Duplicate, Endpoint};
-use server::pki::Cluster;
 use server::tls::{self, Files, Identity, TlsConfig};
 use server::version::Info;
 use server::{Lifecycle, Limits, Phase, Server, StartError};
@@ -32,13 +32,11 @@ use crate::certificates::{self, Certificates, FurtherNames};
 use crate::components::LocalComponents;
 use crate::control::{self, Control};
 use crate::data_dir::{self, DataDir};
-use crate::event_expiry;
 use crate::health;
 use crate::kubelets;
 use crate::options::{LogFormat, Options, ServiceOptions};
 use crate::plugins;
 use crate::service_accounts::{self, LastUses, ServiceAccounts};
-use crate::service_repair;
 use crate::storage::{self, Stores};
 
 /// File descriptors that are reserved for other uses than connections.
@@ -403,7 +401,7 @@ fn advertised(bound: IpAddr) -> IpAddr {
     if !bound.is_unspecified() && !bound.is_loopback() {
         return bound;
     }
-    let own = server::pki::Names::of_this_host(bound).addresses;
+    let own = pki::Names::of_this_host(bound).addresses;
     let usable = |address: &IpAddr| !address.is_loopback() && !address.is_unspecified() && address.is_ipv4();
     own.into_iter().find(usable).unwrap_or(bound)
 }

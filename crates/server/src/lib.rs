@@ -9,7 +9,7 @@
 //! 2. Errors become responses in one place, [`Error::into_response`].
 //! 3. Shutdown has an order: readiness fails, then new connections are refused, then requests in flight
 //!    finish ([`Lifecycle`], [`Server`]).
-//! 4. Private keys on disk are readable by their owner only ([`pki`]).
+//! 4. Private keys on disk are readable by their owner only (crate `pki`).
 //!
 //! Authentication and authorization are in the crate `auth`. [`Peer`] has the certificate chain of the
 //! client; TLS has verified only that the client owns the key of its first certificate.
@@ -29,7 +29,6 @@ mod layers;
 mod lifecycle;
 mod limits;
 mod metered;
-pub mod pki;
 mod poll_when_woken;
 mod query;
 mod request;

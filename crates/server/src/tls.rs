@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
+use pki::Pair;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
@@ -21,7 +22,6 @@ use rustls::{
 };
 
 use crate::clock;
-use crate::pki::Pair;
 
 /// Why a certificate cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -209,11 +209,6 @@ impl Files {
         };
         Ok(Pair { certificate: read(&self.certificate)?, key: read(&self.key)? })
     }
-}
-
-/// The certificates in a text of PEM, in their order.
-pub fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
-    CertificateDer::pem_slice_iter(pem.as_bytes()).map(|found| found.map_err(Error::Certificate)).collect()
 }
 
 fn subjects(pem: &[u8]) -> Result<Vec<DistinguishedName>, Error> {

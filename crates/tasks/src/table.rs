@@ -57,11 +57,11 @@ tasks! {
     ApiServices = "api-services", Ready;
     /// Runs the controllers whenever this server leads: `controllers::Supervisor`.
     Controllers = "controllers", Ready;
-    /// Repairs the addresses of services: `keelson::service_repair`.
+    /// Repairs the addresses of services: `controllers::service_repair`.
     ServiceRepair = "service-repair", Ready;
     /// Compares the record of node ports with the services: `allocation`.
     PortRecord = "port-record", Ready;
-    /// Removes events whose time is over: `keelson::event_expiry`.
+    /// Removes events whose time is over: `controllers::event_expiry`.
     EventExpiry = "event-expiry", Ready;
     /// Renews the certificates of the server: `server::tls`.
     Certificates = "certificates", Ready;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const OTHERS: &[&str] = &["tasks", "bench", "clients", "testkit", "xtask"];
 /// Threads that live as long as what waits for them, and the thread of etcd's runtime, which does nothing but
 /// poll tasks.
-const SCOPED: &[&str] = &["server/src/pki/file.rs", "store/src/embedded/ahead.rs", "store/src/etcd.rs"];
+const SCOPED: &[&str] = &["pki/src/file.rs", "store/src/embedded/ahead.rs", "store/src/etcd.rs"];
 /// What starts something that nobody would miss if it ended.
 const STARTS: &[&str] = &[
     "tokio::spawn(",

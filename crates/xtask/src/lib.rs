@@ -6,6 +6,7 @@
 pub mod command;
 pub mod licenses;
 pub mod test;
+pub mod texts;
 pub mod tools;
 
 use std::path::{Path, PathBuf};

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::command::{self, Background, cargo};
-use crate::{licenses, tools};
+use crate::{licenses, texts, tools};
 
 /// How much is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,7 @@ enum Work {
 
 const STEPS: &[Step] = &[
     Step { name: "format", extent: Extent::Fast, work: Work::Run(format) },
+    Step { name: "texts", extent: Extent::Fast, work: Work::Run(check_texts) },
     Step { name: "clippy", extent: Extent::Fast, work: Work::Run(clippy) },
     Step { name: "licences", extent: Extent::Fast, work: Work::Run(check_licenses) },
     Step { name: "documentation", extent: Extent::Fast, work: Work::Run(documentation) },
@@ -111,6 +112,11 @@ fn clippy() -> Result<(), String> {
 
 fn check_licenses() -> Result<(), String> {
     say(&licenses::check().map_err(|error| error.to_string())?);
+    Ok(())
+}
+
+fn check_texts() -> Result<(), String> {
+    say(&texts::check().map_err(|error| error.to_string())?);
     Ok(())
 }
 

@@ -9,7 +9,6 @@ use crate::authentication;
 use object::{Key, Map, Value};
 use registry::Address;
 use schema::{Limits, Shape, Status, json};
-use server::pki;
 use std::time::SystemTime;
 
 const MAPS: Address<'static> = Address::core("configmaps", "kube-system");

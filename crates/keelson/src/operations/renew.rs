@@ -6,7 +6,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use server::pki::{Pki, Renewal, RenewalKey};
+use pki::{Pki, Renewal, RenewalKey};
 
 use super::{Arguments, Command, Error, Own};
 use crate::data_dir::DataDir;

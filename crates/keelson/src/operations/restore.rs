@@ -1,6 +1,5 @@
 //! `keelson restore`: a store with what a backup holds.
 
-use server::pki;
 use store::Revision;
 use store::backup::Report;
 use store::embedded::Filling;

@@ -19,9 +19,9 @@ use tokio::task::JoinSet;
 use super::contents::{Comparison, Contents, Digest, unsealed};
 use super::source::Source;
 use super::{Error, Progress};
-use crate::event_expiry;
 use crate::options::Options;
 use crate::storage::{Cluster, Clusters, Mark, is_under};
+use controllers::event_expiry;
 
 /// So many commits are under way, with so many bytes: fewer than the store takes.
 const AT_ONCE: usize = 64;

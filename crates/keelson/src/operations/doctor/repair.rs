@@ -17,9 +17,9 @@ use super::findings::{EntryId, Outcome, Report};
 use super::objects::{self, Address, Object};
 use super::problems::Repair;
 use super::subject::{Coding, Subject};
-use crate::event_expiry;
 use crate::operations::Error;
 use crate::options::Options;
+use controllers::event_expiry;
 
 /// What is to be repaired.
 pub(super) struct Orders<'a> {

@@ -146,7 +146,7 @@ mod tests {
     }
 
     fn der(pem: &str) -> rustls::pki_types::CertificateDer<'static> {
-        crate::tls::certificates(pem).unwrap().remove(0)
+        crate::certificates(pem).unwrap().remove(0)
     }
 
     #[test]

@@ -30,7 +30,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// The prefix of the keys of events.
-pub(crate) const EVENTS: &str = "events";
+pub const EVENTS: &str = "events";
 /// The shortest slice.
 const SHORTEST: Duration = Duration::from_millis(100);
 /// The longest slice, unless there would be more than [`SLICES`].
@@ -49,7 +49,7 @@ static PART: LazyLock<Ref<Type>> =
     LazyLock::new(|| Builder::part_of(Event::schema(), &[Part("metadata", METADATA)]).build());
 
 /// Runs until the process ends.
-pub(crate) async fn run(cache: Arc<Cache>, time_to_live: Duration) {
+pub async fn run(cache: Arc<Cache>, time_to_live: Duration) {
     let Some(events) = cache.resource(EVENTS).filter(|_| !time_to_live.is_zero()) else { return };
     let length = (time_to_live / 20).clamp(SHORTEST, LONGEST).max(time_to_live / SLICES);
     let seen = cache.revision();

@@ -38,7 +38,7 @@ use auth::jwt::SigningKey;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-pub use bundle::combine;
+pub use bundle::{certificates, combine};
 pub use client::Client;
 pub use error::Error;
 pub use kubeconfig::{Cluster, Kubeconfig};

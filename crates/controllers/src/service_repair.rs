@@ -20,11 +20,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::{EventType, Recorder, Subject};
 use allocation::{Owner, PortFault, Services, is_managed, owner};
 use auth::stored;
 use cache::watch::{self, Request, Start};
 use cache::{Cache, Cursor, Entry, Resource, Update};
-use controllers::{EventType, Recorder, Subject};
 use object::Map;
 use registry::Client;
 use schema::Status;
@@ -37,7 +37,7 @@ use store::Revision;
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// The component of events about addresses.
-pub(crate) const COMPONENT: &str = "ipallocator-repair-controller";
+pub const COMPONENT: &str = "ipallocator-repair-controller";
 /// The component of events about node ports.
 const PORT_COMPONENT: &str = "portallocator-repair-controller";
 /// How long to wait after a failure.
@@ -62,12 +62,12 @@ const PART: &[Part] = &[Part(
 
 /// Up to which revision everything was made by processes that have ended: other servers on the same store may
 /// be about to use what they made.
-pub(crate) fn earlier(cache: &Cache) -> Revision {
+pub fn earlier(cache: &Cache) -> Revision {
     if cache.store().is_shared() { Revision::ZERO } else { cache.committed() }
 }
 
 /// Runs until the process ends. What was made up to the revision `before` is of an earlier process.
-pub(crate) async fn run(cache: Arc<Cache>, services: Services, before: Revision, client: Client) {
+pub async fn run(cache: Arc<Cache>, services: Services, before: Revision, client: Client) {
     let (Some(objects), Some(addresses)) =
         (cache.resource("services"), cache.resource("ipaddresses.networking.k8s.io"))
     else {
